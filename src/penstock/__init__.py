@@ -1,0 +1,1 @@
+"""Kafka for Python and Spark."""

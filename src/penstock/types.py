@@ -1,0 +1,110 @@
+"""The nouns that every layer shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+
+NO_TIMESTAMP = -1
+UNKNOWN_OFFSET = -1
+NO_LEADER_EPOCH = -1
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Node(NamedTuple):
+    """An endpoint of the cluster. Bootstrap addresses carry ids -1, -2, ... until metadata names the real ones."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    @property
+    def address(self) -> str:
+        """host:port, with brackets around an IPv6 address."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class TimestampType(IntEnum):
+    """Who set a record's timestamp: its producer, or the broker when it appended the record."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class IsolationLevel(IntEnum):
+    """Which transactional records a reader sees (KIP-98)."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class ConsumerRecord(NamedTuple, Generic[K, V]):
+    """A record as a consumer hands it out. timestamp is in milliseconds since the epoch, -1 for none."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: K
+    value: V
+    headers: Headers
+    leader_epoch: int = NO_LEADER_EPOCH
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record was written. offset is -1 when the broker did not say (acks=0, or a duplicate it had forgotten)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """Answer of offsets_for_times: the first record at or after a time."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int = NO_LEADER_EPOCH
+
+
+class PartitionInfo(NamedTuple):
+    """A partition as metadata describes it. leader is -1 while there is none."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...] = ()
+    error_code: int = 0
+
+
+class NewTopic(NamedTuple):
+    """A topic to be created. -1 leaves partitions or replication_factor to the broker's default."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    config: dict[str, str] | None = None
+
+
+AnyRecord: TypeAlias = ConsumerRecord[Any, Any]
