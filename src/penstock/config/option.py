@@ -1,0 +1,165 @@
+"""One configuration key: its type, default, bounds and meaning, declared once.
+
+Values arrive as Python objects or as text (Java properties, Spark options), so every kind reads both. A kind is a function from a raw
+value to a typed one that raises ValueError with the reason; who calls it adds the key's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Read = Callable[[Any], Any]
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A key of a Config class. `name` is Kafka's dotted spelling, filled in from the attribute's name."""
+
+    kind: str
+    read: Read
+    default: Any
+    doc: str
+    bounds: str = ""
+    required: bool = False
+    aliases: tuple[str, ...] = ()
+    name: str = ""
+
+
+def read_int(value: Any) -> int:
+    """Read a whole number; booleans and fractions are refused."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"expected a whole number, got {value!r}")
+    try:
+        return int(value)
+    except ValueError:
+        raise ValueError(f"expected a whole number, got {value!r}") from None
+
+
+def integer(default: int, doc: str, *, low: int = 0, high: int = INT32_MAX, unit: str = "", aliases: tuple[str, ...] = ()) -> Any:
+    """Declare a whole number within [low, high]."""
+
+    def read(value: Any) -> int:
+        number = read_int(value)
+        if not low <= number <= high:
+            raise ValueError(f"must be between {low} and {high}, got {number}")
+        return number
+
+    bounds = f"{low} .. {_power(high)}"
+    return Option(f"int ({unit})" if unit else "int", read, default, doc, bounds, aliases=aliases)
+
+
+def milliseconds(default: int, doc: str, *, low: int = 0, high: int = INT32_MAX, aliases: tuple[str, ...] = ()) -> Any:
+    """Declare a duration in milliseconds."""
+    return integer(default, doc, low=low, high=high, unit="ms", aliases=aliases)
+
+
+def size_bytes(default: int, doc: str, *, low: int = 0, high: int = INT32_MAX, aliases: tuple[str, ...] = ()) -> Any:
+    """Declare a size in bytes."""
+    return integer(default, doc, low=low, high=high, unit="bytes", aliases=aliases)
+
+
+def boolean(default: bool, doc: str) -> Any:
+    """Declare a switch; the words true and false are read too."""
+
+    def read(value: Any) -> bool:
+        if isinstance(value, bool):
+            return value
+        word = value.strip().lower() if isinstance(value, str) else value
+        if word not in ("true", "false"):
+            raise ValueError(f"expected true or false, got {value!r}")
+        return bool(word == "true")
+
+    return Option("bool", read, default, doc)
+
+
+def text(default: str | None, doc: str) -> Any:
+    """Declare free text."""
+
+    def read(value: Any) -> str | None:
+        if value is None and default is None:
+            return None
+        if not isinstance(value, str):
+            raise ValueError(f"expected text, got {value!r}")
+        return value
+
+    return Option("text", read, default, doc)
+
+
+def choice(default: str, choices: Sequence[str], doc: str) -> Any:
+    """Declare one of a few words, upper or lower case."""
+    by_folded = {word.lower(): word for word in choices}
+
+    def read(value: Any) -> str:
+        word = by_folded.get(str(value).strip().lower())
+        if word is None:
+            raise ValueError(f"must be one of {', '.join(choices)}; got {value!r}")
+        return word
+
+    return Option("choice", read, default, doc, ", ".join(choices))
+
+
+def words(default: Mapping[str, int], chosen: int, doc: str) -> Any:
+    """Declare a number that also has names, such as acks=all."""
+
+    def read(value: Any) -> int:
+        folded = str(value).strip().lower()
+        if folded in default:
+            return default[folded]
+        try:
+            number = int(folded)
+        except ValueError:
+            number = INT64_MAX
+        if number not in default.values():
+            raise ValueError(f"must be one of {', '.join(default)}; got {value!r}")
+        return number
+
+    return Option("choice", read, chosen, doc, ", ".join(default))
+
+
+def function(doc: str) -> Any:
+    """Declare a Python callable; it cannot be given as text, so no configuration file can name code to run."""
+
+    def read(value: Any) -> Any:
+        if value is not None and not callable(value):
+            raise ValueError(f"expected a callable, got {value!r}; class names are not looked up")
+        return value
+
+    return Option("callable", read, None, doc)
+
+
+def addresses(doc: str) -> Any:
+    """Declare a list of host:port, as text with commas or as a sequence; becomes a tuple of (host, port)."""
+    return Option("list", _read_addresses, (), doc, "host:port, ...", required=True, aliases=("metadata.broker.list",))
+
+
+def _read_addresses(value: Any) -> tuple[tuple[str, int], ...]:
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, Sequence):
+        raise ValueError(f"expected 'host:port,host:port' or a list of such, got {value!r}")
+    found = tuple(_read_address(item.strip() if isinstance(item, str) else item) for item in items if item != "")
+    if not found:
+        raise ValueError("names no broker; give at least one host:port")
+    return found
+
+
+def _read_address(item: Any) -> tuple[str, int]:
+    if isinstance(item, tuple) and len(item) == 2:
+        host, port = item
+    elif isinstance(item, str):
+        host, _, port = item.rpartition(":")
+        if "://" in item:
+            raise ValueError(f"{item!r} is a URL; give host:port, and the protocol as security.protocol")
+    else:
+        raise ValueError(f"expected host:port, got {item!r}")
+    if not host or not str(port).isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"expected host:port with a port from 1 to 65535, got {item!r}")
+    return host.strip("[]"), int(port)
+
+
+def _power(number: int) -> str:
+    return {INT32_MAX: "2^31-1", INT64_MAX: "2^63-1"}.get(number, str(number))
