@@ -12,6 +12,7 @@ from enum import Enum
 from typing import ClassVar
 
 from penstock.error_codes import ErrorCode
+from penstock.types import AnyRecord, TopicPartition
 
 
 class Persisted(Enum):
@@ -49,8 +50,23 @@ class ConcurrentUseError(IllegalStateError):
     """Two threads used a consumer at once."""
 
 
+class WakeupError(KafkaError):
+    """wakeup() ended the running call, or the first one after it. Nothing is lost; the call may be repeated."""
+
+
 class SerializationError(KafkaError, ValueError):
     """A key or value could not be turned into bytes, or bytes into a key or value."""
+
+
+class RecordDeserializationError(SerializationError):
+    """A deserializer failed on a record. The next poll meets the same record again; seek past it to skip it.
+
+    record: the record as it came, with key and value as raw bytes.
+    """
+
+    def __init__(self, message: str, record: AnyRecord) -> None:
+        super().__init__(message)
+        self.record = record
 
 
 class TimeoutError(KafkaError, builtins.TimeoutError):
@@ -145,6 +161,13 @@ class OffsetOutOfRangeError(BrokerError):
     """The offset asked for is before the log start or after the log end."""
 
     CODE = ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def __init__(
+        self, message: str = "", *, code: ErrorCode | None = None, partition: TopicPartition | None = None, offset: int | None = None
+    ) -> None:
+        super().__init__(message, code=code)
+        self.partition = partition
+        self.offset = offset
 
 
 class UnknownTopicOrPartitionError(BrokerError):
