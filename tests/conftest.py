@@ -1,0 +1,234 @@
+"""What every suite shares: the report header, real Kafka, and the guard against threads and sockets that outlive a test."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from importlib.machinery import ModuleSpec
+from importlib.metadata import PackageNotFoundError, version
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+import pytest
+from hypothesis import settings
+
+from kafka_cluster import VERSIONS, KafkaCluster
+from kafka_jars import KafkaUnavailable
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "penstock"
+KEPT_LOGS = ROOT / ".kafka" / "logs"
+IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
+INTERPRETED = os.environ.get("PENSTOCK_PURE", "") not in ("", "0")
+UNAVAILABLE = "real Kafka"
+
+# Machines that run several suites at once are slow in bursts; the suite's own time limit is the judge.
+settings.register_profile("penstock", deadline=None, print_blob=True)
+settings.load_profile("penstock")
+
+
+class SourceFirst:
+    """Finds the .py file of a penstock module even where a compiled one stands beside it."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if not name.startswith("penstock."):
+            return None
+        for folder in path or ():
+            source = Path(folder) / f"{name.rpartition('.')[2]}.py"
+            if source.is_file():
+                return importlib.util.spec_from_file_location(name, source)
+        return None
+
+
+if INTERPRETED:
+    sys.meta_path.insert(0, SourceFirst)
+
+
+def pytest_report_header() -> list[str]:
+    parts = [f"Python {platform.python_version()}", *(_version_of(name) for name in ("pyarrow", "pyspark", "confluent-kafka"))]
+    return [f"penstock: {_how_it_runs()}", f"with: {', '.join(parts)}"]
+
+
+def _version_of(package: str) -> str:
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return f"no {package}"
+
+
+def _how_it_runs() -> str:
+    compiled = sorted(path.name.split(".")[0] for pattern in ("*.so", "*.pyd") for path in SOURCE.rglob(pattern))
+    if INTERPRETED or not compiled:
+        return "interpreted" + (" (PENSTOCK_PURE)" if INTERPRETED else "")
+    return f"compiled ({', '.join(compiled)})"
+
+
+class AnyKafka(Protocol):
+    """What tests ask of a broker, embedded or real."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, Any] | None = None) -> None: ...
+
+
+@contextmanager
+def _real_kafka(request: pytest.FixtureRequest, version: str, **arguments: Any) -> Iterator[KafkaCluster]:
+    failed_before = request.session.testsfailed
+    try:
+        cluster = KafkaCluster(version, **arguments)
+    except KafkaUnavailable as reason:
+        if IN_CI:
+            pytest.fail(f"{UNAVAILABLE}: {reason}", pytrace=False)
+        pytest.skip(f"{UNAVAILABLE}: {reason}")
+    with cluster:
+        yield cluster
+        if request.session.testsfailed > failed_before:
+            request.config.stash.setdefault(KEPT, []).extend(cluster.keep_logs(KEPT_LOGS))
+
+
+KEPT = pytest.StashKey[list[Path]]()
+
+
+@pytest.fixture(scope="session")
+def kafka44(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """One node of Apache Kafka 4.4.0, shared by the whole run."""
+    with _real_kafka(request, "4.4.0") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka39(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """One node of Apache Kafka 3.9.2, shared by the whole run."""
+    with _real_kafka(request, "3.9.2") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """Three nodes of Apache Kafka 4.4.0. A test that ends one starts it again."""
+    with _real_kafka(request, "4.4.0", nodes=3, heap="256m") as cluster:
+        yield cluster
+
+
+REAL = [pytest.param(version, id=f"kafka-{version}", marks=pytest.mark.kafka) for version in VERSIONS]
+FIXTURES = {"4.4.0": "kafka44", "3.9.2": "kafka39"}
+
+
+@pytest.fixture(scope="session", params=REAL)
+def real_kafka(request: pytest.FixtureRequest) -> KafkaCluster:
+    """Each real version in turn."""
+    cluster: KafkaCluster = request.getfixturevalue(FIXTURES[request.param])
+    return cluster
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Iterator[AnyKafka]:
+    """The broker that comes with penstock, shared by the whole run."""
+    from penstock.testing import EmbeddedKafka
+
+    with EmbeddedKafka() as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="session", params=[pytest.param("embedded"), *REAL])
+def any_kafka(request: pytest.FixtureRequest) -> AnyKafka:
+    """The embedded broker, then each real version: one suite for all."""
+    kafka: AnyKafka = request.getfixturevalue(FIXTURES.get(request.param, "embedded"))
+    return kafka
+
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def new_topic(request: pytest.FixtureRequest) -> Callable[..., str]:
+    """Create a topic with a name of its own: new_topic(kafka, partitions=1, config=None) -> name."""
+
+    def create(kafka: AnyKafka, partitions: int = 1, config: Mapping[str, Any] | None = None) -> str:
+        name = f"{request.function.__name__.removeprefix('test_')[:80]}-{next(_numbers)}"
+        kafka.create_topic(name, partitions, config)
+        return name
+
+    return create
+
+
+GUARDED = {"unit", "sim", "face"}
+PATIENCE_S = 3.0
+
+
+@pytest.fixture(autouse=True)
+def nothing_outlives_the_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves a thread or a socket behind."""
+    folder = request.path.relative_to(ROOT / "tests").parts[0]
+    if folder not in GUARDED or request.node.get_closest_marker("spark"):
+        yield
+        return
+    with _watched():
+        yield
+
+
+@contextmanager
+def _watched() -> Iterator[None]:
+    threads, sockets = set(threading.enumerate()), _open_sockets()
+    yield
+    deadline = time.monotonic() + PATIENCE_S
+    while (left := _left_behind(threads, sockets)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if left:
+        pytest.fail(f"outlived the test: {', '.join(left)}", pytrace=False)
+
+
+def _left_behind(threads: set[threading.Thread], sockets: set[str]) -> list[str]:
+    running = [f"thread {thread.name!r}" for thread in threading.enumerate() if thread not in threads]
+    return running + sorted(_open_sockets() - sockets)
+
+
+def _open_sockets() -> set[str]:
+    """Name this process's sockets, as Linux does; elsewhere only threads are watched."""
+    names = set()
+    descriptors = Path("/proc/self/fd")
+    for descriptor in descriptors.iterdir() if descriptors.is_dir() else ():
+        try:
+            target = os.readlink(descriptor)  # noqa: PTH115
+        except OSError:
+            continue
+        if target.startswith("socket:"):
+            names.add(target)
+    return names
+
+
+Guard = Callable[[], AbstractContextManager[None]]
+
+
+@pytest.fixture
+def watched() -> Guard:
+    """The guard itself, for the test that tests it."""
+    return _watched
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    reasons = [_skip_reason(report) for report in terminalreporter.getreports("skipped")]
+    missing = sorted({reason for reason in reasons if UNAVAILABLE in reason})
+    if missing:
+        number = sum(UNAVAILABLE in reason for reason in reasons)
+        terminalreporter.write_line(f"{UNAVAILABLE}: {number} tests skipped because {'; '.join(_bare(reason) for reason in missing)}")
+    for path in config.stash.get(KEPT, []):
+        terminalreporter.write_line(f"log of a failed run: {path}")
+
+
+def _skip_reason(report: pytest.TestReport) -> str:
+    return report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+
+
+def _bare(reason: str) -> str:
+    return reason.partition(f"{UNAVAILABLE}: ")[2]

@@ -1,0 +1,304 @@
+"""Real Apache Kafka on this machine: one KRaft node or several, each in its own process, always ended.
+
+A node is formatted, started, and asked through its own port until it knows as many brokers as the cluster has; nothing sleeps and
+hopes. Its log and data live in a temporary folder; `keep_logs` saves the logs of a run that failed.
+
+As a command: `python tests/kafka_cluster.py --version 4.4.0 --port 9092` serves until it is interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import contextlib
+import ctypes
+import os
+import random
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from kafka_jars import KafkaUnavailable, jars, java
+
+VERSIONS = ("4.4.0", "3.9.2")
+POMS = Path(__file__).parent / "real_kafka"
+START_TIMEOUT_S = 60
+# Below the range that the system hands to outgoing connections, so that a node finds its port free again when it restarts.
+PORTS = range(20_000, 32_000)
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+class KafkaNode:
+    """One broker-and-controller process. `start` returns at once; `wait_until_ready` asks until it answers."""
+
+    def __init__(self, cluster: KafkaCluster, node_id: int, port: int, controller_port: int) -> None:
+        self.cluster = cluster
+        self.id = node_id
+        self.port = port
+        self.controller_port = controller_port
+        self.folder = cluster.folder / f"node-{node_id}"
+        self.log_path = self.folder / "server.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor time of the running process, user and system."""
+        assert self._process is not None
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def format(self) -> None:
+        """Write the properties and an empty, formatted log folder."""
+        self.folder.mkdir(parents=True)
+        self._properties_path.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
+        command = [*self._java("-XX:TieredStopAtLevel=1"), "kafka.tools.StorageTool", "format", "-t", self.cluster.cluster_id]
+        run = subprocess.run([*command, "-c", str(self._properties_path), "--ignore-formatted"], capture_output=True, text=True, timeout=60)
+        if run.returncode != 0:
+            raise RuntimeError(f"Kafka {self.cluster.version} could not format its storage:\n{run.stdout}{run.stderr}")
+
+    def start(self) -> None:
+        heap = self.cluster.heap
+        command = [*self._java(f"-Xms{heap}", f"-Xmx{heap}", *self.cluster.jvm_args), "kafka.Kafka", str(self._properties_path)]
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=_die_with_parent
+            )
+
+    def wait_until_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Return when this node answers Metadata and names every running node of its cluster."""
+        deadline = time.monotonic() + timeout_s
+        expected = sum(node.is_running for node in self.cluster.nodes)
+        while (known := _brokers_known_to(self.port)) < expected:
+            if not self.is_running:
+                raise RuntimeError(f"Kafka {self.cluster.version} node {self.id} ended while starting:\n{self.log_tail()}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"Kafka {self.cluster.version} node {self.id} knows {known} of {expected} nodes:\n{self.log_tail()}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End the process as a power cut would."""
+        self._end(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Ask the process to shut down, and wait until it has."""
+        self._end(signal.SIGTERM)
+
+    def restart(self) -> None:
+        """Start again on the same port and log folder, and wait until it answers."""
+        self.terminate()
+        self.start()
+        self.wait_until_ready()
+
+    def pause(self) -> None:
+        """Stop the process without closing its connections."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def log_tail(self, lines: int = 30) -> str:
+        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+
+    def _end(self, signal_number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._process.send_signal(signal_number)
+            try:
+                self._process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self._process.wait()
+
+    @property
+    def _properties_path(self) -> Path:
+        return self.folder / "server.properties"
+
+    def _java(self, *arguments: str) -> list[str]:
+        logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=info", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
+        return [str(java()), *arguments, "-XX:+UseSerialGC", *logging, "-cp", f"{self.cluster.jars}/*"]
+
+    def _properties(self) -> dict[str, Any]:
+        replicas = min(3, len(self.cluster.nodes))
+        return {
+            "process.roles": "broker,controller",
+            "node.id": self.id,
+            "controller.quorum.voters": ",".join(f"{node.id}@127.0.0.1:{node.controller_port}" for node in self.cluster.nodes),
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": self.folder / "data",
+            "offsets.topic.num.partitions": 3,
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.num.partitions": 3,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": 1,
+            "share.coordinator.state.topic.num.partitions": 1,
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            "broker.session.timeout.ms": 3000,
+            "broker.heartbeat.interval.ms": 500,
+            **self.cluster.properties,
+        }
+
+
+class KafkaCluster:
+    """A context manager over `nodes` processes of one Kafka version, with server properties of your own on top."""
+
+    def __init__(
+        self,
+        version: str = VERSIONS[0],
+        *,
+        nodes: int = 1,
+        properties: Mapping[str, Any] | None = None,
+        heap: str = "320m",
+        jvm_args: Sequence[str] = ("-XX:TieredStopAtLevel=1",),
+        port: int | None = None,
+    ) -> None:
+        self.version = version
+        self.properties = dict(properties or {})
+        self.heap = heap
+        self.jvm_args = tuple(jvm_args)
+        self.jars = jars(POMS / f"pom-{version}.xml")
+        self.cluster_id = uuid.uuid4().hex[:22]
+        self.folder = Path(tempfile.mkdtemp(prefix="penstock-kafka-"))
+        ports = free_ports(2 * nodes)
+        self.nodes: list[KafkaNode] = []
+        for index in range(nodes):
+            broker_port = port if port is not None and index == 0 else ports[2 * index]
+            self.nodes.append(KafkaNode(self, index + 1, broker_port, ports[2 * index + 1]))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(node.address for node in self.nodes)
+
+    def start(self) -> KafkaCluster:
+        atexit.register(self.close)
+        try:
+            for node in self.nodes:
+                node.format()
+                node.start()
+            for node in self.nodes:
+                node.wait_until_ready()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, Any] | None = None) -> None:
+        """Create a topic through a client that is not ours, and wait until it can be used."""
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        settings = {key: str(value) for key, value in (config or {}).items()}
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=min(3, len(self.nodes)), config=settings)
+        admin.create_topics([topic], operation_timeout=30)[name].result(timeout=40)
+
+    def keep_logs(self, folder: Path) -> list[Path]:
+        """Copy every node's log into a folder, and return the copies."""
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = []
+        for node in self.nodes:
+            if node.log_path.exists():
+                kept.append(Path(shutil.copy(node.log_path, folder / f"kafka-{self.version}-{self.folder.name[-8:]}-node-{node.id}.log")))
+        return kept
+
+    def close(self) -> None:
+        """Kill every node and remove its data. Nothing is shut down in order: no test looks at a closed cluster."""
+        atexit.unregister(self.close)
+        for node in self.nodes:
+            node.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> KafkaCluster:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nothing listens on."""
+    found: list[int] = []
+    candidates = random.sample(PORTS, len(PORTS))
+    while len(found) < count:
+        port = candidates.pop()
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+    return found
+
+
+def _die_with_parent() -> None:
+    if LIBC is not None:
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+METADATA_V4 = struct.pack(">hhihib", 3, 4, 1, -1, 0, 0)  # no client id, no topics, no auto-creation
+
+
+def _brokers_known_to(port: int) -> int:
+    """Ask for Metadata; 0 while nobody answers. Written out by hand: what penstock does is under test here."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            connection.sendall(struct.pack(">i", len(METADATA_V4)) + METADATA_V4)
+            header = _receive(connection, 16)  # size, correlation id, throttle time, number of brokers
+            return int(struct.unpack(">iiii", header)[3])
+    except OSError:
+        return 0
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise ConnectionResetError("closed before the answer was complete")
+        data += piece
+    return data
+
+
+def main() -> int:
+    """Serve one node until interrupted."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--version", choices=VERSIONS, default=VERSIONS[0])
+    parser.add_argument("--port", type=int, default=9092)
+    chosen = parser.parse_args()
+    try:
+        with KafkaCluster(chosen.version, port=chosen.port, heap="512m", jvm_args=()) as cluster:
+            print(f"Kafka {chosen.version} listens on {cluster.bootstrap_servers}; Ctrl-C ends it", flush=True)
+            signal.pause()
+    except KeyboardInterrupt:
+        return 0
+    except KafkaUnavailable as reason:
+        print(reason, file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(main())

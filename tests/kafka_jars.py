@@ -1,0 +1,84 @@
+"""Java, and the jars that tests and benchmarks fetch through Maven.
+
+Jars are kept in the user's cache, outside the checkout, so that a fresh clone finds them. A folder is named after its pom and the
+pom's hash, is filled under another name and then renamed: whoever sees it sees all of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+MAVEN_TIMEOUT_S = 540
+
+
+class KafkaUnavailable(Exception):
+    """Why there is no real Kafka here; the message is what a skipped test says."""
+
+
+def java() -> Path:
+    """Find the java command: JAVA_HOME first, then PATH."""
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").exists():
+        return Path(home) / "bin" / "java"
+    found = shutil.which("java")
+    if found is None:
+        raise KafkaUnavailable("no Java: neither JAVA_HOME nor PATH leads to one")
+    return Path(found)
+
+
+def cache_dir() -> Path:
+    """Return the folder that all clones of one user share."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "penstock" / "jars"
+
+
+def jars(pom: Path) -> Path:
+    """Return a folder with everything a pom depends on, fetching it through Maven the first time."""
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
+    folder = cache_dir() / f"{pom.stem.removeprefix('pom-')}-{digest}"
+    if not folder.is_dir():
+        _fetch(pom, folder)
+    return folder
+
+
+def _fetch(pom: Path, folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    filling = Path(tempfile.mkdtemp(prefix=".filling-", dir=folder.parent))
+    try:
+        _run_maven(pom, filling)
+        _publish(filling, folder)
+    finally:
+        shutil.rmtree(filling, ignore_errors=True)
+
+
+def _publish(filling: Path, folder: Path) -> None:
+    try:
+        filling.rename(folder)
+    except OSError:
+        # Somebody else was faster; theirs is as good as ours.
+        if not folder.is_dir():
+            raise
+
+
+def _run_maven(pom: Path, output: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise KafkaUnavailable("no Maven: `mvn` is not on PATH")
+    command = [maven, "-B", "-q", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={output}"]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        raise KafkaUnavailable(f"Maven did not fetch {pom.name} within {MAVEN_TIMEOUT_S} s") from None
+    if run.returncode != 0 or not any(output.glob("*.jar")):
+        raise KafkaUnavailable(f"Maven could not fetch {pom.name}: {_first_error(run.stdout + run.stderr)}")
+
+
+def _first_error(output: str) -> str:
+    found = re.search(r"\[ERROR\] (.+)", output)
+    return found.group(1)[:300] if found else output.strip()[:300] or "no message"
