@@ -137,7 +137,7 @@ class KafkaNode:
 
     def _java(self, *arguments: str) -> list[str]:
         logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=info", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
-        return [str(java()), *arguments, "-XX:+UseSerialGC", *logging, "-cp", f"{self.cluster.jars}/*"]
+        return [str(self.cluster.java), *arguments, "-XX:+UseSerialGC", *logging, "-cp", f"{self.cluster.jars}/*"]
 
     def _properties(self) -> dict[str, Any]:
         replicas = min(3, len(self.cluster.nodes))
@@ -183,6 +183,7 @@ class KafkaCluster:
         self.properties = dict(properties or {})
         self.heap = heap
         self.jvm_args = tuple(jvm_args)
+        self.java = java()
         self.jars = jars(POMS / f"pom-{version}.xml")
         self.cluster_id = uuid.uuid4().hex[:22]
         self.folder = Path(tempfile.mkdtemp(prefix="penstock-kafka-"))

@@ -1,0 +1,72 @@
+# make demo    the flights of New York through Kafka and Spark and back, every figure verified
+# make test    lint, then the whole suite, then the compiled modules' tests once more interpreted
+# make bench   penstock beside confluent-kafka and Spark's own connector, on a real Kafka
+# make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
+#
+# Each sets up what it needs in .venv; the second time that takes no time.
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.PHONY: setup demo test suite interpreted bench kafka lint format clean
+
+PYTHON ?= python3
+BIN := .venv/bin
+IN_VENV = PATH="$(CURDIR)/$(BIN):$$PATH" JAVA_HOME="$$(cat .venv/java-home)"
+
+COMPILED := $(shell find src -name '*.pxd')
+SOURCES := setup.py $(COMPILED) $(COMPILED:.pxd=.py)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+setup: .venv/built .venv/java-home
+
+.venv/created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "penstock needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Creating .venv ..."
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+# Build tools first, by the same constraints: no build runs in an isolated environment with versions of its own.
+.venv/installed: .venv/created constraints.txt pyproject.toml
+	@echo "Installing the pinned packages ..."
+	@$(PIP) pip setuptools wheel Cython
+	@$(PIP) --no-build-isolation -e '.[arrow,spark,cli,dev]'
+	@touch $@
+
+.venv/built: .venv/installed $(SOURCES)
+	@echo "Compiling the hot modules ..."
+	@$(PIP) --no-build-isolation --no-deps -e .
+	@touch $@
+
+.venv/java-home: .venv/created tools/java.sh
+	@tools/java.sh > $@
+
+demo: setup
+	@$(IN_VENV) $(BIN)/python demo
+
+test: setup lint suite interpreted
+
+suite:
+	$(IN_VENV) $(BIN)/pytest
+
+interpreted:
+	$(IN_VENV) PENSTOCK_PURE=1 $(BIN)/pytest tests/unit/wire tests/unit/record
+
+bench: setup
+	@$(IN_VENV) PYTHONPATH=tests $(BIN)/python bench
+
+kafka: setup
+	@$(IN_VENV) $(BIN)/python tests/kafka_cluster.py
+
+lint: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:
+	rm -rf .venv build .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis demo/out bench/results spark-warehouse metastore_db derby.log
+	find src \( -name '*.so' -o -name '*.pyd' -o -name '*.c' -o -name '*.html' \) -delete
+	find . -name __pycache__ -prune -exec rm -rf {} +

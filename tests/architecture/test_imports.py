@@ -1,0 +1,127 @@
+"""Who may import whom: the table of docs/ARCHITECTURE.md, held."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from source_tree import ROOT, Import, Module, modules
+
+BASE = {"errors", "error_codes", "types", "clock", "promise", "flow", "metrics", "_pure"}
+BELOW_FACES = {"wire", "protocol", "record", "net", "client", "producer", "consumer", "admin"}
+
+MAY_IMPORT = {
+    "wire": set(),
+    "protocol": {"wire"},
+    "record": {"wire"},
+    "net": {"protocol", "wire"},
+    "client": {"net", "protocol"},
+    "producer": {"client", "protocol", "record", "wire"},
+    "consumer": {"client", "protocol", "record", "wire"},
+    "admin": {"client", "protocol", "record", "wire"},
+    "config": {"serialization"},
+    "sync": BELOW_FACES | {"config", "serialization"},
+    "broker": {"net", "protocol", "record", "wire", "config"},
+    "spark": {"sync", "config", "record", "serialization"},
+}
+FACES = {"penstock", *(f"penstock.sync.{face}" for face in ("producer", "consumer", "admin", "scan"))}
+
+BLOCKING = {"socket", "selectors", "asyncio", "threading", "time", "queue", "concurrent", "select", "ssl"}
+PURE = ("wire", "record", "protocol")
+SANS_IO = ("net", "client", "producer", "consumer", "admin", "broker")
+MAY_BLOCK = {"penstock.net.selector", "penstock.net.resolver", "penstock.broker.server", "penstock.broker.__main__"}
+
+MODULES = modules()
+NAMES = [module.name for module in MODULES]
+
+
+def offences(module: Module, forbidden: list[Import]) -> list[str]:
+    return [f"{module.path.relative_to(ROOT)}:{found.line} imports {found.module}" for found in forbidden]
+
+
+def area_of(name: str) -> str:
+    return [*name.split("."), ""][1]
+
+
+def is_ours(found: Import) -> bool:
+    return found.module == "penstock" or found.module.startswith("penstock.")
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.area in MAY_IMPORT], ids=lambda module: module.name)
+def test_a_package_imports_only_those_below_it(module: Module) -> None:
+    allowed = MAY_IMPORT[module.area] | BASE | {module.area}
+    ours = [found for found in module.imports if is_ours(found)]
+    assert not offences(module, [found for found in ours if area_of(found.module) not in allowed | {""}])
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.area in BASE], ids=lambda module: module.name)
+def test_the_base_imports_only_itself(module: Module) -> None:
+    assert not offences(module, [found for found in module.imports if is_ours(found) and area_of(found.module) not in BASE | {""}])
+
+
+@pytest.mark.parametrize("module", MODULES, ids=NAMES)
+def test_nobody_imports_testing(module: Module) -> None:
+    if module.area != "testing":
+        assert not offences(module, [found for found in module.imports if area_of(found.module) == "testing" and is_ours(found)])
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.area == "spark"], ids=lambda module: module.name)
+def test_spark_is_a_user_of_the_faces(module: Module) -> None:
+    inner = [found for found in module.imports if is_ours(found) and area_of(found.module) in BELOW_FACES | {"sync"}]
+    assert not offences(module, [found for found in inner if found.module not in FACES | {"penstock.record.columnar"}])
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.area in PURE], ids=lambda module: module.name)
+def test_wire_record_and_protocol_know_neither_time_nor_io(module: Module) -> None:
+    assert not offences(module, [found for found in module.imports if found.module.split(".")[0] in BLOCKING | {"logging"}])
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.area in SANS_IO], ids=lambda module: module.name)
+def test_everything_above_the_selector_is_sans_io_and_clockless(module: Module) -> None:
+    if module.name not in MAY_BLOCK:
+        assert not offences(module, [found for found in module.imports if found.module.split(".")[0] in BLOCKING])
+
+
+@pytest.mark.parametrize("module", MODULES, ids=NAMES)
+def test_extras_stay_where_they_belong(module: Module) -> None:
+    allowed = set()
+    if module.name.startswith(("penstock.spark", "pyspark_penstock")):
+        allowed = {"pyarrow", "pyspark"}
+    elif module.name == "penstock.record.columnar":
+        allowed = {"pyarrow"}
+    extras = {"pyarrow", "pyspark", "pandas", "numpy", "polars", "typer", "rich"} - allowed
+    assert not offences(module, [found for found in module.imports if found.module.split(".")[0] in extras and not found.typing])
+
+
+@pytest.mark.parametrize("module", MODULES, ids=NAMES)
+def test_columnar_is_loaded_only_by_those_who_use_columns(module: Module) -> None:
+    if module.area in ("spark", "testing"):
+        return
+    early = [found for found in module.imports if found.module == "penstock.record.columnar" and not (found.lazy or found.typing)]
+    assert not offences(module, early)
+
+
+def loaded_after(program: str) -> set[str]:
+    run = subprocess.run(
+        [sys.executable, "-c", f"{program}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    return set(json.loads(run.stdout.splitlines()[-1]))
+
+
+EXTRAS = {"pyarrow", "pyspark", "pandas", "numpy", "polars", "typer", "rich", "Cython"}
+
+
+def test_import_penstock_is_light() -> None:
+    loaded = loaded_after("import penstock")
+    assert not loaded & (EXTRAS | {"socket", "asyncio", "threading", "logging", "selectors"})
+    assert {name for name in loaded if name.startswith("penstock.")} <= {f"penstock.{name}" for name in BASE}
+
+
+def test_a_plain_client_needs_no_extras() -> None:
+    loaded = loaded_after("import penstock; penstock.KafkaProducer, penstock.KafkaConsumer, penstock.KafkaAdmin, penstock.scan")
+    assert not loaded & EXTRAS
+    assert not {name for name in loaded if name.startswith(("penstock.broker", "penstock.testing", "penstock.spark"))}

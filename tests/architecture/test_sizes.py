@@ -1,0 +1,51 @@
+"""Functions fit a screen, files have one subject, faces are thin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from source_tree import ROOT, SOURCE, Module, modules
+
+LONGEST_FUNCTION = 60
+LONGEST_FILE = 500
+LONGEST_FACE = 300
+
+EVERYTHING = [module for folder in (SOURCE, ROOT / "demo", ROOT / "bench") for module in modules(folder)]
+
+
+def identify(module: Module) -> str:
+    return str(module.path.relative_to(ROOT))
+
+
+def lengths(module: Module) -> dict[str, int]:
+    return {f"{node.name} (line {node.lineno})": (node.end_lineno or node.lineno) - node.lineno + 1 for node in module.functions()}
+
+
+@pytest.mark.parametrize("module", EVERYTHING, ids=identify)
+def test_a_function_fits_a_screen(module: Module) -> None:
+    assert not {name: length for name, length in lengths(module).items() if length > LONGEST_FUNCTION}
+
+
+@pytest.mark.parametrize("module", EVERYTHING, ids=identify)
+def test_a_file_has_one_subject(module: Module) -> None:
+    assert module.lines <= LONGEST_FILE
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "penstock" / "sync").glob("*.py")), ids=lambda path: path.name)
+def test_a_face_is_thin(path: Path) -> None:
+    assert Module(path).lines < LONGEST_FACE
+
+
+def test_most_functions_are_short() -> None:
+    found = sorted(length for module in modules() for length in lengths(module).values())
+    assert median(found) <= 10
+    assert found[len(found) * 9 // 10] < 40
+
+
+def test_the_tree_in_the_architecture_document_names_every_package() -> None:
+    document = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    packages = [path for path in SOURCE.glob("*/*/") if path.is_dir() and any(path.glob("*.py"))]
+    assert [path.name for path in packages if f"  {path.name}/" not in document] == []
