@@ -132,6 +132,10 @@ class CorruptRecordError(ProtocolError):
     """A record batch fails its checksum or contradicts itself."""
 
 
+class UnsupportedRecordFormatError(ProtocolError):
+    """Records are in a format that penstock does not read."""
+
+
 class DecompressionError(CorruptRecordError):
     """Compressed records do not decompress, or decompress to more than the limit."""
 

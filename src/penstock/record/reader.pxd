@@ -1,0 +1,88 @@
+# C types of reader.py.
+
+cimport cython
+
+cdef int RECORD_LENGTH, TRUNCATED, KEY, VALUE, HEADERS, LONG_RECORD, LEFT_OVER, OFFSET, TIMESTAMP
+cdef long long MOST, LEAST
+
+@cython.locals(byte=cython.int)
+cdef (Py_ssize_t, long long) read_varint(const unsigned char* source, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+
+@cython.locals(raw=cython.ulonglong, low=cython.ulonglong, shift=cython.int, byte=cython.int)
+cdef (Py_ssize_t, long long) read_long_varint(const unsigned char* source, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+
+cdef void copy_bytes(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
+
+
+@cython.final
+cdef class RecordWalker:
+    cdef const unsigned char[::1] view
+    cdef const unsigned char* source
+    cdef Py_ssize_t end, at, key_at, key_size, value_at, value_size, headers_at
+    cdef Py_ssize_t header_key_bytes, header_value_bytes
+    cdef long long count, seen, header_count
+    cdef long long base_offset, base_timestamp, last_offset_delta, offset_delta
+    cdef readonly long long offset, timestamp
+    cdef bint stamped_by_broker
+    cdef readonly int fault
+
+    @cython.locals(at=Py_ssize_t, length=cython.longlong)
+    cpdef bint advance(self) noexcept nogil
+    @cython.locals(size=cython.longlong, timestamp_delta=cython.longlong, offset_delta=cython.longlong)
+    cdef bint read_record(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
+    @cython.locals(base=cython.longlong)
+    cdef inline bint place(self, long long offset_delta, long long timestamp_delta) noexcept nogil
+    @cython.locals(size=cython.longlong, count=cython.longlong, _=cython.longlong)
+    cdef Py_ssize_t skip_headers(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
+    cdef bint fail(self, int fault) noexcept nogil
+    cpdef check(self)
+    @cython.locals(at=Py_ssize_t, size=cython.longlong, count=cython.longlong, _=cython.longlong)
+    cdef tuple headers(self)
+    cpdef record(self)
+    cpdef list records(self)
+
+
+@cython.final
+cdef class BinarySink:
+    cdef unsigned char[::1] data_view, validity_view
+    cdef int[::1] offsets_view
+    cdef unsigned char* data
+    cdef unsigned char* validity
+    cdef int* offsets
+    cdef readonly Py_ssize_t rows, size, nulls
+
+    cdef inline void put(self, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) noexcept nogil
+    @cython.locals(row=Py_ssize_t)
+    cpdef rewind(self, Py_ssize_t rows)
+
+
+@cython.final
+cdef class HeaderSink:
+    cdef readonly BinarySink keys, values
+    cdef int[::1] offsets
+    cdef long long[::1] places
+    cdef readonly Py_ssize_t rows, noted, key_bytes, value_bytes
+    cdef Py_ssize_t first
+
+    cdef bint fits(self, RecordWalker walker, Py_ssize_t room) noexcept nogil
+    cdef void note(self, RecordWalker walker) noexcept nogil
+    cpdef rewind(self, Py_ssize_t rows)
+    @cython.locals(row=Py_ssize_t, at=Py_ssize_t, size=cython.longlong, count=cython.longlong, _=cython.longlong)
+    cpdef copy(self, RecordWalker walker)
+
+
+@cython.final
+cdef class RecordSink:
+    cdef readonly BinarySink key, value
+    cdef readonly HeaderSink headers
+    cdef bint wants_key, wants_value, wants_headers, wants_offset, wants_timestamp
+    cdef long long[::1] offsets, timestamps
+    cdef Py_ssize_t room
+    cdef readonly Py_ssize_t rows
+
+    @cython.locals(before=Py_ssize_t, stopped=cython.bint)
+    cpdef bint fill(self, RecordWalker walker, long long start, long long end, Py_ssize_t limit) except *
+    cdef bint run(self, RecordWalker walker, long long start, long long end, Py_ssize_t limit) noexcept nogil
+    cdef inline bint fits(self, RecordWalker walker) noexcept nogil
+    cdef inline void put(self, RecordWalker walker) noexcept nogil
+    cpdef rewind(self, Py_ssize_t rows)

@@ -1,0 +1,73 @@
+# cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The 32-bit murmur2 hash that Java's producer chooses a key's partition by (P3).
+
+All producers of a topic must agree on it, bit for bit, or records of one key end up in several partitions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    import cython  # type: ignore[import-untyped]
+except ImportError:
+    from penstock import _pure as cython
+
+SEED = 0x9747B28C
+M = 0x5BD1E995
+MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes | bytearray | memoryview) -> int:
+    """Return the hash as Java's signed 32-bit int."""
+    key = bytes(data)
+    unsigned = hash_bytes(key, 0, len(key))
+    return unsigned - (1 << 32) if unsigned > 0x7FFFFFFF else unsigned
+
+
+def partition_for_key(key: bytes, count: int) -> int:
+    """Return the partition of a key among all `count` partitions of its topic, also those without a leader (P3, TR48)."""
+    return (murmur2(key) & 0x7FFFFFFF) % count
+
+
+def partitions_for_keys(data: Any, offsets: Any, rows: int, count: int, partitions: Any) -> None:
+    """Put the partition of each of `rows` keys into int32 `partitions`, where it is -1 so far.
+
+    data, offsets: bytes and rows + 1 int64 offsets of an Arrow large_binary column.
+    """
+    with cython.nogil:
+        hash_rows(data, offsets, rows, count, partitions)
+
+
+def hash_rows(data: Any, offsets: Any, rows: int, count: int, partitions: Any) -> None:
+    """Do the work of partitions_for_keys() without the interpreter lock."""
+    if cython.compiled:
+        source = cython.address(data[0])
+    else:
+        source = data
+    for row in range(rows):
+        if partitions[row] == -1:
+            hashed = hash_bytes(source, offsets[row], offsets[row + 1])
+            partitions[row] = (hashed & 0x7FFFFFFF) % count
+
+
+def hash_bytes(source: Any, start: int, end: int) -> int:
+    """Return the unsigned hash of the bytes from `start` to `end`. The masks keep Python's ints at 32 bits; in C they cost nothing."""
+    length = end - start
+    state = (SEED ^ length) & MASK
+    at = start
+    while end - at >= 4:
+        high = source[at + 3]
+        word = (source[at] | source[at + 1] << 8 | source[at + 2] << 16 | high << 24) * M & MASK
+        word = (word ^ word >> 24) * M & MASK
+        state = (state * M & MASK) ^ word
+        at += 4
+    left = end - at
+    if left == 3:
+        state ^= source[at + 2] << 16
+    if left >= 2:
+        state ^= source[at + 1] << 8
+    if left >= 1:
+        state = (state ^ source[at]) * M & MASK
+    state = (state ^ state >> 13) * M & MASK
+    return state ^ state >> 15
