@@ -1,0 +1,101 @@
+"""Record batches and fetched data for the consumer's tests."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from penstock.consumer.decode import RecordFactory
+from penstock.consumer.fetch_buffer import CompletedFetch, FetchBuffer
+from penstock.consumer.fetch_collector import FetchCollector
+from penstock.consumer.fetch_cursor import ReadOptions
+from penstock.consumer.fetch_response import offset_after_last_batch
+from penstock.consumer.subscription_state import SubscriptionState
+from penstock.record.batch import assign_offsets, seal, set_producer_state
+from penstock.record.builder import RecordBatchBuilder
+from penstock.record.compression import Codec
+from penstock.types import TopicPartition
+
+TP = TopicPartition("orders", 3)
+_ATTRIBUTES_AT, _LAST_OFFSET_DELTA_AT, _COUNT_AT = 21, 23, 57
+_CONTROL = 0x20
+
+
+def batch(
+    base_offset: int,
+    values: Sequence[bytes | None] = (b"v",),
+    *,
+    key: bytes | None = None,
+    codec: Codec = Codec.NONE,
+    epoch: int = 4,
+    producer: tuple[int, int] | None = None,
+    control: int | None = None,
+    last_offset: int | None = None,
+    timestamp: int = 1_000,
+) -> bytes:
+    """One batch. producer: (id, epoch) makes it transactional. control: a marker of this type. last_offset: as after compaction."""
+    builder = RecordBatchBuilder(codec=codec)
+    if control is not None:
+        builder.append(timestamp, struct.pack(">hh", 0, control), b"\0" * 6, ())
+    else:
+        for value in values:
+            builder.append(timestamp, key, value, ())
+    data = builder.build()
+    if producer is not None:
+        set_producer_state(data, producer_id=producer[0], producer_epoch=producer[1], base_sequence=0, is_transactional=True)
+    assign_offsets(data, base_offset=base_offset, leader_epoch=epoch)
+    if control is not None:
+        (attributes,) = struct.unpack_from(">h", data, _ATTRIBUTES_AT)
+        struct.pack_into(">h", data, _ATTRIBUTES_AT, attributes | _CONTROL)
+    if last_offset is not None:
+        struct.pack_into(">i", data, _LAST_OFFSET_DELTA_AT, last_offset - base_offset)
+    seal(data)
+    return bytes(data)
+
+
+def emptied(data: bytes) -> bytes:
+    """The batch as compaction leaves it when all its records are gone."""
+    header = bytearray(data[:61])
+    struct.pack_into(">i", header, 8, 49)
+    struct.pack_into(">i", header, _COUNT_AT, 0)
+    seal(header)
+    return bytes(header)
+
+
+class Bench:
+    """A subscription, a buffer and a collector, to be fed by hand."""
+
+    def __init__(self, *, options: ReadOptions | None = None, factory: RecordFactory | None = None) -> None:
+        self.subscription = SubscriptionState()
+        self.buffer = FetchBuffer()
+        self.collector = FetchCollector(
+            self.subscription,
+            self.buffer,
+            lock=nullcontext(),
+            options=options or ReadOptions(),
+            factory=factory or RecordFactory(),
+        )
+
+    def assign(self, *positions: int, stop: int | None = None) -> None:
+        """Assign orders-0, orders-1, ... at these positions."""
+        tps = [TopicPartition("orders", index) for index in range(len(positions))]
+        self.subscription.assign(tps, 0)
+        for tp, position in zip(tps, positions, strict=True):
+            self.subscription.seek(tp, position)
+            self.subscription.state(tp).stop_offset = stop
+
+    def fetched(self, data: bytes, *, partition: int = 0, aborted: tuple[tuple[int, int], ...] = (), error: Any = None) -> None:
+        """Let a fetch of one partition come in, asked for at its fetch offset."""
+        state = self.subscription.state(TopicPartition("orders", partition))
+        after = -1 if error else offset_after_last_batch(data)
+        self.buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, data, after, aborted, error))
+
+    def position(self, partition: int = 0) -> int:
+        """The offset of the next record to be handed out."""
+        return self.subscription.state(TopicPartition("orders", partition)).position
+
+    def offsets(self, limit: int = 500) -> list[int]:
+        """Collect, and return the records' offsets."""
+        return [record.offset for record in self.collector.collect_records(limit)]
