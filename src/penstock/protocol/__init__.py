@@ -1,0 +1,1 @@
+"""What Kafka says on the wire, for clients and brokers alike."""

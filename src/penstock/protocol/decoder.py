@@ -1,0 +1,243 @@
+"""Source of a decoder for one version of one message.
+
+The generated function is straight-line code with loops only for arrays. `pos` always names the byte being read, `end` the end of the
+data. Before anything is sliced or allocated, its length is compared with what remains; a fixed-size read past the end raises by itself
+(struct.error, IndexError). One `except` around it all turns every fault into a ProtocolError with position and field.
+"""
+
+from __future__ import annotations
+
+from penstock.protocol import runtime
+from penstock.protocol.schema import Field, Message, Struct
+from penstock.protocol.source import FORMATS, Slot, Source
+
+_SIZES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint16": 2, "uint32": 4, "float64": 8, "bool": 1, "uuid": 16}
+
+
+def smallest_size(field: Field, version: int, flexible: bool) -> int:
+    """The fewest bytes a field can take in line."""
+    if field.kind in _SIZES:
+        return _SIZES[field.kind]
+    if field.kind == "string":
+        return 1 if flexible else 2
+    if field.struct is None:
+        return 1 if flexible else 4
+    if field.nullable.has(version):
+        return 1
+    parts = [smallest_size(part, version, flexible) for part in field.struct.FIELDS if part.is_inline(version)]
+    return sum(parts) + flexible
+
+
+def decoder_source(message: type[Message], version: int) -> Source:
+    """Return the source of `decode(data, pos, end) -> (message, end of message)`."""
+    return _Decoder(message, version).write()
+
+
+class _Decoder:
+    def __init__(self, message: type[Message], version: int) -> None:
+        self.message = message
+        self.version = version
+        self.flexible = message.is_flexible(version)
+        self.null = "0" if self.flexible else "-1"
+        self.out = Source({name: getattr(runtime, name) for name in _HELPERS} | {"new": object.__new__})
+        self.run: list[Slot] = []
+        self.after_run: list[str] = []
+        self.names = 0
+
+    def write(self) -> Source:
+        with self.out.block("def decode(data, pos, end):"):
+            self.out.line("view = memoryview(data)")
+            with self.out.block("try:"):
+                self.new_struct(self.message, "message")
+                self.flush()
+            with self.out.block("except FAULTS as error:"):
+                self.out.line("raise decode_fault(error, pos) from error")
+            self.out.line("return message, pos")
+        return self.out
+
+    def fresh(self, word: str) -> str:
+        """Return a variable name that is not in use."""
+        self.names += 1
+        return f"{word}{self.names}"
+
+    def new_struct(self, struct: type[Struct], target: str) -> None:
+        """Make a struct, under a name of its own, and fill it."""
+        var = target if target.isidentifier() else self.fresh("s")
+        self.out.scope[struct.__name__] = struct
+        made = f"new({struct.__name__})"
+        self.out.line(f"{var} = {made}" if var == target else f"{var} = {target} = {made}")
+        for field in struct.FIELDS:
+            with self.out.field(field.name):
+                self.member(field, f"{var}.{field.name}")
+        if self.flexible:
+            with self.out.field("tags"):
+                self.tags([field for field in struct.FIELDS if field.is_tagged(self.version)], var)
+
+    def member(self, field: Field, target: str) -> None:
+        if field.is_inline(self.version):
+            self.value(field, target)
+        else:
+            self.out.line(f"{target} = {self.default(field)}")
+
+    def default(self, field: Field) -> str:
+        """An expression for the field's default value, fresh where it can be changed in place."""
+        value = field.new_default()
+        if isinstance(value, list):
+            return "[]"
+        if isinstance(value, Struct):
+            self.out.scope[type(value).__name__] = type(value)
+            return f"{type(value).__name__}()"
+        if value is None or isinstance(value, bool | int | str | bytes):
+            return repr(value)
+        name = self.fresh("default")
+        self.out.scope[name] = value
+        return name
+
+    def value(self, field: Field, target: str) -> None:
+        """Read one value in line."""
+        if field.kind in FORMATS:
+            self.fixed(field.kind, target)
+        elif field.kind == "struct":
+            self.struct_value(field, target)
+        else:
+            {"string": self.string, "bytes": self.bytestring, "records": self.records, "array": self.array}[field.kind](field, target)
+
+    def fixed(self, kind: str, target: str) -> None:
+        place = target
+        if kind == "uuid":
+            place = self.fresh("raw")
+            self.after_run.append(f"{target} = uuid_of({place})")
+        self.run.append(Slot(FORMATS[kind], place, self.out.path))
+
+    def flush(self) -> None:
+        """Write out the run."""
+        if not self.run:
+            return
+        if len(self.run) == 1 and self.run[0].format == "B":
+            self.out.line(f"{self.run[0].place} = data[pos]", self.run[0].field)
+            size = 1
+        else:
+            size = self.out.add_run(self.run, _unpack, "unpack")
+        self.out.line(f"pos += {size}")
+        for line in self.after_run:
+            self.out.line(line)
+        self.run, self.after_run = [], []
+
+    def head(self, classic: str, slow: str = "decode_uvarint") -> None:
+        """Read a length or count into n, ending the run. In flexible versions it is one more than the length, and 0 for null."""
+        self.run.append(Slot("B" if self.flexible else classic, "n", self.out.path))
+        self.flush()
+        if self.flexible:
+            self.long_head(slow)
+
+    def long_head(self, slow: str = "decode_uvarint") -> None:
+        with self.out.block("if n > 127:"):
+            self.out.line(f"n, pos = {slow}(data, pos - 1)")
+
+    def string(self, field: Field, target: str) -> None:
+        self.head("h", "read_string_head")
+        self.sized(field, target, 'str(data[pos:stop], "utf-8")')
+
+    def bytestring(self, field: Field, target: str) -> None:
+        self.head("i")
+        self.sized(field, target, "bytes(view[pos:stop])")
+
+    def records(self, field: Field, target: str) -> None:
+        self.head("i")
+        self.sized(field, target, "view[pos:stop]")
+
+    def sized(self, field: Field, target: str, value: str) -> None:
+        """Read n bytes."""
+        if not field.nullable.has(self.version):
+            return self.sized_body(target, value)
+        with self.out.block(f"if n == {self.null}:"):
+            self.out.line(f"{target} = None")
+        with self.out.block("else:"):
+            self.sized_body(target, value)
+        return None
+
+    def sized_body(self, target: str, value: str) -> None:
+        self.out.line("stop = pos + n - 1" if self.flexible else "stop = pos + n")
+        with self.out.block("if not pos <= stop <= end:"):
+            self.out.line("raise length_fault(stop - pos, end - pos)")
+        self.out.line(f"{target} = {value}")
+        self.out.line("pos = stop")
+
+    def array(self, field: Field, target: str) -> None:
+        self.head("i")
+        if not field.nullable.has(self.version):
+            return self.array_body(field, target)
+        with self.out.block(f"if n == {self.null}:"):
+            self.out.line(f"{target} = None")
+        with self.out.block("else:"):
+            self.array_body(field, target)
+        return None
+
+    def array_body(self, field: Field, target: str) -> None:
+        element = field.element
+        assert element is not None
+        smallest = max(1, smallest_size(element, self.version, self.flexible))
+        if self.flexible:
+            self.out.line("n -= 1")
+        with self.out.block(f"if not 0 <= n <= (end - pos) // {smallest}:"):
+            self.out.line(f"raise count_fault(n, end - pos, {smallest})")
+        if element.kind in FORMATS and element.kind != "uuid":
+            self.out.line(f'{target} = list(unpack_from(f">{{n}}{FORMATS[element.kind]}", data, pos))')
+            self.out.line(f"pos += n * {smallest}")
+        else:
+            self.loop(element, target)
+
+    def loop(self, element: Field, target: str) -> None:
+        items, item = self.fresh("items"), self.fresh("item")
+        self.out.line(f"{items} = {target} = []")
+        with self.out.block("for _ in range(n):"):
+            self.value(element, item)
+            self.flush()
+            self.out.line(f"{items}.append({item})")
+
+    def struct_value(self, field: Field, target: str) -> None:
+        assert field.struct is not None
+        if not field.nullable.has(self.version):
+            return self.new_struct(field.struct, target)
+        self.run.append(Slot("b", "n", self.out.path))
+        self.flush()
+        with self.out.block("if n < 0:"):
+            self.out.line(f"{target} = None")
+        with self.out.block("else:"):
+            self.new_struct(field.struct, target)
+            self.flush()
+        return None
+
+    def tags(self, fields: list[Field], var: str) -> None:
+        """Read a tag section. Fields in it hold their defaults already."""
+        self.run.append(Slot("B", "n", self.out.path))
+        self.flush()
+        with self.out.block("if n:"):
+            if not fields:
+                self.out.line("pos = skip_tags(data, pos - 1, end)")
+            else:
+                self.known_tags(fields, var)
+
+    def known_tags(self, fields: list[Field], var: str) -> None:
+        tag, stop = self.fresh("tag"), self.fresh("stop")
+        self.long_head()
+        self.out.line(f"{tag} = -1")
+        with self.out.block("for _ in range(n):"):
+            self.out.line(f"{tag}, {stop}, pos = read_tag_head(data, pos, end, {tag})")
+            word = "if"
+            for field in fields:
+                with self.out.block(f"{word} {tag} == {field.tag}:"), self.out.field(field.name):
+                    self.value(field, f"{var}.{field.name}")
+                    self.flush()
+                word = "elif"
+            with self.out.block("else:"):
+                self.out.line(f"pos = {stop}")
+            with self.out.block(f"if pos != {stop}:"):
+                self.out.line(f"raise tag_size_fault({tag}, pos, {stop})")
+
+
+def _unpack(name: str, places: str) -> str:
+    return f"{places}{'' if ', ' in places else ','} = {name}(data, pos)"
+
+
+_HELPERS = ("uuid_of", "decode_uvarint", "read_string_head", "length_fault", "count_fault", "skip_tags", "read_tag_head", "tag_size_fault")

@@ -1,0 +1,181 @@
+"""Source of an encoder for one version of one message.
+
+The generated function appends byte strings to a list, which the caller joins once: payloads are copied a single time. A value of the
+wrong type or size fails in pack, encode or len; one `except` around it all names the field.
+"""
+
+from __future__ import annotations
+
+from penstock.protocol import runtime
+from penstock.protocol.schema import Field, Message, Struct
+from penstock.protocol.source import FORMATS, Slot, Source
+
+
+def encoder_source(message: type[Message], version: int) -> Source:
+    """Return the source of `encode(message, parts) -> None`."""
+    return _Encoder(message, version).write()
+
+
+class _Encoder:
+    def __init__(self, message: type[Message], version: int) -> None:
+        self.message = message
+        self.version = version
+        self.flexible = message.is_flexible(version)
+        self.out = Source({name: getattr(runtime, name) for name in _HELPERS})
+        self.run: list[Slot] = []
+        self.names = 0
+        self.add = "add"
+
+    def write(self) -> Source:
+        with self.out.block("def encode(message, parts):"):
+            with self.out.block("try:"):
+                self.out.line("add = parts.append")
+                self.members(self.message, "message")
+                self.flush()
+            with self.out.block("except FAULTS as error:"):
+                self.out.line("raise encode_fault(error) from error")
+        return self.out
+
+    def fresh(self, word: str) -> str:
+        """Return a variable name that is not in use."""
+        self.names += 1
+        return f"{word}{self.names}"
+
+    def members(self, struct: type[Struct], var: str) -> None:
+        """Write the fields of a struct."""
+        for field in struct.FIELDS:
+            with self.out.field(field.name):
+                if field.is_inline(self.version):
+                    self.value(field, f"{var}.{field.name}")
+                elif not field.is_tagged(self.version) and not field.ignorable:
+                    self.refuse(field, f"{var}.{field.name}")
+        if self.flexible:
+            self.tags([field for field in struct.FIELDS if field.is_tagged(self.version)], var)
+
+    def refuse(self, field: Field, place: str) -> None:
+        """Raise if a field that this version lacks was set (W9)."""
+        with self.out.block(f"if {self.differs(field, place)}:"):
+            self.out.line(f"missing_field({self.out.path!r})")
+
+    def differs(self, field: Field, place: str) -> str:
+        """An expression that tells whether a field is not at its default."""
+        value = field.new_default()
+        if value is None:
+            return f"{place} is not None"
+        if isinstance(value, list):
+            return f"({place} is None or len({place}))"
+        if isinstance(value, Struct):
+            parts = [self.differs(part, f"{place}.{part.name}") for part in value.FIELDS]
+            return f"({place} is None or {' or '.join(parts)})"
+        if isinstance(value, bool | int | str | bytes):
+            return f"{place} != {value!r}"
+        name = self.fresh("default")
+        self.out.scope[name] = value
+        return f"{place} != {name}"
+
+    def value(self, field: Field, place: str) -> None:
+        """Write one value in line."""
+        if field.kind in FORMATS:
+            self.run.append(Slot(FORMATS[field.kind], f"{place}.bytes" if field.kind == "uuid" else place, self.out.path))
+        elif field.kind == "struct":
+            self.struct_value(field, place)
+        else:
+            {"string": self.string, "bytes": self.bytestring, "records": self.bytestring, "array": self.array}[field.kind](field, place)
+
+    def flush(self) -> None:
+        """Write out the run."""
+        if self.run:
+            self.out.add_run(self.run, lambda name, places: f"{self.add}({name}({places}))", "pack")
+            self.run = []
+
+    def head(self, field: Field, place: str, length: str, classic: str, long: str = "encode_uvarint") -> None:
+        """Write a length or count, ending the run. place: what may be None."""
+        nullable = field.nullable.has(self.version)
+        if not self.flexible:
+            text = f"-1 if {place} is None else {length}" if nullable else length
+            self.run.append(Slot(classic, text, self.out.path))
+            self.flush()
+            return
+        self.flush()
+        self.out.line(f"n = 0 if {place} is None else {length} + 1" if nullable else f"n = {length} + 1")
+        self.out.line(f"{self.add}(SHORT[n] if n < 128 else {long}(n))")
+
+    def string(self, field: Field, place: str) -> None:
+        if field.nullable.has(self.version):
+            self.out.line(f"text = {place}")
+            self.out.line('data = b"" if text is None else text.encode()')
+        else:
+            self.out.line(f"data = {place}.encode()")
+        self.head(field, "text", "len(data)", "h", "write_string_head")
+        self.out.line(f"{self.add}(data)")
+
+    def bytestring(self, field: Field, place: str) -> None:
+        self.out.line(f"blob = {place}")
+        if field.nullable.has(self.version):
+            self.out.line('data = b"" if blob is None else memoryview(blob).cast("B")')
+        else:
+            self.out.line('data = memoryview(blob).cast("B")')
+        self.head(field, "blob", "len(data)", "i")
+        self.out.line(f"{self.add}(data)")
+
+    def array(self, field: Field, place: str) -> None:
+        element = field.element
+        assert element is not None
+        items = self.fresh("items")
+        self.out.line(f"{items} = {place}")
+        self.head(field, items, f"len({items})", "i")
+        some = f"{items} or ()" if field.nullable.has(self.version) else items
+        if element.kind in FORMATS and element.kind != "uuid":
+            with self.out.block(f"if {items}:"):
+                self.out.line(f'{self.add}(pack(f">{{len({items})}}{FORMATS[element.kind]}", *{items}))')
+        else:
+            self.loop(element, some)
+
+    def loop(self, element: Field, items: str) -> None:
+        item = self.fresh("item")
+        with self.out.block(f"for {item} in {items}:"):
+            self.value(element, item)
+            self.flush()
+
+    def struct_value(self, field: Field, place: str) -> None:
+        assert field.struct is not None
+        var = self.fresh("s")
+        if place.isidentifier():
+            var = place
+        else:
+            self.out.line(f"{var} = {place}")
+        if not field.nullable.has(self.version):
+            return self.members(field.struct, var)
+        self.run.append(Slot("b", f"-1 if {var} is None else 1", self.out.path))
+        self.flush()
+        with self.out.block(f"if {var} is not None:"):
+            self.members(field.struct, var)
+            self.flush()
+        return None
+
+    def tags(self, fields: list[Field], var: str) -> None:
+        """Write the tag section: the fields that are not at their default, in the order of their tags."""
+        if not fields:
+            self.run.append(Slot("x", "", self.out.path))
+            return
+        self.flush()
+        found = self.fresh("tags")
+        self.out.line(f"{found} = []")
+        for field in sorted(fields, key=lambda field: field.tag):
+            with self.out.field(field.name):
+                self.tag(field, f"{var}.{field.name}", found)
+        self.out.line(f"{self.add}(SHORT[len({found})])")
+        self.out.line(f"parts.extend({found})" if self.add == "add" else f"{self.add}(b''.join({found}))")
+
+    def tag(self, field: Field, place: str, found: str) -> None:
+        with self.out.block(f"if {self.differs(field, place)}:"):
+            inner, outer = self.fresh("value"), self.add
+            self.out.line(f"{inner} = []")
+            self.add = f"{inner}.append"
+            self.value(field, place)
+            self.flush()
+            self.add = outer
+            self.out.line(f"{found}.append(tagged({field.tag}, {inner}))")
+
+
+_HELPERS = ("SHORT", "encode_uvarint", "write_string_head", "tagged")

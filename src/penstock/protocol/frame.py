@@ -1,0 +1,121 @@
+"""Whole requests and responses: size, header and body together.
+
+Encoders return a frame with its size in front, ready for the socket; decoders take a frame without it, as FrameReader hands it out. A
+body must fill its frame: bytes left over mean that the two sides disagree about the version.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple, TypeVar
+
+from penstock.errors import ProtocolError
+from penstock.protocol import header
+from penstock.protocol.api import APIS
+from penstock.protocol.codegen import decode, encode_parts
+from penstock.protocol.frame_reader import FrameReader
+from penstock.protocol.schema import Message, Request, Response
+from penstock.wire.varint import Bytes
+
+__all__ = [
+    "FrameReader",
+    "RequestFrame",
+    "UnsupportedRequestError",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "response_correlation_id",
+]
+
+M = TypeVar("M", bound=Message)
+
+_SIZE: Final = struct.Struct(">i")
+_MAX_FRAME: Final = (1 << 31) - 1
+
+
+class RequestFrame(NamedTuple):
+    """A request as a server receives it."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    request: Request
+
+
+class UnsupportedRequestError(ProtocolError):
+    """A request of an API or a version that is not spoken here."""
+
+    def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
+        known = APIS.get(api_key)
+        wanted = f"{known.NAME} has versions {known.MIN_VERSION} to {known.MAX_VERSION}" if known else f"API key {api_key} is unknown"
+        super().__init__(f"{wanted}; a request of version {version} came (correlation id {correlation_id})")
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+
+
+def encode_request(request: Request, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """Return a request's whole frame. Raises UnsupportedVersionError and ProtocolError as codegen.encode does."""
+    return _frame(header.encode_request_header(type(request), version, correlation_id, client_id), request, version)
+
+
+def encode_response(response: Response, version: int, correlation_id: int) -> bytes:
+    """Return a response's whole frame. Raises UnsupportedVersionError and ProtocolError as codegen.encode does."""
+    tagged = header.has_tagged_response_header(response.REQUEST, version)
+    return _frame(header.encode_response_header(correlation_id, tagged), response, version)
+
+
+def _frame(head: bytes, message: Message, version: int) -> bytes:
+    parts: list[Bytes] = [b"", head]
+    encode_parts(message, version, parts)
+    size = sum(map(len, parts))
+    if size > _MAX_FRAME:
+        raise ProtocolError(f"{type(message).__name__} v{version} takes {size} bytes, more than a frame can hold ({_MAX_FRAME})")
+    parts[0] = _SIZE.pack(size)
+    return b"".join(parts)
+
+
+def decode_request(frame: Bytes) -> RequestFrame:
+    """Read a request. Raises UnsupportedRequestError for an API or version not spoken here, another ProtocolError for a broken frame."""
+    start = header.decode_request_start(frame)
+    known = APIS.get(start.api_key)
+    if known is None or not known.MIN_VERSION <= start.version <= known.MAX_VERSION:
+        raise UnsupportedRequestError(*start)
+    client_id, pos = header.decode_client_id(frame, known.is_flexible(start.version))
+    return RequestFrame(*start, client_id, _decode_body(known, frame, start.version, pos))
+
+
+def decode_response(request_type: type[Request], version: int, frame: Bytes) -> Response:
+    """Read the response to a request of this type and version. Raises ProtocolError.
+
+    A broker that does not know the version of an ApiVersions request answers in version 0 (H9), so that is tried as well (H10).
+    """
+    pos = header.response_body_start(frame, header.has_tagged_response_header(request_type, version))
+    response_type = request_type.RESPONSE
+    try:
+        return _decode_body(response_type, frame, version, pos)
+    except ProtocolError as fault:
+        if request_type.API_KEY != header.API_VERSIONS_KEY or version == 0:
+            raise
+        return _decode_oldest(response_type, frame, pos, fault)
+
+
+def _decode_oldest(response_type: type[Response], frame: Bytes, pos: int, fault: ProtocolError) -> Response:
+    try:
+        return _decode_body(response_type, frame, 0, pos)
+    except ProtocolError:
+        raise fault from None
+
+
+def _decode_body(cls: type[M], frame: Bytes, version: int, pos: int) -> M:
+    message, end = decode(cls, frame, version, pos)
+    if end != len(frame):
+        raise ProtocolError(f"{cls.__name__} v{version}, at byte {end}: {len(frame) - end} bytes are left over after the message")
+    return message
+
+
+def response_correlation_id(frame: Bytes) -> int:
+    """Return the correlation id of a response. Raises TruncatedError when the frame is too short to have one."""
+    return header.decode_correlation_id(frame)

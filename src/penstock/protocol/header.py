@@ -1,0 +1,100 @@
+"""What stands before every request and response.
+
+A request header names the API, its version, the correlation id and the client (header v1); flexible versions add a tag section (v2), but
+the client id keeps its classic length (H1). A response header is the correlation id (v0), in flexible versions with a tag section (v1);
+only ApiVersions always answers with v0, because the client does not know yet whom it talks to (H2-H4).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from penstock.errors import ProtocolError, TruncatedError
+from penstock.protocol.runtime import length_fault, skip_tags
+from penstock.protocol.schema import Request
+from penstock.wire.varint import Bytes
+
+API_VERSIONS_KEY: Final = 18
+
+_FIXED: Final = struct.Struct(">hhih")
+_START: Final = struct.Struct(">hhi")
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_NO_TAGS: Final = b"\x00"
+
+
+class RequestStart(NamedTuple):
+    """The part of a request header that all versions share."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+
+
+def encode_request_header(request: type[Request], version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """Return the header of a request."""
+    name = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(name)
+    try:
+        fixed = _FIXED.pack(request.API_KEY, version, correlation_id, length)
+    except struct.error as error:
+        raise ProtocolError(f"{request.NAME} request header cannot be written: {error}") from error
+    return fixed + name + (_NO_TAGS if request.is_flexible(version) else b"")
+
+
+def decode_request_start(frame: Bytes) -> RequestStart:
+    """Read API key, version and correlation id. Raises TruncatedError."""
+    if len(frame) < _START.size:
+        raise TruncatedError(f"a request of {len(frame)} bytes is shorter than its header")
+    return RequestStart(*_START.unpack_from(frame))
+
+
+def decode_client_id(frame: Bytes, flexible: bool) -> tuple[str | None, int]:
+    """Read the rest of a request header; return the client id and where the body starts."""
+    try:
+        client_id, pos = _decode_client_id(frame)
+        return client_id, skip_tags(frame, pos, len(frame)) if flexible else pos
+    except (ProtocolError, struct.error, UnicodeDecodeError) as error:
+        kind = TruncatedError if isinstance(error, TruncatedError | struct.error) else ProtocolError
+        raise kind(f"request header, after byte {_START.size}, in client_id: {error}") from error
+
+
+def _decode_client_id(frame: Bytes) -> tuple[str | None, int]:
+    (length,) = _INT16.unpack_from(frame, _START.size)
+    pos = _FIXED.size
+    if length == -1:
+        return None, pos
+    remaining = len(frame) - pos
+    if not 0 <= length <= remaining:
+        raise length_fault(length, remaining)
+    return str(frame[pos : pos + length], "utf-8"), pos + length
+
+
+def encode_response_header(correlation_id: int, tagged: bool) -> bytes:
+    """Return the header of a response. tagged: with a tag section, as header v1 has it."""
+    return _INT32.pack(correlation_id) + (_NO_TAGS if tagged else b"")
+
+
+def decode_correlation_id(frame: Bytes) -> int:
+    """Read a response's correlation id. Raises TruncatedError."""
+    if len(frame) < _INT32.size:
+        raise TruncatedError(f"a response of {len(frame)} bytes is shorter than its header")
+    (correlation_id,) = _INT32.unpack_from(frame)
+    return int(correlation_id)
+
+
+def response_body_start(frame: Bytes, tagged: bool) -> int:
+    """Return where the body of a response starts. Raises ProtocolError."""
+    decode_correlation_id(frame)
+    if not tagged:
+        return _INT32.size
+    try:
+        return skip_tags(frame, _INT32.size, len(frame))
+    except ProtocolError as error:
+        raise type(error)(f"response header, after byte {_INT32.size}, in tags: {error}") from error
+
+
+def has_tagged_response_header(request: type[Request], version: int) -> bool:
+    """Whether the response to this version has header v1."""
+    return request.API_KEY != API_VERSIONS_KEY and request.is_flexible(version)

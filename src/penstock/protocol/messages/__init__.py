@@ -1,0 +1,1 @@
+"""Kafka's messages, one file per API, request and response together."""

@@ -1,0 +1,91 @@
+"""Python source in the making: lines, indentation, and which field each line works on.
+
+Both generators gather neighbouring fixed-size values into a run, which becomes one pack or unpack call. A run may end with the length
+that heads a string or array, so that the common struct costs one call per string in it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+FORMATS: Final = {
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint16": "H",
+    "uint32": "I",
+    "float64": "d",
+    "bool": "?",
+    "uuid": "16s",
+}
+_WORDS: Final = {"?": "t", "16s": "u"}
+
+
+class Slot(NamedTuple):
+    """One value of a run. place: the variable or expression; field: the path for error messages."""
+
+    format: str
+    place: str
+    field: str
+
+
+class Source:
+    """Lines of a function body. scope collects the names its code refers to."""
+
+    def __init__(self, scope: dict[str, Any]) -> None:
+        self.scope = scope
+        self._lines: list[str] = []
+        self._fields: list[str] = []
+        self._path: list[str] = []
+        self._depth = 0
+
+    def line(self, text: str, field: str | None = None) -> None:
+        """Add a line that works on the current field, or on the one named."""
+        self._lines.append("    " * self._depth + text)
+        self._fields.append(self.path if field is None else field)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Indent what is added inside."""
+        self.line(head)
+        start = len(self._lines)
+        self._depth += 1
+        yield
+        if len(self._lines) == start:
+            self.line("pass")
+        self._depth -= 1
+
+    @contextmanager
+    def field(self, name: str) -> Iterator[None]:
+        """Attribute what is added inside to a field."""
+        self._path.append(name)
+        yield
+        self._path.pop()
+
+    @property
+    def path(self) -> str:
+        """The field being worked on, dotted from the message down."""
+        return ".".join(self._path)
+
+    def add_run(self, slots: list[Slot], statement: Callable[[str, str], str], action: str) -> int:
+        """Add the line that packs or unpacks a run; return the run's size in bytes."""
+        formats = [slot.format for slot in slots]
+        codec = struct.Struct(">" + "".join(formats))
+        name = f"{action}_" + "".join(_WORDS.get(text, text) for text in formats)
+        self.scope[name] = codec.pack if action == "pack" else codec.unpack_from
+        fields = list(dict.fromkeys(slot.field for slot in slots))
+        places = ", ".join(slot.place for slot in slots if slot.format != "x")
+        self.line(statement(name, places), fields[0] if len(fields) == 1 else f"{fields[0]} .. {fields[-1]}")
+        return codec.size
+
+    def text(self) -> str:
+        """The source so far."""
+        return "\n".join(self._lines) + "\n"
+
+    def field_of_line(self, line: int) -> str:
+        """The path of the field that a line (from 1) works on."""
+        return self._fields[line - 1]
