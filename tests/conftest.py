@@ -100,6 +100,12 @@ KEPT = pytest.StashKey[list[Path]]()
 
 
 @pytest.fixture(scope="session")
+def start_real_kafka(request: pytest.FixtureRequest) -> Callable[..., AbstractContextManager[KafkaCluster]]:
+    """For a cluster with settings of its own: `with start_real_kafka("4.4.0", properties={...}) as cluster`."""
+    return lambda version, **arguments: _real_kafka(request, version, **arguments)
+
+
+@pytest.fixture(scope="session")
 def kafka44(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """One node of Apache Kafka 4.4.0, shared by the whole run."""
     with _real_kafka(request, "4.4.0") as cluster:

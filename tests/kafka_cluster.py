@@ -42,18 +42,20 @@ LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 class KafkaNode:
     """One broker-and-controller process. `start` returns at once; `wait_until_ready` asks until it answers."""
 
-    def __init__(self, cluster: KafkaCluster, node_id: int, port: int, controller_port: int) -> None:
+    def __init__(self, cluster: KafkaCluster, node_id: int, ports: Mapping[str, int]) -> None:
         self.cluster = cluster
         self.id = node_id
-        self.port = port
-        self.controller_port = controller_port
+        self.ports = ports
         self.folder = cluster.folder / f"node-{node_id}"
         self.log_path = self.folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return self.address_of("PLAINTEXT")
+
+    def address_of(self, listener: str) -> str:
+        return f"127.0.0.1:{self.ports[listener]}"
 
     @property
     def is_running(self) -> bool:
@@ -87,7 +89,7 @@ class KafkaNode:
         """Return when this node answers Metadata and names every running node of its cluster."""
         deadline = time.monotonic() + timeout_s
         expected = sum(node.is_running for node in self.cluster.nodes)
-        while (known := _brokers_known_to(self.port)) < expected:
+        while (known := _brokers_known_to(self.ports["PLAINTEXT"])) < expected:
             if not self.is_running:
                 raise RuntimeError(f"Kafka {self.cluster.version} node {self.id} ended while starting:\n{self.log_tail()}")
             if time.monotonic() > deadline:
@@ -142,14 +144,9 @@ class KafkaNode:
     def _properties(self) -> dict[str, Any]:
         replicas = min(3, len(self.cluster.nodes))
         return {
+            **self._listeners(),
             "process.roles": "broker,controller",
             "node.id": self.id,
-            "controller.quorum.voters": ",".join(f"{node.id}@127.0.0.1:{node.controller_port}" for node in self.cluster.nodes),
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-            "controller.listener.names": "CONTROLLER",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": self.folder / "data",
             "offsets.topic.num.partitions": 3,
             "offsets.topic.replication.factor": replicas,
@@ -165,9 +162,23 @@ class KafkaNode:
             **self.cluster.properties,
         }
 
+    def _listeners(self) -> dict[str, str]:
+        voters = [f"{node.id}@{node.address_of('CONTROLLER')}" for node in self.cluster.nodes]
+        return {
+            "controller.quorum.voters": ",".join(voters),
+            "listeners": ",".join(f"{name}://{self.address_of(name)}" for name in self.ports),
+            "advertised.listeners": ",".join(f"{name}://{self.address_of(name)}" for name in self.ports if name != "CONTROLLER"),
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
+        }
+
 
 class KafkaCluster:
-    """A context manager over `nodes` processes of one Kafka version, with server properties of your own on top."""
+    """A context manager over `nodes` processes of one Kafka version, with server properties of your own on top.
+
+    listeners: names out of PLAINTEXT and SSL; PLAINTEXT is always needed. port: where the first node listens, if it matters.
+    """
 
     def __init__(
         self,
@@ -177,6 +188,7 @@ class KafkaCluster:
         properties: Mapping[str, Any] | None = None,
         heap: str = "320m",
         jvm_args: Sequence[str] = ("-XX:TieredStopAtLevel=1",),
+        listeners: Sequence[str] = ("PLAINTEXT",),
         port: int | None = None,
     ) -> None:
         self.version = version
@@ -187,11 +199,11 @@ class KafkaCluster:
         self.jars = jars(POMS / f"pom-{version}.xml")
         self.cluster_id = uuid.uuid4().hex[:22]
         self.folder = Path(tempfile.mkdtemp(prefix="penstock-kafka-"))
-        ports = free_ports(2 * nodes)
-        self.nodes: list[KafkaNode] = []
-        for index in range(nodes):
-            broker_port = port if port is not None and index == 0 else ports[2 * index]
-            self.nodes.append(KafkaNode(self, index + 1, broker_port, ports[2 * index + 1]))
+        names = (*listeners, "CONTROLLER")
+        ports = iter(free_ports(nodes * len(names)))
+        self.nodes = [KafkaNode(self, number, {name: next(ports) for name in names}) for number in range(1, nodes + 1)]
+        if port is not None:
+            self.nodes[0].ports = {**self.nodes[0].ports, "PLAINTEXT": port}
 
     @property
     def bootstrap_servers(self) -> str:

@@ -1,0 +1,128 @@
+"""On real Kafka, other clients read what penstock wrote and penstock reads what they wrote, byte for byte, per codec."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+import penstock as ps
+from kafka_cluster import KafkaCluster
+from peer_clients import PEERS, Peer, PeerRecord
+
+pytestmark = pytest.mark.kafka
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+PATIENCE_S = 30
+EPOCH_2020 = 1_577_836_800_000
+each_peer = pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+each_codec = pytest.mark.parametrize("codec", CODECS)
+
+
+def records() -> list[PeerRecord]:
+    """Nulls, empties, headers, every byte, text that compresses, noise that does not, and a value larger than a batch."""
+    noise = random.Random(20_26)
+    corners = [
+        PeerRecord(None, b"value", EPOCH_2020, ()),
+        PeerRecord(b"key", None, EPOCH_2020 + 1, ()),
+        PeerRecord(b"", b"", EPOCH_2020 + 2, ()),
+        PeerRecord(bytes(range(256)), bytes(range(256)), EPOCH_2020 + 3, (("a", b"1"), ("a", b"2"), ("empty", b""))),
+        PeerRecord(b"key", b"out of order", EPOCH_2020 - 5, (("schlüssel ✓", "wert ✓".encode()),)),
+        PeerRecord(b"large", b"0123456789" * 20_000, EPOCH_2020 + 4, ()),
+        PeerRecord(b"noise", noise.randbytes(50_000), EPOCH_2020 + 5, ()),
+    ]
+    many = [PeerRecord(b"%d" % n, b"text %d " % n * (n % 30), EPOCH_2020 + n, (("n", b"%d" % n),)) for n in range(500)]
+    return corners + many
+
+
+SENT = records()
+
+
+def penstock_write(servers: str, topic: str, codec: str) -> None:
+    with ps.KafkaProducer(bootstrap_servers=servers, compression_type=codec) as producer:
+        for record in SENT:
+            producer.send(topic, key=record.key, value=record.value, timestamp=record.timestamp, headers=record.headers, partition=0)
+
+
+def penstock_read(servers: str, topic: str, count: int) -> list[PeerRecord]:
+    found: list[PeerRecord] = []
+    with ps.KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([ps.TopicPartition(topic, 0)])
+        deadline = time.monotonic() + PATIENCE_S
+        while len(found) < count and time.monotonic() < deadline:
+            found += [PeerRecord(r.key, r.value, r.timestamp, tuple(r.headers)) for r in consumer.poll(timeout=0.5)]
+    return found
+
+
+def penstock_read_columns(servers: str, topic: str) -> list[PeerRecord]:
+    rows = ps.scan(topic, bootstrap_servers=servers, columns=["key", "value", "timestamp", "headers"]).to_table()
+    stamps = rows["timestamp"].cast(pa.int64()).to_pylist()
+    headers = [tuple((entry["key"], entry["value"]) for entry in row or ()) for row in rows["headers"].to_pylist()]
+    return [PeerRecord(*row) for row in zip(rows["key"].to_pylist(), rows["value"].to_pylist(), stamps, headers, strict=True)]
+
+
+@each_codec
+def test_every_peer_reads_what_penstock_wrote(real_kafka: KafkaCluster, codec: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(real_kafka)
+    penstock_write(real_kafka.bootstrap_servers, topic, codec)
+    assert {peer.name: peer.read(real_kafka.bootstrap_servers, topic, len(SENT)) == SENT for peer in PEERS} == {
+        peer.name: True for peer in PEERS
+    }
+
+
+@each_codec
+@each_peer
+def test_penstock_reads_what_a_peer_wrote(real_kafka: KafkaCluster, peer: Peer, codec: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(real_kafka)
+    peer.write(real_kafka.bootstrap_servers, topic, codec, SENT)
+    assert penstock_read(real_kafka.bootstrap_servers, topic, len(SENT)) == SENT
+    assert penstock_read_columns(real_kafka.bootstrap_servers, topic) == SENT
+
+
+@each_codec
+def test_every_peer_reads_the_columns_that_penstock_wrote(real_kafka: KafkaCluster, codec: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(real_kafka)
+    header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    table = pa.table(
+        {
+            "k": pa.array([record.key for record in SENT], pa.binary()),
+            "v": pa.array([record.value for record in SENT], pa.binary()),
+            "t": pa.array([record.timestamp for record in SENT], pa.timestamp("ms", "UTC")),
+            "h": pa.array([[{"key": key, "value": value} for key, value in record.headers] for record in SENT], header),
+        }
+    )
+    with ps.KafkaProducer(bootstrap_servers=real_kafka.bootstrap_servers, compression_type=codec) as producer:
+        producer.send_arrow(topic, table, key="k", value="v", timestamp="t", headers="h").result(timeout=PATIENCE_S)
+    assert {peer.name: peer.read(real_kafka.bootstrap_servers, topic, len(SENT)) == SENT for peer in PEERS} == {
+        peer.name: True for peer in PEERS
+    }
+
+
+@pytest.mark.parametrize("name", ["confluent-kafka", "aiokafka"])
+def test_a_header_without_a_value(real_kafka: KafkaCluster, name: str, new_topic: Callable[..., str]) -> None:
+    peer = next(peer for peer in PEERS if peer.name == name)
+    topic = new_topic(real_kafka)
+    sent = [PeerRecord(b"k", b"v", EPOCH_2020, (("null", None), ("empty", b"")))]
+    with ps.KafkaProducer(bootstrap_servers=real_kafka.bootstrap_servers) as producer:
+        producer.send(topic, key=b"k", value=b"v", timestamp=EPOCH_2020, headers=sent[0].headers).result(timeout=PATIENCE_S)
+    assert peer.read(real_kafka.bootstrap_servers, topic, 1) == sent
+    assert penstock_read(real_kafka.bootstrap_servers, topic, 1) == sent
+
+
+def test_keys_live_where_javas_partitioner_puts_them(real_kafka: KafkaCluster, new_topic: Callable[..., str]) -> None:
+    from confluent_kafka import Producer
+
+    topic = new_topic(real_kafka, partitions=7)
+    keys = [f"key-{n}".encode() for n in range(300)]
+    theirs: dict[bytes, int] = {}
+    producer = Producer({"bootstrap.servers": real_kafka.bootstrap_servers, "partitioner": "murmur2_random"})
+    for key in keys:
+        producer.produce(topic, key=key, on_delivery=lambda _, message: theirs.update({message.key(): message.partition()}))
+    assert producer.flush(PATIENCE_S) == 0
+
+    with ps.KafkaProducer(bootstrap_servers=real_kafka.bootstrap_servers) as ours:
+        sent = {key: ours.send(topic, key=key, value=b"v") for key in keys}
+        assert {key: delivery.result(timeout=PATIENCE_S).partition for key, delivery in sent.items()} == theirs

@@ -1,0 +1,135 @@
+"""The clients that penstock is compared with, each as two functions: write records to a partition, read a partition.
+
+A record is (key, value, timestamp, headers). Everything goes to and comes from partition 0, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+PATIENCE_S = 30
+
+
+class PeerRecord(NamedTuple):
+    """What survives a trip through any client."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+Write = Callable[[str, str, str, Sequence[PeerRecord]], None]
+Read = Callable[[str, str, int], list[PeerRecord]]
+
+
+class Peer(NamedTuple):
+    """write(bootstrap_servers, topic, codec, records); read(bootstrap_servers, topic, count)."""
+
+    name: str
+    write: Write
+    read: Read
+
+
+def _confluent_write(servers: str, topic: str, codec: str, records: Sequence[PeerRecord]) -> None:
+    from confluent_kafka import Producer
+
+    failures: list[object] = []
+    producer = Producer({"bootstrap.servers": servers, "compression.type": codec, "linger.ms": 20})
+    for key, value, timestamp, headers in records:
+        producer.produce(
+            topic,
+            key=key,
+            value=value,
+            partition=0,
+            timestamp=timestamp,
+            headers=list(headers),
+            on_delivery=lambda error, _: failures.append(error) if error else None,
+        )
+    assert producer.flush(PATIENCE_S) == 0
+    assert not failures
+
+
+def _confluent_read(servers: str, topic: str, count: int) -> list[PeerRecord]:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": uuid.uuid4().hex, "check.crcs": True})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[PeerRecord] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while len(found) < count and time.monotonic() < deadline:
+        for message in consumer.consume(count - len(found), timeout=1):
+            assert message.error() is None, message.error()
+            found.append(PeerRecord(message.key(), message.value(), message.timestamp()[1], tuple(message.headers() or ())))
+    consumer.close()
+    return found
+
+
+def _aiokafka_write(servers: str, topic: str, codec: str, records: Sequence[PeerRecord]) -> None:
+    from aiokafka import AIOKafkaProducer
+
+    async def write() -> None:
+        compression = None if codec == "none" else codec
+        async with AIOKafkaProducer(bootstrap_servers=servers, compression_type=compression, linger_ms=20) as producer:
+            sent = [
+                await producer.send(topic, key=key, value=value, partition=0, timestamp_ms=timestamp, headers=list(headers))
+                for key, value, timestamp, headers in records
+            ]
+            await asyncio.wait_for(asyncio.gather(*sent), PATIENCE_S)
+
+    asyncio.run(write())
+
+
+def _aiokafka_read(servers: str, topic: str, count: int) -> list[PeerRecord]:
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    async def read() -> list[PeerRecord]:
+        found: list[PeerRecord] = []
+        async with AIOKafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest", check_crcs=True) as consumer:
+            consumer.assign([TopicPartition(topic, 0)])
+            deadline = time.monotonic() + PATIENCE_S
+            while len(found) < count and time.monotonic() < deadline:
+                for messages in (await consumer.getmany(timeout_ms=500)).values():
+                    found += [PeerRecord(m.key, m.value, m.timestamp, tuple(m.headers)) for m in messages]
+        return found
+
+    return asyncio.run(read())
+
+
+def _kafka_python_write(servers: str, topic: str, codec: str, records: Sequence[PeerRecord]) -> None:
+    from kafka import KafkaProducer
+
+    compression = None if codec == "none" else codec
+    producer = KafkaProducer(bootstrap_servers=servers, compression_type=compression, linger_ms=20)
+    sent = [
+        producer.send(topic, key=key, value=value, partition=0, timestamp_ms=timestamp, headers=list(headers))
+        for key, value, timestamp, headers in records
+    ]
+    for future in sent:
+        future.get(timeout=PATIENCE_S)
+    producer.close()
+
+
+def _kafka_python_read(servers: str, topic: str, count: int) -> list[PeerRecord]:
+    from kafka import KafkaConsumer, TopicPartition
+
+    consumer = KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest", check_crcs=True)
+    consumer.assign([TopicPartition(topic, 0)])
+    found: list[PeerRecord] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while len(found) < count and time.monotonic() < deadline:
+        for messages in consumer.poll(timeout_ms=500).values():
+            found += [PeerRecord(m.key, m.value, m.timestamp, tuple(m.headers)) for m in messages]
+    consumer.close()
+    return found
+
+
+PEERS = (
+    Peer("confluent-kafka", _confluent_write, _confluent_read),
+    Peer("aiokafka", _aiokafka_write, _aiokafka_read),
+    Peer("kafka-python", _kafka_python_write, _kafka_python_read),
+)

@@ -1,0 +1,81 @@
+"""Servers that are not Kafka, for clients that were given the wrong port. Each is a context manager that gives its address."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+Answer = Callable[[socket.socket], None]
+
+
+@contextmanager
+def serving(answer: Answer) -> Iterator[str]:
+    """Accept connections and let `answer` deal with each in turn."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection, contextlib.suppress(OSError):
+                    answer(connection)
+
+    thread = threading.Thread(target=serve, name="stranger", daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(10)
+
+
+def web_server(connection: socket.socket) -> None:
+    """Answer as web servers do when the request makes no sense to them."""
+    connection.recv(1000)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<html>400 Bad Request</html>")
+
+
+def silent_server(connection: socket.socket) -> None:
+    """Read, and never say a word."""
+    while connection.recv(1000):
+        pass
+
+
+def talkative_server(connection: socket.socket) -> None:
+    """Announce a frame of two gigabytes, as bytes of another protocol do by accident."""
+    connection.recv(1000)
+    connection.sendall(b"\x7f\xff\xff\xff" + b"\x00" * 100)
+
+
+def tls_server(certificate: Path, key: Path) -> Answer:
+    """Expect a TLS handshake, and answer anything else with an alert."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+
+    def answer(connection: socket.socket) -> None:
+        # The handshake takes the socket over; its end, with or without success, is the end of the connection.
+        with context.wrap_socket(connection.dup(), server_side=True) as secured:
+            secured.recv(1000)
+
+    return answer
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """Make a certificate and its key with openssl."""
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    subprocess.run([*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    return certificate, key
+
+
+def closed_port() -> str:
+    """Return an address where nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"127.0.0.1:{listener.getsockname()[1]}"
