@@ -25,6 +25,12 @@ if cython.compiled:
 
 # The most bytes of a record's length before its body.
 MAX_LENGTH_SIZE = 5
+RECORDS_AT = HEADER_SIZE
+# Header, and a record's length, attributes and deltas at their longest (M16).
+MAX_ROW_OVERHEAD = HEADER_SIZE + 21
+# What stands for a partition of a row that has none yet, and of one that cannot be sent.
+UNASSIGNED = -1
+REJECTED = -2
 _FIRST_ROOM = 512
 # A compressed batch may turn out larger than its records compressed so far promise (M17).
 _RATIO_SLACK = 1.05
@@ -179,3 +185,196 @@ class RecordBatchBuilder:
         end = at + len(tail)
         self._buffer[at:end] = tail
         return end
+
+
+class BinaryColumn:
+    """An Arrow large_binary column to read values from; without offsets, a column of nulls.
+
+    offsets: int64, from the array's first row on. validity: bits, None if nothing is null; `shift` is the bit of the first row.
+    """
+
+    def __init__(self, data: Any = b"", offsets: Any = None, validity: Any = None, shift: int = 0) -> None:
+        self.present = offsets is not None
+        self.nullable = validity is not None
+        self.data = data
+        self.offsets = offsets
+        self.validity = validity
+        self.shift = shift
+
+    def size(self, row: int) -> int:
+        """Return the size of a row's value, -1 for null."""
+        if not self.present:
+            return -1
+        if self.nullable and not self.validity[(row + self.shift) >> 3] >> ((row + self.shift) & 7) & 1:
+            return -1
+        size: int = self.offsets[row + 1] - self.offsets[row]
+        return size
+
+    def write(self, target: Any, at: int, row: int) -> int:
+        """Write a row's value with its length; return the position after it."""
+        size = self.size(row)
+        if size < 0:
+            return write_varint(target, at, -1)
+        if cython.compiled:
+            return write_field(target, at, cython.address(self.data[0]), self.offsets[row], size)
+        return write_field(target, at, self.data, self.offsets[row], size)
+
+
+class HeaderColumn:
+    """A large_list column of headers: int64 offsets per row into a column of keys and one of values. A null list is no headers.
+
+    lists: the list column's own offsets and validity; its data stay unused.
+    """
+
+    def __init__(self, lists: BinaryColumn, keys: BinaryColumn, values: BinaryColumn) -> None:
+        self.lists = lists
+        self.keys = keys
+        self.values = values
+
+    def count(self, row: int) -> int:
+        """Return how many headers a row has."""
+        size = self.lists.size(row)
+        return size if size > 0 else 0
+
+    def size(self, row: int) -> int:
+        """Return the bytes of a row's headers with their count; -1 if a header has no key."""
+        count = self.count(row)
+        total = varint_size(count)
+        for index in range(count):
+            entry = self.lists.offsets[row] + index
+            key_size = self.keys.size(entry)
+            if key_size < 0:
+                return -1
+            total += field_size(key_size) + field_size(self.values.size(entry))
+        return total
+
+    def write(self, target: Any, at: int, row: int) -> int:
+        """Write a row's headers with their count; return the position after them."""
+        count = self.count(row)
+        at = write_varint(target, at, count)
+        for index in range(count):
+            entry = self.lists.offsets[row] + index
+            at = self.keys.write(target, at, entry)
+            at = self.values.write(target, at, entry)
+        return at
+
+
+class RowWriter:
+    """Writes rows of columns as the records of batches. Row numbers count from `first_row`, the columns' first row.
+
+    After write(), base_timestamp and max_timestamp are those of the rows written, and `end` is where they end.
+    """
+
+    def __init__(self, key: BinaryColumn, value: BinaryColumn, headers: HeaderColumn, timestamps: Any, first_row: int) -> None:
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.timestamps = timestamps
+        self.first_row = first_row
+        self.base_timestamp = 0
+        self.max_timestamp = 0
+        self.end = 0
+
+    def measure(self, sizes: Any) -> None:
+        """Put the most bytes that a batch of each row alone takes (M16) into int64 `sizes`; -1 where a header has no key."""
+        with cython.nogil:
+            self.measure_rows(sizes)
+
+    def measure_rows(self, sizes: Any) -> None:
+        """Do the work of measure() without the interpreter lock."""
+        for row in range(len(sizes)):
+            headers = self.headers.size(row)
+            if headers < 0:
+                sizes[row] = -1
+            else:
+                sizes[row] = MAX_ROW_OVERHEAD + field_size(self.key.size(row)) + field_size(self.value.size(row)) + headers
+
+    def reject(self, sizes: Any, most: int, partitions: Any) -> int:
+        """Mark, in `partitions`, each row that is larger than `most`, has no size or a negative timestamp; return how many there are."""
+        count = 0
+        for row in range(len(sizes)):
+            if (sizes[row] < 0 or sizes[row] > most or self.timestamps[row] < 0) and partitions[row] != REJECTED:
+                partitions[row] = REJECTED
+                count += 1
+        return count
+
+    def write(self, target: Any, rows: Any, first: int, stop: int) -> int:
+        """Write the rows numbered rows[first], ... rows[stop - 1] into `target` behind its header, as far as they fit.
+
+        Return where to go on in `rows`. At least one is written, so `target` must have room for the first one.
+        """
+        with cython.nogil:
+            stop = self.write_rows(target, rows, first, stop)
+        return stop  # noqa: RET504 - a number of C's cannot be returned from the lock-free block
+
+    def write_rows(self, target: Any, rows: Any, first: int, stop: int) -> int:
+        """Do the work of write() without the interpreter lock."""
+        if cython.compiled:
+            out = cython.address(target[0])
+        else:
+            out = target
+        self.end = RECORDS_AT
+        self.base_timestamp = self.max_timestamp = self.timestamps[rows[first] - self.first_row]
+        index = first
+        while index < stop and self.write_row(out, len(target), rows[index] - self.first_row, index - first):
+            index += 1
+        return index
+
+    def write_row(self, target: Any, limit: int, row: int, offset_delta: int) -> bool:
+        """Write one row unless it would end beyond `limit`; False then."""
+        timestamp = self.timestamps[row]
+        delta = timestamp - self.base_timestamp
+        body = 1 + varint_size(delta) + varint_size(offset_delta) + field_size(self.key.size(row)) + field_size(self.value.size(row))
+        body += self.headers.size(row)
+        if self.end + varint_size(body) + body > limit:
+            return False
+        at = write_varint(target, self.end, body)
+        at = write_deltas(target, at, delta, offset_delta)
+        at = self.key.write(target, at, row)
+        at = self.value.write(target, at, row)
+        self.end = self.headers.write(target, at, row)
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        return True
+
+
+def assign_sticky(partitions: Any, sizes: Any, row: int, partition: int, room: int, most: int) -> tuple[int, int]:
+    """Give `partition` to the rows without one, from `row` on, until `room` bytes are used up; `most` is the room of a new partition.
+
+    Return where to go on, and the room that is left, 0 when it is time for the next partition.
+    """
+    while row < len(partitions):
+        if partitions[row] == UNASSIGNED:
+            if sizes[row] > room and room < most:
+                return row, 0
+            partitions[row] = partition
+            room -= sizes[row]
+            if room <= 0:
+                return row + 1, 0
+        row += 1
+    return row, room
+
+
+def group_rows(partitions: Any, first_row: int, starts: Any, rows: Any) -> None:
+    """Sort row numbers by partition, keeping their order: partition p's are rows[starts[p]] to rows[starts[p + 1] - 1].
+
+    partitions: int32 per row, negative ones are left out. starts: int64, zeroed, one more than there are partitions. rows: int64.
+    """
+    with cython.nogil:
+        sort_rows(partitions, first_row, starts, rows)
+
+
+def sort_rows(partitions: Any, first_row: int, starts: Any, rows: Any) -> None:
+    """Do the work of group_rows() without the interpreter lock: count, add up, place, and shift the starts back."""
+    for row in range(len(partitions)):
+        if partitions[row] >= 0:
+            starts[partitions[row] + 1] += 1
+    for partition in range(1, len(starts)):
+        starts[partition] += starts[partition - 1]
+    for row in range(len(partitions)):
+        if partitions[row] >= 0:
+            rows[starts[partitions[row]]] = first_row + row
+            starts[partitions[row]] += 1
+    for partition in range(len(starts) - 1, 0, -1):
+        starts[partition] = starts[partition - 1]
+    starts[0] = 0

@@ -50,7 +50,7 @@ def finish_batch(
     return batch
 
 
-def seal(batch: bytearray) -> None:
+def seal(batch: bytearray | memoryview) -> None:
     """Compute the batch's checksum and put it in."""
     with memoryview(batch) as view:
         struct.pack_into(">I", batch, _CRC_AT, crc32c(view[CRC_FROM:]))
@@ -67,7 +67,7 @@ def set_producer_state(
     seal(batch)
 
 
-def assign_offsets(batch: bytearray, *, base_offset: int, leader_epoch: int, log_append_time_ms: int | None = None) -> None:
+def assign_offsets(batch: bytearray | memoryview, *, base_offset: int, leader_epoch: int, log_append_time_ms: int | None = None) -> None:
     """Give a batch its place in a log, as a broker does. Only a log append time is under the checksum and costs a new one (TR71)."""
     struct.pack_into(">q", batch, 0, base_offset)
     struct.pack_into(">i", batch, _EPOCH_AT, leader_epoch)

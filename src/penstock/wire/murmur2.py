@@ -30,24 +30,27 @@ def partition_for_key(key: bytes, count: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % count
 
 
-def partitions_for_keys(data: Any, offsets: Any, rows: int, count: int, partitions: Any) -> None:
-    """Put the partition of each of `rows` keys into int32 `partitions`, where it is -1 so far.
+def partitions_for_keys(data: Any, offsets: Any, validity: Any, shift: int, count: int, partitions: Any) -> None:
+    """Put the partition of each key into int32 `partitions` wherever it is -1 so far; a null key leaves it so.
 
-    data, offsets: bytes and rows + 1 int64 offsets of an Arrow large_binary column.
+    data, offsets, validity: of an Arrow large_binary column, offsets from its first row on, None for a column of nulls; validity None if
+    nothing is null. shift: the validity bit of the first row.
     """
+    if offsets is not None:
+        hash_rows(data, offsets, validity, shift, count, partitions)
+
+
+def hash_rows(data: Any, offsets: Any, validity: Any, shift: int, count: int, partitions: Any) -> None:
+    """Do the work of partitions_for_keys() for a column that has keys."""
+    nullable = validity is not None
     with cython.nogil:
-        hash_rows(data, offsets, rows, count, partitions)
-
-
-def hash_rows(data: Any, offsets: Any, rows: int, count: int, partitions: Any) -> None:
-    """Do the work of partitions_for_keys() without the interpreter lock."""
-    if cython.compiled:
-        source = cython.address(data[0])
-    else:
-        source = data
-    for row in range(rows):
-        if partitions[row] == -1:
-            hashed = hash_bytes(source, offsets[row], offsets[row + 1])
+        for row in range(len(partitions)):
+            if partitions[row] != -1 or (nullable and not validity[(row + shift) >> 3] >> ((row + shift) & 7) & 1):
+                continue
+            if cython.compiled:
+                hashed = hash_bytes(cython.address(data[0]), offsets[row], offsets[row + 1])
+            else:
+                hashed = hash_bytes(data, offsets[row], offsets[row + 1])
             partitions[row] = (hashed & 0x7FFFFFFF) % count
 
 
