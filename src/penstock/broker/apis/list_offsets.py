@@ -1,0 +1,118 @@
+"""ListOffsets: the ends of a log, and the first record at or after a time (KIP-79)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from penstock.broker.cluster import Topic
+from penstock.broker.partition import Partition
+from penstock.broker.state import Api, BrokerState, Call
+from penstock.error_codes import ErrorCode
+from penstock.errors import BrokerError, CorruptRecordError
+from penstock.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
+from penstock.protocol.schema import ZERO_UUID
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+_SINCE_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+
+class Found(NamedTuple):
+    """An offset and the timestamp of the record there; -1 for none."""
+
+    offset: int = -1
+    timestamp: int = -1
+
+
+NOTHING = Found()
+
+
+def handle(call: Call) -> ListOffsetsResponse:
+    """Answer for every partition on its own."""
+    request: ListOffsetsRequest = call.request
+    return ListOffsetsResponse(topics=[_answer_topic(call, topic) for topic in request.topics])
+
+
+def refuse(request: ListOffsetsRequest, version: int, code: ErrorCode) -> ListOffsetsResponse:
+    """Answer with an error in every partition."""
+    return ListOffsetsResponse(topics=[_refused(topic, code) for topic in request.topics])
+
+
+def _answer_topic(call: Call, topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
+    try:
+        found = call.state.find_topic(topic.name, ZERO_UUID, by_id=False)
+    except BrokerError as error:
+        return _refused(topic, error.code)
+    return ListOffsetsTopicResponse(name=topic.name, partitions=[_answer(call, found, wanted) for wanted in topic.partitions])
+
+
+def _answer(call: Call, topic: Topic, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    try:
+        partition = _readable(call.state, topic, wanted)
+        found = find(partition, wanted.timestamp, call.version)
+    except BrokerError as error:
+        return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=error.code)
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index,
+        offset=found.offset,
+        timestamp=found.timestamp,
+        leader_epoch=-1 if found == NOTHING else partition.leader_epoch,
+    )
+
+
+def _readable(state: BrokerState, topic: Topic, wanted: ListOffsetsPartition) -> Partition:
+    partition = state.lead_partition(topic, wanted.partition_index)
+    state.raise_planned_fault("ListOffsets", partition.name)
+    partition.check_leader_epoch(wanted.current_leader_epoch)
+    return partition
+
+
+def find(partition: Partition, timestamp: int, version: int) -> Found:
+    """Return what a (special) timestamp stands for. UNSUPPORTED_VERSION for a special one that this version does not know."""
+    if timestamp >= 0:
+        return _first_at_or_after(partition, timestamp)
+    if timestamp not in _SPECIAL or version < _SINCE_VERSION[timestamp]:
+        raise BrokerError(f"timestamp {timestamp} in ListOffsets v{version}", code=ErrorCode.UNSUPPORTED_VERSION)
+    return _SPECIAL[timestamp](partition)
+
+
+def _first_at_or_after(partition: Partition, timestamp: int) -> Found:
+    try:
+        for batch in partition.log.batches_reaching(timestamp):
+            for record in batch.records():
+                if record.timestamp >= timestamp and record.offset >= partition.log.start_offset:
+                    return Found(record.offset, record.timestamp)
+    except CorruptRecordError as fault:
+        raise BrokerError(f"{partition.name}: {fault}", code=ErrorCode.CORRUPT_MESSAGE) from fault
+    return NOTHING
+
+
+def _of_largest_timestamp(partition: Partition) -> Found:
+    newest = partition.log.newest_timestamp
+    return _first_at_or_after(partition, newest) if newest >= 0 else NOTHING
+
+
+# There is no tiered storage: everything is local, nothing is uploaded.
+_SPECIAL: Mapping[int, Callable[[Partition], Found]] = {
+    LATEST: lambda partition: Found(partition.log.high_watermark),
+    EARLIEST: lambda partition: Found(partition.log.start_offset),
+    MAX_TIMESTAMP: _of_largest_timestamp,
+    EARLIEST_LOCAL: lambda partition: Found(partition.log.start_offset),
+    LATEST_TIERED: lambda partition: NOTHING,
+    EARLIEST_PENDING_UPLOAD: lambda partition: NOTHING,
+}
+
+
+def _refused(topic: ListOffsetsTopic, code: ErrorCode) -> ListOffsetsTopicResponse:
+    answers = [ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=code) for wanted in topic.partitions]
+    return ListOffsetsTopicResponse(name=topic.name, partitions=answers)
+
+
+API = Api(ListOffsetsRequest, 1, 11, handle, refuse, 1)

@@ -1,0 +1,98 @@
+"""Produce: append one record batch to each partition (E6-E8)."""
+
+from __future__ import annotations
+
+from penstock.broker.cluster import Topic
+from penstock.broker.partition import Partition
+from penstock.broker.state import Answer, Api, BrokerState, Call, Unanswered
+from penstock.error_codes import ErrorCode
+from penstock.errors import BrokerError
+from penstock.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from penstock.types import TopicPartition
+
+ALL_IN_SYNC = -1
+_USES_TOPIC_IDS = 13
+_KNOWS_ZSTD = 7
+UNKNOWN = -1
+
+
+def handle(call: Call) -> Answer:
+    """Append each partition's batch; partitions succeed and fail on their own."""
+    request: ProduceRequest = call.request
+    if request.acks not in (0, 1, ALL_IN_SYNC):
+        return refuse(request, call.version, ErrorCode.INVALID_REQUIRED_ACKS)
+    appended: list[TopicPartition] = []
+    response = ProduceResponse(responses=[_append_topic(call, topic, appended) for topic in request.topic_data])
+    for name in appended:
+        call.state.purgatory.wake(name, call.now_ms)
+    if is_silent(request):
+        return Unanswered(close=_has_failure(response))
+    return response
+
+
+def is_silent(request: ProduceRequest) -> bool:
+    """Whether the request has no response: acks=0, and nothing else in Kafka."""
+    return request.acks == 0
+
+
+def refuse(request: ProduceRequest, version: int, code: ErrorCode) -> ProduceResponse:
+    """Answer with an error in every partition."""
+    return ProduceResponse(
+        responses=[_topic_response(topic, [_failure(data.index, code) for data in topic.partition_data]) for topic in request.topic_data]
+    )
+
+
+def _append_topic(call: Call, data: TopicProduceData, appended: list[TopicPartition]) -> TopicProduceResponse:
+    try:
+        topic = call.state.find_topic(data.name, data.topic_id, by_id=call.version >= _USES_TOPIC_IDS)
+    except BrokerError as error:
+        return _topic_response(data, [_failure(partition.index, error.code) for partition in data.partition_data])
+    return _topic_response(data, [_append(call, topic, partition, appended) for partition in data.partition_data])
+
+
+def _append(call: Call, topic: Topic, data: PartitionProduceData, appended: list[TopicPartition]) -> PartitionProduceResponse:
+    try:
+        partition = _writable(call.state, topic, data.index, call.request.acks)
+        place = partition.append(data.records or b"", call.wall_ms, allow_zstd=call.version >= _KNOWS_ZSTD)
+    except BrokerError as error:
+        return _failure(data.index, error.code, str(error))
+    appended.append(partition.name)
+    return PartitionProduceResponse(
+        index=data.index,
+        base_offset=place.base_offset,
+        log_append_time_ms=place.log_append_time_ms,
+        log_start_offset=partition.log.start_offset,
+    )
+
+
+def _writable(state: BrokerState, topic: Topic, index: int, acks: int) -> Partition:
+    partition = state.lead_partition(topic, index)
+    state.raise_planned_fault("Produce", partition.name)
+    if acks == ALL_IN_SYNC:
+        partition.check_in_sync()
+    return partition
+
+
+def _failure(index: int, code: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
+    errors = [BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message=message)] if code is ErrorCode.INVALID_RECORD else []
+    return PartitionProduceResponse(index=index, error_code=code, base_offset=UNKNOWN, error_message=message, record_errors=errors)
+
+
+def _topic_response(data: TopicProduceData, partitions: list[PartitionProduceResponse]) -> TopicProduceResponse:
+    return TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=partitions)
+
+
+def _has_failure(response: ProduceResponse) -> bool:
+    return any(partition.error_code for topic in response.responses for partition in topic.partition_responses)
+
+
+# Versions 0 to 2 are claimed and not served, as Kafka 4 does: older librdkafka switches modern record batches off unless it sees them.
+API = Api(ProduceRequest, 3, 13, handle, refuse, 0, is_silent)
