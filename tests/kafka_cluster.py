@@ -226,7 +226,7 @@ class KafkaCluster:
         """Create a topic through a client that is not ours, and wait until it can be used."""
         from confluent_kafka.admin import AdminClient, NewTopic
 
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 3})
         settings = {key: str(value) for key, value in (config or {}).items()}
         topic = NewTopic(name, num_partitions=partitions, replication_factor=min(3, len(self.nodes)), config=settings)
         admin.create_topics([topic], operation_timeout=30)[name].result(timeout=40)

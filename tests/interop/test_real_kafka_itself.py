@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
+
 from kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.kafka

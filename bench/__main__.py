@@ -1,0 +1,131 @@
+"""penstock beside its peers, on a real Kafka 4.4 node of this machine: `make bench`, or `python bench clients` for a part.
+
+Every run of every system is a process of its own. The broker shares the machine's processors with the client, as it does for everybody
+here; compare systems with each other, not with a cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from kafka_cluster import KafkaCluster
+from kafka_jars import KafkaUnavailable
+from measure import Job, Sample
+from report import Row, fill_in_ratios, row, table, write
+
+WORKER = Path(__file__).parent / "worker.py"
+PARTITIONS = 4
+TIMEOUT_S = 300
+RECORDS = {100: 1_000_000, 1024: 300_000}
+
+PRODUCERS = {
+    "penstock send": "produce:penstock_send",
+    "penstock send_arrow": "produce:penstock_send_arrow",
+    "confluent-kafka produce": "produce:confluent_produce",
+    "confluent-kafka produce_batch": "produce:confluent_produce_batch",
+}
+CONSUMERS = {
+    "penstock poll": "consume:penstock_poll",
+    "penstock poll_arrow": "consume:penstock_poll_arrow",
+    "confluent-kafka consume": "consume:confluent_consume",
+    "confluent-kafka consume to Arrow": "consume:confluent_consume_to_arrow",
+}
+SPARK = {"penstock format": "spark_read:penstock_format", "spark-kafka connector": "spark_read:kafka_format"}
+
+
+class Bench:
+    """One broker and what is run against it."""
+
+    def __init__(self, kafka: KafkaCluster, repeat: int, shrink: int) -> None:
+        self._kafka = kafka
+        self._repeat = repeat
+        self._shrink = shrink
+        self._topics = 0
+
+    def clients(self, codecs: Iterable[str]) -> list[Row]:
+        """Produce and consume, per value size and codec."""
+        rows: list[Row] = []
+        for codec in codecs:
+            for size in RECORDS:
+                rows += self._case("produce", PRODUCERS, size, codec, None)
+                rows += self._case("consume", CONSUMERS, size, codec, self._filled_topic(size, codec))
+        return rows
+
+    def spark(self, codecs: Iterable[str]) -> list[Row]:
+        """Spark's batch read, per value size and codec."""
+        rows: list[Row] = []
+        for codec in codecs:
+            for size in RECORDS:
+                rows += self._case("spark batch read", SPARK, size, codec, self._filled_topic(size, codec))
+        return rows
+
+    def _case(self, case: str, systems: Mapping[str, str], size: int, codec: str, topic: str | None) -> Iterator[Row]:
+        """Take turns between the systems, so that a slow minute of the machine hits all of them."""
+        samples: dict[str, list[Sample]] = {system: [] for system in systems}
+        for _ in range(self._repeat):
+            for system, runner in systems.items():
+                samples[system].append(self._run(runner, self._job(topic or self._new_topic(), size, codec)))
+        for system in systems:
+            yield self._told(row(case, system, size, codec, samples[system]))
+
+    def _told(self, one: Row) -> Row:
+        print(f"{one.case} {one.value_bytes} B {one.codec}: {one.system}: {one.records_per_s:,}/s, {one.client_cpu_us:.2f} us", flush=True)
+        return one
+
+    def _job(self, topic: str, size: int, codec: str) -> Job:
+        return Job(self._kafka.bootstrap_servers, topic, PARTITIONS, RECORDS[size] // self._shrink, size, codec)
+
+    def _run(self, runner: str, job: Job) -> Sample:
+        command = [sys.executable, str(WORKER), runner, json.dumps(asdict(job))]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+        if run.returncode != 0:
+            raise RuntimeError(f"{runner} failed on {job}:\n{run.stderr[-3000:]}")
+        return Sample(**json.loads(run.stdout.splitlines()[-1]))
+
+    def _new_topic(self) -> str:
+        self._topics += 1
+        self._kafka.create_topic(f"bench-{self._topics}", PARTITIONS)
+        return f"bench-{self._topics}"
+
+    def _filled_topic(self, size: int, codec: str) -> str:
+        topic = self._new_topic()
+        self._run("fill:fill", self._job(topic, size, codec))
+        return topic
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("parts", nargs="*", default=["clients", "spark"], help="clients, spark (default: both)")
+    parser.add_argument("--codecs", default="none,lz4", help="separated by commas (default: none,lz4)")
+    parser.add_argument("--repeat", type=int, default=3, help="runs per system and case; their median counts (default: 3)")
+    parser.add_argument("--quick", action="store_true", help="one run with a tenth of the records: does it work at all?")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run the parts asked for, print a table for each and save its rows."""
+    chosen = arguments()
+    started = time.monotonic()
+    try:
+        with KafkaCluster("4.4.0", heap="1g", jvm_args=(), properties={"num.partitions": PARTITIONS}) as kafka:
+            bench = Bench(kafka, 1 if chosen.quick else chosen.repeat, 10 if chosen.quick else 1)
+            for part in chosen.parts:
+                rows = getattr(bench, part)(chosen.codecs.split(","))
+                fill_in_ratios(rows)
+                print(f"\n{table(rows)}\n\nrows saved in {write(part, rows)}\n")
+    except KafkaUnavailable as reason:
+        print(f"bench needs a real Kafka: {reason}", file=sys.stderr)
+        return 1
+    print(f"{time.monotonic() - started:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""Spark's batch read of a whole topic, all columns, into nowhere: through penstock and through Spark's own connector."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kafka_jars import jars
+from measure import Job, Sample, family_cpu_seconds, measured
+
+CONNECTOR_POM = Path(__file__).parent / "pom-spark-connector-4.2.0.xml"
+
+
+def penstock_format(job: Job) -> Sample:
+    """format("penstock"): Python workers, Arrow batches."""
+    return _read(job, "penstock", {})
+
+
+def kafka_format(job: Job) -> Sample:
+    """format("kafka"): the connector in the JVM."""
+    return _read(job, "kafka", {"spark.jars": ",".join(str(path) for path in sorted(jars(CONNECTOR_POM).glob("*.jar")))})
+
+
+def _read(job: Job, source: str, settings: dict[str, str]) -> Sample:
+    spark = _session(settings)
+    try:
+        _drain(spark, source, job)  # starts workers, compiles what the JVM compiles
+        with measured(job.records, family_cpu_seconds) as sample:
+            rows = _drain(spark, source, job)
+        assert rows == job.records, f"{rows} rows instead of {job.records}"
+    finally:
+        spark.stop()
+    return sample
+
+
+def _session(settings: dict[str, str]) -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.log.level", "ERROR").config("spark.driver.memory", "2g")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _drain(spark: Any, source: str, job: Job) -> int:
+    from pyspark.sql import Observation, functions
+
+    frame = spark.read.format(source).option("kafka.bootstrap.servers", job.bootstrap_servers).option("subscribe", job.topic).load()
+    counted = Observation("rows")
+    frame.observe(counted, functions.count(functions.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+    rows: int = counted.get["rows"]
+    return rows
