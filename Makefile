@@ -29,7 +29,7 @@ setup: .venv/built .venv/java-home
 .venv/installed: .venv/created constraints.txt pyproject.toml
 	@echo "Installing the pinned packages ..."
 	@$(PIP) pip setuptools wheel Cython
-	@$(PIP) --no-build-isolation -e '.[arrow,spark,cli,dev]'
+	@PENSTOCK_PURE=1 $(PIP) --no-build-isolation -e '.[arrow,spark,cli,dev]'
 	@touch $@
 
 .venv/built: .venv/installed $(SOURCES)
