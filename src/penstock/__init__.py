@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from penstock._pure import obey_environment
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -48,6 +50,9 @@ __all__ = [
     "errors",
     "scan",
 ]
+
+
+obey_environment()
 
 
 def __getattr__(name: str) -> Any:

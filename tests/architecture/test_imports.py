@@ -90,7 +90,7 @@ def test_extras_stay_where_they_belong(module: Module) -> None:
     allowed = set()
     if module.name.startswith(("penstock.spark", "pyspark_penstock")):
         allowed = {"pyarrow", "pyspark"}
-    elif module.name == "penstock.record.columnar":
+    elif module.name.startswith("penstock.record.columnar"):
         allowed = {"pyarrow"}
     extras = {"pyarrow", "pyspark", "pandas", "numpy", "polars", "typer", "rich"} - allowed
     assert not offences(module, [found for found in module.imports if found.module.split(".")[0] in extras and not found.typing])

@@ -21,6 +21,7 @@ from penstock.record.header import (
     DELETE_HORIZON,
     HEADER,
     HEADER_SIZE,
+    LOG_APPEND_TIME,
     MAGIC,
     MAGIC_AT,
     TRANSACTIONAL,
@@ -31,13 +32,13 @@ from penstock.record.header import (
 )
 from penstock.record.reader import RecordWalker
 from penstock.record.record import Header, Record
+from penstock.types import TimestampType
 from penstock.wire.varint import varint_size
 
 __all__ = [
     "HEADER_SIZE",
     "Record",
     "RecordBatch",
-    "TimestampType",
     "assign_offsets",
     "next_sequence",
     "read_batches",
@@ -49,13 +50,6 @@ __all__ = [
 _PREFIX = struct.Struct(">qi")
 # Length, attributes, timestamp delta, offset delta, each at its longest.
 _MAX_RECORD_OVERHEAD = 21
-
-
-class TimestampType:
-    """What a batch's timestamps are: set by the producer, or by the broker when it appended."""
-
-    CREATE_TIME = 0
-    LOG_APPEND_TIME = 1
 
 
 class RecordBatch:
@@ -113,9 +107,9 @@ class RecordBatch:
         return Codec(self.attributes & CODEC_BITS)
 
     @property
-    def timestamp_type(self) -> int:
-        """TimestampType.CREATE_TIME or LOG_APPEND_TIME."""
-        return self.attributes >> 3 & 1
+    def timestamp_type(self) -> TimestampType:
+        """Who set the timestamps."""
+        return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME else TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:

@@ -8,11 +8,11 @@ memory. Rows of columns are written by the same two steps, compiled without the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-try:
+if TYPE_CHECKING:
     import cython  # type: ignore[import-untyped]
-except ImportError:
+else:
     from penstock import _pure as cython
 
 from penstock.errors import IllegalStateError
@@ -25,12 +25,14 @@ if cython.compiled:
 
 # The most bytes of a record's length before its body.
 MAX_LENGTH_SIZE = 5
-RECORDS_AT = HEADER_SIZE
-# Header, and a record's length, attributes and deltas at their longest (M16).
-MAX_ROW_OVERHEAD = HEADER_SIZE + 21
 # What stands for a partition of a row that has none yet, and of one that cannot be sent.
 UNASSIGNED = -1
 REJECTED = -2
+# The same, and other numbers, where they are C's.
+NO_PARTITION, BAD_ROW = UNASSIGNED, REJECTED
+RECORDS_AT = HEADER_SIZE
+# Header, and a record's length, attributes and deltas at their longest (M16).
+MAX_ROW_OVERHEAD = HEADER_SIZE + 21
 _FIRST_ROOM = 512
 # A compressed batch may turn out larger than its records compressed so far promise (M17).
 _RATIO_SLACK = 1.05
@@ -134,7 +136,7 @@ class RecordBatchBuilder:
         tail = pack_headers(headers) if headers else b"\x00"
         body = 1 + varint_size(delta) + varint_size(self.records_count) + field_size(key_size) + field_size(value_size) + len(tail)
         self._reserve(MAX_LENGTH_SIZE + body)
-        self._at = self._write(body, delta, key, key_size, value, value_size, tail)
+        self._at = self._write(body, delta, key or b"", key_size, value or b"", value_size, tail)
         self.records_count += 1
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
@@ -216,8 +218,10 @@ class BinaryColumn:
         if size < 0:
             return write_varint(target, at, -1)
         if cython.compiled:
-            return write_field(target, at, cython.address(self.data[0]), self.offsets[row], size)
-        return write_field(target, at, self.data, self.offsets[row], size)
+            source = cython.address(self.data[0])
+        else:
+            source = self.data
+        return write_field(target, at, source, self.offsets[row], size)
 
 
 class HeaderColumn:
@@ -293,8 +297,8 @@ class RowWriter:
         """Mark, in `partitions`, each row that is larger than `most`, has no size or a negative timestamp; return how many there are."""
         count = 0
         for row in range(len(sizes)):
-            if (sizes[row] < 0 or sizes[row] > most or self.timestamps[row] < 0) and partitions[row] != REJECTED:
-                partitions[row] = REJECTED
+            if (sizes[row] < 0 or sizes[row] > most or self.timestamps[row] < 0) and partitions[row] != BAD_ROW:
+                partitions[row] = BAD_ROW
                 count += 1
         return count
 
@@ -344,7 +348,7 @@ def assign_sticky(partitions: Any, sizes: Any, row: int, partition: int, room: i
     Return where to go on, and the room that is left, 0 when it is time for the next partition.
     """
     while row < len(partitions):
-        if partitions[row] == UNASSIGNED:
+        if partitions[row] == NO_PARTITION:
             if sizes[row] > room and room < most:
                 return row, 0
             partitions[row] = partition

@@ -11,11 +11,11 @@ Inside, nothing raises: the walker stops and `fault` says why; `check()` turns t
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-try:
+if TYPE_CHECKING:
     import cython  # type: ignore[import-untyped]
-except ImportError:
+else:
     from penstock import _pure as cython
 
 from penstock.errors import CorruptRecordError
@@ -23,6 +23,8 @@ from penstock.record.record import Header, Record
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy  # type: ignore[import-untyped]
+
+COMPILED: bool = cython.compiled
 
 # Length, attributes, both deltas, key length, value length, header count: one byte each at least.
 MIN_RECORD_SIZE = 7
@@ -42,7 +44,8 @@ FAULTS = (
 RECORD_LENGTH, TRUNCATED, KEY, VALUE, HEADERS, LONG_RECORD, LEFT_OVER, OFFSET, TIMESTAMP = range(1, 10)
 
 MOST = 2**63 - 1
-LEAST = -(2**63)
+# -(2**63) is no number that C can write down.
+LEAST = -MOST - 1
 
 
 def read_varint(source: Any, at: int, end: int) -> tuple[int, int]:

@@ -6,11 +6,11 @@ All producers of a topic must agree on it, bit for bit, or records of one key en
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-try:
+if TYPE_CHECKING:
     import cython  # type: ignore[import-untyped]
-except ImportError:
+else:
     from penstock import _pure as cython
 
 SEED = 0x9747B28C
