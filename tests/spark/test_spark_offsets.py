@@ -1,0 +1,108 @@
+"""The arithmetic of micro-batches (spark.md 1.1, 2.4)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import ConfigError
+from penstock.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    data_loss,
+    from_json,
+    limit_rows,
+    lost_beginnings,
+    lost_partitions,
+    never_back,
+    resolve,
+    start_of,
+    to_json,
+    with_start,
+)
+from penstock.types import TopicPartition
+
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+OFFSETS = st.dictionaries(st.sampled_from([T0, T1, T2, TopicPartition("s", 10)]), st.integers(0, 2**62), min_size=1)
+
+
+@given(OFFSETS)
+def test_json_and_back(offsets):
+    assert from_json(to_json(offsets)) == offsets
+
+
+def test_equal_offsets_are_equal_text():
+    assert str(to_json({T1: 1, T0: 0})) == str(to_json({T0: 0, T1: 1})) == "{'t': {'0': 0, '1': 1}}"
+
+
+def test_the_end_of_batch_0_carries_its_start():
+    start, end = to_json({T0: 5}), with_start(to_json({T0: 9}), to_json({T0: 5}))
+    assert end == {"t": {"0": 9}, "$start": {"t": {"0": 5}}}
+    assert from_json(end) == {T0: 9}
+    assert start_of(to_json({T0: 8}), end) == start
+    assert start_of(start, to_json({T0: 9})) == start
+
+
+def test_starts_are_resolved_for_every_partition():
+    earliest, latest = {T0: 3, T1: 4}, {T0: 30, T1: 40}
+    assert resolve(EARLIEST, [T0, T1], earliest, latest, "o") == earliest
+    assert resolve(LATEST, [T0, T1], earliest, latest, "o") == latest
+    assert resolve({T0: EARLIEST, T1: LATEST}, [T0, T1], earliest, latest, "o") == {T0: 3, T1: 40}
+    assert resolve({T0: 7, T1: 8}, [T0, T1], earliest, latest, "o") == {T0: 7, T1: 8}
+
+
+def test_json_must_name_exactly_the_partitions():
+    with pytest.raises(ConfigError, match="'startingOffsets' must name every partition that is read; missing: t-1, t-2"):
+        resolve({T0: 1}, [T0, T1, T2], {}, {}, "startingOffsets")
+    with pytest.raises(ConfigError, match="'startingOffsets' names partitions that are not read: t-1"):
+        resolve({T0: 1, T1: 1}, [T0], {}, {}, "startingOffsets")
+
+
+def test_a_limit_is_shared_in_proportion():
+    assert limit_rows({T0: 0, T1: 100}, {T0: 900, T1: 200}, 100) == {T0: 90, T1: 110}
+
+
+def test_a_small_partition_is_not_starved():
+    assert limit_rows({T0: 0, T1: 0}, {T0: 1_000_000, T1: 1}, 10) == {T0: 9, T1: 1}
+
+
+def test_shares_above_one_are_rounded_down():
+    assert limit_rows({T0: 0, T1: 0, T2: 0}, {T0: 5, T1: 5, T2: 5}, 5) == {T0: 1, T1: 1, T2: 1}
+
+
+def test_a_limit_above_the_backlog_changes_nothing():
+    assert limit_rows({T0: 0, T1: 7}, {T0: 5, T1: 7}, 5) == {T0: 5, T1: 7}
+
+
+def test_partitions_without_backlog_stay():
+    assert limit_rows({T0: 10, T1: 50}, {T0: 90, T1: 50}, 8) == {T0: 18, T1: 50}
+
+
+@given(
+    st.dictionaries(st.sampled_from([T0, T1, T2]), st.tuples(st.integers(0, 10**15), st.integers(0, 10**15)), min_size=1),
+    st.integers(1, 10**15),
+)
+def test_a_limited_batch_moves_forward_within_its_bounds(backlogs, most):
+    start = {tp: begin for tp, (begin, _) in backlogs.items()}
+    end = {tp: begin + size for tp, (begin, size) in backlogs.items()}
+    limited = limit_rows(start, end, most)
+    assert all(start[tp] <= limited[tp] <= end[tp] for tp in end)
+    assert all(limited[tp] > start[tp] for tp in end if end[tp] > start[tp])
+    assert sum(limited.values()) - sum(start.values()) <= most + len(end)
+
+
+def test_offsets_never_go_back():
+    assert never_back({T0: 10, T1: 5}, {T0: 3, T1: 9, T2: 1}) == {T0: 10, T1: 9, T2: 1}
+
+
+def test_signs_of_lost_data_are_told_in_sentences():
+    findings = lost_partitions({T0: 10, T1: 20, T2: 5}, {T1: 7, T2: 6})
+    assert findings[0] == "t-0 was read up to offset 10 and does not exist any more"
+    assert findings[1].startswith("t-1 ends at offset 7, but was read up to 20")
+    assert len(findings) == 2
+    assert lost_beginnings({T0: 0, T1: 3}) == ["t-1 is new to this query, but begins at offset 3: the records before are gone already"]
+
+
+def test_the_error_says_what_to_do():
+    text = str(data_loss(["t-0 is gone", "t-1 too"]))
+    assert text.startswith("t-0 is gone; t-1 too. Records may have been lost. ")
+    assert "failOnDataLoss to false" in text

@@ -1,0 +1,84 @@
+"""Penstock's columns become exactly the Arrow schema that Spark 4.3 insists on (spark.md 2.5)."""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+
+from penstock.errors import ConfigError
+from penstock.spark.schema import arrow_schema, check_schema, penstock_columns, record_schema, slices, to_spark
+
+PENSTOCK = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("ms", tz="UTC")),
+        ("timestamp_type", pa.int32()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+
+
+def schema_of(**types):
+    return StructType([StructField(name, kind) for name, kind in types.items()])
+
+
+def records():
+    headers = [[("a", b"1"), ("b", None)], [], None]
+    rows = [[b"k", None, b""], [b"v", b"", None], ["t"] * 3, [2] * 3, [7, 8, 10], [0, 1_700_000_000_123, -1], [0, 1, 0]]
+    columns = [pa.array(values, field.type) for values, field in zip(rows, PENSTOCK, strict=False)]
+    as_dicts = [None if row is None else [{"key": key, "value": value} for key, value in row] for row in headers]
+    return pa.RecordBatch.from_arrays([*columns, pa.array(as_dicts, PENSTOCK.field("headers").type)], schema=PENSTOCK)
+
+
+def test_the_schema_is_that_of_sparks_own_connector():
+    assert record_schema(False).simpleString() == (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int>"
+    )
+    assert record_schema(True)["headers"].dataType.simpleString() == "array<struct<key:string,value:binary>>"
+
+
+def test_an_arrow_batch_has_sparks_schema_to_the_letter():
+    target = arrow_schema(record_schema(True))
+    batch = to_spark(records(), target)
+    assert batch.schema.equals(target, check_metadata=True)
+    assert batch.column("timestamp").cast(pa.int64()).to_pylist() == [0, 1_700_000_000_123_000, -1_000]
+    assert batch.column("key").to_pylist() == [b"k", None, b""]
+    assert batch.column("timestampType").to_pylist() == [0, 1, 0]
+
+
+def test_no_headers_are_null_as_in_sparks_own_connector():
+    batch = to_spark(records(), arrow_schema(record_schema(True)))
+    assert batch.column("headers").to_pylist() == [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], None, None]
+
+
+def test_keys_and_values_are_not_copied():
+    source = records()
+    batch = to_spark(source, arrow_schema(record_schema(False)))
+    assert batch.column("value").buffers()[2].address == source.column("value").buffers()[2].address
+
+
+def test_a_user_may_choose_columns():
+    wanted = schema_of(offset=LongType(), timestampType=IntegerType(), value=BinaryType())
+    check_schema(wanted)
+    assert penstock_columns(wanted) == ("offset", "timestamp_type", "value")
+    assert to_spark(records(), arrow_schema(wanted)).schema.names == ["offset", "timestampType", "value"]
+
+
+def test_a_schema_of_other_columns_is_refused():
+    with pytest.raises(ConfigError, match="asks for a column 'amount'; a penstock source has key, value"):
+        check_schema(schema_of(amount=IntegerType()))
+    with pytest.raises(ConfigError, match="asks for 'value' as string, but it is binary"):
+        check_schema(schema_of(value=StringType()))
+
+
+def test_large_batches_are_cut_by_rows_and_by_bytes():
+    batch = pa.RecordBatch.from_pydict({"value": [b"x" * 92] * 1000})
+    by_rows = list(slices(iter([batch]), most_rows=300, most_bytes=1 << 30))
+    assert [piece.num_rows for piece in by_rows] == [300, 300, 300, 100]
+    by_bytes = list(slices(iter([batch]), most_rows=1 << 30, most_bytes=20_000))
+    assert max(piece.nbytes for piece in by_bytes) <= 20_000
+    assert pa.Table.from_batches(by_bytes).equals(pa.Table.from_batches([batch]))
+    assert list(slices(iter([batch.slice(0, 0)]))) == []
