@@ -1,0 +1,110 @@
+"""What a broker speaks, and how a client finds out (H8 to H12, KIP-511).
+
+ApiVersions goes first on every connection, at the newest version we know. A broker that does not know that version answers
+UNSUPPORTED_VERSION in the encoding of version 0, perhaps with its own range; we ask once more. The conversation is a generator of
+versions to ask with, resumed with response frames, so a test needs two byte strings and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from penstock.error_codes import ErrorCode
+from penstock.errors import BrokerError, ProtocolError, UnsupportedVersionError, broker_error
+from penstock.protocol.frame import decode_response
+from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.schema import Request
+
+SOFTWARE_NAME = "penstock"
+SOFTWARE_VERSION = "0.1.0"
+
+HANDSHAKE_CORRELATION_ID = 0x0D0A0D0A
+"""Two line ends. A server of a line protocol (HTTP, SMTP, FTP, Redis) takes them for the end of a request and answers at once, so
+that a wrong port is found out in a moment and not at a timeout; Kafka echoes the number like any other."""
+
+AnyFrame: TypeAlias = bytes | memoryview
+Negotiation: TypeAlias = Generator[int, AnyFrame, "BrokerVersions"]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerVersions:
+    """The versions one broker speaks, both ends included, and the features its cluster has finalized (name -> max level)."""
+
+    ranges: Mapping[int, tuple[int, int]]
+    features: Mapping[str, int] = field(default_factory=dict)
+    features_epoch: int = -1
+
+    @classmethod
+    def of(cls, reply: ApiVersionsResponse) -> BrokerVersions:
+        """Read a good answer."""
+        return cls(
+            {api.api_key: (api.min_version, api.max_version) for api in reply.api_keys},
+            {feature.name: feature.max_version_level for feature in reply.finalized_features},
+            reply.finalized_features_epoch,
+        )
+
+    def version_for(self, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:
+        """Return the newest version that broker, client and caller share (H11). Raises UnsupportedVersionError when there is none."""
+        ours = (max(request_type.MIN_VERSION, min_version), min(request_type.MAX_VERSION, max_version))
+        theirs = self.ranges.get(request_type.API_KEY)
+        if theirs is None:
+            raise UnsupportedVersionError(f"the broker does not know {request_type.NAME}")
+        newest = min(ours[1], theirs[1])
+        if newest < max(ours[0], theirs[0]):
+            raise UnsupportedVersionError(
+                f"{request_type.NAME}: versions {ours[0]} to {ours[1]} are needed, the broker speaks {theirs[0]} to {theirs[1]}"
+            )
+        return newest
+
+
+def handshake_request() -> ApiVersionsRequest:
+    """Return the request; versions before 3 leave its fields out."""
+    return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+
+
+def negotiate() -> Negotiation:
+    """Yield the version to ask with, be resumed with the response frame, return what the broker speaks.
+
+    Raises ProtocolError for an answer that cannot be read, BrokerError for an error the broker answered with.
+    """
+    newest = ApiVersionsRequest.MAX_VERSION
+    reply = read_reply((yield newest), newest)
+    if reply.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        version = known_version(reply)
+        reply = read_reply((yield version), version)
+    if reply.error_code:
+        raise _refused(reply.error_code)
+    return BrokerVersions.of(reply)
+
+
+def known_version(reply: ApiVersionsResponse) -> int:
+    """Return the newest version of ApiVersions that a refusing broker says it knows, 0 when it does not say (H9)."""
+    own = next((api for api in reply.api_keys if api.api_key == ApiVersionsRequest.API_KEY), None)
+    return 0 if own is None else max(0, min(own.max_version, ApiVersionsRequest.MAX_VERSION))
+
+
+def read_reply(frame: AnyFrame, version: int) -> ApiVersionsResponse:
+    """Decode a response that may be in version 0 whatever was asked (H9, H10).
+
+    A refusal is tried as version 0 first, because its bytes could pass for another version's. Where neither version fits, the error
+    code alone is kept: librdkafka's mock broker sends a refusal that is in no version at all.
+    """
+    code = int.from_bytes(frame[4:6], "big", signed=True)
+    attempts = (0, version) if code == ErrorCode.UNSUPPORTED_VERSION else (version, 0)
+    for attempt in attempts:
+        try:
+            reply = decode_response(ApiVersionsRequest, attempt, frame)
+        except ProtocolError as error:
+            fault = error
+        else:
+            assert isinstance(reply, ApiVersionsResponse)
+            return reply
+    if code == ErrorCode.UNSUPPORTED_VERSION:
+        return ApiVersionsResponse(error_code=code)
+    raise fault
+
+
+def _refused(code: int) -> BrokerError:
+    return broker_error(code, "the broker refused ApiVersions")

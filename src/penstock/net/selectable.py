@@ -1,0 +1,104 @@
+"""What the client core asks of a network, and what it hears back.
+
+A Selectable owns every connection of one client. Its caller follows one rhythm, on one thread at a time (the stepping thread):
+
+    connect / send / close     only note what is wanted, or park bytes
+    select(timeout_ms)         the only call that blocks; made without a lock
+    process(ready, now_ms)     does the I/O that is possible and says what happened
+
+wakeup() alone may be called from any thread. The Selector works on sockets, the simulation on links in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+Frame: TypeAlias = bytes | memoryview
+
+
+class ChannelState(Enum):
+    """How far a connection had come when it ended (L12)."""
+
+    NOT_CONNECTED = "not connected"
+    AUTHENTICATE = "authenticating"
+    READY = "ready"
+    EXPIRED = "expired"
+    FAILED_SEND = "failed send"
+    AUTHENTICATION_FAILED = "authentication failed"
+    LOCAL_CLOSE = "local close"
+
+
+class Ending(Enum):
+    """By what a connection ended."""
+
+    UNRESOLVED = "the host name does not resolve"
+    REFUSED = "connection refused"
+    UNREACHABLE = "the host cannot be reached"
+    CONNECT_TIMED_OUT = "the connection was not made in time"
+    CLOSED = "the broker closed the connection"
+    RESET = "the broker reset the connection"
+    BAD_FRAME = "the bytes are no Kafka frame"
+    UNANSWERED = "a request was not answered in time"
+    IDLE = "the connection was idle for too long"
+    LOCAL = "the connection was closed here"
+    FAILED = "the connection failed"
+
+
+class Disconnect(NamedTuple):
+    """The end of a connection. first_bytes: what the other side had sent at the very beginning, for diagnose()."""
+
+    state: ChannelState
+    cause: str
+    ending: Ending = Ending.FAILED
+    first_bytes: bytes = b""
+
+
+@dataclass(slots=True)
+class NetEvents:
+    """What happened in one process().
+
+    received holds at most one frame per connection, without its size prefix (L6); what is left is handed out by the next process().
+    Frames that arrived before the other side closed come before the disconnect, in earlier events (L10).
+    """
+
+    connected: list[int] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)
+    received: list[tuple[int, Frame]] = field(default_factory=list)
+    disconnected: dict[int, Disconnect] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.connected or self.sent or self.received or self.disconnected)
+
+
+class Selectable(Protocol):
+    """Connections by id. Ids are the caller's: node ids."""
+
+    def connect(self, conn_id: int, host: str, port: int, now_ms: int) -> None:
+        """Begin to connect; the outcome is an event. IllegalStateError when the id is in use."""
+        ...
+
+    def send(self, conn_id: int, frame: bytes) -> None:
+        """Park one frame, size prefix included; IllegalStateError while another one is parked (L2)."""
+        ...
+
+    def close(self, conn_id: int, reason: str) -> None:
+        """Close and forget a connection; no event follows. Unknown ids are ignored."""
+        ...
+
+    def select(self, timeout_ms: int) -> Any:
+        """Wait until something can be done, a wakeup, or the time; return what process() wants to be handed."""
+        ...
+
+    def process(self, ready: Any, now_ms: int) -> NetEvents:
+        """Do the I/O that is possible without waiting."""
+        ...
+
+    def wakeup(self) -> None:
+        """End the running select(), or the next one, at once. From any thread."""
+        ...
+
+    def shutdown(self) -> None:
+        """Close everything, for ever."""
+        ...
