@@ -83,7 +83,7 @@ def decode_request(frame: Bytes) -> RequestFrame:
     known = APIS.get(start.api_key)
     if known is None or not known.MIN_VERSION <= start.version <= known.MAX_VERSION:
         raise UnsupportedRequestError(*start)
-    client_id, pos = header.decode_client_id(frame, known.is_flexible(start.version))
+    client_id, pos = header.decode_client_id(known, start.version, frame)
     return RequestFrame(*start, client_id, _decode_body(known, frame, start.version, pos))
 
 
@@ -92,7 +92,7 @@ def decode_response(request_type: type[Request], version: int, frame: Bytes) -> 
 
     A broker that does not know the version of an ApiVersions request answers in version 0 (H9), so that is tried as well (H10).
     """
-    pos = header.response_body_start(frame, header.has_tagged_response_header(request_type, version))
+    pos = header.response_body_start(request_type, version, frame)
     response_type = request_type.RESPONSE
     try:
         return _decode_body(response_type, frame, version, pos)

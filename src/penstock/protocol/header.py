@@ -50,22 +50,24 @@ def decode_request_start(frame: Bytes) -> RequestStart:
     return RequestStart(*_START.unpack_from(frame))
 
 
-def decode_client_id(frame: Bytes, flexible: bool) -> tuple[str | None, int]:
-    """Read the rest of a request header; return the client id and where the body starts."""
+def decode_client_id(request: type[Request], version: int, frame: Bytes) -> tuple[str | None, int]:
+    """Read the rest of a request header; return the client id and where the body starts. Raises ProtocolError."""
     try:
         client_id, pos = _decode_client_id(frame)
-        return client_id, skip_tags(frame, pos, len(frame)) if flexible else pos
-    except (ProtocolError, struct.error, UnicodeDecodeError) as error:
-        kind = TruncatedError if isinstance(error, TruncatedError | struct.error) else ProtocolError
-        raise kind(f"request header, after byte {_START.size}, in client_id: {error}") from error
+        return client_id, skip_tags(frame, pos, len(frame)) if request.is_flexible(version) else pos
+    except (ProtocolError, UnicodeDecodeError) as error:
+        kind = type(error) if isinstance(error, ProtocolError) else ProtocolError
+        raise kind(f"{request.NAME} v{version} request header, after byte {_START.size}: {error}") from error
 
 
 def _decode_client_id(frame: Bytes) -> tuple[str | None, int]:
-    (length,) = _INT16.unpack_from(frame, _START.size)
     pos = _FIXED.size
+    remaining = len(frame) - pos
+    if remaining < 0:
+        raise TruncatedError("the bytes end too early")
+    (length,) = _INT16.unpack_from(frame, _START.size)
     if length == -1:
         return None, pos
-    remaining = len(frame) - pos
     if not 0 <= length <= remaining:
         raise length_fault(length, remaining)
     return str(frame[pos : pos + length], "utf-8"), pos + length
@@ -84,15 +86,15 @@ def decode_correlation_id(frame: Bytes) -> int:
     return int(correlation_id)
 
 
-def response_body_start(frame: Bytes, tagged: bool) -> int:
+def response_body_start(request: type[Request], version: int, frame: Bytes) -> int:
     """Return where the body of a response starts. Raises ProtocolError."""
     decode_correlation_id(frame)
-    if not tagged:
+    if not has_tagged_response_header(request, version):
         return _INT32.size
     try:
         return skip_tags(frame, _INT32.size, len(frame))
     except ProtocolError as error:
-        raise type(error)(f"response header, after byte {_INT32.size}, in tags: {error}") from error
+        raise type(error)(f"{request.NAME} v{version} response header, after byte {_INT32.size}: {error}") from error
 
 
 def has_tagged_response_header(request: type[Request], version: int) -> bool:

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import FrameTooLargeError, ProtocolError
+from penstock.protocol.frame import FrameReader
+
+MIB = 1 << 20
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
+
+
+def feed(reader: FrameReader, data: bytes, step: int = 1 << 30) -> list[bytes]:
+    """Receive data as a socket would deliver it: never more than the buffer takes, at most `step` at once."""
+    frames: list[bytes] = []
+    while data:
+        buffer = reader.get_buffer()
+        count = min(len(buffer), len(data), step)
+        assert count > 0
+        buffer[:count] = data[:count]
+        data = data[count:]
+        frames += [bytes(frame) for frame in reader.received(count)]
+    return frames
+
+
+def test_W11_a_frame_is_a_size_and_that_many_bytes() -> None:
+    assert feed(FrameReader(100), framed(b"one")) == [b"one"]
+
+
+def test_W12_a_frame_of_size_zero_is_legal() -> None:
+    assert feed(FrameReader(100), framed(b"", b"x", b"")) == [b"", b"x", b""]
+
+
+@given(
+    bodies=st.lists(st.binary(max_size=20) | st.integers(0, 200_000).map(lambda size: b"\x5a" * size), max_size=5),
+    step=st.integers(1, 100_000),
+)
+def test_W12_frames_arrive_in_any_pieces(bodies: list[bytes], step: int) -> None:
+    step = max(step, sum(map(len, bodies)) // 500)
+    reader = FrameReader()
+
+    assert feed(reader, framed(*bodies), step) == bodies
+    assert reader.pending_bytes == 0
+
+
+def test_W12_every_byte_may_come_alone() -> None:
+    assert feed(FrameReader(), framed(b"first", b"", b"second"), step=1) == [b"first", b"", b"second"]
+
+
+@pytest.mark.parametrize("size", [65_531, 65_532, 65_533, 65_536, MIB, 3 * MIB + 1])
+def test_W12_frames_around_the_size_of_a_buffer_are_whole(size: int) -> None:
+    bodies = [b"a" * size, b"b", b"c" * size, b"d"]
+
+    assert feed(FrameReader(), framed(*bodies)) == bodies
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_frame_handed_out_is_never_overwritten(size: int) -> None:
+    reader = FrameReader()
+    kept = []
+    data = framed(*(bytes([number]) * size for number in range(5)))
+    while data:
+        buffer = reader.get_buffer()
+        count = min(len(buffer), len(data))
+        buffer[:count] = data[:count]
+        data = data[count:]
+        kept += reader.received(count)
+
+    assert [bytes(frame) for frame in kept] == [bytes([number]) * size for number in range(5)]
+
+
+def test_a_buffer_is_of_no_use_once_its_bytes_were_taken() -> None:
+    reader = FrameReader()
+    buffer = reader.get_buffer()
+    reader.received(0)
+
+    with pytest.raises(ValueError, match="released"):
+        buffer[0] = 1
+
+
+@pytest.mark.parametrize("step", [1, 1000])
+def test_W12_a_frame_above_the_limit_is_refused_by_its_size_alone(step: int) -> None:
+    reader = FrameReader(max_frame_bytes=100)
+
+    assert feed(reader, framed(b"x" * 100), step) == [b"x" * 100]
+    with pytest.raises(FrameTooLargeError, match="announces 101 bytes, more than the limit of 100"):
+        feed(reader, (101).to_bytes(4, "big"), step)
+
+
+def test_W12_a_negative_size_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="the negative size -1"):
+        feed(FrameReader(), b"\xff\xff\xff\xff")
+
+
+def test_an_announced_size_costs_no_memory_until_bytes_arrive() -> None:
+    reader = FrameReader()
+    tracemalloc.start()
+    feed(reader, ((1 << 31) - 1).to_bytes(4, "big") + b"x" * 10)
+    offered = len(reader.get_buffer())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert offered <= MIB
+    assert peak < 2 * MIB + 100_000
+    assert reader.pending_bytes == 14
+
+
+def test_the_buffer_offered_never_grows_by_more_than_a_mebibyte() -> None:
+    reader = FrameReader()
+    feed(reader, (5 * MIB).to_bytes(4, "big"))
+    received = 0
+    while received < 5 * MIB:
+        room = len(reader.get_buffer())
+        assert 0 < room <= MIB
+        received += room
+        frames = reader.received(room)
+
+    assert [len(frame) for frame in frames] == [5 * MIB]
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_the_first_bytes_are_kept_to_tell_what_answered(step: int) -> None:
+    answer = b"HTTP/1.1 400 Bad Request\r\n" + b"x" * 100
+    reader = FrameReader(1 << 20)
+
+    with pytest.raises(FrameTooLargeError, match="HTTP"):
+        feed(reader, answer, step)
+    assert answer.startswith(reader.prefix)
+    assert reader.prefix.startswith(b"HTTP")
+
+
+def test_the_first_bytes_are_those_of_the_stream_not_of_a_later_frame() -> None:
+    reader = FrameReader()
+    feed(reader, framed(b"a" * 100) + framed(b"b" * 100), step=50)
+
+    assert reader.prefix == framed(b"a" * 100)[:64]

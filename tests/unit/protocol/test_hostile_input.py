@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import linecache
+import traceback
+import tracemalloc
+
+import pytest
+
+from penstock.errors import ProtocolError, TruncatedError
+from penstock.protocol.codegen import decode, encode
+from penstock.protocol.messages.api_versions import ApiVersionsResponse
+from penstock.protocol.messages.fetch import FetchResponse
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.protocol.schema import Message
+
+
+def refusal(cls: type[Message], version: int, text: str) -> str:
+    with pytest.raises(ProtocolError) as caught:
+        decode(cls, bytes.fromhex(text), version)
+    return str(caught.value)
+
+
+def test_an_error_names_message_version_position_field_and_cause() -> None:
+    text = "ffff 0001 00000000 00000001 0001 74 00000001 00000000 000003e8"
+
+    assert refusal(ProduceRequest, 3, text) == (
+        "ProduceRequest v3, at byte 27, in topic_data.partition_data.records: 1000 bytes are announced, but only 0 remain"
+    )
+
+
+def test_a_fixed_size_field_that_is_cut_off_names_the_fields_read_together() -> None:
+    assert refusal(ProduceRequest, 3, "ffff 0001 0000") == ("ProduceRequest v3, at byte 2, in acks .. topic_data: the bytes end too early")
+
+
+def test_a_traceback_shows_the_generated_line() -> None:
+    with pytest.raises(TruncatedError) as caught:
+        decode(ProduceRequest, b"\xff\xff\x00", 3)
+
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "<penstock ProduceRequest decode v3>" in shown
+    assert "message.acks, message.timeout_ms, n = unpack_hii(data, pos)" in shown
+
+
+def test_generated_code_survives_a_check_of_the_line_cache() -> None:
+    encode(MetadataRequest(), 4)
+    linecache.checkcache()
+
+    assert linecache.getline("<penstock MetadataRequest encode v4>", 1) == "def encode(message, parts):\n"
+
+
+@pytest.mark.parametrize("count", ["7fffffff", "00000002"])
+def test_W3_a_count_that_the_remaining_bytes_cannot_hold_is_refused(count: str) -> None:
+    # One broker takes at least 4 + 2 + 4 bytes.
+    found = refusal(MetadataResponse, 0, count + "00" * 19)
+
+    assert f"in brokers: {int(count, 16)} elements of at least 10 bytes are announced, but only 19 bytes remain" in found
+
+
+def test_W3_a_huge_count_costs_no_memory() -> None:
+    refusal(MetadataResponse, 0, "00000000 7fffffff")
+    tracemalloc.start()
+    refusal(MetadataResponse, 0, "00000000 7fffffff")
+    refusal(MetadataResponse, 9, "00000000 ffffffff0f 00 00 00 00")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert peak < 100_000
+
+
+def test_W3_a_count_of_numbers_is_checked_too() -> None:
+    replicas = "00000000 00000001 0000 0001 74 00000001  0000 00000000 00000000  00000003 0000000000000000"
+
+    assert "in topics.partitions.replica_nodes: 3 elements of at least 4 bytes" in refusal(MetadataResponse, 0, replicas)
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "cause"),
+    [
+        (0, "ffffffff", "in topics: null where null is not allowed"),
+        (0, "fffffffe", "in topics: negative count -2"),
+        (0, "00000001 ffff", "in topics.name: null where null is not allowed"),
+        (0, "00000001 fffe", "in topics.name: negative length -2"),
+        (1, "fffffffe", "in topics: negative count -2"),
+        (9, "02 00 00 00 00 00", "in topics.name: null where null is not allowed"),
+    ],
+)
+def test_W2_null_where_it_is_not_allowed_is_refused(version: int, text: str, cause: str) -> None:
+    assert cause in refusal(MetadataRequest, version, text)
+
+
+def test_W2_null_array_is_refused_in_a_compact_form() -> None:
+    assert "in api_keys: null where null is not allowed" in refusal(ApiVersionsResponse, 3, "0000 00 00000000 00")
+
+
+@pytest.mark.parametrize(("version", "text"), [(0, "0002 c328"), (2, "03 c328 00000000 00")])
+def test_W2_a_string_that_is_not_utf8_is_refused(version: int, text: str) -> None:
+    found = refusal(InitProducerIdRequest, version, text + "00" * 8)
+
+    assert "in transactional_id" in found
+    assert "invalid continuation byte" in found
+
+
+def test_W4_a_compact_string_longer_than_a_classic_one_is_refused() -> None:
+    assert "announces 32768 bytes, more than 32767" in refusal(InitProducerIdRequest, 2, "818002" + "61" * 40_000)
+
+
+def test_W4_a_length_beyond_32_bits_is_refused() -> None:
+    assert "holds more than 32 bits" in refusal(InitProducerIdRequest, 2, "ffffffff7f" + "00" * 20)
+
+
+def test_W5_a_varint_that_never_ends_is_refused() -> None:
+    assert "longer than 5 bytes" in refusal(FetchResponse, 12, "00000000 0000 00000000" + "80" * 20)
+
+
+# InitProducerIdRequest 2: null transactional id, timeout, tag section.
+BODY = "00 00000000 "
+
+
+def test_W7_unknown_tags_are_skipped() -> None:
+    text = BODY + "02  00 03 616263  81 01 00"
+
+    assert decode(InitProducerIdRequest, bytes.fromhex(text), 2) == (InitProducerIdRequest(), len(bytes.fromhex(text)))
+
+
+def test_W7_unknown_tags_beside_known_ones_are_skipped() -> None:
+    # Tags 1 (known, eight bytes), 3 (known, one byte) and 200 (unknown).
+    text = "0000 01 00000000  03  01 08 0000000000000009  03 01 01  c801 02 ffff"
+    message, end = decode(ApiVersionsResponse, bytes.fromhex(text), 3)
+
+    assert message == ApiVersionsResponse(finalized_features_epoch=9, zk_migration_ready=True)
+    assert end == len(bytes.fromhex(text))
+
+
+@pytest.mark.parametrize("tags", ["02  05 00  05 00", "02  05 00  04 00"])
+@pytest.mark.parametrize(("cls", "version", "body"), [(InitProducerIdRequest, 2, BODY), (ApiVersionsResponse, 3, "0000 01 00000000")])
+def test_W7_tags_that_do_not_ascend_are_refused(cls: type[Message], version: int, body: str, tags: str) -> None:
+    assert "tags must ascend" in refusal(cls, version, body + tags)
+
+
+@pytest.mark.parametrize(("cls", "version", "body"), [(InitProducerIdRequest, 2, BODY), (ApiVersionsResponse, 3, "0000 01 00000000")])
+def test_W7_a_tag_larger_than_what_remains_is_refused(cls: type[Message], version: int, body: str) -> None:
+    assert "tag 9 announces 5 bytes, but only 4 remain" in refusal(cls, version, body + "01 09 05 00000000")
+
+
+@pytest.mark.parametrize(("size", "where"), [("07", "1 bytes after"), ("09", "1 bytes before")])
+def test_W7_a_tagged_value_that_does_not_fill_its_size_is_refused(size: str, where: str) -> None:
+    text = f"0000 01 00000000  01  01 {size} 0000000000000009 00"
+
+    assert f"the value of tag 1 ends {where} its announced end" in refusal(ApiVersionsResponse, 3, text)
+
+
+def test_W7_a_count_of_tags_that_are_not_there_is_refused() -> None:
+    assert "the bytes end inside a varint" in refusal(InitProducerIdRequest, 2, BODY + "ffffffff0f")
+
+
+def test_W10_records_are_a_view_and_not_a_copy() -> None:
+    data = encode(ProduceRequest(topic_data=[TopicProduceData(partition_data=[PartitionProduceData(records=b"payload")])]), 9)
+    message, _ = decode(ProduceRequest, data, 9)
+    records = message.topic_data[0].partition_data[0].records
+
+    assert isinstance(records, memoryview)
+    assert records.obj is data
+    assert records == b"payload"
+
+
+def test_a_broker_that_does_not_know_a_topic_by_name_may_send_null_since_version_12_only() -> None:
+    topic = "00 02 0000 00" + "00" * 16 + "00 01 80000000 00 00"
+
+    assert decode(MetadataResponse, bytes.fromhex("00000000 01 00 ffffffff" + topic[2:]), 12)[0].topics[0].name is None
+    assert "in topics.name: null" in refusal(MetadataResponse, 11, "00000000 01 00 ffffffff" + topic[2:])
+
+
+def test_strings_of_any_length_that_fits_are_read() -> None:
+    for length in (0, 126, 127, 128, 16_383, 32_767):
+        broker = MetadataResponseBroker(host="h" * length)
+        assert decode(MetadataResponse, encode(MetadataResponse(brokers=[broker]), 9), 9)[0].brokers == [broker]
