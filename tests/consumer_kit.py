@@ -12,7 +12,7 @@ from penstock.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from penstock.consumer.fetch_collector import FetchCollector
 from penstock.consumer.fetch_cursor import ReadOptions
 from penstock.consumer.fetch_response import offset_after_last_batch
-from penstock.consumer.subscription_state import SubscriptionState
+from penstock.consumer.subscription_state import OffsetSpec, SubscriptionState
 from penstock.record.batch import assign_offsets, seal, set_producer_state
 from penstock.record.builder import RecordBatchBuilder
 from penstock.record.compression import Codec
@@ -67,7 +67,9 @@ def emptied(data: bytes) -> bytes:
 class Bench:
     """A subscription, a buffer and a collector, to be fed by hand."""
 
-    def __init__(self, *, options: ReadOptions | None = None, factory: RecordFactory | None = None) -> None:
+    def __init__(
+        self, *, options: ReadOptions | None = None, factory: RecordFactory | None = None, reset_to: OffsetSpec | None = None
+    ) -> None:
         self.subscription = SubscriptionState()
         self.buffer = FetchBuffer()
         self.collector = FetchCollector(
@@ -76,6 +78,7 @@ class Bench:
             lock=nullcontext(),
             options=options or ReadOptions(),
             factory=factory or RecordFactory(),
+            reset_to=reset_to,
         )
 
     def assign(self, *positions: int, stop: int | None = None) -> None:

@@ -4,7 +4,8 @@ The engine's lock is taken for moments only: to take an entry from the buffer an
 deserializers run without it.
 
 An error never costs records: it is raised only by a call that has nothing else to return, and what caused it stays where it is. Errors in
-the data come again until the caller seeks past them; errors from a broker are raised once.
+the data come again until the caller seeks past them; errors from a broker are raised once. An offset out of range is no error where
+auto.offset.reset says what to do instead, but only once the records before it were handed out.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from penstock.consumer.decode import RecordFactory
-from penstock.consumer.fetch_buffer import FetchBuffer
+from penstock.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from penstock.consumer.fetch_cursor import ColumnSink, FetchCursor, ReadOptions
-from penstock.consumer.subscription_state import SubscriptionState
-from penstock.errors import KafkaError
+from penstock.consumer.subscription_state import OffsetSpec, SubscriptionState
+from penstock.errors import KafkaError, OffsetOutOfRangeError
 from penstock.types import AnyRecord
 
 
@@ -31,16 +32,22 @@ class FetchCollector:
         lock: AbstractContextManager[object],
         options: ReadOptions,
         factory: RecordFactory,
+        reset_to: OffsetSpec | None = None,
     ) -> None:
         self._subscription = subscription
         self._buffer = buffer
         self._lock = lock
         self._options = options
         self._factory = factory
+        self._reset_to = reset_to
         self._cursors: list[FetchCursor] = []
+        self._now_ms = 0
+        self.has_moved = False
+        """Whether the last call moved a position, be it past records nobody may see (F5)."""
 
-    def collect_records(self, limit: int) -> list[AnyRecord]:
+    def collect_records(self, limit: int, now_ms: int = 0) -> list[AnyRecord]:
         """Return up to `limit` records that are buffered, over all partitions (F6); raise what stands before the first one."""
+        self._now_ms = now_ms
         taken: list[AnyRecord] = []
 
         def take(cursor: FetchCursor) -> bool:
@@ -50,8 +57,9 @@ class FetchCollector:
         self._drain(take, lambda: bool(taken))
         return taken
 
-    def collect_columns(self, sink: ColumnSink, *, limit: int | None, is_full: Callable[[], bool]) -> int:
+    def collect_columns(self, sink: ColumnSink, limit: int | None, is_full: Callable[[], bool], now_ms: int = 0) -> int:
         """Add buffered records to the columns until there are `limit` or is_full() says so; return how many were added."""
+        self._now_ms = now_ms
         rows = 0
 
         def take(cursor: FetchCursor) -> bool:
@@ -67,6 +75,7 @@ class FetchCollector:
     def _drain(self, take: Callable[[FetchCursor], bool], has_some: Callable[[], bool]) -> None:
         """Let `take` have one batch after another until it has enough, nothing is left, or an error is in the way."""
         wants_more = True
+        self.has_moved = False
         while wants_more and (cursor := self._next_cursor()) is not None:
             try:
                 wants_more = take(cursor)
@@ -85,17 +94,27 @@ class FetchCollector:
             for cursor in self._cursors:
                 if not cursor.fetch.state.paused:
                     return cursor
-            fetch = self._buffer.take()
+            fetch = self._take()
             if fetch is None:
                 return None
             cursor = FetchCursor(fetch, self._options, self._factory)
             self._cursors.append(cursor)
             return cursor
 
+    def _take(self) -> CompletedFetch | None:
+        """Take the next entry, turning an offset out of range into a reset where the policy says so."""
+        while (fetch := self._buffer.take()) is not None:
+            if self._reset_to is None or not isinstance(fetch.error, OffsetOutOfRangeError):
+                return fetch
+            fetch.state.await_reset(self._reset_to, out_of_range=fetch.fetch_offset)
+            self._buffer.done(fetch)
+        return None
+
     def _settle(self, cursor: FetchCursor) -> None:
         """Move the position to where the walk has come; give the fetch back when it is used up."""
         fetch = cursor.fetch
         with self._lock:
+            self.has_moved |= not fetch.is_stale and cursor.position != fetch.state.position
             fetch.state.advance(fetch.generation, cursor.position, cursor.leader_epoch)
             if cursor.exhausted or fetch.is_stale:
                 self._drop(cursor)
@@ -113,4 +132,7 @@ class FetchCollector:
     def _drop(self, cursor: FetchCursor) -> None:
         self._cursors.remove(cursor)
         self._buffer.done(cursor.fetch)
-        self._subscription.move_to_end(cursor.fetch.state.tp)
+        state = cursor.fetch.state
+        # While its data lay here nobody waited for a broker.
+        state.heard_ms = max(state.heard_ms, self._now_ms)
+        self._subscription.move_to_end(state.tp)

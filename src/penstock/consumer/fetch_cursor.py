@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Protocol, TypeVar
 
@@ -77,7 +78,7 @@ class FetchCursor:
     def take_columns(self, sink: ColumnSink, limit: int | None) -> int:
         """Add up to `limit` records of one batch to the columns; return how many. 0 when exhausted, or when the columns are full."""
         while (batch := self._current()) is not None:
-            rows, reached = self._explained(lambda batch=batch: self._add(batch, sink, limit))
+            rows, reached = self._explained(partial(self._add, batch, sink, limit))
             is_full = not rows and reached <= self.position
             if not is_full:
                 self._records = None
@@ -95,9 +96,12 @@ class FetchCursor:
         if self.fetch.error is not None:
             raise self.fetch.error
         if self._batch is None and not self.exhausted:
-            self._batch = self._explained(lambda: next(self._batches, None))
+            self._batch = self._explained(self._next_batch)
             self.exhausted = self._batch is None
         return self._batch
+
+    def _next_batch(self) -> RecordBatch | None:
+        return next(self._batches, None)
 
     def _decode(self, batch: RecordBatch) -> list[Record]:
         """Decode a batch, without what lies before the position or at the end of a bounded read (F24)."""

@@ -100,6 +100,8 @@ class OffsetFinder:
                     waited_ms += yield from self._pause(attempts)
                     attempts += 1
         except TimeoutError as late:
+            for tp in reasons:
+                check_exists(tp, self._metadata.snapshot, waited_ms, grace_ms=0)
             raise TimeoutError(f"offsets not found in time ({late}): {_listed(reasons)}") from late
         return {tp: found[tp] for tp in wanted}
 

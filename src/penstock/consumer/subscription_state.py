@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, IntEnum
 
 from penstock.errors import IllegalStateError
-from penstock.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, TopicPartition
+from penstock.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, AnyRecord, TopicPartition
 
 
 class OffsetSpec(IntEnum):
@@ -159,6 +159,8 @@ class SubscriptionState:
 
     def __init__(self) -> None:
         self._states: dict[TopicPartition, PartitionState] = {}
+        self.changes = 0
+        """Counts what the caller changed, so that who holds records handed out earlier can tell that they may be outdated."""
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -190,6 +192,7 @@ class SubscriptionState:
     def assign(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
         """Replace the assignment; partitions that stay keep their positions (O2)."""
         wanted = dict.fromkeys(_checked(tp) for tp in partitions)
+        self.changes += 1
         for tp, state in self._states.items():
             if tp not in wanted:
                 state.retire()
@@ -209,22 +212,46 @@ class SubscriptionState:
         if offset < 0:
             raise ValueError(f"cannot seek {tp} to {offset}; offsets begin at 0, see seek_to_beginning and seek_to_end")
         self.state(tp).move_to(offset, leader_epoch)
+        self.changes += 1
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
         """Ask for the position to be looked up; no partitions means all (O5)."""
         states = [self.state(tp) for tp in partitions] or list(self)
         for state in states:
             state.await_reset(to)
+        self.changes += 1
 
-    def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
-        """Stop or resume handing out and fetching, keeping positions and what is buffered (O4)."""
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop handing out and fetching, keeping positions and what is buffered (O4)."""
         for state in [self.state(tp) for tp in partitions]:
-            state.paused = paused
+            state.paused = True
+        self.changes += 1
+
+    def resume(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """Go on where pause() stopped."""
+        for state in [self.state(tp) for tp in partitions]:
+            state.paused = False
+            state.heard_ms = now_ms
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
         """The assigned partitions that are paused."""
         return frozenset(state.tp for state in self if state.paused)
+
+    def rewind(self, records: Iterable[AnyRecord], generations: Mapping[TopicPartition, int]) -> None:
+        """Take back records that were handed out in vain, of partitions that were not moved by force since these generations."""
+        first: dict[TopicPartition, AnyRecord] = {}
+        for record in records:
+            first.setdefault(TopicPartition(record.topic, record.partition), record)
+        for tp, record in first.items():
+            state = self._states.get(tp)
+            if state is not None and state.generation == generations.get(tp):
+                state.move_to(record.offset, record.leader_epoch)
+
+    @property
+    def generations(self) -> Mapping[TopicPartition, int]:
+        """The generation of each assigned partition."""
+        return {tp: state.generation for tp, state in self._states.items()}
 
     def move_to_end(self, tp: TopicPartition) -> None:
         """Ask for this partition last from now on; it just brought data or trouble (F12)."""

@@ -9,7 +9,8 @@ import pytest
 from consumer_kit import Bench, batch, emptied
 from penstock.consumer.decode import RecordFactory
 from penstock.consumer.fetch_cursor import ReadOptions
-from penstock.errors import CorruptRecordError, RecordDeserializationError, broker_error
+from penstock.consumer.subscription_state import OffsetSpec, PartitionStatus
+from penstock.errors import CorruptRecordError, OffsetOutOfRangeError, RecordDeserializationError, broker_error
 from penstock.record.compression import Codec
 from penstock.types import ConsumerRecord, IsolationLevel, TopicPartition
 
@@ -46,9 +47,9 @@ def test_F8_a_paused_partition_keeps_what_is_buffered_until_it_is_resumed() -> N
     bench.fetched(batch(0, [b""] * 4), partition=0)
     bench.fetched(batch(0), partition=1)
     assert bench.offsets(2) == [0, 1]
-    bench.subscription.pause([tp], paused=True)
+    bench.subscription.pause([tp])
     assert [record.partition for record in bench.collector.collect_records(10)] == [1]
-    bench.subscription.pause([tp], paused=False)
+    bench.subscription.resume([tp], 0)
     assert bench.offsets() == [2, 3]
 
 
@@ -233,3 +234,23 @@ def test_F4_a_fetch_is_given_back_with_its_last_record() -> None:
     state = bench.subscription.state(TopicPartition("orders", 0))
     assert (bench.offsets(1), state.buffered) == ([0], 1)
     assert (bench.offsets(1), state.buffered) == ([1], 0)
+
+
+def test_F10_an_offset_out_of_range_is_reset_by_policy_after_the_records_before_it() -> None:
+    bench = Bench(reset_to=OffsetSpec.EARLIEST)
+    bench.assign(0)
+    bench.fetched(batch(0))
+    bench.fetched(b"", error=OffsetOutOfRangeError("orders-0", partition=TopicPartition("orders", 0), offset=1))
+    assert bench.offsets() == [0]
+    assert bench.offsets() == []
+    state = bench.subscription.state(TopicPartition("orders", 0))
+    assert (state.status, state.reset_to, state.asked_offset) == (PartitionStatus.AWAIT_RESET, OffsetSpec.EARLIEST, 1)
+
+
+def test_an_offset_out_of_range_is_raised_without_a_policy() -> None:
+    bench = Bench()
+    bench.assign(7)
+    bench.fetched(b"", error=OffsetOutOfRangeError("orders-0", partition=TopicPartition("orders", 0), offset=7))
+    with pytest.raises(OffsetOutOfRangeError):
+        bench.offsets()
+    assert bench.position() == 7

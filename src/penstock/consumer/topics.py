@@ -1,0 +1,68 @@
+"""What topics there are, for a consumer that asks (behaviour 17.4). These conversations leave the client's own metadata alone."""
+
+from __future__ import annotations
+
+from penstock.consumer.known_topics import FINAL_TOPIC_ERRORS, UNKNOWN_GRACE_MS
+from penstock.error_codes import ErrorCode
+from penstock.errors import BrokerError, TimeoutError, UnknownTopicOrPartitionError, broker_error
+from penstock.flow import Call, Flow, Sleep
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+from penstock.types import PartitionInfo
+
+PAUSE_MS = 100
+FIRST_VERSION_WITHOUT_CREATION = 4
+
+
+def partitions_for(topic: str, *, may_create: bool) -> Flow[list[PartitionInfo]]:
+    """Describe a topic's partitions. Raises UnknownTopicOrPartitionError, and what the broker holds against the name or the user."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=may_create)
+    waited_ms = 0
+    code = ErrorCode.NONE
+    try:
+        while True:
+            response: MetadataResponse = yield Call(request, min_version=1 if may_create else FIRST_VERSION_WITHOUT_CREATION)
+            code = ErrorCode.of(response.topics[0].error_code)
+            if code is ErrorCode.NONE:
+                return _partitions(response.topics[0])
+            if not _may_appear(code, waited_ms):
+                raise _refusal(topic, code)
+            yield Sleep(PAUSE_MS)
+            waited_ms += PAUSE_MS
+    except TimeoutError:
+        if code is not ErrorCode.NONE:
+            raise _refusal(topic, code) from None
+        raise
+
+
+def _may_appear(code: ErrorCode, waited_ms: int) -> bool:
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return waited_ms < UNKNOWN_GRACE_MS
+    return code.retriable and code not in FINAL_TOPIC_ERRORS
+
+
+def _refusal(topic: str, code: ErrorCode) -> BrokerError:
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return UnknownTopicOrPartitionError(f"topic '{topic}' does not exist")
+    return broker_error(code, f"topic '{topic}'")
+
+
+def list_topics() -> Flow[dict[str, list[PartitionInfo]]]:
+    """Describe every topic this user may see."""
+    response: MetadataResponse = yield Call(MetadataRequest(topics=None), min_version=1)
+    return {topic.name: _partitions(topic) for topic in response.topics if topic.name is not None and topic.error_code == ErrorCode.NONE}
+
+
+def _partitions(topic: MetadataResponseTopic) -> list[PartitionInfo]:
+    return [
+        PartitionInfo(
+            topic.name or "",
+            answer.partition_index,
+            answer.leader_id,
+            answer.leader_epoch,
+            tuple(answer.replica_nodes),
+            tuple(answer.isr_nodes),
+            tuple(answer.offline_replicas),
+            answer.error_code,
+        )
+        for answer in sorted(topic.partitions, key=lambda answer: answer.partition_index)
+    ]

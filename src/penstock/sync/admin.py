@@ -1,0 +1,93 @@
+"""KafkaAdmin: topics and the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from penstock.admin import cluster, topics
+from penstock.admin.cluster import ClusterDescription
+from penstock.admin.retry import Attempts
+from penstock.admin.topics import CreatedTopic, TopicDescription
+from penstock.client.backoff import ExponentialBackoff
+from penstock.config import AdminConfig
+from penstock.flow import Flow
+from penstock.sync.connect import connect
+from penstock.types import NewTopic
+
+T = TypeVar("T")
+
+CLOSE_TIMEOUT_S = 30.0
+
+
+class KafkaAdmin:
+    """Creates, deletes and describes topics, and describes the cluster.
+
+    Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. Timeouts are in seconds, default
+    default.api.timeout.ms. Any thread may use it. Every call raises BootstrapError when no broker can be reached, TimeoutError when its
+    time is over, and the error of a broker that refuses; a call about several topics tries all of them, and then raises the first error.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        self._config = AdminConfig.parse(config, **settings)
+        self._engine, self._driver = connect(self._config, "admin client", allow_auto_create_topics=False)
+        self._driver.start()
+
+    def create_topics(
+        self, new_topics: Sequence[NewTopic], *, validate_only: bool = False, timeout: float | None = None
+    ) -> dict[str, CreatedTopic]:
+        """Create topics; return what was created, by name. validate_only: only say whether they could be.
+
+        Raises TopicAlreadyExistsError, InvalidTopicError and others. Brokers may know a new topic a moment later than this returns.
+        """
+        wanted = list(new_topics)
+        return self._run(
+            lambda: topics.create_topics(wanted, self._attempts(), timeout_ms=self._config.request_timeout_ms, validate_only=validate_only),
+            timeout,
+            "create topics",
+        )
+
+    def delete_topics(self, names: Sequence[str], *, timeout: float | None = None) -> None:
+        """Delete topics and all their records. Raises UnknownTopicOrPartitionError and others."""
+        wanted = _names(names)
+        self._run(
+            lambda: topics.delete_topics(wanted, self._attempts(), timeout_ms=self._config.request_timeout_ms), timeout, "delete topics"
+        )
+
+    def describe_topics(self, names: Sequence[str], *, timeout: float | None = None) -> dict[str, TopicDescription]:
+        """Describe topics, by name; it creates none. Raises UnknownTopicOrPartitionError and others."""
+        wanted = _names(names)
+        return self._run(lambda: topics.describe_topics(wanted), timeout, "describe topics")
+
+    def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> list[str]:
+        """Return the names of the topics this user may see, sorted. internal: with Kafka's own, such as __consumer_offsets."""
+        return self._run(lambda: topics.list_topics(internal=internal), timeout, "list topics")
+
+    def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
+        """Return the cluster's id and brokers."""
+        return self._run(cluster.describe_cluster, timeout, "describe cluster")
+
+    def close(self, timeout: float | None = None) -> None:
+        """Close the connections; a call still running elsewhere ends with ClosedError. Idempotent. timeout: seconds, default 30."""
+        self._driver.close(CLOSE_TIMEOUT_S if timeout is None else timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _run(self, begin: Callable[[], Flow[T]], timeout: float | None, what: str) -> T:
+        return self._driver.run(begin(), self._config.default_api_timeout_ms / 1000 if timeout is None else timeout, what)
+
+    def _attempts(self) -> Attempts:
+        backoff = ExponentialBackoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms, Random())
+        return Attempts(self._engine.metadata, backoff, self._config.retries)
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    if isinstance(names, str):
+        raise TypeError(f"expected a list of topic names, got {names!r}; write [{names!r}]")
+    return list(names)
