@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Protocol
 
 import pytest
@@ -33,24 +29,6 @@ UNAVAILABLE = "real Kafka"
 # Machines that run several suites at once are slow in bursts; the suite's own time limit is the judge.
 settings.register_profile("penstock", deadline=None, print_blob=True)
 settings.load_profile("penstock")
-
-
-class SourceFirst:
-    """Finds the .py file of a penstock module even where a compiled one stands beside it."""
-
-    @staticmethod
-    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if not name.startswith("penstock."):
-            return None
-        for folder in path or ():
-            source = Path(folder) / f"{name.rpartition('.')[2]}.py"
-            if source.is_file():
-                return importlib.util.spec_from_file_location(name, source)
-        return None
-
-
-if INTERPRETED:
-    sys.meta_path.insert(0, SourceFirst)
 
 
 def pytest_report_header() -> list[str]:

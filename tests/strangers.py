@@ -54,8 +54,14 @@ def talkative_server(connection: socket.socket) -> None:
     connection.sendall(b"\x7f\xff\xff\xff" + b"\x00" * 100)
 
 
+def alerting_server(connection: socket.socket) -> None:
+    """Answer as Java's TLS does to bytes that are not TLS: a fatal alert, internal error."""
+    connection.recv(1000)
+    connection.sendall(b"\x15\x03\x03\x00\x02\x02\x50")
+
+
 def tls_server(certificate: Path, key: Path) -> Answer:
-    """Expect a TLS handshake, and answer anything else with an alert."""
+    """Expect a TLS handshake, and close on anything else."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
 
