@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +19,8 @@ PRINTS = {"python": "at offset 0", "arrow": "100000 rows written", "spark": "100
 def test_a_quick_start_runs_as_it_stands(name: str, tmp_path: Path) -> None:
     program = tmp_path / "quick_start.py"
     program.write_text(BLOCKS[name].replace("/tmp/penstock-quick-start", str(tmp_path / "checkpoint")))
-    run = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, timeout=110)
+    # As in an activated virtual environment: PySpark's workers are the first python3 on the PATH.
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    run = subprocess.run([sys.executable, str(program)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110)
     assert run.returncode == 0, run.stderr
     assert PRINTS[name] in run.stdout
