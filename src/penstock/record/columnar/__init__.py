@@ -2,5 +2,6 @@
 
 from penstock.record.columnar.decoder import COLUMNS, ColumnDecoder, schema
 from penstock.record.columnar.encoder import EncodedBatch, RejectedRow, encode_columns
+from penstock.record.columnar.report import delivery_report
 
-__all__ = ["COLUMNS", "ColumnDecoder", "EncodedBatch", "RejectedRow", "encode_columns", "schema"]
+__all__ = ["COLUMNS", "ColumnDecoder", "EncodedBatch", "RejectedRow", "delivery_report", "encode_columns", "schema"]

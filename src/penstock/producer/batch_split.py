@@ -1,0 +1,44 @@
+"""Cutting up a batch that was too large for the broker (A21)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.producer.producer_batch import ProducerBatch
+from penstock.record.batch import Record, RecordBatch, record_size_upper_bound
+from penstock.record.builder import RecordBatchBuilder
+from penstock.record.compression import Codec
+
+OWN_BYTES_ARE_TRUSTED = 1 << 31
+
+
+def split_batch(batch: ProducerBatch, batch_size: int, codec: Codec, level: int | None) -> list[ProducerBatch]:
+    """Return the records of a sealed batch as at least two batches of at most batch_size, uncompressed; each is charged nothing.
+
+    They inherit the creation time, so delivery.timeout.ms still holds, and whether the records may have been written.
+    """
+    assert batch.data is not None
+    source = RecordBatch(memoryview(batch.data))
+    # Half of the whole at most: a batch that is smaller than batch_size must not come out as it went in, for ever.
+    limit = min(batch_size, len(source.payload(OWN_BYTES_ARE_TRUSTED)) // 2)
+    batch.queue.topic.compression_ratio = max(1.0, batch.queue.topic.compression_ratio)
+    return [_part(batch, builder) for builder in _builders(source.records(OWN_BYTES_ARE_TRUSTED), limit, codec, level)]
+
+
+def _builders(records: list[Record], limit: int, codec: Codec, level: int | None) -> Iterator[RecordBatchBuilder]:
+    builder = RecordBatchBuilder(codec, level, limit)
+    for _, timestamp, key, value, headers in records:
+        size = record_size_upper_bound(None if key is None else len(key), None if value is None else len(value), headers)
+        if not builder.has_room_for(size):
+            yield builder
+            builder = RecordBatchBuilder(codec, level, limit)
+        builder.append(timestamp, key, value, headers)
+    yield builder
+
+
+def _part(batch: ProducerBatch, builder: RecordBatchBuilder) -> ProducerBatch:
+    part = ProducerBatch.sealed(
+        batch.queue, builder.build(), builder.records_count, charged=0, created_ms=batch.created_ms, waiter=batch.waiter
+    )
+    part.may_be_persisted = batch.may_be_persisted
+    return part

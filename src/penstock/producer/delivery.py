@@ -1,0 +1,89 @@
+"""What send() hands out: a light handle on one record's outcome, and the report of send_arrow()."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from penstock.errors import KafkaError
+from penstock.producer.producer_batch import ProducerBatch, Waiter
+from penstock.promise import Promise
+from penstock.types import RecordMetadata, TopicPartition
+
+
+class Outcome(Protocol):
+    """What a Delivery looks at: a producer batch, or a send that never became part of one."""
+
+    promise: Promise[ProducerBatch]
+    waiter: Waiter | None
+
+    @property
+    def tp(self) -> TopicPartition:
+        """Where the record is to go; partition -1 when none was chosen."""
+        ...
+
+    def metadata(self, index: int, timestamp: int) -> RecordMetadata:
+        """Return where the record is, or a placeholder with offset -1."""
+        ...
+
+    def error_of(self, index: int) -> KafkaError | None:
+        """Return what the record failed with."""
+        ...
+
+
+class Delivery:
+    """One record's outcome. Costs three references; may be dropped without effect on the record."""
+
+    __slots__ = ("_index", "_outcome", "_timestamp")
+
+    def __init__(self, outcome: Outcome, index: int, timestamp: int) -> None:
+        self._outcome = outcome
+        self._index = index
+        self._timestamp = timestamp
+
+    def done(self) -> bool:
+        """Whether the record was acknowledged or has failed, and its callback has run."""
+        return self._outcome.promise.done
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait for the outcome and return where the record is.
+
+        timeout: seconds; None waits until the record is done, which delivery.timeout.ms bounds. Raises TimeoutError when the time is over
+        (the record goes on its way), or what the record failed with: `error.persisted` says whether it may be in the log all the same.
+        """
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return self._outcome.metadata(self._index, self._timestamp)
+
+    def exception(self, timeout: float | None = None) -> KafkaError | None:
+        """Wait for the outcome and return the error, None for success. Raises TimeoutError when the time is over."""
+        outcome = self._outcome
+        if not outcome.promise.done and outcome.waiter is not None:
+            outcome.waiter(outcome.promise, timeout, f"{outcome.tp}: the acknowledgement of a record")
+        return outcome.error_of(self._index)
+
+    def __repr__(self) -> str:
+        if not self.done():
+            return f"<Delivery to {self._outcome.tp}: pending>"
+        error = self._outcome.error_of(self._index)
+        return f"<Delivery to {self._outcome.tp}: {error or self._outcome.metadata(self._index, self._timestamp)}>"
+
+
+class FailedSend:
+    """The outcome of a record that never reached a batch."""
+
+    __slots__ = ("error", "promise", "tp", "waiter")
+
+    def __init__(self, tp: TopicPartition, error: KafkaError) -> None:
+        self.tp = tp
+        self.error = error
+        self.waiter: Waiter | None = None
+        self.promise: Promise[ProducerBatch] = Promise.rejected(error)
+
+    def metadata(self, index: int, timestamp: int) -> RecordMetadata:
+        """Return a placeholder (K6)."""
+        return RecordMetadata(self.tp.topic, self.tp.partition, -1, timestamp)
+
+    def error_of(self, index: int) -> KafkaError | None:
+        """Return the one error."""
+        return self.error

@@ -1,0 +1,70 @@
+"""Which partition a record goes to (P1-P8).
+
+A partition named by the caller wins, then the caller's own partitioner, then the key's murmur2 hash over all partitions, as in Java, and
+last the sticky choice: keyless records stay on one partition until about `batch.size` bytes went there, so that batches fill, and move on
+to the next (KIP-480, KIP-794). With adaptive partitioning the next one is drawn with more weight the shorter its queue is.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import TypeAlias
+
+Partitioner: TypeAlias = Callable[[str, bytes | None, int], int]
+"""A caller's own choice: (topic, key, partition count) -> partition. Called once per record, outside the engine lock."""
+
+
+def checked(partition: int, topic: str, count: int) -> int:
+    """Return what a caller's partitioner chose, or raise ValueError when there is no such partition (P8)."""
+    if isinstance(partition, int) and 0 <= partition < count:
+        return partition
+    raise ValueError(f"the partitioner chose partition {partition!r} for topic {topic!r}, which has partitions 0 to {count - 1}")
+
+
+def round_robin() -> Partitioner:
+    """Return a partitioner that deals each topic's records out in turn, whatever their keys (P7)."""
+    turns: dict[str, int] = {}
+
+    def next_in_turn(topic: str, key: bytes | None, count: int) -> int:
+        turn = turns.get(topic, 0)
+        turns[topic] = turn + 1
+        return turn % count
+
+    return next_in_turn
+
+
+class StickyPartition:
+    """The partition that keyless records of one topic go to at the moment (P4)."""
+
+    __slots__ = ("_limit", "_random", "current", "produced")
+
+    def __init__(self, rng: random.Random, limit: int) -> None:
+        self._random = rng
+        self._limit = limit
+        self.current = -1
+        self.produced = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to move on; asked only when the partition has no open batch, so that batches are not cut short."""
+        return self.current < 0 or self.produced >= self._limit
+
+    def took(self, size: int, *, full: bool) -> None:
+        """Count a batch that was closed here. A full one counts as all of the limit: it ends one record short of it."""
+        self.produced += max(size, self._limit) if full else size
+
+    def move(self, candidates: Sequence[int], queue_lengths: Sequence[int] | None = None) -> int:
+        """Choose the next partition: uniformly, or by queue lengths of the candidates when they are given (P5)."""
+        self.produced = 0
+        self.current = candidates[self._draw(len(candidates), queue_lengths)]
+        return self.current
+
+    def _draw(self, count: int, queue_lengths: Sequence[int] | None) -> int:
+        if queue_lengths is None or max(queue_lengths) == min(queue_lengths):
+            return self._random.randrange(count)
+        longest = max(queue_lengths)
+        table = list(accumulate(longest + 1 - length for length in queue_lengths))
+        return bisect_right(table, self._random.randrange(table[-1]))

@@ -1,0 +1,256 @@
+"""KafkaProducer: records and columns into topics, from any number of threads."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from penstock.clock import SystemClock
+from penstock.config import ProducerConfig
+from penstock.errors import ClosedError, ForkedError, IllegalStateError, KafkaError, TimeoutError
+from penstock.producer.arrow_delivery import ArrowDelivery
+from penstock.producer.core import wait_for_all
+from penstock.producer.delivery import Delivery, FailedSend
+from penstock.producer.partition_queue import TopicQueues
+from penstock.producer.partitioner import checked
+from penstock.producer.producer_batch import DeliveryCallback, ProducerBatch
+from penstock.producer.record_accumulator import ToSend
+from penstock.promise import Promise
+from penstock.record.compression import Codec
+from penstock.serialization import to_bytes
+from penstock.sync.producer_room import Room
+from penstock.sync.producer_settings import build
+from penstock.sync.times import epoch_ms
+from penstock.types import Headers, PartitionInfo, TopicPartition
+
+log = logging.getLogger(__name__)
+
+ARROW_BATCH_SIZE = 256 * 1024
+"""Columns come all at once, so batches need not stay small for latency; a batch.size that was set is respected."""
+ERROR_EXIT_S = 5.0
+"""How long leaving a `with` block by an exception waits for records."""
+
+
+class KafkaProducer:
+    """Sends records. Idempotent and acks=all unless told otherwise; records of a partition are written once and in order.
+
+    Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. All methods may be called from
+    any thread; timeouts are in seconds. Every method but close() raises ClosedError after close(), ForkedError in a child process.
+    Leaving a `with` block closes the producer: it waits for all records, after an exception for at most 5 seconds.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        self._config = ProducerConfig.parse(config, **settings)
+        self._callback_thread = 0
+        self._closed = False
+        self._core, self._driver = build(self._config, self._run_callbacks)
+        self._core.accumulator.waiter = self._wait
+        self._lock = self._driver.lock
+        self._try_append = self._core.try_append
+        self._room = Room(self._core, self._driver, self._config.max_block_ms)
+        self._wall_ms = SystemClock().wall_ms
+        self._driver.start()
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        timestamp: int | datetime | None = None,
+        headers: Headers | Mapping[str, bytes | None] | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> Delivery:
+        """Put a record on its way; return a handle on its outcome.
+
+        value, key: bytes-like, str (as UTF-8), None, or whatever the configured serializer takes. partition: None lets the key decide, and
+        without a key spreads records. timestamp: milliseconds since the epoch or an aware datetime, default now. headers: pairs of name
+        and bytes or None. on_delivery: called with (RecordMetadata, error or None) on the client's own thread; it must be quick.
+
+        Waits, up to max.block.ms, only for metadata of a new topic and for room in buffer.memory. What the cluster or the limits have
+        against the record comes through the handle and the callback: TimeoutError, BufferExhaustedError, RecordTooLargeError,
+        UnknownTopicOrPartitionError, DeliveryTimeout, ... Wrong arguments are raised: SerializationError, ValueError, TypeError.
+        """
+        self._driver.check_usable()
+        config = self._config
+        if type(value) is not bytes or config.value_serializer is not None:
+            value = to_bytes(value, "value", config.value_serializer)
+        if key is not None or config.key_serializer is not None:
+            key = to_bytes(key, "key", config.key_serializer)
+        timestamp = self._wall_ms() if timestamp is None else epoch_ms(timestamp)
+        pairs = () if not headers else _pairs(headers)
+        if partition is not None or config.partitioner is not None:
+            partition = self._partition(topic, partition, key)
+        with self._lock:
+            delivery = self._try_append(topic, partition, key, value, pairs, timestamp, on_delivery)
+        if delivery is None:
+            delivery = self._send_slowly(ToSend(topic, partition, key, value, pairs, timestamp, on_delivery))
+        return delivery
+
+    def send_arrow(
+        self,
+        topic: str,
+        data: Any,
+        *,
+        key: str | None = None,
+        value: str | None = None,
+        headers: str | None = None,
+        timestamp: str | None = None,
+        partition: str | None = None,
+    ) -> ArrowDelivery:
+        """Send every row of Arrow data: a Table, a RecordBatch, anything with __arrow_c_stream__; return the rows' outcomes.
+
+        key ... partition: names of columns; what is not named is null, now, or chosen as in send(). Waits for metadata and for room in
+        buffer.memory as send() does, each time up to max.block.ms; rows for which there was no room fail with BufferExhaustedError.
+        Raises at once, with nothing sent: TimeoutError, UnknownTopicOrPartitionError, SerializationError for columns that do not fit.
+        """
+        from penstock.record.columnar import encode_columns
+
+        self._driver.check_usable()
+        config = self._config
+        queues = self._room.await_topic(topic, None)
+        delivery = ArrowDelivery(topic, self._wait_for_all)
+        batches, rejected = encode_columns(
+            data,
+            key=key,
+            value=value,
+            headers=headers,
+            timestamp=timestamp,
+            partition=partition,
+            partition_count=queues.count,
+            next_sticky_partition=lambda: self._next_sticky(queues),
+            codec=Codec.parse(config.compression_type),
+            level=config.compression_level,
+            batch_size=config.batch_size if "batch.size" in config.given else min(ARROW_BATCH_SIZE, config.max_request_size),
+            max_record_size=min(config.max_request_size, config.buffer_memory),
+            now_ms=self._wall_ms(),
+        )
+        for batch in batches:
+            delivery.add(self._append_sealed(queues, batch.partition, batch.data, batch.record_count), batch.rows)
+        delivery.reject(rejected)
+        return delivery
+
+    def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """Describe a topic's partitions, waiting up to max.block.ms for metadata. Raises UnknownTopicOrPartitionError, TimeoutError."""
+        what = f"the partitions of topic {topic!r}"
+        return self._driver.run(self._core.partitions_for(topic, self._room.limit), self._config.max_block_ms / 1000, what)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Send everything now and wait until each record sent before is acknowledged or has failed.
+
+        Failures are told by the records' handles, not here. Raises TimeoutError, and IllegalStateError in an on_delivery callback, where it
+        would wait for itself.
+        """
+        self._refuse_in_callback("flush()")
+        self._driver.run(self._core.flush(), timeout, "flush()")
+
+    def close(self, timeout: float | None = None) -> None:
+        """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.
+
+        timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. From a callback nothing is waited
+        for. In a forked child this does nothing.
+        """
+        if timeout is not None and timeout < 0:
+            raise ValueError(f"a timeout of {timeout} seconds")
+        try:
+            self._driver.check_usable()
+        except (ForkedError, ClosedError):
+            return
+        except KafkaError:
+            log.warning("the producer had stopped before it was closed; unsent records are lost")
+        with self._lock:
+            self._core.close()
+        self._drain(0 if self._in_callback() else timeout)
+        with self._lock:
+            self._core.abort()
+        self._driver.close(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close(None if error is None else ERROR_EXIT_S)
+
+    # Sending
+
+    def _send_slowly(self, record: ToSend) -> Delivery:
+        """Append where it takes metadata, memory or at least a new batch (K3, K4)."""
+        try:
+            return self._room.find(lambda ticket: self._core.append(record, self._driver.now_ms(), ticket), record.topic, record.partition)
+        except (ClosedError, ForkedError):
+            raise
+        except KafkaError as error:
+            with self._lock:
+                delivery = self._core.fail_send(record, error)
+            self._driver.wakeup()
+            return delivery
+
+    def _append_sealed(self, topic: TopicQueues, partition: int, data: bytearray, count: int) -> ProducerBatch | FailedSend:
+        core, now_ms = self._core, self._driver.now_ms
+        try:
+            return self._room.find(
+                lambda ticket: core.accumulator.append_sealed(topic, partition, data, count, now_ms(), ticket), topic.name, partition
+            )
+        except TimeoutError as error:
+            return FailedSend(TopicPartition(topic.name, partition), error)
+
+    def _partition(self, topic: str, partition: int | None, key: bytes | None) -> int:
+        if partition is None:
+            count = self._room.await_topic(topic, None).count
+            return checked(self._config.partitioner(topic, key, count), topic, count)  # type: ignore[misc]
+        if partition < 0:
+            raise ValueError(f"partition {partition} of topic {topic!r}: partitions are numbered from 0")
+        return partition
+
+    def _next_sticky(self, topic: TopicQueues) -> int:
+        with self._lock:
+            return self._core.accumulator.next_sticky(topic, self._driver.now_ms())
+
+    # Waiting
+
+    def _wait(self, promise: Promise[ProducerBatch], timeout: float | None, what: str) -> None:
+        self._refuse_in_callback("waiting for a delivery")
+        self._driver.wait(promise, timeout, what)
+
+    def _wait_for_all(self, promises: Sequence[Promise[Any]], timeout: float | None, what: str) -> None:
+        self._refuse_in_callback("waiting for deliveries")
+        self._driver.run(wait_for_all(promises), timeout, what)
+
+    def _drain(self, timeout: float | None) -> None:
+        if timeout == 0:
+            return
+        try:
+            self._driver.run(self._core.flush(), timeout, "close()")
+        except KafkaError as error:
+            log.warning("close() gives up records that were not acknowledged: %s", error)
+
+    # Callbacks
+
+    def _run_callbacks(self, run: Callable[[], None]) -> None:
+        self._callback_thread = threading.get_ident()
+        try:
+            run()
+        finally:
+            self._callback_thread = 0
+
+    def _in_callback(self) -> bool:
+        return self._callback_thread == threading.get_ident()
+
+    def _refuse_in_callback(self, what: str) -> None:
+        if self._in_callback():
+            raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
+        self._driver.check_usable()
+
+
+def _pairs(headers: Headers | Mapping[str, bytes | None]) -> Headers:
+    """Return headers as pairs. Raises TypeError for a name that is not text or a value that is not bytes."""
+    pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
+    for name, value in pairs:
+        if not isinstance(name, str) or not (value is None or isinstance(value, bytes)):
+            raise TypeError(f"header {name!r} has a value of type {type(value).__name__}; names are str, values bytes or None")
+    return pairs
