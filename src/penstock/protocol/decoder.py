@@ -7,6 +7,10 @@ data. Before anything is sliced or allocated, its length is compared with what r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
+
 from penstock.protocol import runtime
 from penstock.protocol.schema import Field, Message, Struct
 from penstock.protocol.source import FORMATS, Slot, Source
@@ -146,36 +150,34 @@ class _Decoder:
         self.head("i")
         self.sized(field, target, "view[pos:stop]")
 
-    def sized(self, field: Field, target: str, value: str) -> None:
-        """Read n bytes."""
+    @contextmanager
+    def unless_null(self, field: Field, target: str, test: str) -> Iterator[None]:
+        """Set a nullable field to None if the test holds, else run what is added inside."""
         if not field.nullable.has(self.version):
-            return self.sized_body(target, value)
-        with self.out.block(f"if n == {self.null}:"):
+            yield
+            return
+        with self.out.block(f"if {test}:"):
             self.out.line(f"{target} = None")
         with self.out.block("else:"):
-            self.sized_body(target, value)
-        return None
+            yield
+            self.flush()
 
-    def sized_body(self, target: str, value: str) -> None:
-        self.out.line("stop = pos + n - 1" if self.flexible else "stop = pos + n")
-        with self.out.block("if not pos <= stop <= end:"):
-            self.out.line("raise length_fault(stop - pos, end - pos)")
-        self.out.line(f"{target} = {value}")
-        self.out.line("pos = stop")
+    def sized(self, field: Field, target: str, value: str) -> None:
+        """Read n bytes."""
+        with self.unless_null(field, target, f"n == {self.null}"):
+            self.out.line("stop = pos + n - 1" if self.flexible else "stop = pos + n")
+            with self.out.block("if not pos <= stop <= end:"):
+                self.out.line("raise length_fault(stop - pos, end - pos)")
+            self.out.line(f"{target} = {value}")
+            self.out.line("pos = stop")
 
     def array(self, field: Field, target: str) -> None:
         self.head("i")
-        if not field.nullable.has(self.version):
-            return self.array_body(field, target)
-        with self.out.block(f"if n == {self.null}:"):
-            self.out.line(f"{target} = None")
-        with self.out.block("else:"):
-            self.array_body(field, target)
-        return None
+        with self.unless_null(field, target, f"n == {self.null}"):
+            self.elements(cast(Field, field.element), target)
 
-    def array_body(self, field: Field, target: str) -> None:
-        element = field.element
-        assert element is not None
+    def elements(self, element: Field, target: str) -> None:
+        """Read as many elements as n says, once it is clear that they can be there."""
         smallest = max(1, smallest_size(element, self.version, self.flexible))
         if self.flexible:
             self.out.line("n -= 1")
@@ -196,17 +198,11 @@ class _Decoder:
             self.out.line(f"{items}.append({item})")
 
     def struct_value(self, field: Field, target: str) -> None:
-        assert field.struct is not None
-        if not field.nullable.has(self.version):
-            return self.new_struct(field.struct, target)
-        self.run.append(Slot("b", "n", self.out.path))
-        self.flush()
-        with self.out.block("if n < 0:"):
-            self.out.line(f"{target} = None")
-        with self.out.block("else:"):
-            self.new_struct(field.struct, target)
+        if field.nullable.has(self.version):
+            self.run.append(Slot("b", "n", self.out.path))
             self.flush()
-        return None
+        with self.unless_null(field, target, "n < 0"):
+            self.new_struct(cast("type[Struct]", field.struct), target)
 
     def tags(self, fields: list[Field], var: str) -> None:
         """Read a tag section. Fields in it hold their defaults already."""

@@ -6,6 +6,8 @@ wrong type or size fails in pack, encode or len; one `except` around it all name
 
 from __future__ import annotations
 
+from typing import cast
+
 from penstock.protocol import runtime
 from penstock.protocol.schema import Field, Message, Struct
 from penstock.protocol.source import FORMATS, Slot, Source
@@ -119,17 +121,15 @@ class _Encoder:
         self.out.line(f"{self.add}(data)")
 
     def array(self, field: Field, place: str) -> None:
-        element = field.element
-        assert element is not None
+        element = cast(Field, field.element)
         items = self.fresh("items")
         self.out.line(f"{items} = {place}")
         self.head(field, items, f"len({items})", "i")
-        some = f"{items} or ()" if field.nullable.has(self.version) else items
         if element.kind in FORMATS and element.kind != "uuid":
             with self.out.block(f"if {items}:"):
                 self.out.line(f'{self.add}(pack(f">{{len({items})}}{FORMATS[element.kind]}", *{items}))')
         else:
-            self.loop(element, some)
+            self.loop(element, f"{items} or ()" if field.nullable.has(self.version) else items)
 
     def loop(self, element: Field, items: str) -> None:
         item = self.fresh("item")
@@ -138,20 +138,24 @@ class _Encoder:
             self.flush()
 
     def struct_value(self, field: Field, place: str) -> None:
-        assert field.struct is not None
-        var = self.fresh("s")
-        if place.isidentifier():
-            var = place
-        else:
-            self.out.line(f"{var} = {place}")
+        struct = cast("type[Struct]", field.struct)
+        var = self.named(place)
         if not field.nullable.has(self.version):
-            return self.members(field.struct, var)
+            self.members(struct, var)
+            return
         self.run.append(Slot("b", f"-1 if {var} is None else 1", self.out.path))
         self.flush()
         with self.out.block(f"if {var} is not None:"):
-            self.members(field.struct, var)
+            self.members(struct, var)
             self.flush()
-        return None
+
+    def named(self, place: str) -> str:
+        """Give what is at a place a name, unless it has one."""
+        if place.isidentifier():
+            return place
+        var = self.fresh("s")
+        self.out.line(f"{var} = {place}")
+        return var
 
     def tags(self, fields: list[Field], var: str) -> None:
         """Write the tag section: the fields that are not at their default, in the order of their tags."""

@@ -1,7 +1,8 @@
 """Whole requests and responses: size, header and body together.
 
 Encoders return a frame with its size in front, ready for the socket; decoders take a frame without it, as FrameReader hands it out. A
-body must fill its frame: bytes left over mean that the two sides disagree about the version.
+response must fill its frame: bytes left over mean that the two sides disagree about the version. A request need not: Kafka's own server
+ignores what follows it, and librdkafka relies on that (its Metadata request for all topics, version 9 and later, librdkafka issue 5049).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ __all__ = [
     "decode_response",
     "encode_request",
     "encode_response",
+    "encode_response_parts",
     "response_correlation_id",
 ]
 
@@ -63,18 +65,27 @@ def encode_request(request: Request, version: int, correlation_id: int, client_i
 
 def encode_response(response: Response, version: int, correlation_id: int) -> bytes:
     """Return a response's whole frame. Raises UnsupportedVersionError and ProtocolError as codegen.encode does."""
+    return b"".join(encode_response_parts(response, version, correlation_id))
+
+
+def encode_response_parts(response: Response, version: int, correlation_id: int) -> list[Bytes]:
+    """Return a response's whole frame in pieces, for a gathering write; the records in it are not copied. Raises as encode_response does."""
     tagged = header.has_tagged_response_header(response.REQUEST, version)
-    return _frame(header.encode_response_header(correlation_id, tagged), response, version)
+    return _frame_parts(header.encode_response_header(correlation_id, tagged), response, version)
 
 
 def _frame(head: bytes, message: Message, version: int) -> bytes:
+    return b"".join(_frame_parts(head, message, version))
+
+
+def _frame_parts(head: bytes, message: Message, version: int) -> list[Bytes]:
     parts: list[Bytes] = [b"", head]
     encode_parts(message, version, parts)
     size = sum(map(len, parts))
     if size > _MAX_FRAME:
         raise ProtocolError(f"{type(message).__name__} v{version} takes {size} bytes, more than a frame can hold ({_MAX_FRAME})")
     parts[0] = _SIZE.pack(size)
-    return b"".join(parts)
+    return parts
 
 
 def decode_request(frame: Bytes) -> RequestFrame:
@@ -84,7 +95,8 @@ def decode_request(frame: Bytes) -> RequestFrame:
     if known is None or not known.MIN_VERSION <= start.version <= known.MAX_VERSION:
         raise UnsupportedRequestError(*start)
     client_id, pos = header.decode_client_id(known, start.version, frame)
-    return RequestFrame(*start, client_id, _decode_body(known, frame, start.version, pos))
+    request, _ = decode(known, frame, start.version, pos)
+    return RequestFrame(*start, client_id, request)
 
 
 def decode_response(request_type: type[Request], version: int, frame: Bytes) -> Response:
