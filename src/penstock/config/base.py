@@ -37,7 +37,7 @@ class Config:
         """Read settings by dotted or snake_case name. Raises ConfigError for an unknown key, a bad value or a contradiction."""
         values: dict[str, Any] = {}
         for key, raw in [*(settings or {}).items(), *keywords.items()]:
-            option = cls._option(key)
+            option = cls._option(key, snake=key in keywords)
             if option.name in values:
                 raise ConfigError(f"'{option.name}' is given twice (once as '{key}')")
             values[option.name] = _read(option, raw)
@@ -69,7 +69,7 @@ class Config:
         return f"{type(self).__name__}({shown})"
 
     @classmethod
-    def _option(cls, key: str) -> Option:
+    def _option(cls, key: str, *, snake: bool) -> Option:
         name = key.replace("_", ".").strip()
         if option := cls.OPTIONS.get(name):
             return option
@@ -78,7 +78,7 @@ class Config:
                 return option
         if reason := cls._not_yet(name):
             raise ConfigError(f"'{key}' is not supported yet: {reason}")
-        raise ConfigError(f"unknown option '{key}'{cls._suggestion(name, snake='_' in key and '.' not in key)}")
+        raise ConfigError(f"unknown option '{key}'{cls._suggestion(name, snake=snake or '_' in key)}")
 
     @classmethod
     def _not_yet(cls, name: str) -> str | None:

@@ -75,6 +75,11 @@ def test_C13_every_option_refuses_a_value_of_the_wrong_type() -> None:
             assert option.doc.endswith("."), name
 
 
+def test_a_keyword_is_answered_with_a_keyword() -> None:
+    with pytest.raises(ConfigError, match="unknown option 'linger'; did you mean 'linger_ms'?"):
+        ProducerConfig.parse(SERVERS, linger=5)
+
+
 def test_bootstrap_servers_are_required() -> None:
     with pytest.raises(ConfigError, match=r"'bootstrap\.servers' is required"):
         ProducerConfig.parse()
