@@ -1,0 +1,107 @@
+"""KafkaConsumer and Scan, as users have them, on the embedded broker's nodes in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from consumer_kit import batch
+from penstock.broker.cluster import Cluster
+from penstock.broker.node import BrokerNode
+from penstock.broker.settings import BrokerSettings
+from penstock.client.engine import Engine
+from penstock.record.batch import RecordBatch
+from penstock.sync.consumer import KafkaConsumer
+from penstock.testing.sim_network import SimSelectable
+from penstock.testing.simulation import EPOCH_MS, SimDriver, Simulation
+from penstock.types import TopicPartition
+
+PORT = 9092
+
+
+class World:
+    """A simulation with a cluster whose nodes are b1, b2, ..., and the consumers made in it."""
+
+    def __init__(self, simulation: Simulation, nodes: int = 1, **settings: Any) -> None:
+        self.simulation = simulation
+        self.network = simulation.network
+        # The batches of the tests are as old as the epoch.
+        settings = {"log_retention_ms": -1, **settings}
+        self.cluster = Cluster(BrokerSettings.of(**settings), Random(1))
+        self.nodes = [
+            BrokerNode(node_id=number, host=f"b{number}", port=PORT, wall_offset_ms=EPOCH_MS, cluster=self.cluster, **settings)
+            for number in range(1, nodes + 1)
+        ]
+        for number, node in enumerate(self.nodes, start=1):
+            self.network.add_server(node, f"b{number}", PORT)
+
+    @property
+    def now_ms(self) -> int:
+        return self.simulation.now_ms
+
+    @property
+    def faults(self) -> Any:
+        return self.nodes[0].faults
+
+    def requests(self, api: str) -> int:
+        """How many requests of an API came in, at all nodes."""
+        return sum(node.faults.requests[api] for node in self.nodes)
+
+    def topic(self, name: str, partitions: int = 1) -> None:
+        """Create a topic."""
+        self.cluster.add(self.cluster.plan(name, partitions))
+
+    def partition(self, topic: str, partition: int = 0) -> Any:
+        return self.cluster.partition(self.cluster.topic(topic), partition)
+
+    def append(self, topic: str, values: Sequence[bytes | None], partition: int = 0, **kind: Any) -> None:
+        """Append one batch to a log, and wake who waits for it."""
+        data = batch(0, values, **kind)
+        self.append_raw(topic, data, partition)
+
+    def append_raw(self, topic: str, data: bytes, partition: int = 0) -> None:
+        """Append a batch as its bytes are."""
+        found = self.partition(topic, partition)
+        found.log.append(RecordBatch(memoryview(bytearray(data))), leader_epoch=found.leader_epoch)
+
+    def move_leader(self, topic: str, partition: int, node_id: int) -> None:
+        """Let another node lead a partition, in a new epoch."""
+        found = self.partition(topic, partition)
+        found.leader = node_id
+        found.leader_epoch += 1
+
+    def consumer(self, *partitions: TopicPartition, **settings: Any) -> KafkaConsumer:
+        """A consumer of these partitions, from their beginning unless told otherwise."""
+        servers = ",".join(f"b{number}:{PORT}" for number in range(1, len(self.nodes) + 1))
+        consumer = KafkaConsumer({"bootstrap.servers": servers}, **{"auto_offset_reset": "earliest", **settings})
+        if partitions:
+            consumer.assign(partitions)
+        return consumer
+
+
+def sim_connect(simulation: Simulation) -> Any:
+    """What stands in for penstock.sync.connect.connect."""
+
+    def connect(config: Any, kind: str, **settings: Any) -> tuple[Engine, SimDriver]:
+        selectable = SimSelectable(simulation.network)
+        engine = Engine(
+            selectable=selectable,
+            bootstrap=config.bootstrap_servers,
+            client_id=config.client_id,
+            random=simulation.random,
+            request_timeout_ms=config.request_timeout_ms,
+            connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,
+            **settings,
+        )
+        return engine, simulation.driver(engine, selectable, name=f"penstock {kind}")
+
+    return connect
+
+
+def in_simulation(monkeypatch: pytest.MonkeyPatch, simulation: Simulation) -> None:
+    """Let every client made from now on live in the simulation."""
+    monkeypatch.setattr("penstock.sync.reader.connect", sim_connect(simulation))
+    monkeypatch.setattr("penstock.sync.admin.connect", sim_connect(simulation))
