@@ -76,7 +76,7 @@ def test_C13_every_option_refuses_a_value_of_the_wrong_type() -> None:
 
 
 def test_a_keyword_is_answered_with_a_keyword() -> None:
-    with pytest.raises(ConfigError, match="unknown option 'linger'; did you mean 'linger_ms'?"):
+    with pytest.raises(ConfigError, match=r"unknown option 'linger'; did you mean 'linger_ms'\?"):
         ProducerConfig.parse(SERVERS, linger=5)
 
 
