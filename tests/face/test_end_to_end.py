@@ -246,7 +246,7 @@ def test_a_key_stays_in_its_partition_and_keyless_records_spread(any_kafka: Any,
 
 def test_callbacks_come_once_per_record_and_in_order(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
-    called: list[Any] = []
+    called: list[tuple[ps.RecordMetadata, Exception | None]] = []
     for _ in range(500):
         producer.send(topic, value=b"x", on_delivery=lambda metadata, error: called.append((metadata.offset, error)))
     producer.flush(PATIENCE_S)
