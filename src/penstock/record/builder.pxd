@@ -3,6 +3,7 @@
 cimport cython
 
 cdef int NO_PARTITION, BAD_ROW, RECORDS_AT, MAX_ROW_OVERHEAD, MAX_LENGTH_SIZE
+cdef long long MOST
 
 @cython.locals(zigzag=cython.ulonglong, size=cython.int)
 cdef int varint_size(long long value) noexcept nogil
@@ -75,13 +76,14 @@ cdef class RowWriter:
     cdef void measure_rows(self, long long[::1] sizes) noexcept nogil
     @cython.locals(row=Py_ssize_t, count=Py_ssize_t)
     cpdef Py_ssize_t reject(self, const long long[::1] sizes, long long most, int[::1] partitions)
-    cpdef Py_ssize_t write(self, unsigned char[::1] target, const long long[::1] rows, Py_ssize_t first, Py_ssize_t stop)
+    cpdef Py_ssize_t write(self, unsigned char[::1] target, const long long[::1] rows, Py_ssize_t first, Py_ssize_t stop, Py_ssize_t limit)
     @cython.locals(out=cython.p_uchar, index=Py_ssize_t)
-    cdef Py_ssize_t write_rows(self, unsigned char[::1] target, const long long[::1] rows, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
+    cdef Py_ssize_t write_rows(self, unsigned char[::1] target, const long long[::1] rows, Py_ssize_t first, Py_ssize_t stop, Py_ssize_t limit) noexcept nogil
     @cython.locals(timestamp=cython.longlong, delta=cython.longlong, body=Py_ssize_t, at=Py_ssize_t)
     cdef bint write_row(self, unsigned char* target, Py_ssize_t limit, Py_ssize_t row, Py_ssize_t offset_delta) noexcept nogil
 
 
+@cython.locals(size=cython.longlong)
 cpdef (Py_ssize_t, long long) assign_sticky(
     int[::1] partitions, const long long[::1] sizes, Py_ssize_t row, int partition, long long room, long long most
 )

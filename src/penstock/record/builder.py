@@ -23,6 +23,7 @@ from penstock.record.record import Header
 if cython.compiled:
     from cython.cimports.libc.string import memcpy  # type: ignore[import-untyped]
 
+MOST = 2**63 - 1
 # The most bytes of a record's length before its body.
 MAX_LENGTH_SIZE = 5
 # What stands for a partition of a row that has none yet, and of one that cannot be sent.
@@ -125,9 +126,15 @@ class RecordBatchBuilder:
         self._at = HEADER_SIZE
 
     def append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Add a record, whether or not it fits (ask has_room_for); return its offset within the batch. timestamp: ms since the epoch."""
+        """Add a record, whether or not it fits (ask has_room_for); return its offset within the batch.
+
+        timestamp: ms since the epoch, -1 for none. Raises TypeError, ValueError or OverflowError, and has added nothing then.
+        """
         if self._closed:
             raise IllegalStateError("the batch is built; nothing can be appended to it")
+        # So far apart that every difference of two still fits 64 bits.
+        if timestamp < -1 or timestamp >= MOST:
+            raise ValueError(f"timestamp {timestamp}: milliseconds since the epoch are wanted, or -1 for none")
         if self.records_count == 0:
             self.base_timestamp = self.max_timestamp = timestamp
         delta = timestamp - self.base_timestamp
@@ -302,16 +309,16 @@ class RowWriter:
                 count += 1
         return count
 
-    def write(self, target: Any, rows: Any, first: int, stop: int) -> int:
-        """Write the rows numbered rows[first], ... rows[stop - 1] into `target` behind its header, as far as they fit.
+    def write(self, target: Any, rows: Any, first: int, stop: int, limit: int) -> int:
+        """Write the rows numbered rows[first], ... rows[stop - 1] into `target` behind its header, as far as they end within `limit`.
 
-        Return where to go on in `rows`. At least one is written, so `target` must have room for the first one.
+        Return where to go on in `rows`. At least one is written: `target` must have room for `limit` bytes, and for the first row.
         """
         with cython.nogil:
-            stop = self.write_rows(target, rows, first, stop)
+            stop = self.write_rows(target, rows, first, stop, limit)
         return stop  # noqa: RET504 - a number of C's cannot be returned from the lock-free block
 
-    def write_rows(self, target: Any, rows: Any, first: int, stop: int) -> int:
+    def write_rows(self, target: Any, rows: Any, first: int, stop: int, limit: int) -> int:
         """Do the work of write() without the interpreter lock."""
         if cython.compiled:
             out = cython.address(target[0])
@@ -320,17 +327,17 @@ class RowWriter:
         self.end = RECORDS_AT
         self.base_timestamp = self.max_timestamp = self.timestamps[rows[first] - self.first_row]
         index = first
-        while index < stop and self.write_row(out, len(target), rows[index] - self.first_row, index - first):
+        while index < stop and self.write_row(out, limit, rows[index] - self.first_row, index - first):
             index += 1
         return index
 
     def write_row(self, target: Any, limit: int, row: int, offset_delta: int) -> bool:
-        """Write one row unless it would end beyond `limit`; False then."""
+        """Write one row unless it would end beyond `limit`, which the first one may; False then."""
         timestamp = self.timestamps[row]
         delta = timestamp - self.base_timestamp
         body = 1 + varint_size(delta) + varint_size(offset_delta) + field_size(self.key.size(row)) + field_size(self.value.size(row))
         body += self.headers.size(row)
-        if self.end + varint_size(body) + body > limit:
+        if offset_delta > 0 and self.end + varint_size(body) + body > limit:
             return False
         at = write_varint(target, self.end, body)
         at = write_deltas(target, at, delta, offset_delta)
@@ -345,14 +352,15 @@ class RowWriter:
 def assign_sticky(partitions: Any, sizes: Any, row: int, partition: int, room: int, most: int) -> tuple[int, int]:
     """Give `partition` to the rows without one, from `row` on, until `room` bytes are used up; `most` is the room of a new partition.
 
-    Return where to go on, and the room that is left, 0 when it is time for the next partition.
+    sizes: as measure() puts them. Return where to go on, and the room that is left, 0 when it is time for the next partition.
     """
     while row < len(partitions):
         if partitions[row] == NO_PARTITION:
-            if sizes[row] > room and room < most:
+            size = sizes[row] - RECORDS_AT
+            if size > room and room < most:
                 return row, 0
             partitions[row] = partition
-            room -= sizes[row]
+            room -= size
             if room <= 0:
                 return row + 1, 0
         row += 1

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from penstock.record.builder import REJECTED, UNASSIGNED, BinaryColumn, HeaderColumn, RowWriter, assign_sticky, group_rows
 from penstock.record.columnar.rows import check_columns, open_reader, pieces
 from penstock.record.compression import Codec
-from penstock.record.header import finish_batch
+from penstock.record.header import HEADER_SIZE, finish_batch
 from penstock.wire.murmur2 import partitions_for_keys
 
 
@@ -132,7 +132,7 @@ class _Encoder:
         first = 0
         while first < len(rows):
             target = self._target(sizes[rows[first] - first_row])
-            stop = writer.write(target, rows, first, len(rows))
+            stop = writer.write(target, rows, first, len(rows), self._batch_size)
             data = finish_batch(target[: writer.end], stop - first, writer.base_timestamp, writer.max_timestamp, self._codec, self._level)
             yield EncodedBatch(partition, data, stop - first, rows[first:stop])
             first = stop
@@ -173,11 +173,12 @@ class _Encoder:
         return f"timestamp {timestamp} is negative"
 
     def _assign_sticky(self, partitions: memoryview, sizes: memoryview) -> None:
+        room = self._batch_size - HEADER_SIZE
         row = 0
         while row < len(partitions):
             if self._sticky_room <= 0:
-                self._sticky, self._sticky_room = self._next_sticky_partition(), self._batch_size
-            row, self._sticky_room = assign_sticky(partitions, sizes, row, self._sticky, self._sticky_room, self._batch_size)
+                self._sticky, self._sticky_room = self._next_sticky_partition(), room
+            row, self._sticky_room = assign_sticky(partitions, sizes, row, self._sticky, self._sticky_room, room)
 
 
 def _binary(column: pa.Array | None) -> tuple[memoryview, memoryview | None, memoryview | None, int]:

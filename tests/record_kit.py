@@ -1,0 +1,89 @@
+"""Record batches for tests: built from records, forged field by field, and taken apart again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from penstock.record.batch import Record, RecordBatch, read_batches, seal
+from penstock.record.builder import RecordBatchBuilder
+from penstock.record.compression import Codec, compress
+from penstock.record.header import AFTER_LENGTH, HEADER
+from penstock.wire.varint import encode_varint
+
+CODECS = list(Codec)
+NOW_MS = 1_700_000_000_000
+
+HEADER_FIELDS = {
+    "base_offset": 0,
+    "batch_length": None,
+    "partition_leader_epoch": -1,
+    "magic": 2,
+    "crc": 0,
+    "attributes": 0,
+    "last_offset_delta": 0,
+    "base_timestamp": NOW_MS,
+    "max_timestamp": NOW_MS,
+    "producer_id": -1,
+    "producer_epoch": -1,
+    "base_sequence": -1,
+    "records_count": 1,
+}
+
+headers = st.lists(st.tuples(st.text(max_size=6), st.none() | st.binary(max_size=6)), max_size=3).map(tuple)
+records = st.lists(
+    st.tuples(
+        st.integers(0, 2**50),
+        st.none() | st.binary(max_size=20),
+        st.none() | st.binary(max_size=200),
+        headers,
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+def build(rows: Iterable[tuple[Any, ...]], codec: Codec = Codec.NONE, **options: Any) -> bytearray:
+    """rows: (timestamp, key, value, headers), the last one optional."""
+    builder = RecordBatchBuilder(codec, **options)
+    for row in rows:
+        builder.append(*row)
+    return builder.build()
+
+
+def only_batch(data: Any) -> RecordBatch:
+    (batch,) = read_batches(data)
+    return batch
+
+
+def values(count: int, size: int = 10) -> list[tuple[int, None, bytes]]:
+    return [(NOW_MS + row, None, f"{row:0{size}}".encode()) for row in range(count)]
+
+
+def as_rows(found: Iterable[Record]) -> list[tuple[Any, ...]]:
+    return [tuple(record[1:]) for record in found]
+
+
+def forge(payload: bytes, *, codec: Codec = Codec.NONE, **fields: int) -> bytearray:
+    """A batch with exactly these bytes as its records and these header fields, under a valid checksum."""
+    body = bytes(compress(codec, payload))
+    header = HEADER_FIELDS | {"batch_length": HEADER.size + len(body) - AFTER_LENGTH, "attributes": int(codec)} | fields
+    batch = bytearray(HEADER.pack(*header.values()) + body)
+    seal(batch)
+    return batch
+
+
+def raw_record(
+    *,
+    timestamp: int = 0,
+    offset: int = 0,
+    key: bytes = b"\x01",
+    value: bytes = b"\x01",
+    headers: bytes = b"\x00",
+    length: int | None = None,
+) -> bytes:
+    """A record of raw fields: key and value with their length, headers with their count."""
+    body = b"\x00" + encode_varint(timestamp) + encode_varint(offset) + key + value + headers
+    return encode_varint(len(body) if length is None else length) + body

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import struct
+import subprocess
+import sys
+import tracemalloc
+import zlib
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import ConfigError, DecompressionError
+from penstock.record.compression import DEFAULT_MAX_DECOMPRESSED, Codec, compress, decompress
+
+PACKED = [codec for codec in Codec if codec]
+XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+MEGABYTE = 1024 * 1024
+
+
+@pytest.mark.parametrize("codec", Codec)
+@given(data=st.binary(max_size=300), copies=st.integers(1, 1000))
+def test_Z1_what_is_compressed_comes_back(codec: Codec, data: bytes, copies: int) -> None:
+    packed = compress(codec, memoryview(data * copies))
+
+    assert bytes(decompress(codec, memoryview(bytearray(packed)))) == data * copies
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@pytest.mark.parametrize("size", [0, 1, 32 * 1024, 32 * 1024 + 1, 3 * MEGABYTE])
+def test_Z7_sizes_around_the_block_sizes(codec: Codec, size: int) -> None:
+    for data in (os.urandom(size), bytes(size)):
+        assert bytes(decompress(codec, compress(codec, data), len(data))) == data
+
+
+def test_codecs_are_parsed_by_name() -> None:
+    assert [Codec.parse(name) for name in ("none", "gzip", "snappy", "lz4", "ZSTD")] == list(Codec)
+    with pytest.raises(ConfigError, match="unknown compression codec 'brotli'; there are: none, gzip, snappy, lz4, zstd"):
+        Codec.parse("brotli")
+
+
+@pytest.mark.parametrize(("codec", "low", "high"), [(Codec.GZIP, 1, 9), (Codec.LZ4, 1, 12), (Codec.ZSTD, -10, 19)])
+def test_KIP_390_a_level_changes_the_size(codec: Codec, low: int, high: int) -> None:
+    data = b"".join(b'{"id": %d, "carrier": "UA", "delay": %d}' % (row, row * 7919 % 60) for row in range(5000))
+
+    packed = [compress(codec, data, level) for level in (low, high)]
+
+    assert len(packed[1]) < len(packed[0])
+    assert all(decompress(codec, each) == data for each in packed)
+
+
+def test_KIP_390_the_default_lz4_level_is_the_fast_compressor() -> None:
+    data = os.urandom(1000) * 20
+
+    assert compress(Codec.LZ4, data) == compress(Codec.LZ4, data, 9) == compress(Codec.LZ4, data, None)
+
+
+# --- what others write ---------------------------------------------------------------------------------------------------------------
+
+
+def test_Z5_several_gzip_members_are_one_stream() -> None:
+    assert decompress(Codec.GZIP, gzip.compress(b"one ") + gzip.compress(b"") + gzip.compress(b"two")) == b"one two"
+
+
+def test_Z5_zstd_frames_need_not_tell_their_size() -> None:
+    packer = zstandard.ZstdCompressor(write_content_size=False, write_checksum=True)
+    frames = [packer.compress(b"one " * 1000), packer.compress(b""), packer.compress(b"two")]
+
+    assert decompress(Codec.ZSTD, frames[0]) == b"one " * 1000
+    assert decompress(Codec.ZSTD, b"".join(frames)) == b"one " * 1000 + b"two"
+
+
+def test_Z5_zstd_as_a_stream_writes_it() -> None:
+    data = os.urandom(MEGABYTE) + bytes(MEGABYTE)
+    target = io.BytesIO()
+    with zstandard.ZstdCompressor().stream_writer(target, closefd=False) as writer:
+        for start in range(0, len(data), 10_000):
+            writer.write(data[start : start + 10_000])
+
+    assert decompress(Codec.ZSTD, target.getvalue()) == data
+
+
+def test_Z2_snappy_is_written_as_xerial_chunks() -> None:
+    packed = bytes(compress(Codec.SNAPPY, bytes(70_000)))
+
+    assert packed.startswith(XERIAL)
+    sizes, at = [], len(XERIAL)
+    while at < len(packed):
+        (length,) = struct.unpack_from(">i", packed, at)
+        sizes.append(len(bytes(cramjam.snappy.decompress_raw(packed[at + 4 : at + 4 + length]))))
+        at += 4 + length
+    assert sizes == [32768, 32768, 4464]
+
+
+def test_Z2_a_bare_snappy_block_is_read() -> None:
+    data = os.urandom(100) * 50
+
+    assert decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(data))) == data
+
+
+def test_Z2_chunks_of_any_size_are_read() -> None:
+    blocks = [bytes(cramjam.snappy.compress_raw(data)) for data in (b"a" * 100_000, b"", b"b")]
+
+    packed = XERIAL + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
+
+    assert decompress(Codec.SNAPPY, packed) == b"a" * 100_000 + b"b"
+
+
+def test_Z3_lz4_frames_are_what_java_reads() -> None:
+    packed = bytes(compress(Codec.LZ4, os.urandom(1000) * 200))
+
+    assert packed.startswith(b"\x04\x22\x4d\x18")
+    # Version 01, independent blocks, no block checksums, content size, content checksum or dictionary; blocks of 64 KiB.
+    assert packed[4:6] == b"\x60\x40"
+    assert packed.endswith(bytes(4))
+
+
+@pytest.mark.parametrize("options", [{"block_linked": True}, {"content_checksum": True}, {"block_checksum": True}, {"store_size": True}])
+def test_Z3_lz4_frames_with_any_flag_are_read(options: dict[str, bool]) -> None:
+    data = os.urandom(1000) * 300
+
+    assert decompress(Codec.LZ4, lz4.frame.compress(data, **options)) == data
+
+
+def test_lz4_frames_in_a_row_are_one_stream() -> None:
+    assert decompress(Codec.LZ4, lz4.frame.compress(b"one ") + lz4.frame.compress(b"two")) == b"one two"
+
+
+# --- what nobody should write --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@given(size=st.integers(0, 5000), lost=st.integers(1, 40))
+def test_Z6_a_stream_that_is_cut_short_is_corrupt(codec: Codec, size: int, lost: int) -> None:
+    packed = bytes(compress(codec, os.urandom(size)))
+
+    with pytest.raises(DecompressionError, match=f"^{codec.name.lower()}: "):
+        decompress(codec, packed[: max(0, len(packed) - lost)])
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@pytest.mark.parametrize("garbage", [b"\0", b"x", b"garbage behind the end", bytes(100)])
+def test_Z6_bytes_behind_the_stream_are_corruption(codec: Codec, garbage: bytes) -> None:
+    with pytest.raises(DecompressionError):
+        decompress(codec, bytes(compress(codec, b"records")) + garbage)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@given(data=st.binary(max_size=200))
+def test_Z6_any_bytes_decompress_or_fail_as_decompression_error(codec: Codec, data: bytes) -> None:
+    try:
+        decompress(codec, data)
+    except DecompressionError as error:
+        assert codec.name.lower() in str(error)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@given(position=st.integers(0), value=st.integers(0, 255), size=st.integers(0, 400))
+def test_Z6_a_damaged_stream_fails_only_as_decompression_error(codec: Codec, position: int, value: int, size: int) -> None:
+    packed = bytearray(compress(codec, os.urandom(size) + bytes(size)))
+    packed[position % len(packed)] = value
+
+    try:
+        assert len(decompress(codec, packed)) <= DEFAULT_MAX_DECOMPRESSED
+    except DecompressionError as error:
+        assert codec.name.lower() in str(error)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_Z6_the_limit_is_exact(codec: Codec) -> None:
+    packed = compress(codec, bytes(100_000))
+
+    assert len(decompress(codec, packed, 100_000)) == 100_000
+    with pytest.raises(DecompressionError, match="more than the limit of 99999 bytes"):
+        decompress(codec, packed, 99_999)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_Z6_the_limit_counts_all_parts_of_a_stream(codec: Codec) -> None:
+    if codec is Codec.SNAPPY:
+        block = bytes(cramjam.snappy.compress_raw(bytes(60_000)))
+        packed = XERIAL + (struct.pack(">i", len(block)) + block) * 2
+    else:
+        packed = bytes(compress(codec, bytes(60_000))) * 2
+
+    with pytest.raises(DecompressionError, match="limit"):
+        decompress(codec, packed, 100_000)
+    assert len(decompress(codec, packed, 120_000)) == 120_000
+
+
+@pytest.mark.parametrize("length", [-1, 0, 2**31 - 1, -(2**31), 100])
+def test_C9_xerial_chunk_lengths_that_lie(length: int) -> None:
+    with pytest.raises(DecompressionError, match=f"a xerial chunk of {length} bytes where 5 remain"):
+        decompress(Codec.SNAPPY, XERIAL + struct.pack(">i", length) + b"abcde")
+
+
+@pytest.mark.parametrize("announced", [b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x01"])
+def test_C9_a_snappy_block_that_announces_gigabytes_takes_no_memory(announced: bytes) -> None:
+    tracemalloc.start()
+    with pytest.raises(DecompressionError):
+        decompress(Codec.SNAPPY, announced + b"abc", max_bytes=2**40)
+    assert tracemalloc.get_traced_memory()[1] < MEGABYTE
+    tracemalloc.stop()
+
+
+def test_C9_a_zstd_frame_that_lies_about_its_size() -> None:
+    honest = zstandard.ZstdCompressor(write_content_size=True).compress(bytes(300))
+    assert honest[4] >> 6 == 1
+    lying = honest[:5] + struct.pack("<H", 60_000) + honest[7:]
+
+    with pytest.raises(DecompressionError):
+        decompress(Codec.ZSTD, lying)
+
+
+def test_C9_a_zstd_window_beyond_8_mib_is_refused() -> None:
+    parameters = zstandard.ZstdCompressionParameters(window_log=27)
+    frame = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    packed = frame.compress(b"x") + frame.flush()
+
+    with pytest.raises(DecompressionError, match="window"):
+        decompress(Codec.ZSTD, packed)
+
+
+def bomb(codec: Codec) -> bytes:
+    """About 16 KiB that unpack to far more than any limit, where the codec can do that."""
+    zeros = bytes(MEGABYTE)
+    if codec is Codec.GZIP:
+        packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+        return b"".join(packer.compress(zeros) for _ in range(160)) + packer.flush()
+    if codec is Codec.ZSTD:
+        block = (128 * 1024 << 3 | 1 << 1).to_bytes(3, "little") + b"\0"
+        last = (128 * 1024 << 3 | 1 << 1 | 1).to_bytes(3, "little") + b"\0"
+        return b"\x28\xb5\x2f\xfd\x00\x58" + block * 8000 + last
+    if codec is Codec.LZ4:
+        return bytes(lz4.frame.compress(zeros * 160, block_size=lz4.frame.BLOCKSIZE_MAX4MB))
+    block = bytes(cramjam.snappy.compress_raw(zeros))
+    return XERIAL + (struct.pack(">i", len(block)) + block) * 160
+
+
+BOMB_RUN = """
+import resource, sys
+from penstock.errors import DecompressionError
+from penstock.record.compression import Codec, compress, decompress
+codec = Codec(int(sys.argv[1]))
+decompress(codec, compress(codec, b"warm"))
+data = sys.stdin.buffer.read()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    decompress(codec, data)
+    print("accepted")
+except DecompressionError as error:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, error)
+"""
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_C9_a_bomb_stops_at_the_limit(codec: Codec) -> None:
+    run = subprocess.run([sys.executable, "-c", BOMB_RUN, str(int(codec))], input=bomb(codec), capture_output=True, check=True, env=_path())
+
+    grown_kib, message = run.stdout.decode().split(" ", 1)
+    assert "more than the limit of 67108864 bytes" in message
+    assert int(grown_kib) <= 80 * 1024
+
+
+def _path() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
