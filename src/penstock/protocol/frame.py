@@ -69,7 +69,7 @@ def encode_response(response: Response, version: int, correlation_id: int) -> by
 
 
 def encode_response_parts(response: Response, version: int, correlation_id: int) -> list[Bytes]:
-    """Return a response's whole frame in pieces, for a gathering write; the records in it are not copied. Raises as encode_response does."""
+    """Return a response's whole frame in pieces, for a gathering write; records are not copied. Raises as encode_response does."""
     tagged = header.has_tagged_response_header(response.REQUEST, version)
     return _frame_parts(header.encode_response_header(correlation_id, tagged), response, version)
 

@@ -11,9 +11,11 @@ from penstock.protocol.frame import (
     decode_response,
     encode_request,
     encode_response,
+    encode_response_parts,
     response_correlation_id,
 )
 from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -149,14 +151,24 @@ def test_broken_tags_in_a_response_header_are_refused(text: str) -> None:
         decode_response(MetadataRequest, 9, bytes.fromhex(text))
 
 
-def test_bytes_left_over_after_a_message_are_refused() -> None:
+def test_bytes_left_over_after_a_response_are_refused_and_after_a_request_ignored() -> None:
     response = body(encode_response(MetadataResponse(), 9, 1))
     request = body(encode_request(MetadataRequest(), 9, 1, None))
 
     with pytest.raises(ProtocolError, match=f"MetadataResponse v9, at byte {len(response)}: 2 bytes are left over"):
         decode_response(MetadataRequest, 9, response + b"\x00\x00")
-    with pytest.raises(ProtocolError, match=f"MetadataRequest v9, at byte {len(request)}: 1 bytes are left over"):
-        decode_request(request + b"\x00")
+    assert decode_request(request + b"\x00") == decode_request(request)
+
+
+def test_a_response_in_pieces_is_the_same_response_with_its_records_uncopied() -> None:
+    records = memoryview(b"x" * 1000)
+    topic = FetchableTopicResponse(topic="t", partitions=[PartitionData(records=records)])
+    response = FetchResponse(responses=[topic])
+
+    parts = encode_response_parts(response, 12, 7)
+
+    assert b"".join(parts) == encode_response(response, 12, 7)
+    assert any(isinstance(part, memoryview) and part.obj is records.obj for part in parts)
 
 
 def test_what_cannot_be_sent_is_refused() -> None:
