@@ -22,6 +22,8 @@ def penstock_poll(job: Job) -> Sample:
 
 def penstock_poll_arrow(job: Job) -> Sample:
     """KafkaConsumer.poll_arrow: all columns."""
+    import pyarrow  # noqa: F401 - loading it is not part of reading
+
     return _penstock(job, lambda consumer: consumer.poll_arrow(timeout=1.0).num_rows)
 
 

@@ -24,10 +24,11 @@ def kafka_format(job: Job) -> Sample:
 def _read(job: Job, source: str, settings: dict[str, str]) -> Sample:
     spark = _session(settings)
     try:
-        _drain(spark, source, job)  # starts workers, compiles what the JVM compiles
-        with measured(job.records, family_cpu_seconds) as sample:
-            rows = _drain(spark, source, job)
+        frame = spark.read.format(source).option("kafka.bootstrap.servers", job.bootstrap_servers).option("subscribe", job.topic).load()
+        rows = _counted(frame)  # starts workers, too, and compiles what the JVM compiles
         assert rows == job.records, f"{rows} rows instead of {job.records}"
+        with measured(job.records, family_cpu_seconds) as sample:
+            _drain(frame)
     finally:
         spark.stop()
     return sample
@@ -43,11 +44,14 @@ def _session(settings: dict[str, str]) -> Any:
     return builder.getOrCreate()
 
 
-def _drain(spark: Any, source: str, job: Job) -> int:
+def _drain(frame: Any) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _counted(frame: Any) -> int:
     from pyspark.sql import Observation, functions
 
-    frame = spark.read.format(source).option("kafka.bootstrap.servers", job.bootstrap_servers).option("subscribe", job.topic).load()
     counted = Observation("rows")
-    frame.observe(counted, functions.count(functions.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+    _drain(frame.observe(counted, functions.count(functions.lit(1)).alias("rows")))
     rows: int = counted.get["rows"]
     return rows
