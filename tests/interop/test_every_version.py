@@ -79,8 +79,13 @@ def broker(any_kafka: Any) -> Iterator[Conversation]:
 
 
 @pytest.fixture
-def topic(any_kafka: Any, new_topic: Callable[..., str]) -> str:
-    return new_topic(any_kafka)
+def topic(any_kafka: Any, broker: Conversation, new_topic: Callable[..., str]) -> str:
+    """A topic that the broker not only created but also tells of."""
+    name = new_topic(any_kafka)
+    deadline = time.monotonic() + 20
+    while broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12).topics[0].error_code and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return name
 
 
 def topic_id(broker: Conversation, name: str) -> UUID:
