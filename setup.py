@@ -19,15 +19,18 @@ def extensions() -> list[Extension]:
         return []
     from Cython.Build import cythonize
 
-    types = sorted(Path(SOURCE).rglob("*.pxd"))
-    return cythonize([extension(path) for path in types], language_level=3, include_path=[SOURCE], build_dir="build/cython")
+    modules = [extension(types) for types in sorted(Path(SOURCE).rglob("*.pxd"))]
+    compiled = cythonize(modules, language_level=3, include_path=[SOURCE], build_dir="build/cython")
+    for module in compiled:
+        # Set here, as cythonize drops it: the installation goes on without a module that does not compile.
+        module.optional = True
+    return compiled
 
 
 def extension(types: Path) -> Extension:
-    """Return the [c] module whose C types are in `types`; if it does not compile, the installation goes on."""
+    """Return the [c] module whose C types are in `types`."""
     name = ".".join(types.relative_to(SOURCE).with_suffix("").parts)
-    source = types.with_suffix(".py").as_posix()
-    return Extension(name, [source], depends=[types.as_posix()], extra_compile_args=FLAGS, optional=True)
+    return Extension(name, [types.with_suffix(".py").as_posix()], depends=[types.as_posix()], extra_compile_args=FLAGS)
 
 
 setup(ext_modules=extensions())
