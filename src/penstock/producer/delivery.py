@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from penstock.errors import KafkaError
-from penstock.producer.producer_batch import ProducerBatch, Waiter
+from penstock.producer.producer_batch import Waiter
 from penstock.promise import Promise
 from penstock.types import RecordMetadata, TopicPartition
 
@@ -13,7 +13,7 @@ from penstock.types import RecordMetadata, TopicPartition
 class Outcome(Protocol):
     """What a Delivery looks at: a producer batch, or a send that never became part of one."""
 
-    promise: Promise[ProducerBatch]
+    promise: Promise[Any]
     waiter: Waiter | None
 
     @property
@@ -78,7 +78,7 @@ class FailedSend:
         self.tp = tp
         self.error = error
         self.waiter: Waiter | None = None
-        self.promise: Promise[ProducerBatch] = Promise.rejected(error)
+        self.promise: Promise[Any] = Promise.resolved(None)
 
     def metadata(self, index: int, timestamp: int) -> RecordMetadata:
         """Return a placeholder (K6)."""

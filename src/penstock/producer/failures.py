@@ -99,13 +99,13 @@ class Failures:
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
         leader = self._metadata.snapshot.leader(batch.tp)
+        failures = self._network.failures()
         if leader is None:
-            return "no leader is known for the partition"
+            return "; ".join(["its leader is not known", *(f"{address}: {cause}" for address, cause in failures.items())])
+        if leader.address in failures:
+            return f"its leader, node {leader.id} at {leader.address}: {failures[leader.address]}"
         if self._transactions is not None and self._transactions.needs_identity:
             return f"waiting for {self._transactions.waiting_for or 'a producer id'}"
-        cause = self._network.failures().get(leader.address)
-        if cause is not None:
-            return f"its leader, node {leader.id} at {leader.address}: {cause}"
         return f"waiting behind earlier batches to node {leader.id}"
 
 

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum
 from itertools import accumulate
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.error_codes import ErrorCode
 from penstock.errors import IllegalStateError, KafkaError, Persisted
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DeliveryCallback: TypeAlias = Callable[[RecordMetadata, KafkaError | None], object]
-Waiter: TypeAlias = Callable[[Promise["ProducerBatch"], float | None, str], object]
+Waiter: TypeAlias = Callable[[Promise[Any], float | None, str], object]
 """How a face lets the calling thread wait: (promise, timeout in seconds, what for)."""
 
 NO_SEQUENCE = -1

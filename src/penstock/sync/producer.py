@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from penstock.clock import SystemClock
 from penstock.config import ProducerConfig
@@ -26,6 +26,9 @@ from penstock.sync.producer_room import Room
 from penstock.sync.producer_settings import build
 from penstock.sync.times import epoch_ms
 from penstock.types import Headers, PartitionInfo, TopicPartition
+
+if TYPE_CHECKING:
+    from penstock.record.columnar import EncodedBatch
 
 log = logging.getLogger(__name__)
 
@@ -105,8 +108,9 @@ class KafkaProducer:
     ) -> ArrowDelivery:
         """Send every row of Arrow data: a Table, a RecordBatch, anything with __arrow_c_stream__; return the rows' outcomes.
 
-        key ... partition: names of columns; what is not named is null, now, or chosen as in send(). Waits for metadata and for room in
-        buffer.memory as send() does, each time up to max.block.ms; rows for which there was no room fail with BufferExhaustedError.
+        key ... partition: names of columns; what is not named is null, now, or chosen as in send(). Waits for metadata and, with every
+        batch, for room in buffer.memory, up to max.block.ms. When that was not enough once, it waits no more: rows for which there is no
+        room fail with BufferExhaustedError.
         Raises at once, with nothing sent: TimeoutError, UnknownTopicOrPartitionError, SerializationError for columns that do not fit.
         """
         from penstock.record.columnar import encode_columns
@@ -130,8 +134,11 @@ class KafkaProducer:
             max_record_size=min(config.max_request_size, config.buffer_memory),
             now_ms=self._wall_ms(),
         )
+        patient = True
         for batch in batches:
-            delivery.add(self._append_sealed(queues, batch.partition, batch.data, batch.record_count), batch.rows)
+            outcome = self._append_sealed(queues, batch, patient=patient)
+            patient = patient and not isinstance(outcome, FailedSend)
+            delivery.add(outcome, batch.rows)
         delivery.reject(rejected)
         return delivery
 
@@ -190,14 +197,15 @@ class KafkaProducer:
             self._driver.wakeup()
             return delivery
 
-    def _append_sealed(self, topic: TopicQueues, partition: int, data: bytearray, count: int) -> ProducerBatch | FailedSend:
-        core, now_ms = self._core, self._driver.now_ms
+    def _append_sealed(self, topic: TopicQueues, batch: EncodedBatch, *, patient: bool) -> ProducerBatch | FailedSend:
+        tp = TopicPartition(topic.name, batch.partition)
+        append, now_ms = self._core.accumulator.append_sealed, self._driver.now_ms
         try:
             return self._room.find(
-                lambda ticket: core.accumulator.append_sealed(topic, partition, data, count, now_ms(), ticket), topic.name, partition
+                lambda ticket: append(topic, tp.partition, batch.data, batch.record_count, now_ms(), ticket), *tp, patient=patient
             )
         except TimeoutError as error:
-            return FailedSend(TopicPartition(topic.name, partition), error)
+            return FailedSend(tp, error)
 
     def _partition(self, topic: str, partition: int | None, key: bytes | None) -> int:
         if partition is None:

@@ -24,9 +24,12 @@ class Room:
         self._driver = driver
         self._max_block_ms = max_block_ms
 
-    def find(self, append: Callable[[Ticket | None], T | Ticket | None], topic: str, partition: int | None) -> T:
-        """Call append, under the lock, until it succeeds, and wait for what it lacks; max.block.ms bounds all waits together."""
-        deadline_ms = self._driver.now_ms() + self._max_block_ms
+    def find(self, append: Callable[[Ticket | None], T | Ticket | None], topic: str, partition: int | None, *, patient: bool = True) -> T:
+        """Call append, under the lock, until it succeeds, and wait for what it lacks; max.block.ms bounds all waits together.
+
+        patient: False does not wait at all.
+        """
+        deadline_ms = self._driver.now_ms() + (self._max_block_ms if patient else 0)
         ticket: Ticket | None = None
         try:
             while True:

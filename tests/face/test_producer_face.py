@@ -1,0 +1,321 @@
+"""KafkaProducer as a program sees it, on the embedded broker: threads, callbacks, waiting and closing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import penstock as ps
+from penstock.errors import (
+    BufferExhaustedError,
+    ClosedError,
+    IllegalStateError,
+    KafkaError,
+    Persisted,
+    SerializationError,
+    TimeoutError,
+)
+from penstock.testing import EmbeddedKafka
+
+PATIENCE_S = 20
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(num_partitions=1) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return f"{request.node.name[:60]}-{time.monotonic_ns()}".translate(str.maketrans("[]", "--"))
+
+
+@pytest.fixture
+def producer(kafka: EmbeddedKafka) -> Iterator[ps.KafkaProducer]:
+    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        yield producer
+
+
+def read(kafka: EmbeddedKafka, topic: str) -> list[Any]:
+    return list(ps.scan(topic, bootstrap_servers=kafka.bootstrap_servers))
+
+
+def test_a_handle_tells_how_far_its_record_is(producer: ps.KafkaProducer, topic: str) -> None:
+    delivery = producer.send(topic, b"v", timestamp=datetime(2020, 1, 1, tzinfo=UTC))
+    assert repr(delivery) == f"<Delivery to {topic}-0: pending>"
+    metadata = delivery.result(timeout=PATIENCE_S)
+    assert metadata == (topic, 0, 0, 1_577_836_800_000)
+    assert delivery.done()
+    assert delivery.exception() is None
+    assert "offset=0" in repr(delivery)
+
+
+def test_headers_may_be_a_mapping(producer: ps.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
+    producer.send(topic, b"v", headers={"a": b"1", "b": None}).result(timeout=PATIENCE_S)
+    assert [tuple(header) for header in read(kafka, topic)[0].headers] == [("a", b"1"), ("b", None)]
+
+
+def test_bytes_like_values_are_copied_when_they_are_sent(producer: ps.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
+    value = bytearray(b"before")
+    producer.send(topic, value)
+    producer.send(topic, memoryview(value)[:3])
+    value[:] = b"after!"
+    producer.flush(PATIENCE_S)
+    assert [record.value for record in read(kafka, topic)] == [b"before", b"bef"]
+
+
+def test_K6_a_serializer_that_fails_is_the_callers_to_see(kafka: EmbeddedKafka, topic: str) -> None:
+    def refuse(value: object) -> bytes:
+        raise RuntimeError("cannot")
+
+    with (
+        ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, value_serializer=refuse) as producer,
+        pytest.raises(SerializationError, match="cannot"),
+    ):
+        producer.send(topic, 1)
+
+
+def test_many_threads_send_and_each_keeps_its_order(kafka: EmbeddedKafka, topic: str) -> None:
+    settings: dict[str, Any] = {"batch_size": 2000, "linger_ms": 1, "buffer_memory": 40_000, "compression_type": "lz4"}
+    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
+
+        def work(worker: int) -> None:
+            for number in range(2000):
+                producer.send(topic, b"%d-%d" % (worker, number))
+
+        threads = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+    values = [record.value.split(b"-") for record in read(kafka, topic)]
+    for worker in range(4):
+        assert [int(number) for who, number in values if int(who) == worker] == list(range(2000))
+
+
+def test_B5_the_buffer_blocks_and_then_says_so(kafka: EmbeddedKafka, topic: str) -> None:
+    called: list[tuple[ps.RecordMetadata, KafkaError | None]] = []
+    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=20_000, max_block_ms=300) as producer:
+        producer.send(topic, b"x").result(timeout=PATIENCE_S)
+        kafka.faults.delay("Produce", ms=1500)
+        first = producer.send(topic, b"x" * 15_000)
+        started = time.monotonic()
+        second = producer.send(topic, b"x" * 15_000, on_delivery=lambda metadata, error: called.append((metadata, error)))
+        assert 0.25 < time.monotonic() - started < 1.2
+        with pytest.raises(BufferExhaustedError, match=r"buffer\.memory=20000 .*max\.block\.ms=300"):
+            second.result()
+        assert first.result(timeout=PATIENCE_S).offset == 1
+    assert len(called) == 1
+    metadata, error = called[0]
+    assert (metadata.offset, error) == (-1, second.exception())
+
+
+def test_back_pressure_is_no_error_when_the_broker_keeps_up(kafka: EmbeddedKafka, topic: str) -> None:
+    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=50_000) as producer:
+        deliveries = [producer.send(topic, b"x" * 1000) for _ in range(2000)]
+    assert [delivery.exception() for delivery in deliveries] == [None] * 2000
+
+
+def test_A22_flush_is_refused_in_a_callback_and_so_is_waiting(producer: ps.KafkaProducer, topic: str) -> None:
+    found: list[BaseException] = []
+    delivery: list[Any] = []
+
+    def callback(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+        for call in (producer.flush, lambda: delivery[0].result()):
+            try:
+                call()
+            except IllegalStateError as refused:
+                found.append(refused)
+
+    delivery.append(producer.send(topic, b"v", on_delivery=callback))
+    producer.flush(PATIENCE_S)
+    assert len(found) == 2
+    assert "flush() in an on_delivery callback" in str(found[0])
+    assert delivery[0].done()
+
+
+def test_A25_whoever_waited_for_a_record_finds_its_callback_done(producer: ps.KafkaProducer, topic: str) -> None:
+    called: list[int] = []
+
+    def slow(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+        time.sleep(0.05)
+        called.append(metadata.offset)
+
+    for number in range(3):
+        assert producer.send(topic, b"v", on_delivery=slow).result(timeout=PATIENCE_S).offset == number
+        assert called == list(range(number + 1))
+
+
+def test_sending_from_a_callback_works(producer: ps.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
+    answered = threading.Event()
+
+    def chain(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+        producer.send(topic, b"second", on_delivery=lambda metadata, error: answered.set())
+
+    producer.send(topic, b"first", on_delivery=chain)
+    assert answered.wait(PATIENCE_S)
+    assert [record.value for record in read(kafka, topic)] == [b"first", b"second"]
+
+
+def test_a_time_out_of_the_caller_leaves_the_record_on_its_way(producer: ps.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
+    producer.send(topic, b"0").result(timeout=PATIENCE_S)
+    kafka.faults.delay("Produce", ms=500)
+    delivery = producer.send(topic, b"1")
+    with pytest.raises(TimeoutError, match=f"{topic}-0: the acknowledgement of a record"):
+        delivery.result(timeout=0.1)
+    with pytest.raises(TimeoutError, match="flush"):
+        producer.flush(timeout=0.1)
+    assert delivery.result(timeout=PATIENCE_S).offset == 1
+
+
+def test_K24_close_waits_no_longer_than_it_is_told(kafka: EmbeddedKafka, topic: str) -> None:
+    called: list[KafkaError | None] = []
+    producer = ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+    producer.send(topic, b"0").result(timeout=PATIENCE_S)
+    kafka.faults.delay("Produce", ms=2000)
+    delivery = producer.send(topic, b"1", on_delivery=lambda metadata, error: called.append(error))
+    with pytest.raises(ValueError, match="-1"):
+        producer.close(timeout=-1)
+    started = time.monotonic()
+    producer.close(timeout=0.3)
+    assert time.monotonic() - started < 1.5
+    with pytest.raises(ClosedError, match="closed before the record was acknowledged; persisted: unknown") as raised:
+        delivery.result()
+    assert raised.value.persisted is Persisted.UNKNOWN
+    assert called == [raised.value]
+    with pytest.raises(ClosedError):
+        producer.send(topic, b"2")
+    with pytest.raises(ClosedError):
+        producer.flush()
+
+
+def test_K7_close_in_a_callback_does_not_wait_for_itself(kafka: EmbeddedKafka, topic: str) -> None:
+    producer = ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+    closed = threading.Event()
+
+    def close(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+        producer.close()
+        closed.set()
+
+    producer.send(topic, b"v", on_delivery=close)
+    assert closed.wait(PATIENCE_S)
+    with pytest.raises(ClosedError):
+        producer.send(topic, b"v")
+
+
+def test_B9_close_turns_away_who_waits_for_memory(kafka: EmbeddedKafka, topic: str) -> None:
+    producer = ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=20_000)
+    producer.send(topic, b"x").result(timeout=PATIENCE_S)
+    kafka.faults.delay("Produce", ms=1000)
+    producer.send(topic, b"x" * 15_000)
+    errors: list[BaseException] = []
+
+    def blocked() -> None:
+        try:
+            producer.send(topic, b"x" * 15_000)
+        except ClosedError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=blocked)
+    thread.start()
+    time.sleep(0.2)
+    producer.close()
+    thread.join(PATIENCE_S)
+    assert "closed while send() waited for buffer memory" in str(errors[0])
+
+
+def test_an_exception_in_the_with_block_still_delivers_what_was_sent(kafka: EmbeddedKafka, topic: str) -> None:
+    with pytest.raises(RuntimeError, match="mine"), ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=3000) as producer:
+        delivery = producer.send(topic, b"v")
+        raise RuntimeError("mine")
+    assert delivery.result().offset == 0
+
+
+def test_a_partitioner_of_ones_own(kafka: EmbeddedKafka, topic: str) -> None:
+    kafka.create_topic(topic, 4)
+    asked: list[tuple[str, bytes | None, int]] = []
+
+    def last(topic: str, key: bytes | None, count: int) -> int:
+        asked.append((topic, key, count))
+        return count - 1
+
+    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, partitioner=last) as producer:
+        assert producer.send(topic, b"v", b"k").result(timeout=PATIENCE_S).partition == 3
+        assert producer.send(topic, b"v", partition=1).result(timeout=PATIENCE_S).partition == 1
+    assert asked == [(topic, b"k", 4)]
+
+
+def test_a_partitioner_that_errs_is_named(kafka: EmbeddedKafka, topic: str) -> None:
+    with (
+        ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, partitioner=lambda topic, key, count: -1) as producer,
+        pytest.raises(ValueError, match="the partitioner chose partition -1"),
+    ):
+        producer.send(topic, b"v")
+
+
+def test_a_negative_partition_is_a_mistake(producer: ps.KafkaProducer, topic: str) -> None:
+    with pytest.raises(ValueError, match="partition -1"):
+        producer.send(topic, b"v", partition=-1)
+
+
+def test_keys_may_be_ignored(kafka: EmbeddedKafka, topic: str) -> None:
+    kafka.create_topic(topic, 8)
+    settings: dict[str, Any] = {"partitioner_ignore_keys": True, "batch_size": 200, "linger_ms": 0}
+    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
+        deliveries = [producer.send(topic, b"x" * 50, b"same key") for _ in range(200)]
+    assert len({delivery.result().partition for delivery in deliveries}) > 1
+
+
+# Columns
+
+
+def test_columns_are_taken_with_back_pressure(kafka: EmbeddedKafka, topic: str) -> None:
+    kafka.create_topic(topic, 3)
+    table = pa.table({"payload": [b"%06d" % n + b"x" * 94 for n in range(20_000)]})
+    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=300_000, batch_size=50_000) as producer:
+        delivery = producer.send_arrow(topic, table, value="payload")
+        assert delivery.result(timeout=PATIENCE_S) == (20_000, 0)
+    assert sorted(record.value for record in read(kafka, topic)) == sorted(table["payload"].to_pylist())
+
+
+def test_columns_come_behind_the_records_sent_before_them(producer: ps.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
+    producer.send(topic, b"before")
+    producer.send_arrow(topic, pa.table({"v": ["columns"]}), value="v")
+    producer.send(topic, b"after")
+    producer.flush(PATIENCE_S)
+    assert [record.value for record in read(kafka, topic)] == [b"before", b"columns", b"after"]
+
+
+def test_rows_without_room_fail_and_the_others_do_not(kafka: EmbeddedKafka, topic: str) -> None:
+    table = pa.table({"payload": [b"x" * 1000] * 30})
+    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=12_000, batch_size=10_500, max_block_ms=200) as producer:
+        producer.send(topic, b"x").result(timeout=PATIENCE_S)
+        kafka.faults.delay("Produce", ms=1500)
+        delivery = producer.send_arrow(topic, table, value="payload")
+        report = delivery.report(timeout=PATIENCE_S)
+        assert report.rows == 30
+        assert 0 < report.failed < 30
+        with pytest.raises(BufferExhaustedError):
+            delivery.result()
+        errors = delivery.to_arrow()["error"]
+    assert errors.null_count == 30 - report.failed
+    assert len(read(kafka, topic)) == 1 + 30 - report.failed
+
+
+def test_a_column_that_is_not_there_is_refused_at_once(producer: ps.KafkaProducer, topic: str) -> None:
+    with pytest.raises(SerializationError, match="paylod"):
+        producer.send_arrow(topic, pa.table({"payload": ["x"]}), value="paylod")
+
+
+def test_no_rows_are_no_trouble(producer: ps.KafkaProducer, topic: str) -> None:
+    delivery = producer.send_arrow(topic, pa.table({"v": pa.array([], pa.string())}), value="v")
+    assert delivery.done()
+    assert delivery.result() == (0, 0)
+    assert delivery.to_arrow().num_rows == 0

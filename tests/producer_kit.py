@@ -1,0 +1,76 @@
+"""A producer in virtual time, for simulated tests: the real core on a simulated network, and a send() that waits by letting time pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.broker.node import BrokerNode
+from penstock.client.engine import Engine
+from penstock.errors import KafkaError
+from penstock.producer.core import ProducerCore
+from penstock.producer.delivery import Delivery
+from penstock.producer.record_accumulator import ToSend
+from penstock.producer.sender import SenderSettings
+from penstock.record.batch import Record, RecordBatch
+from penstock.record.compression import Codec
+from penstock.sync.producer_room import Room
+from penstock.testing import Simulation
+from sim_kit import HOST, PORT
+
+SENDING = SenderSettings._fields
+PATIENCE_S = 600
+
+
+class SimProducer:
+    """Settings are those of ProducerCore, SenderSettings and Engine."""
+
+    def __init__(
+        self, sim: Simulation, *, max_block_ms: int = 60_000, bootstrap: list[tuple[str, int]] | None = None, **settings: Any
+    ) -> None:
+        self.sim = sim
+        selectable = sim.network.selectable()
+        sending = SenderSettings(**{name: settings.pop(name) for name in SENDING if name in settings})
+        self.engine = Engine(
+            selectable=selectable,
+            bootstrap=bootstrap or [(HOST, PORT)],
+            client_id="tested",
+            random=sim.random,
+            request_timeout_ms=sending.request_timeout_ms,
+            max_in_flight=sending.max_in_flight,
+        )
+        self.driver = sim.driver(self.engine, selectable, name="the producer")
+        self.core = ProducerCore(self.engine, lock=self.driver.lock, random=sim.random, sending=sending, **settings)
+        self.core.accumulator.waiter = self.driver.wait
+        self.room = Room(self.core, self.driver, max_block_ms)  # type: ignore[arg-type]
+
+    def send(
+        self, topic: str, value: bytes | None = b"v", key: bytes | None = None, partition: int | None = None, on_delivery: Any = None
+    ) -> Delivery:
+        record = ToSend(topic, partition, key, value, (), self.driver.wall_ms(), on_delivery)
+        try:
+            return self.room.find(lambda ticket: self.core.append(record, self.sim.now_ms, ticket), topic, partition)
+        except KafkaError as error:
+            return self.core.fail_send(record, error)
+
+    def flush(self) -> None:
+        self.driver.run(self.core.flush(), PATIENCE_S, "flush")
+
+    def identity(self) -> tuple[int, int]:
+        assert self.core.transactions is not None
+        return self.core.transactions.identity
+
+
+def batches(node: BrokerNode, topic: str, partition: int = 0) -> list[RecordBatch]:
+    return list(node.log(topic, partition).batches())
+
+
+def records(node: BrokerNode, topic: str, partition: int = 0) -> list[Record]:
+    return [record for batch in batches(node, topic, partition) for record in batch.records()]
+
+
+def values(node: BrokerNode, topic: str, partition: int = 0) -> list[bytes | None]:
+    return [record.value for record in records(node, topic, partition)]
+
+
+def codec_of(node: BrokerNode, topic: str) -> set[Codec]:
+    return {batch.codec for batch in batches(node, topic)}

@@ -1,0 +1,370 @@
+"""Batches are filled, become due, are drained fairly and put back in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from penstock.client.snapshot import ClusterSnapshot, TopicMetadata
+from penstock.clock import NEVER_MS
+from penstock.errors import ClosedError, KafkaError, RecordTooLargeError
+from penstock.producer.buffer_pool import BufferPool, Ticket
+from penstock.producer.delivery import Delivery
+from penstock.producer.partition_queue import PartitionQueue
+from penstock.producer.producer_batch import ProducerBatch
+from penstock.producer.record_accumulator import RecordAccumulator, ToSend
+from penstock.record.batch import RecordBatch
+from penstock.record.compression import Codec
+from penstock.types import Node, PartitionInfo
+
+LEADERS = (1, 1, 2, -1)
+
+
+def a_snapshot(leaders: tuple[int, ...] = LEADERS, epoch: int = 0) -> ClusterSnapshot:
+    partitions = tuple(PartitionInfo("t", number, leader, epoch, (1, 2), (1, 2)) for number, leader in enumerate(leaders))
+    return ClusterSnapshot(nodes={1: Node(1, "a", 1), 2: Node(2, "b", 1)}, topics={"t": TopicMetadata("t", partitions=partitions)})
+
+
+class Bench:
+    def __init__(self, *, memory: int = 100_000, **settings: Any) -> None:
+        self.deferred: list[Callable[[], None]] = []
+        self.settled: list[ProducerBatch] = []
+        self.pool = BufferPool(memory)
+        self.accumulator = RecordAccumulator(
+            pool=self.pool,
+            rng=Random(1),
+            defer=self.deferred.append,
+            settled=self.settled.append,
+            **{"batch_size": 1000, "linger_ms": 10, "max_request_size": 5000, "delivery_timeout_ms": 1000, **settings},
+        )
+        self.accumulator.topic("t", a_snapshot())
+
+    def append(self, value: bytes = b"v", partition: int | None = 0, now_ms: int = 0, **fields: Any) -> Delivery:
+        delivery = self.accumulator.append(self.record(value, partition, **fields), now_ms)
+        assert isinstance(delivery, Delivery)
+        return delivery
+
+    @staticmethod
+    def record(value: bytes = b"v", partition: int | None = 0, callback: Any = None) -> ToSend:
+        return ToSend("t", partition, None, value, (), 123, callback)
+
+    def queue(self, partition: int) -> PartitionQueue:
+        return self.accumulator.topics["t"].partitions[partition]
+
+    def drain(self, node: int = 1, now_ms: int = 0) -> list[ProducerBatch]:
+        queues = self.accumulator.ready(now_ms).nodes.get(node)
+        drained = self.accumulator.drain(node, queues, now_ms, None) if queues else []
+        for batch in drained:
+            batch.attempts += 1
+            batch.on_the_wire = True
+        return drained
+
+
+def test_A1_records_of_a_partition_share_a_batch_until_it_is_full() -> None:
+    bench = Bench()
+    for _ in range(25):
+        bench.append(b"x" * 90)
+    sizes = [batch.size for batch in bench.queue(0).batches]
+    assert len(sizes) == 3
+    assert all(size <= 1000 for size in sizes)
+
+
+def test_A2_a_batch_is_charged_its_size_or_that_of_its_large_record() -> None:
+    bench = Bench()
+    bench.append(b"small")
+    assert bench.pool.available == 99_000
+    bench.append(b"x" * 3000, partition=1)
+    assert 95_800 < bench.pool.available < 96_000
+
+
+def test_A2_without_memory_a_ticket_and_with_it_the_record_goes_in() -> None:
+    bench = Bench(memory=1000)
+    bench.append(b"x" * 500)
+    ticket = bench.accumulator.append(bench.record(b"x" * 900), 0)
+    assert isinstance(ticket, Ticket)
+    (batch,) = bench.drain()
+    bench.accumulator.off_the_wire(batch)
+    bench.accumulator.complete(batch, 0, -1)
+    assert ticket.promise.done
+    delivery = bench.accumulator.append(bench.record(b"x" * 900), 5, ticket)
+    assert isinstance(delivery, Delivery)
+    assert bench.queue(0).batches[0].created_ms == 5, "A6: the wait does not age the batch"
+    assert bench.pool.available == 0
+
+
+def test_A2_a_ticket_is_not_used_when_another_thread_opened_a_batch() -> None:
+    bench = Bench(memory=2000)
+    blocker = [bench.append(b"x" * 900, partition=1), bench.append(b"x" * 900, partition=2)]
+    ticket = bench.accumulator.append(bench.record(), 0)
+    assert isinstance(ticket, Ticket)
+    bench.accumulator.fail(bench.queue(1).batches[0], KafkaError("gone"))
+    bench.accumulator.fail(bench.queue(2).batches[0], KafkaError("gone"))
+    assert all(delivery.done() for delivery in blocker)
+    bench.append(b"of another thread")
+    assert isinstance(bench.accumulator.append(bench.record(), 0, ticket), Delivery)
+    bench.pool.cancel(ticket)
+    assert bench.pool.available == 1000
+
+
+def test_A7_a_closed_accumulator_takes_nothing_more() -> None:
+    bench = Bench()
+    bench.append()
+    bench.accumulator.close()
+    assert bench.accumulator.try_append("t", 0, None, b"v", (), 0, None) is None
+    with pytest.raises(ClosedError):
+        bench.append()
+
+
+def test_K5_a_record_too_large_is_refused_before_it_costs_anything() -> None:
+    bench = Bench()
+    with pytest.raises(RecordTooLargeError, match=r"max\.request\.size=5000"):
+        bench.append(b"x" * 5000)
+    small = Bench(memory=2000)
+    with pytest.raises(RecordTooLargeError, match=r"buffer\.memory=2000"):
+        small.append(b"x" * 3000)
+    assert bench.pool.available == 100_000
+
+
+def test_a_topic_or_partition_that_metadata_does_not_know_is_left_to_the_caller() -> None:
+    bench = Bench()
+    assert bench.accumulator.append(bench.record(partition=9), 0) is None
+    assert bench.accumulator.append(ToSend("nowhere", None, None, b"", (), 0, None), 0) is None
+
+
+# Ready
+
+
+def test_A8_linger_full_flush_close_and_need_of_memory_make_a_partition_due() -> None:
+    lingering = Bench()
+    lingering.append()
+    ready = lingering.accumulator.ready(9)
+    assert (ready.nodes, ready.next_check_ms) == ({}, 10)
+    assert set(lingering.accumulator.ready(10).nodes) == {1}
+    lingering.accumulator.flushes = 1
+    assert set(lingering.accumulator.ready(0).nodes) == {1}
+
+    full = Bench()
+    for _ in range(12):
+        full.append(b"x" * 90)
+    assert set(full.accumulator.ready(0).nodes) == {1}
+
+    closed = Bench()
+    closed.append()
+    closed.accumulator.close()
+    assert set(closed.accumulator.ready(0).nodes) == {1}
+
+    exhausted = Bench(memory=1000)
+    exhausted.append()
+    assert isinstance(exhausted.accumulator.append(exhausted.record(partition=1), 0), Ticket)
+    assert set(exhausted.accumulator.ready(0).nodes) == {1}
+
+
+def test_A9_a_partition_without_a_leader_is_named_and_keeps_its_data() -> None:
+    bench = Bench()
+    bench.append(partition=3)
+    ready = bench.accumulator.ready(1000)
+    assert (ready.nodes, ready.leaderless, ready.next_check_ms) == ({}, {"t"}, NEVER_MS)
+    bench.accumulator.refresh(a_snapshot((1, 1, 2, 2)))
+    assert set(bench.accumulator.ready(1000).nodes) == {2}
+
+
+def test_A10_a_retry_backs_off_unless_there_is_a_new_leader() -> None:
+    bench = Bench()
+    bench.append()
+    (batch,) = bench.drain(now_ms=10)
+    batch.leader_epoch = 0
+    batch.retry_at_ms = 110
+    bench.accumulator.off_the_wire(batch)
+    bench.accumulator.put_back(batch)
+    assert bench.accumulator.ready(109).next_check_ms == 110
+    assert bench.drain(now_ms=109) == []
+    bench.accumulator.refresh(a_snapshot(epoch=1))
+    assert bench.drain(now_ms=109) == [batch]
+
+
+def test_A11_others_of_the_same_leader_ride_along() -> None:
+    bench = Bench()
+    bench.append(partition=0, now_ms=0)
+    bench.append(partition=1, now_ms=9)
+    bench.append(partition=2, now_ms=9)
+    assert [batch.tp.partition for batch in bench.drain(now_ms=10)] == [0, 1]
+
+
+# Drain
+
+
+def test_A13_one_batch_per_partition_up_to_the_request_size_and_a_fair_start() -> None:
+    bench = Bench(batch_size=2000, max_request_size=2500)
+    for partition in (0, 1):
+        for _ in range(3):
+            bench.append(b"x" * 1900, partition=partition)
+    drained = [bench.drain() for _ in range(4)]
+    assert [[batch.tp.partition for batch in batches] for batches in drained] == [[0], [1], [0], [1]]
+
+
+def test_A13_a_single_batch_larger_than_a_request_is_sent_alone() -> None:
+    bench = Bench(batch_size=4000, max_request_size=4500)
+    bench.append(b"x" * 3900, partition=0)
+    bench.append(b"x" * 3900, partition=1)
+    assert [len(bench.drain(now_ms=10)), len(bench.drain(now_ms=10))] == [1, 1]
+
+
+def test_A15_a_drained_batch_is_sealed_and_whole() -> None:
+    bench = Bench(codec=Codec.GZIP)
+    bench.append(b"one")
+    bench.append(b"two")
+    (batch,) = bench.drain(now_ms=10)
+    assert batch.data is not None
+    assert [record.value for record in RecordBatch(memoryview(batch.data)).records()] == [b"one", b"two"]
+    assert bench.queue(0).tail is None
+    assert bench.queue(0).in_flight == [batch]
+
+
+def test_A16_a_muted_partition_waits_without_being_looked_at_again() -> None:
+    bench = Bench()
+    bench.append()
+    bench.queue(0).muted = True
+    ready = bench.accumulator.ready(1000)
+    assert (ready.nodes, ready.next_check_ms) == ({}, NEVER_MS)
+
+
+def test_a_full_batch_is_sealed_by_its_sender_and_not_drained_meanwhile() -> None:
+    bench = Bench(codec=Codec.LZ4)
+    values = [Random(n).randbytes(300) for n in range(8)]
+    for value in values:
+        bench.append(value)
+    claimed = bench.accumulator.claim_full()
+    assert claimed is bench.queue(0).batches[0]
+    assert bench.drain(now_ms=0) == []
+    claimed.seal()
+    bench.accumulator.sealed(claimed)
+    assert bench.drain(now_ms=0) == [claimed]
+
+
+def test_a_batch_that_fails_while_it_is_being_sealed_leaves_no_bytes_behind() -> None:
+    bench = Bench(codec=Codec.LZ4)
+    for n in range(8):
+        bench.append(Random(n).randbytes(300))
+    claimed = bench.accumulator.claim_full()
+    assert claimed is not None
+    bench.accumulator.fail(claimed, KafkaError("late"))
+    claimed.seal()
+    bench.accumulator.sealed(claimed)
+    assert claimed.data is None
+    assert claimed.charged == 0
+
+
+def test_A20_batches_are_put_back_in_the_order_of_their_first_drain() -> None:
+    bench = Bench(batch_size=1)
+    for number in range(4):
+        bench.append(b"%d" % number)
+    first, second, third = (bench.drain()[0] for _ in range(3))
+    for batch in (third, first, second):
+        bench.accumulator.off_the_wire(batch)
+        bench.accumulator.put_back(batch)
+    assert list(bench.queue(0).batches)[:3] == [first, second, third]
+    assert len(bench.queue(0).batches) == 4
+
+
+# Afterwards
+
+
+def test_A18_only_old_batches_expire_wherever_they_are() -> None:
+    bench = Bench()
+    old_queued = bench.append(partition=1, now_ms=0)
+    bench.append(partition=0, now_ms=0)
+    (in_flight,) = (batch for batch in bench.drain(now_ms=10) if batch.tp.partition == 0)
+    bench.append(partition=2, now_ms=500)
+    assert list(bench.accumulator.expired(999)) == []
+    expired = list(bench.accumulator.expired(1000))
+    assert in_flight in expired
+    assert len(expired) == 2
+    for batch in expired:
+        bench.accumulator.fail(batch, KafkaError("expired"))
+    assert old_queued.done()
+    assert list(bench.accumulator.expired(1001)) == []
+    assert bench.accumulator.next_expiry_ms == 1500
+
+
+def test_A19_memory_of_a_failed_batch_comes_back_when_its_request_ends() -> None:
+    bench = Bench()
+    bench.append()
+    (batch,) = bench.drain(now_ms=10)
+    bench.accumulator.fail(batch, KafkaError("expired"))
+    assert bench.pool.available == 99_000
+    bench.accumulator.off_the_wire(batch)
+    bench.accumulator.off_the_wire(batch)
+    assert bench.pool.available == 100_000
+
+
+def test_A24_the_first_outcome_stands() -> None:
+    bench = Bench()
+    delivery = bench.append()
+    (batch,) = bench.drain(now_ms=10)
+    error = KafkaError("first")
+    bench.accumulator.fail(batch, error)
+    bench.accumulator.complete(batch, 5, -1)
+    bench.accumulator.fail(batch, KafkaError("second"))
+    assert delivery.exception() is error
+
+
+def test_A25_callbacks_run_in_order_before_waiters_are_released_and_outside_the_lock() -> None:
+    bench = Bench()
+    called: list[int] = []
+    deliveries = [bench.append(callback=lambda metadata, error: called.append(metadata.offset)) for _ in range(3)]
+    (batch,) = bench.drain(now_ms=10)
+    bench.accumulator.complete(batch, 40, -1)
+    assert called == []
+    assert not deliveries[0].done()
+    for run in bench.deferred:
+        run()
+    assert called == [40, 41, 42]
+    assert bench.settled == [batch]
+
+
+def test_N10_a_callback_that_raises_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    called: list[int] = []
+
+    def angry(metadata: Any, error: Any) -> None:
+        raise RuntimeError("angry")
+
+    bench.append(callback=angry)
+    bench.append(callback=lambda metadata, error: called.append(metadata.offset))
+    (batch,) = bench.drain(now_ms=10)
+    bench.accumulator.complete(batch, 0, -1)
+    bench.deferred[0]()
+    assert called == [1]
+    assert "angry" in caplog.text
+
+
+def test_K8_the_brokers_timestamp_replaces_the_senders() -> None:
+    bench = Bench()
+    delivery = bench.append()
+    (batch,) = bench.drain(now_ms=10)
+    bench.accumulator.complete(batch, 0, 999)
+    assert delivery.result().timestamp == 999
+
+
+def test_P6_leaders_that_take_nothing_are_left_out() -> None:
+    bench = Bench(availability_timeout_ms=100)
+    topic = bench.accumulator.topics["t"]
+    bench.accumulator.note_readiness(1, False, 0)
+    assert {bench.accumulator.next_sticky(topic, 50) for _ in range(30)} == {0, 1, 2}
+    assert {bench.accumulator.next_sticky(topic, 101) for _ in range(30)} == {2}
+    bench.accumulator.note_readiness(1, True, 120)
+    assert {bench.accumulator.next_sticky(topic, 130) for _ in range(30)} == {0, 1, 2}
+
+
+def test_M18_the_compression_estimate_is_quick_to_fear_and_slow_to_hope() -> None:
+    topic = Bench().accumulator.topics["t"]
+    topic.observe_compression(0.5)
+    assert topic.compression_ratio == pytest.approx(0.995)
+    topic.compression_ratio = 0.3
+    topic.observe_compression(0.32)
+    assert topic.compression_ratio == pytest.approx(0.35)
+    topic.observe_compression(0.9)
+    assert topic.compression_ratio == pytest.approx(0.9)

@@ -1,0 +1,247 @@
+"""Section 14's decision table, and what it does to a partition."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from penstock.client.backoff import ExponentialBackoff
+from penstock.error_codes import ErrorCode
+from penstock.errors import DisconnectError, Persisted, UnsupportedVersionError
+from penstock.flow import Call, Sleep
+from penstock.producer.partition_queue import PartitionQueue, TopicQueues
+from penstock.producer.producer_batch import Final, ProducerBatch
+from penstock.producer.sequences import MAX_EPOCH, ProducerIdentity
+from penstock.producer.transaction_manager import TransactionManager, Verdict
+from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
+from penstock.record.batch import RecordBatch
+from penstock.record.builder import RecordBatchBuilder
+
+OUT_OF_ORDER, UNKNOWN_PRODUCER_ID = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID
+NO_LOG_START = -1
+
+
+@pytest.fixture
+def manager() -> TransactionManager:
+    manager = TransactionManager(backoff=ExponentialBackoff(100, 1000, Random(1)))
+    manager.identity = ProducerIdentity(7, 0)
+    return manager
+
+
+@pytest.fixture
+def queue() -> PartitionQueue:
+    topic = TopicQueues("t", Random(1), 100)
+    topic.resize(2)
+    return topic.partitions[0]
+
+
+def a_batch(queue: PartitionQueue, records: int = 1) -> ProducerBatch:
+    builder = RecordBatchBuilder()
+    for _ in range(records):
+        builder.append(0, None, b"v", ())
+    batch = ProducerBatch(queue, builder, charged=0, created_ms=0)
+    batch.seal()
+    return batch
+
+
+def sent(manager: TransactionManager, queue: PartitionQueue, count: int, records: int = 10) -> list[ProducerBatch]:
+    """Batches that were numbered and are on the wire."""
+    batches = [a_batch(queue, records) for _ in range(count)]
+    for batch in batches:
+        assert manager.may_drain(batch)
+        manager.number(batch)
+        batch.on_the_wire = True
+        queue.in_flight.append(batch)
+    return batches
+
+
+def came_back(*batches: ProducerBatch) -> None:
+    for batch in batches:
+        batch.on_the_wire = False
+
+
+def finished(manager: TransactionManager, batch: ProducerBatch, base_offset: int = 0) -> None:
+    came_back(batch)
+    manager.acked(batch, base_offset)
+    batch.queue.in_flight.remove(batch)
+    batch.finish(Final.SUCCEEDED)
+
+
+def numbers(batch: ProducerBatch) -> tuple[int, int, int]:
+    assert batch.data is not None
+    view = RecordBatch(memoryview(batch.data))
+    view.verify_crc()
+    assert (view.producer_id, view.producer_epoch, view.base_sequence) == (batch.producer_id, batch.producer_epoch, batch.base_sequence)
+    return view.producer_id, view.producer_epoch, view.base_sequence
+
+
+def test_A15_numbers_stand_in_the_batch_and_count_records(manager: TransactionManager, queue: PartitionQueue) -> None:
+    assert [numbers(batch) for batch in sent(manager, queue, 3)] == [(7, 0, 0), (7, 0, 10), (7, 0, 20)]
+
+
+def test_45_an_earlier_batch_is_still_being_retried(manager: TransactionManager, queue: PartitionQueue) -> None:
+    _, second = sent(manager, queue, 2)
+    assert manager.decide(second, OUT_OF_ORDER, NO_LOG_START) is Verdict.RETRY
+    assert not queue.sequences.wants_bump
+
+
+def test_45_though_it_is_the_next_one_there_is_a_gap(manager: TransactionManager, queue: PartitionQueue) -> None:
+    first, second = sent(manager, queue, 2)
+    finished(manager, first)
+    assert manager.decide(second, OUT_OF_ORDER, NO_LOG_START) is Verdict.BUMP
+    assert queue.sequences.wants_bump
+
+
+def test_B4_45_behind_what_was_acknowledged_is_not_called_a_success(manager: TransactionManager, queue: PartitionQueue) -> None:
+    first, second = sent(manager, queue, 2)
+    finished(manager, second)
+    assert manager.decide(first, OUT_OF_ORDER, NO_LOG_START) is Verdict.FAIL
+
+
+def test_45_right_after_an_unresolved_batch_proves_the_gap(manager: TransactionManager, queue: PartitionQueue) -> None:
+    first, second, third = sent(manager, queue, 3)
+    manager.gave_up(first, Persisted.UNKNOWN)
+    queue.in_flight.remove(first)
+    assert manager.decide(third, OUT_OF_ORDER, NO_LOG_START) is Verdict.RETRY
+    assert not queue.sequences.wants_bump
+    assert manager.decide(second, OUT_OF_ORDER, NO_LOG_START) is Verdict.BUMP
+
+
+def test_59_without_a_log_start_says_nothing(manager: TransactionManager, queue: PartitionQueue) -> None:
+    (batch,) = sent(manager, queue, 1)
+    assert manager.decide(batch, UNKNOWN_PRODUCER_ID, NO_LOG_START) is Verdict.RETRY
+    assert not queue.sequences.wants_bump
+
+
+def test_59_TR47_after_retention_is_no_loss(manager: TransactionManager, queue: PartitionQueue) -> None:
+    (batch,) = sent(manager, queue, 1)
+    assert manager.decide(batch, UNKNOWN_PRODUCER_ID, 100) is Verdict.BUMP
+
+
+def test_I11_a_bump_waits_until_nothing_is_on_the_wire_and_renumbers_from_0(manager: TransactionManager, queue: PartitionQueue) -> None:
+    first, second, third = sent(manager, queue, 3)
+    finished(manager, first)
+    came_back(second)
+    manager.decide(second, OUT_OF_ORDER, NO_LOG_START)
+    assert manager.recover() == []
+    assert numbers(second) == (7, 0, 10)
+    assert not manager.may_drain(second)
+    came_back(third)
+    assert manager.recover() == []
+    assert manager.identity == (7, 1)
+    assert [numbers(second), numbers(third)] == [(7, 1, 0), (7, 1, 10)]
+    assert [manager.may_drain(second), manager.may_drain(third)] == [True, False]
+
+
+def test_B6_what_may_be_written_keeps_its_numbers_and_is_handed_back_to_fail(manager: TransactionManager, queue: PartitionQueue) -> None:
+    first, second = sent(manager, queue, 2)
+    came_back(first, second)
+    second.may_be_persisted = True
+    manager.decide(first, OUT_OF_ORDER, NO_LOG_START)
+    assert manager.recover() == [second]
+    assert [numbers(first), numbers(second)] == [(7, 1, 0), (7, 0, 10)]
+    assert queue.sequences.next == 10
+
+
+def test_I11_other_partitions_follow_when_their_own_batches_are_done(manager: TransactionManager, queue: PartitionQueue) -> None:
+    other = queue.topic.partitions[1]
+    (elsewhere,) = sent(manager, other, 1)
+    (batch,) = sent(manager, queue, 1)
+    came_back(batch)
+    manager.decide(batch, OUT_OF_ORDER, NO_LOG_START)
+    manager.recover()
+    assert not manager.may_drain(a_batch(other))
+    finished(manager, elsewhere)
+    (following,) = sent(manager, other, 1)
+    assert numbers(following) == (7, 1, 0)
+
+
+def test_I11_the_last_epoch_is_followed_by_a_new_id(manager: TransactionManager, queue: PartitionQueue) -> None:
+    manager.identity = ProducerIdentity(7, MAX_EPOCH)
+    (batch,) = sent(manager, queue, 1)
+    came_back(batch)
+    manager.decide(batch, OUT_OF_ORDER, NO_LOG_START)
+    assert manager.recover() == []
+    assert manager.needs_identity
+    manager.identity = ProducerIdentity(8, 0)
+    manager.recover()
+    assert numbers(batch)[0] == 8
+    assert numbers(batch)[2] == 0
+
+
+def test_I12_a_later_success_resolves_an_unknown_outcome(manager: TransactionManager, queue: PartitionQueue) -> None:
+    first, second = sent(manager, queue, 2)
+    manager.gave_up(first, Persisted.UNKNOWN)
+    queue.in_flight.remove(first)
+    assert not manager.may_drain(a_batch(queue)), "nothing new until it is clear"
+    finished(manager, second)
+    assert manager.recover() == []
+    assert manager.identity == (7, 0)
+    assert manager.may_drain(a_batch(queue))
+
+
+def test_I12_without_one_the_epoch_is_bumped(manager: TransactionManager, queue: PartitionQueue) -> None:
+    (batch,) = sent(manager, queue, 1)
+    manager.gave_up(batch, Persisted.UNKNOWN)
+    queue.in_flight.remove(batch)
+    manager.recover()
+    assert manager.identity == (7, 1)
+    (following,) = sent(manager, queue, 1)
+    assert numbers(following) == (7, 1, 0)
+
+
+def test_TR44_numbers_of_a_batch_that_was_not_written_are_used_again(manager: TransactionManager, queue: PartitionQueue) -> None:
+    first, second = sent(manager, queue, 2)
+    finished(manager, first)
+    manager.gave_up(second, Persisted.NO)
+    queue.in_flight.remove(second)
+    assert queue.sequences.next == 10
+    assert manager.recover() == []
+    assert manager.identity == (7, 0)
+
+
+def test_TR44_unless_others_are_behind_it(manager: TransactionManager, queue: PartitionQueue) -> None:
+    first, second = sent(manager, queue, 2)
+    came_back(first, second)
+    manager.gave_up(first, Persisted.NO)
+    queue.in_flight.remove(first)
+    manager.recover()
+    assert numbers(second) == (7, 1, 0)
+
+
+def test_I9_a_retried_batch_goes_alone_until_the_gap_is_closed(manager: TransactionManager, queue: PartitionQueue) -> None:
+    first, second = sent(manager, queue, 2)
+    came_back(first, second)
+    assert [manager.may_drain(first), manager.may_drain(second)] == [True, False]
+    finished(manager, first)
+    assert manager.may_drain(second)
+
+
+# InitProducerId
+
+
+def test_I3_the_id_is_asked_for_until_it_comes(manager: TransactionManager) -> None:
+    manager.identity = ProducerIdentity()
+    flow = manager.initialize()
+    assert isinstance(next(flow), Call)
+    assert isinstance(flow.throw(DisconnectError("gone")), Sleep)
+    assert "gone" in manager.waiting_for
+    assert isinstance(next(flow), Call)
+    assert isinstance(flow.send(InitProducerIdResponse(error_code=14)), Sleep)
+    assert "COORDINATOR_LOAD_IN_PROGRESS" in manager.waiting_for
+    next(flow)
+    with pytest.raises(StopIteration):
+        flow.send(InitProducerIdResponse(error_code=0, producer_id=42, producer_epoch=3))
+    assert manager.identity == (42, 3)
+
+
+def test_I3_an_old_broker_is_an_error_with_the_way_out(manager: TransactionManager) -> None:
+    manager.identity = ProducerIdentity()
+    flow = manager.initialize()
+    next(flow)
+    with pytest.raises(StopIteration):
+        flow.throw(UnsupportedVersionError("no"))
+    assert manager.error is not None
+    assert "enable.idempotence=false" in str(manager.error)
+    assert not manager.needs_identity
