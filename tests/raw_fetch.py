@@ -6,7 +6,6 @@ import socket
 import struct
 
 from penstock.protocol.frame import decode_response, encode_request
-
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.record.batch import RecordBatch, read_batches
 
