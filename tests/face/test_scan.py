@@ -1,0 +1,67 @@
+"""scan() with real sockets: many fetches, several partitions, and connections that end with it."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import penstock as ps
+from penstock.testing import EmbeddedKafka
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    """Topic t: 3 x 4,000 records in small segments' worth of batches, written by a foreign client."""
+    from confluent_kafka import Producer
+
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("t", 3)
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "batch.num.messages": 100, "compression.type": "lz4"})
+        for n in range(12_000):
+            producer.produce("t", value=b"%d" % n, partition=n % 3)
+            if n % 1_000 == 0:
+                producer.poll(0)
+        assert producer.flush(30) == 0
+        yield kafka
+
+
+def test_every_record_once_over_many_fetches(kafka: EmbeddedKafka) -> None:
+    records = list(ps.scan("t", bootstrap_servers=kafka.bootstrap_servers, max_partition_fetch_bytes=2_000))
+    assert len(records) == 12_000
+    for partition in range(3):
+        mine = [record for record in records if record.partition == partition]
+        assert [record.offset for record in mine] == list(range(4_000))
+        assert [int(record.value) for record in mine] == list(range(partition, 12_000, 3))
+
+
+def test_columns_over_many_fetches(kafka: EmbeddedKafka) -> None:
+    pytest.importorskip("pyarrow")
+    whole = ps.scan("t", bootstrap_servers=kafka.bootstrap_servers, columns=["value"], batch_rows=1_000, max_partition_fetch_bytes=2_000)
+    batches = list(whole.arrow())
+    assert [batch.num_rows for batch in batches] == [1_000] * 12
+    assert sorted(int(value) for batch in batches for value in batch["value"].to_pylist()) == list(range(12_000))
+    assert whole.to_table().num_rows == 12_000
+
+
+def test_settings_may_come_as_a_mapping_with_dots(kafka: EmbeddedKafka) -> None:
+    found = ps.scan(
+        "t", {"bootstrap.servers": kafka.bootstrap_servers, "isolation.level": "read_committed"}, start={0: 3_990, 1: "latest", 2: "latest"}
+    )
+    assert [record.offset for record in found] == list(range(3_990, 4_000))
+
+
+def test_a_scan_that_is_left_closes_its_connections(kafka: EmbeddedKafka) -> None:
+    before = threading.active_count()
+    for record in ps.scan("t", bootstrap_servers=kafka.bootstrap_servers):
+        assert record.topic == "t"
+        break
+    gc.collect()
+    assert threading.active_count() == before
+
+
+def test_a_deserializer_applies_to_records(kafka: EmbeddedKafka) -> None:
+    found = ps.scan("t", bootstrap_servers=kafka.bootstrap_servers, end={0: 2, 1: 0, 2: 0}, value_deserializer=int)
+    assert [record.value for record in found] == [0, 3]

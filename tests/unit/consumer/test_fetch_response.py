@@ -1,0 +1,138 @@
+"""What fetch responses mean, code by code, and where data ends without a look inside."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from consumer_kit import TP, batch
+from penstock.client.backoff import ExponentialBackoff
+from penstock.client.metadata import Metadata
+from penstock.consumer.fetch_buffer import FetchBuffer
+from penstock.consumer.fetch_request import FetchSettings
+from penstock.consumer.fetch_response import ON_FETCH_ERROR, Asked, FetchResponseHandler, OnError, offset_after_last_batch
+from penstock.consumer.fetch_session import NO_TOPIC_ID, FetchSession, FetchTarget
+from penstock.consumer.subscription_state import SubscriptionState
+from penstock.error_codes import ErrorCode
+from penstock.errors import BrokerError
+from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from penstock.types import UNKNOWN_OFFSET, TopicPartition
+
+NODE = 2
+
+
+class Client:
+    """A handler with one assigned partition at offset 10, which was asked for at node 2."""
+
+    def __init__(self) -> None:
+        self.subscription = SubscriptionState()
+        self.subscription.assign([TP], 0)
+        self.subscription.seek(TP, 10)
+        self.state = self.subscription.state(TP)
+        self.buffer = FetchBuffer()
+        self.metadata = Metadata([("b", 9092)], Random(0))
+        self.metadata._need_full = False
+        backoff = ExponentialBackoff(100, 1000, Random(0))
+        self.handler = FetchResponseHandler(self.subscription, self.buffer, self.metadata, FetchSettings(), backoff)
+        self.session = FetchSession()
+
+    def answer(self, *, tp: TopicPartition = TP, code: int = 0, top: int = 0, **data: Any) -> bool:
+        request = self.session.begin({TP: FetchTarget(NO_TOPIC_ID, self.state.fetch_offset, -1, 1)}, by_id=False)
+        asked = Asked(NODE, request, {TP: (self.state, self.state.generation, self.state.fetch_offset)})
+        part = PartitionData(partition_index=tp.partition, error_code=code, **data)
+        topics = [] if top else [FetchableTopicResponse(topic=tp.topic, partitions=[part])]
+        return self.handler.handle(self.session, asked, FetchResponse(error_code=top, responses=topics), 5_000)
+
+    @property
+    def wants_metadata(self) -> bool:
+        return self.metadata._need_full
+
+
+@pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.NONE])
+def test_B7_every_code_every_time(code: ErrorCode) -> None:
+    client = Client()
+    reaction = ON_FETCH_ERROR.get(code, OnError.RAISE)
+    for _ in range(3):
+        client.answer(code=code)
+        taken = client.buffer.take()
+        if reaction in (OnError.RAISE, OnError.OUT_OF_RANGE):
+            assert taken is not None and isinstance(taken.error, BrokerError)
+            assert taken.error.code is code
+            assert "orders-3: fetch at offset 10 from node 2" in str(taken.error)
+            assert not client.state.wants_data, "nothing is fetched before the caller has seen the error"
+            client.buffer.done(taken)
+        else:
+            assert taken is None
+            assert client.state.retry_at_ms >= 5_080
+            assert client.state.last_error == f"node 2: {code.name}"
+            assert client.wants_metadata == (reaction is OnError.REFRESH)
+        assert (client.state.position, client.state.fetch_offset) == (10, 10)
+
+
+def test_data_goes_into_the_buffer_as_it_came_and_the_next_fetch_goes_on_behind_it() -> None:
+    client = Client()
+    assert client.answer(records=batch(10, [b"a", b"b"]), high_watermark=20, last_stable_offset=15, log_start_offset=3)
+    state = client.state
+    assert (state.position, state.fetch_offset, state.buffered) == (10, 12, 1)
+    assert (state.high_watermark, state.last_stable_offset, state.log_start_offset) == (20, 15, 3)
+    assert state.heard_ms == 5_000
+
+
+def test_TR57_data_for_a_position_that_moved_is_dropped() -> None:
+    client = Client()
+    request = client.session.begin({TP: FetchTarget(NO_TOPIC_ID, 10, -1, 1)}, by_id=False)
+    asked = Asked(NODE, request, {TP: (client.state, client.state.generation, 10)})
+    client.subscription.seek(TP, 50)
+    part = PartitionData(partition_index=TP.partition, records=batch(10))
+    response = FetchResponse(responses=[FetchableTopicResponse(topic=TP.topic, partitions=[part])])
+    assert not client.handler.handle(client.session, asked, response, 0)
+    assert client.buffer.take() is None
+
+
+def test_F19_an_answer_for_something_else_is_not_believed() -> None:
+    client = Client()
+    assert not client.answer(tp=TopicPartition("other", 0), records=batch(0))
+    assert client.buffer.take() is None
+    assert "does not name the partitions" in client.state.last_error
+
+
+def test_F20_a_lost_session_is_renewed_at_once_other_faults_after_a_pause() -> None:
+    client = Client()
+    client.answer(top=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    assert client.state.retry_at_ms == 0
+    client.answer(top=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+    assert client.state.retry_at_ms > 5_000
+    assert client.wants_metadata
+
+
+def test_F16_a_leader_may_point_to_a_replica_and_the_replica_is_left_when_it_lags() -> None:
+    client = Client()
+    client.answer(preferred_read_replica=NODE)
+    assert (client.state.preferred_replica, client.state.preferred_until_ms) == (NODE, 305_000)
+    assert not client.answer(code=ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert client.state.preferred_replica is None
+    assert client.buffer.take() is None
+
+
+def test_KIP_392_a_follower_does_not_turn_the_high_watermark_back() -> None:
+    client = Client()
+    client.answer(high_watermark=20, preferred_read_replica=NODE)
+    client.answer(high_watermark=18)
+    assert client.state.high_watermark == 20
+
+
+def test_M11_the_end_of_data_is_the_last_complete_batch() -> None:
+    whole = batch(5, [b"a", b"b"]) + batch(7, [b"c"], last_offset=19)
+    assert offset_after_last_batch(whole) == 20
+    assert offset_after_last_batch(whole + batch(20)[:40]) == 20
+    assert offset_after_last_batch(memoryview(whole)) == 20
+
+
+def test_data_that_takes_a_closer_look_has_no_known_end() -> None:
+    cut, old, short = batch(0)[:-1], bytearray(batch(0)), bytearray(batch(0))
+    old[16] = 1
+    short[8:12] = (3).to_bytes(4, "big")
+    for data in (b"", cut, bytes(old), bytes(short)):
+        assert offset_after_last_batch(data) == UNKNOWN_OFFSET
