@@ -87,8 +87,7 @@ class FlowRunner:
             if task.outcome is not None and task.outcome.done:
                 self._resume(task, task.outcome)
             elif now_ms >= task.deadline_ms:
-                waited_ms = now_ms - task.started_ms
-                self._abort(task, TimeoutError(f"{task.describe}: not done within {waited_ms} ms"))
+                self._abort(task, TimeoutError(f"{task.describe}: not done within {task.deadline_ms - task.started_ms} ms"))
             else:
                 return min(task.deadline_ms, task.wake_ms)
         return NEVER_MS

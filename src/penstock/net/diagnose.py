@@ -86,6 +86,8 @@ def _plain(ending: Ending, detail: str) -> str:
         return f"the host name does not resolve{_in_brackets(detail)}"
     if ending is Ending.CONNECT_TIMED_OUT:
         return f"no answer to the connection attempt{_in_brackets(detail)}: a firewall, a wrong address, or a host that is down"
+    if ending is Ending.UNANSWERED and detail:
+        return detail
     return f"{ending.value}{_in_brackets(detail)}"
 
 

@@ -160,6 +160,7 @@ class Driver:
                     self._check_alive()
         finally:
             self._waiting.remove(waiter)
+            self._invite_next()
         return waiter.done
 
     def _step_as_guest(self, waiter: _Waiter, deadline_ms: int) -> None:
@@ -178,8 +179,11 @@ class Driver:
             self._guest = False
             self._guest_place.release()
             self._io_signal.set()
-            for other in list(self._waiting)[:1]:
-                other.signal.set()
+
+    def _invite_next(self) -> None:
+        """A thread stops waiting: the guest's place may be free for another, or a signal may have been meant for whoever comes next."""
+        for waiter in list(self._waiting)[:1]:
+            waiter.signal.set()
 
     def _check_alive(self) -> None:
         if self._finished:

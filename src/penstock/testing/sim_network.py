@@ -186,7 +186,7 @@ class SimNetwork:
 
     def send(self, link: _Link, data: bytes) -> None:
         """Carry a request to the server."""
-        if not link.silent:
+        if link.address not in self._blackholes:
             self._schedule(link, "up", lambda: self._arrived(link, data))
 
     def _arrived(self, link: _Link, data: bytes) -> None:

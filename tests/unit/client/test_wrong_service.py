@@ -1,0 +1,136 @@
+"""C10: what listens there is not what was expected, and the error says what it probably is. Real sockets, small servers."""
+
+from __future__ import annotations
+
+import http.server
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+
+import pytest
+
+import strangers
+from penstock.client.engine import Engine
+from penstock.errors import BootstrapError
+from penstock.flow import Call, Flow
+from penstock.net.selector import Selector
+from penstock.protocol.messages.metadata import MetadataRequest
+from penstock.sync.driver import Driver
+
+DEADLINE_S = 3.0
+AT_ONCE_S = 1.5
+
+
+def asking() -> Flow[object]:
+    return (yield Call(MetadataRequest(topics=[])))
+
+
+def failure(*addresses: str, timeout_s: float = DEADLINE_S) -> tuple[BootstrapError, float]:
+    """Ask at addresses where no Kafka is; return the error and how long it took."""
+    selector = Selector(max_frame_bytes=100 << 20)
+    bootstrap = [(address.rpartition(":")[0], int(address.rpartition(":")[2])) for address in addresses]
+    engine = Engine(selectable=selector, bootstrap=bootstrap, client_id="lost", random=Random(1))
+    driver = Driver(engine, selector, name="lost")
+    driver.start()
+    started = time.monotonic()
+    try:
+        with pytest.raises(BootstrapError) as raised:
+            driver.run(asking(), timeout_s, "asking")
+        return raised.value, time.monotonic() - started
+    finally:
+        driver.close(5)
+
+
+@contextmanager
+def python_web_server() -> Iterator[str]:
+    """The standard library's server, which waits for a whole line before it says anything."""
+
+    class Quiet(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def tls_alert(connection: socket.socket) -> None:
+    """Answer as Kafka's own SSL listener does."""
+    connection.recv(1000)
+    connection.sendall(bytes.fromhex("15030300020246"))
+
+
+def hangs_up(connection: socket.socket) -> None:
+    connection.recv(1000)
+
+
+def ssh_banner(connection: socket.socket) -> None:
+    connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+    connection.recv(1000)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (strangers.web_server, "answered with HTTP"),
+        (tls_alert, r"answered with TLS: this listener expects security.protocol=SSL or SASL_SSL \(yours: PLAINTEXT\)"),
+        (ssh_banner, "answered with SSH"),
+    ],
+)
+def test_C10_a_stranger_is_named_at_once(answer: strangers.Answer, words: str) -> None:
+    with strangers.serving(answer) as address:
+        error, took_s = failure(address)
+    assert error.causes.keys() == {address}
+    with pytest.raises(BootstrapError, match=words):
+        raise error
+    assert took_s < AT_ONCE_S
+
+
+def test_C10_a_web_server_that_waits_for_a_line_is_named_at_once() -> None:
+    with python_web_server() as address:
+        error, took_s = failure(address)
+    assert "HTTP" in error.causes[address]
+    assert took_s < AT_ONCE_S
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (strangers.silent_server, "accepts connections but does not answer ApiVersions"),
+        (hangs_up, "closed the connection before it answered ApiVersions"),
+        (strangers.talkative_server, "not Kafka's protocol (first bytes 7f ff ff ff"),
+    ],
+)
+def test_C10_where_the_evidence_is_thin_the_error_comes_at_the_deadline(answer: strangers.Answer, words: str) -> None:
+    with strangers.serving(answer) as address:
+        error, took_s = failure(address, timeout_s=0.7)
+    assert words in error.causes[address]
+    assert "security.protocol" in str(error) or "check the port" in str(error)
+    assert 0.6 < took_s < 2
+
+
+def test_C10_a_closed_port_is_named_at_the_deadline() -> None:
+    address = strangers.closed_port()
+    error, took_s = failure(address, timeout_s=0.7)
+    assert "connection refused" in error.causes[address]
+    assert 0.6 < took_s < 2
+
+
+def test_C10_every_address_has_its_own_cause() -> None:
+    closed = strangers.closed_port()
+    with strangers.serving(tls_alert) as tls, strangers.serving(strangers.web_server) as web:
+        error, _ = failure(closed, tls, web, timeout_s=1)
+    assert [word in error.causes[address] for address, word in ((closed, "refused"), (tls, "TLS"), (web, "HTTP"))] == [True] * 3
+
+
+def test_N23_a_name_that_does_not_resolve_is_named() -> None:
+    error, _ = failure("no-such-host.invalid:9092", timeout_s=2)
+    assert "resolve" in str(error)

@@ -1,0 +1,117 @@
+"""A channel over a transport made of lists."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import FrameTooLargeError, IllegalStateError
+from penstock.net.channel import FAIR_SHARE, Channel
+from penstock.net.transport import PlaintextTransport
+
+A = b"\0\0\0\1a"
+B = b"\0\0\0\2bb"
+
+
+class FakeSocket:
+    """Gives the scripted pieces, then would block (None) or ends (b"")."""
+
+    def __init__(self, *pieces: bytes | None, takes: int = 1 << 30) -> None:
+        self.pieces = list(pieces)
+        self.takes = takes
+        self.written = b""
+        self.closed = False
+
+    def recv_into(self, buffer: memoryview, /) -> int:
+        if not self.pieces or self.pieces[0] is None:
+            del self.pieces[:1]
+            raise BlockingIOError
+        piece = self.pieces.pop(0)
+        assert piece is not None
+        count = min(len(piece), len(buffer))
+        buffer[:count] = piece[:count]
+        if count < len(piece):
+            self.pieces.insert(0, piece[count:])
+        return count
+
+    def send(self, data: memoryview, /) -> int:
+        if not self.takes:
+            raise BlockingIOError
+        count = min(len(data), self.takes)
+        self.written += bytes(data[:count])
+        self.takes -= count
+        return count
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def channel(socket: FakeSocket) -> Channel:
+    return Channel(1, PlaintextTransport(socket), 1000)
+
+
+def staged(subject: Channel) -> list[bytes]:
+    return [bytes(frame) for frame in subject.staged]
+
+
+def test_L6_reading_stops_at_a_complete_frame() -> None:
+    socket = FakeSocket(A[:3], A[3:], B)
+    subject = channel(socket)
+    subject.read()
+    assert staged(subject) == [b"a"]
+    subject.read()
+    assert staged(subject) == [b"a"]
+    assert socket.pieces == [B]
+
+
+def test_L10_the_end_is_seen_only_after_the_frames_before_it() -> None:
+    subject = channel(FakeSocket(A + B, b""))
+    subject.read()
+    assert staged(subject) == [b"a", b"bb"]
+    assert not subject.closed_by_peer
+    subject.staged.clear()
+    subject.read()
+    assert subject.closed_by_peer
+
+
+def test_drain_reads_on_although_frames_are_staged() -> None:
+    subject = channel(FakeSocket(A, B, None, A))
+    subject.drain()
+    assert staged(subject) == [b"a", b"bb"]
+
+
+def test_fairness_bounds_what_one_channel_reads() -> None:
+    piece = bytes(60_000)
+    header = (1 << 30).to_bytes(4, "big")
+    socket = FakeSocket(header, *[piece] * 1000)
+    subject = Channel(1, PlaintextTransport(socket), 1 << 30)
+    subject.read()
+    left = sum(len(piece) for piece in socket.pieces if piece)
+    assert left > 0
+    assert 60_000_000 - left <= FAIR_SHARE + (1 << 20)
+
+
+def test_L5_a_frame_may_take_several_writes() -> None:
+    socket = FakeSocket(takes=2)
+    subject = channel(socket)
+    subject.park(A)
+    assert not subject.flush()
+    assert subject.has_parked
+    socket.takes = 100
+    assert subject.flush()
+    assert not subject.has_parked
+    assert not subject.flush()
+    assert socket.written == A
+
+
+def test_L2_only_one_frame_is_parked() -> None:
+    subject = channel(FakeSocket())
+    subject.park(A)
+    with pytest.raises(IllegalStateError):
+        subject.park(B)
+
+
+def test_C5_a_frame_too_large_is_refused_and_its_bytes_are_kept_as_evidence() -> None:
+    subject = channel(FakeSocket(b"\x15\x03\x03\x00\x02\x02\x46"))
+    with pytest.raises(FrameTooLargeError):
+        subject.read()
+    assert subject.first_bytes == b"\x15\x03\x03\x00\x02\x02\x46"

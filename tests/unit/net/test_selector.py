@@ -1,0 +1,279 @@
+"""The Selector over real loopback sockets."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from penstock.errors import IllegalStateError
+from penstock.net.resolver import Address
+from penstock.net.selectable import ChannelState, Disconnect, Ending, NetEvents
+from penstock.net.selector import Selector
+
+PATIENCE_S = 5
+
+
+class Clocked:
+    """A selector with the events it has given so far."""
+
+    def __init__(self, **settings: object) -> None:
+        self.selector = Selector(max_frame_bytes=1 << 20, **settings)  # type: ignore[arg-type]
+        self.now_ms = 0
+        self.connected: list[int] = []
+        self.sent: list[int] = []
+        self.received: list[bytes] = []
+        self.disconnected: dict[int, Disconnect] = {}
+
+    def step(self, timeout_ms: int = 100) -> NetEvents:
+        events = self.selector.process(self.selector.select(timeout_ms), self.now_ms)
+        self.connected += events.connected
+        self.sent += events.sent
+        self.received += [bytes(frame) for _, frame in events.received]
+        self.disconnected |= events.disconnected
+        return events
+
+    def until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, "it did not come"
+            self.step()
+
+
+@pytest.fixture
+def net() -> Iterator[Clocked]:
+    net = Clocked()
+    yield net
+    net.selector.shutdown()
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE_S)
+        yield listener
+
+
+def port_of(listener: socket.socket) -> int:
+    return int(listener.getsockname()[1])
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+@pytest.fixture
+def peer(net: Clocked, listener: socket.socket) -> Iterator[socket.socket]:
+    """The far end of connection 1."""
+    net.selector.connect(1, "127.0.0.1", port_of(listener), 0)
+    net.until(lambda: net.connected == [1])
+    connection, _ = listener.accept()
+    connection.settimeout(PATIENCE_S)
+    with connection:
+        yield connection
+
+
+def test_L5_a_frame_goes_out_whole_and_is_reported_once(net: Clocked, peer: socket.socket) -> None:
+    body = bytes(3 << 20)
+    net.selector.send(1, frame(body))
+    got = bytearray()
+
+    def read() -> None:
+        while len(got) < len(body) + 4:
+            got.extend(peer.recv(1 << 20))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    net.until(lambda: net.sent)
+    reader.join()
+    assert bytes(got) == frame(body)
+    assert net.sent == [1]
+
+
+def test_L2_a_second_frame_while_one_is_parked_is_an_error(net: Clocked, peer: socket.socket) -> None:
+    net.selector.send(1, frame(b"one"))
+    with pytest.raises(IllegalStateError, match="still sending"):
+        net.selector.send(1, frame(b"two"))
+    net.until(lambda: net.sent)
+    net.selector.send(1, frame(b"two"))
+    net.until(lambda: net.sent == [1, 1])
+    assert peer.recv(100) == frame(b"one") + frame(b"two")
+
+
+def test_L6_frames_that_come_together_are_handed_out_one_by_one_without_waiting(net: Clocked, peer: socket.socket) -> None:
+    peer.sendall(frame(b"a") + frame(b"b") + frame(b"c"))
+    net.until(lambda: net.received)
+    assert net.received == [b"a"]
+    started = time.monotonic()
+    assert [bytes(data) for _, data in net.step(60_000).received] == [b"b"]
+    assert [bytes(data) for _, data in net.step(60_000).received] == [b"c"]
+    assert time.monotonic() - started < 10
+    assert not net.step(0)
+
+
+def test_W12_a_frame_in_single_bytes_arrives_whole(net: Clocked, peer: socket.socket) -> None:
+    for byte in frame(b"slow"):
+        peer.send(bytes([byte]))
+        net.step(10)
+    net.until(lambda: net.received)
+    assert net.received == [b"slow"]
+
+
+def test_L10_frames_before_the_close_come_before_the_disconnect(net: Clocked, peer: socket.socket) -> None:
+    peer.sendall(frame(b"a") + frame(b"b") + b"\0\0")
+    peer.close()
+    net.until(lambda: net.disconnected)
+    assert net.received == [b"a", b"b"]
+    assert net.disconnected[1].ending is Ending.CLOSED
+    assert net.disconnected[1].state is ChannelState.READY
+    assert net.disconnected[1].first_bytes.startswith(frame(b"a"))
+
+
+def test_TR22_a_frame_that_arrived_survives_a_failed_write(net: Clocked, peer: socket.socket) -> None:
+    peer.sendall(frame(b"last words"))
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
+    peer.shutdown(socket.SHUT_RD)
+    time.sleep(0.05)
+    peer.close()
+    net.selector.send(1, frame(bytes(100)))
+    net.until(lambda: net.disconnected)
+    assert net.disconnected[1].ending in (Ending.RESET, Ending.CLOSED)
+
+
+def test_C5_a_frame_above_the_limit_ends_the_connection(net: Clocked, peer: socket.socket) -> None:
+    peer.sendall(b"HTTP/1.1 400 Bad Request\r\n")
+    net.until(lambda: net.disconnected)
+    assert net.disconnected[1].ending is Ending.BAD_FRAME
+    assert net.disconnected[1].first_bytes.startswith(b"HTTP/1.1 400")
+
+
+def test_refused_connections_say_so(net: Clocked, listener: socket.socket) -> None:
+    port = port_of(listener)
+    listener.close()
+    net.selector.connect(1, "127.0.0.1", port, 0)
+    net.until(lambda: net.disconnected)
+    assert (net.disconnected[1].ending, net.disconnected[1].state) == (Ending.REFUSED, ChannelState.NOT_CONNECTED)
+
+
+@pytest.mark.parametrize("port", [70_000, -1])
+def test_C12_an_impossible_port_is_a_failed_connection(net: Clocked, port: int) -> None:
+    net.selector.connect(1, "127.0.0.1", port, 0)
+    net.until(lambda: net.disconnected)
+    assert net.disconnected[1].state is ChannelState.NOT_CONNECTED
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 300, "a..b", ""])
+def test_N23_a_name_that_does_not_resolve_is_a_failed_connection(host: str) -> None:
+    def lookup(host: str, port: int) -> list[Address]:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    net = Clocked(lookup=lookup)
+    try:
+        net.selector.connect(1, host, 9092, 0)
+        net.until(lambda: net.disconnected)
+        assert net.disconnected[1].ending in (Ending.UNRESOLVED, Ending.REFUSED)
+    finally:
+        net.selector.shutdown()
+
+
+def test_N23_every_address_of_a_name_is_tried(listener: socket.socket) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        closed_port = port_of(unused)
+    addresses = [Address(socket.AF_INET, ("127.0.0.1", closed_port)), Address(socket.AF_INET, ("127.0.0.1", port_of(listener)))]
+    net = Clocked(lookup=lambda host, port: addresses)
+    try:
+        net.selector.connect(1, "kafka.example", 9092, 0)
+        net.until(lambda: net.connected)
+        assert not net.disconnected
+    finally:
+        net.selector.shutdown()
+
+
+def test_N23_a_slow_lookup_keeps_nobody_waiting(listener: socket.socket) -> None:
+    answer = threading.Event()
+
+    def lookup(host: str, port: int) -> list[Address]:
+        answer.wait(PATIENCE_S)
+        return [Address(socket.AF_INET, ("127.0.0.1", port))]
+
+    net = Clocked(lookup=lookup)
+    try:
+        net.selector.connect(1, "slow.example", port_of(listener), 0)
+        net.selector.connect(2, "127.0.0.1", port_of(listener), 0)
+        net.until(lambda: net.connected == [2])
+        answer.set()
+        net.until(lambda: net.connected == [2, 1])
+    finally:
+        net.selector.shutdown()
+
+
+def test_L8_a_wakeup_before_select_ends_exactly_one(net: Clocked) -> None:
+    net.selector.wakeup()
+    net.selector.wakeup()
+    started = time.monotonic()
+    net.step(60_000)
+    assert time.monotonic() - started < 10
+    started = time.monotonic()
+    net.step(50)
+    assert time.monotonic() - started >= 0.045
+
+
+def test_L8_a_wakeup_ends_a_running_select(net: Clocked) -> None:
+    timer = threading.Timer(0.05, net.selector.wakeup)
+    timer.start()
+    started = time.monotonic()
+    net.step(60_000)
+    timer.join()
+    assert time.monotonic() - started < 10
+
+
+def test_L9_one_idle_connection_ends_per_round_oldest_first(listener: socket.socket) -> None:
+    net = Clocked(max_idle_ms=1000)
+    try:
+        for conn_id in (1, 2):
+            net.selector.connect(conn_id, "127.0.0.1", port_of(listener), 0)
+            net.until(lambda conn_id=conn_id: conn_id in net.connected)  # type: ignore[misc]
+        net.now_ms = 900
+        net.selector.send(1, frame(b"x"))
+        net.until(lambda: net.sent)
+        net.now_ms = 1500
+        net.step(0)
+        assert {conn_id: end.state for conn_id, end in net.disconnected.items()} == {2: ChannelState.EXPIRED}
+        net.now_ms = 2000
+        net.step(0)
+        assert list(net.disconnected) == [2, 1]
+    finally:
+        net.selector.shutdown()
+
+
+def test_L10_a_local_close_is_silent_and_frees_the_id(net: Clocked, peer: socket.socket, listener: socket.socket) -> None:
+    peer.sendall(frame(b"unread"))
+    net.selector.close(1, "enough")
+    net.step(20)
+    assert not net.received
+    assert not net.disconnected
+    net.selector.connect(1, "127.0.0.1", port_of(listener), 0)
+    net.until(lambda: net.connected == [1, 1])
+
+
+def test_L3_a_negative_timeout_is_an_error(net: Clocked) -> None:
+    with pytest.raises(ValueError, match="-1"):
+        net.selector.select(-1)
+
+
+def test_an_id_in_use_cannot_be_connected_again(net: Clocked, peer: socket.socket) -> None:
+    with pytest.raises(IllegalStateError, match="exists already"):
+        net.selector.connect(1, "127.0.0.1", 1, 0)
+
+
+def test_large_frames_flow_at_full_size(net: Clocked, peer: socket.socket) -> None:
+    body = bytes(range(256)) * 4000
+    writer = threading.Thread(target=peer.sendall, args=(frame(body) * 3,))
+    writer.start()
+    net.until(lambda: len(net.received) == 3)
+    writer.join()
+    assert net.received == [body] * 3
