@@ -57,7 +57,7 @@ def _confluent_write(servers: str, topic: str, codec: str, records: Sequence[Pee
 def _confluent_read(servers: str, topic: str, count: int) -> list[PeerRecord]:
     from confluent_kafka import Consumer, TopicPartition
 
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": uuid.uuid4().hex, "check.crcs": True})
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": uuid.uuid4().hex, "check.crcs": True, "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[PeerRecord] = []
     deadline = time.monotonic() + PATIENCE_S

@@ -19,21 +19,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        settings: dict[str, Any] = dict(_setting(text) for text in options.set)
-        node = BrokerNode(random=SystemRandom(), **settings)
-        server = BrokerServer(node, host=options.host, port=options.port, insecure_listen=options.insecure_listen)
-        server.start()
+        _serve(options)
     except KafkaError as error:
         print(f"penstock broker: {error}", file=sys.stderr)
         return 1
-    print(f"penstock broker: listening on {server.address}, everything in memory; Ctrl-C ends it", flush=True)
-    try:
-        server.wait()
     except KeyboardInterrupt:
         print("penstock broker: ended", flush=True)
+    return 0
+
+
+def _serve(options: argparse.Namespace) -> None:
+    settings: dict[str, Any] = dict(_setting(text) for text in options.set)
+    node = BrokerNode(random=SystemRandom(), **settings)
+    server = BrokerServer(node, host=options.host, port=options.port, insecure_listen=options.insecure_listen)
+    try:
+        server.start()
+        print(f"penstock broker: listening on {server.address}, everything in memory; Ctrl-C ends it", flush=True)
+        server.wait()
     finally:
         server.close()
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

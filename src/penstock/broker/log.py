@@ -14,7 +14,8 @@ from operator import attrgetter
 from penstock.broker.segment import Segment
 from penstock.record.batch import RecordBatch, assign_offsets, read_batches
 
-# Memory is taken in pieces of this size. Untouched pages of a piece cost nothing.
+# Memory is taken in pieces, each twice as large as the one before: a topic of ten records must not cost megabytes.
+FIRST_CHUNK_BYTES = 64 * 1024
 CHUNK_BYTES = 8 * 1024 * 1024
 
 _BASE_OFFSET = attrgetter("base_offset")
@@ -27,7 +28,8 @@ class PartitionLog:
     """
 
     def __init__(self, *, segment_bytes: int = CHUNK_BYTES) -> None:
-        self._capacity = min(segment_bytes, CHUNK_BYTES)
+        self._max_capacity = min(segment_bytes, CHUNK_BYTES)
+        self._capacity = min(FIRST_CHUNK_BYTES, self._max_capacity)
         self._segments: list[Segment] = [Segment(0, 0, 0)]
         self.start_offset = 0
         self.end_offset = 0
@@ -116,7 +118,8 @@ class PartitionLog:
         return self._segments[-1]
 
     def _roll(self, size: int) -> None:
-        fresh = Segment(self.end_offset, self._end_position, max(size, self._capacity if size else 0))
+        fresh = Segment(self.end_offset, self._end_position, max(size, self._capacity) if size else 0)
+        self._capacity = min(2 * self._capacity, self._max_capacity)
         if self._segments[-1].is_empty:
             self._segments.pop()
         self._segments.append(fresh)

@@ -25,10 +25,11 @@ from penstock.broker.state import Answer, Api, BrokerState, Call, Unanswered, Ve
 from penstock.error_codes import ErrorCode
 from penstock.errors import ProtocolError
 from penstock.promise import Promise
-from penstock.protocol.frame import RequestFrame, UnsupportedRequestError, decode_request, encode_response
+from penstock.protocol.frame import RequestFrame, UnsupportedRequestError, decode_request, encode_response_parts
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.schema import Response
 from penstock.types import Node
+from penstock.wire.varint import Bytes
 
 _log = logging.getLogger("penstock.broker")
 
@@ -67,7 +68,7 @@ class BrokerNode:
         )
         self._connections: dict[int, Connection] = {}
         self._runnable: deque[Connection] = deque()
-        self._outgoing: list[tuple[int, bytes | None]] = []
+        self._outgoing: list[tuple[int, list[Bytes] | None]] = []
         self._now_ms = 0
         self._next_upkeep_ms: int | None = None
         self.advertise(host, port)
@@ -121,6 +122,10 @@ class BrokerNode:
 
     def outgoing(self) -> list[tuple[int, bytes | None]]:
         """Return and forget what is to be sent, in order: (connection, frame with its size), or None to close the connection."""
+        return [(conn_id, None if pieces is None else b"".join(pieces)) for conn_id, pieces in self.outgoing_pieces()]
+
+    def outgoing_pieces(self) -> list[tuple[int, list[Bytes] | None]]:
+        """Return the same as outgoing(), each frame in pieces, with the records as they stand in the log."""
         outgoing, self._outgoing = self._outgoing, []
         return outgoing
 
@@ -180,9 +185,9 @@ class BrokerNode:
         if own is None:
             self._close(connection, reason)
             return
-        self._send(connection, encode_response(api_versions.unsupported(own), 0, correlation_id))
+        self._send(connection, encode_response_parts(api_versions.unsupported(own), 0, correlation_id))
 
-    def _send(self, connection: Connection, frame: bytes) -> None:
+    def _send(self, connection: Connection, frame: list[Bytes]) -> None:
         if self._is_open(connection):
             self._outgoing.append((connection.id, frame))
             self._unmute(connection)
@@ -262,5 +267,5 @@ class _Exchange:
         delayed = Delayed(lambda: False, lambda now_ms: self._answer(response), (), self._connection.id)
         self._node._purgatory.add(delayed, self._node._now_ms + fault.delay_ms)
 
-    def _encoded(self, response: Response) -> bytes:
-        return encode_response(response, self._frame.version, self._frame.correlation_id)
+    def _encoded(self, response: Response) -> list[Bytes]:
+        return encode_response_parts(response, self._frame.version, self._frame.correlation_id)

@@ -14,7 +14,7 @@ import selectors
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count, islice
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from penstock.broker.node import BrokerNode
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ConfigError, ConnectError, IllegalStateError, ProtocolError, TimeoutError
 from penstock.protocol.frame import FrameReader
+from penstock.wire.varint import Bytes
 
 T = TypeVar("T")
 
@@ -30,6 +31,7 @@ _log = logging.getLogger("penstock.broker")
 
 _BACKLOG = 1024
 _GATHER = 64
+_WORTH_NAMING = 4096
 _ACCEPT_PAUSE_MS = 1_000
 _CLOSE_TIMEOUT_S = 10.0
 
@@ -220,7 +222,7 @@ class BrokerServer:
             self._runnable.append(peer)
 
     def _deliver(self) -> None:
-        for peer_id, frame in self.node.outgoing():
+        for peer_id, frame in self.node.outgoing_pieces():
             peer = self._peers.get(peer_id)
             if peer is None:
                 continue
@@ -230,8 +232,8 @@ class BrokerServer:
                 self._send(peer, frame)
             self._runnable.append(peer)
 
-    def _send(self, peer: _Peer, frame: bytes) -> None:
-        peer.unsent.append(memoryview(frame))
+    def _send(self, peer: _Peer, frame: list[Bytes]) -> None:
+        peer.unsent.extend(_gathered(frame))
         try:
             peer.send()
         except BlockingIOError:
@@ -363,6 +365,20 @@ class BrokerServer:
             self._wake_read.recv(4096)
         except BlockingIOError:
             return
+
+
+def _gathered(frame: list[Bytes]) -> Iterator[memoryview]:
+    """Join the small pieces between the large ones: a call takes a limited number, and copying a few bytes is cheaper than naming them."""
+    small: list[Bytes] = []
+    for piece in frame:
+        if len(piece) < _WORTH_NAMING:
+            small.append(piece)
+            continue
+        yield memoryview(b"".join(small))
+        yield memoryview(piece)
+        small.clear()
+    if small:
+        yield memoryview(b"".join(small))
 
 
 def _why_not_bound(host: str, port: int, fault: OSError) -> str:

@@ -21,6 +21,7 @@ from penstock.protocol.messages.list_offsets import (
 from penstock.protocol.schema import ZERO_UUID
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+_HAS_LEADER_EPOCH = 4
 _SINCE_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 
@@ -63,7 +64,7 @@ def _answer(call: Call, topic: Topic, wanted: ListOffsetsPartition) -> ListOffse
         partition_index=wanted.partition_index,
         offset=found.offset,
         timestamp=found.timestamp,
-        leader_epoch=-1 if found == NOTHING else partition.leader_epoch,
+        leader_epoch=partition.leader_epoch if found != NOTHING and call.version >= _HAS_LEADER_EPOCH else -1,
     )
 
 

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from broker_kit import SIZE, Bench, Client, fetch_request, make_batch, only_partition, produce_request
+from penstock.broker.apis import SERVED
+from penstock.error_codes import ErrorCode
+from penstock.errors import ConfigError
+from penstock.protocol.frame import decode_response, encode_request
+from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
+from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocol.schema import Request
+
+NAMED = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
+
+# Versions
+
+
+def ranges(client: Client, version: int = 4) -> dict[int, tuple[int, int]]:
+    answer: ApiVersionsResponse = client.ask(NAMED, version)
+    assert answer.error_code == 0
+    return {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_every_version_of_api_versions_lists_what_kafka_44_serves(client: Client, version: int) -> None:
+    assert ranges(client, version) == {
+        0: (0, 13),
+        1: (4, 18),
+        2: (1, 11),
+        3: (0, 13),
+        18: (0, 5),
+        19: (2, 7),
+        20: (1, 6),
+        22: (0, 5),
+    }
+
+
+def test_H9_an_unknown_version_of_api_versions_is_answered_in_version_0_with_the_right_range(client: Client) -> None:
+    client.send_raw(bytes.fromhex("0012 0063 0000002a ffff 00 01 02 03"))
+
+    (frame,) = client.bench.sent[client.id]
+    assert frame is not None
+    answer = decode_response(ApiVersionsRequest, 0, frame[SIZE:])
+    assert isinstance(answer, ApiVersionsResponse)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(entry.api_key, entry.min_version, entry.max_version) for entry in answer.api_keys] == [(18, 0, 5)]
+    client.bench.sent[client.id].clear()
+    assert 3 in ranges(client)
+
+
+@pytest.mark.parametrize("name", ["", "-penstock", "pen stock"])
+def test_H8_a_software_name_that_cannot_be_is_an_invalid_request(client: Client, name: str) -> None:
+    request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
+    assert client.ask(request, 3).error_code == ErrorCode.INVALID_REQUEST
+    assert client.ask(request, 2).error_code == 0
+
+
+def test_a_client_that_reached_another_cluster_than_it_meant_is_told(client: Client) -> None:
+    meant = ApiVersionsRequest(client_software_name="a", client_software_version="1", cluster_id="other")
+    assert client.ask(meant, 5).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+    meant.cluster_id, meant.node_id = client.bench.node.cluster.id, 1
+    assert client.ask(meant, 5).error_code == 0
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pytest.param(bytes.fromhex("0001 0003 00000001 ffff") + bytes(40), id="Fetch 3 is older than what is served"),
+        pytest.param(bytes.fromhex("0000 0002 00000001 ffff 0001 00000000 00000000"), id="Produce 2 is claimed but not served"),
+        pytest.param(bytes.fromhex("0003 0063 00000001 ffff") + bytes(40), id="Metadata 99"),
+        pytest.param(bytes.fromhex("7000 0000 00000001 ffff"), id="unknown API"),
+        pytest.param(bytes.fromhex("0011 0000 00000001 ffff 0000"), id="API not served"),
+        pytest.param(b"", id="empty"),
+        pytest.param(b"GET / HTTP/1.1\r\n", id="HTTP"),
+        pytest.param(bytes.fromhex("0003 0001 00000001 ffff 7fffffff"), id="array longer than the frame"),
+    ],
+)
+def test_H13_E3_what_is_not_served_or_not_readable_costs_the_connection(client: Client, frame: bytes) -> None:
+    client.send_raw(frame)
+    assert client.bench.sent[client.id] == [None]
+    client.send_raw(bytes(encode_request(MetadataRequest(), 1, 1, None))[SIZE:])
+    assert client.bench.sent[client.id] == [None]
+
+
+# Every API, every version, refused: what a handler cannot do, a fault or a bug answers with
+
+REQUESTS: dict[int, Callable[[int], Request]] = {
+    0: lambda version: produce_request("t", make_batch(b"x"), acks=1),
+    1: lambda version: fetch_request("t"),
+    2: lambda version: ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(timestamp=-1)])]),
+    3: lambda version: MetadataRequest(topics=[MetadataRequestTopic(name="t")]),
+    18: lambda version: NAMED,
+    19: lambda version: CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)]),
+    20: lambda version: (
+        DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]) if version >= 6 else DeleteTopicsRequest(topic_names=["t"])
+    ),
+    22: lambda version: InitProducerIdRequest(transaction_timeout_ms=1),
+}
+EVERY = [
+    pytest.param(key, version, id=f"{api.request.NAME}-{version}")
+    for key, api in SERVED.items()
+    for version in range(api.oldest, api.newest + 1)
+]
+
+
+@pytest.mark.parametrize(("key", "version"), EVERY)
+def test_every_api_can_be_refused_in_every_version(client: Client, key: int, version: int) -> None:
+    name = SERVED[key].request.NAME
+    client.bench.node.faults.fail_next(name, ErrorCode.NOT_CONTROLLER)
+    assert "error_code=41" in repr(client.ask(REQUESTS[key](version), version))
+    assert client.bench.node.faults.requests[name] == 1
+    assert "error_code=41" not in repr(client.ask(REQUESTS[key](version), version))
+
+
+def test_a_bug_is_answered_as_unknown_server_error_and_logged(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(SERVED, 22, SERVED[22]._replace(handle=lambda call: 1 / 0))  # type: ignore[arg-type, return-value]
+    with caplog.at_level(logging.ERROR):
+        assert client.ask(InitProducerIdRequest()).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "InitProducerId version 5 failed" in caplog.text
+
+
+# Order
+
+
+def test_E2_W14_requests_of_one_connection_are_answered_one_after_the_other(bench: Bench, client: Client) -> None:
+    client.send(fetch_request("t", max_wait_ms=500), 12)
+    client.send(MetadataRequest(topics=None), 9)
+    client.send(produce_request("t", make_batch(b"own")), 9)
+    assert bench.node.is_busy(client.id)
+    assert client.answers() == []
+    assert bench.node.log("t").end_offset == 0
+
+    bench.advance(500)
+    fetched, metadata, produced = client.answers()
+    assert only_partition(fetched).high_watermark == 0  # type: ignore[arg-type]
+    assert metadata.API_KEY == 3
+    assert produced.responses[0].partition_responses[0].base_offset == 0  # type: ignore[attr-defined]
+    assert not bench.node.is_busy(client.id)
+
+
+def test_E2_one_connection_that_waits_does_not_hold_up_another(bench: Bench, client: Client) -> None:
+    client.send(fetch_request("t", max_wait_ms=500), 12)
+    assert bench.client().ask(MetadataRequest(topics=None), 9).brokers
+
+
+def test_a_long_chain_of_connections_that_wake_each_other_is_no_recursion(bench: Bench) -> None:
+    chain = 1200
+    bench.node.create_topic("chain", chain + 1)
+    for index in range(chain):
+        client = bench.client()
+        client.send(fetch_request("chain", partition=index, max_wait_ms=60_000), 12)
+        client.send(produce_request("chain", make_batch(b"next"), partition=index + 1), 9)
+    bench.client().produce("chain", make_batch(b"first"), partition=0)
+    bench.advance()
+    assert bench.node.log("chain", chain).end_offset == 1
+
+
+# Faults
+
+
+def test_E12_a_dropped_response_was_applied_and_leaves_the_connection_silent(bench: Bench, client: Client) -> None:
+    bench.node.faults.drop_response("Produce", nth=2)
+    assert client.produce("t", make_batch(b"a")).base_offset == 0
+    client.send(produce_request("t", make_batch(b"b")), 9)
+    client.send(MetadataRequest(topics=None), 9)
+    bench.advance(100_000)
+    assert client.answers() == []
+    assert bench.node.log("t").end_offset == 2
+    assert bench.client().produce("t", make_batch(b"c")).base_offset == 2
+
+
+@pytest.mark.parametrize("applied", [False, True])
+def test_E12_a_connection_is_closed_before_or_after_the_request_is_applied(bench: Bench, client: Client, applied: bool) -> None:
+    bench.node.faults.disconnect("Produce", applied=applied)
+    client.send(produce_request("t", make_batch(b"a")), 9)
+    assert client.closed
+    assert bench.node.log("t").end_offset == int(applied)
+
+
+def test_E12_a_response_is_delayed_and_those_after_it_wait(bench: Bench, client: Client) -> None:
+    bench.node.faults.delay("Metadata", 300)
+    client.send(MetadataRequest(topics=None), 9)
+    client.send(fetch_request("t"), 12)
+    assert bench.advance(299) == 300
+    assert client.answers() == []
+    bench.advance(1)
+    assert [answer.API_KEY for answer in client.answers()] == [3, 1]
+
+
+def test_E12_an_error_for_one_partition_leaves_the_others_alone(bench: Bench, client: Client) -> None:
+    bench.node.faults.fail_next("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2, topic="t", partition=1)
+    codes = [client.produce("t", make_batch(b"a"), partition=partition).error_code for partition in (0, 1, 1, 1)]
+    assert codes == [0, 6, 6, 0]
+
+
+def test_E12_an_error_after_the_request_was_applied(bench: Bench, client: Client) -> None:
+    bench.node.faults.fail_next("Produce", ErrorCode.REQUEST_TIMED_OUT, applied=True)
+    assert client.produce("t", make_batch(b"a")).error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert bench.node.log("t").end_offset == 1
+
+
+def test_E12_a_waiting_fetch_can_be_dropped_too(bench: Bench, client: Client) -> None:
+    bench.node.faults.drop_response("Fetch")
+    client.send(fetch_request("t", max_wait_ms=100), 12)
+    bench.advance(1000)
+    assert client.answers() == []
+
+
+def test_E12_acks_0_that_is_to_fail_closes_the_connection(bench: Bench, client: Client) -> None:
+    bench.node.faults.fail_next("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    client.send(produce_request("t", make_batch(b"a"), acks=0), 9)
+    assert client.closed
+
+
+def test_E12_versions_can_be_capped_to_look_like_an_older_broker(bench: Bench, client: Client) -> None:
+    bench.node.faults.cap_version("Fetch", 11)
+    bench.node.faults.cap_version("ApiVersions", 2)
+    bench.node.faults.cap_version("InitProducerId", -1)
+    served = ranges(client, 2)
+    assert (served[1], served[18]) == ((4, 11), (0, 2))
+    assert 22 not in served
+    client.send(fetch_request("t"), 12)
+    assert client.closed
+
+
+def test_a_fault_for_an_api_that_is_not_served_is_a_mistake(bench: Bench) -> None:
+    with pytest.raises(ConfigError, match="serves no API 'Prodcue'; it serves ApiVersions, CreateTopics"):
+        bench.node.faults.drop_response("Prodcue")
+
+
+def test_faults_can_be_cleared(bench: Bench, client: Client) -> None:
+    bench.node.faults.disconnect("Metadata")
+    bench.node.faults.clear()
+    assert client.ask(MetadataRequest(topics=None), 9).brokers
