@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from struct import Struct
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from penstock.consumer.subscription_state import PartitionState, SubscriptionSta
 from penstock.error_codes import ErrorCode
 from penstock.errors import KafkaError, OffsetOutOfRangeError, broker_error
 from penstock.protocol.messages.fetch import FetchResponse, PartitionData
-from penstock.types import UNKNOWN_OFFSET, TopicPartition
+from penstock.types import UNKNOWN_OFFSET, Node, TopicPartition
 
 BATCH_OVERHEAD = 12
 BATCH_HEADER = 61
@@ -99,7 +99,8 @@ class FetchResponseHandler:
         for tp, (state, _, _) in asked.partitions.items():
             if tp not in failed:
                 state.heard(now_ms)
-        brought = [self._take_in(asked, tp, data, now_ms) for tp, data in answers if tp is not None]
+        endpoints = [Node(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
+        brought = [self._take_in(asked, tp, data, endpoints, now_ms) for tp, data in answers if tp is not None]
         return True in brought
 
     def _failed_whole(self, session: FetchSession, asked: Asked, code: ErrorCode, now_ms: int) -> None:
@@ -115,7 +116,7 @@ class FetchResponseHandler:
             if generation == state.generation:
                 self._retry_later(state, f"node {asked.node_id}: {reason}", now_ms)
 
-    def _take_in(self, asked: Asked, tp: TopicPartition, data: PartitionData, now_ms: int) -> bool:
+    def _take_in(self, asked: Asked, tp: TopicPartition, data: PartitionData, endpoints: Sequence[Node], now_ms: int) -> bool:
         """Take in one partition's part, unless its position was moved by force meanwhile (F10)."""
         known = asked.partitions.get(tp)
         if known is None:
@@ -124,7 +125,7 @@ class FetchResponseHandler:
         if generation != state.generation or offset != state.fetch_offset:
             return False
         if data.error_code:
-            return self._on_error(asked.node_id, state, data, now_ms)
+            return self._on_error(asked.node_id, state, data, endpoints, now_ms)
         self._note_ends(asked.node_id, state, data, now_ms)
         return self._buffer_records(state, data)
 
@@ -146,7 +147,7 @@ class FetchResponseHandler:
         self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, records, offset_after_last_batch(records), aborted))
         return True
 
-    def _on_error(self, node_id: int, state: PartitionState, data: PartitionData, now_ms: int) -> bool:
+    def _on_error(self, node_id: int, state: PartitionState, data: PartitionData, endpoints: Sequence[Node], now_ms: int) -> bool:
         code = ErrorCode.of(data.error_code)
         reaction = ON_FETCH_ERROR.get(code, OnError.RAISE)
         if reaction is OnError.OUT_OF_RANGE:
@@ -154,10 +155,17 @@ class FetchResponseHandler:
         if reaction is OnError.RAISE:
             return self._buffer_error(state, broker_error(data.error_code, _place(state, node_id)))
         self._subscription.move_to_end(state.tp)
-        if reaction is OnError.REFRESH:
-            self._metadata.request_update()
+        if reaction is OnError.REFRESH and self._learn_leader(state, data, endpoints):
+            return False
         self._retry_later(state, f"node {node_id}: {code.name}", now_ms)
         return False
+
+    def _learn_leader(self, state: PartitionState, data: PartitionData, endpoints: Sequence[Node]) -> bool:
+        """Have metadata refreshed; True when the answer itself names a newer leader, so that there is no need to wait (KIP-951)."""
+        state.preferred_replica = None
+        self._metadata.request_update()
+        hint = data.current_leader
+        return hint.leader_id >= 0 and self._metadata.apply_leader_hint(state.tp, hint.leader_id, hint.leader_epoch, endpoints)
 
     def _out_of_range(self, node_id: int, state: PartitionState) -> bool:
         if node_id == state.preferred_replica:

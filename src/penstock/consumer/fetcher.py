@@ -176,6 +176,7 @@ class Fetcher:
             # Connections come back by themselves, at the network client's pace.
             for state in states:
                 state.last_error = str(error)
+                state.preferred_replica = None
         elif isinstance(error, KafkaError):
             self._give_up(states, error)
         else:

@@ -10,6 +10,7 @@ import pytest
 from consumer_kit import TP, batch
 from penstock.client.backoff import ExponentialBackoff
 from penstock.client.metadata import Metadata
+from penstock.client.snapshot import ClusterSnapshot, TopicMetadata
 from penstock.consumer.fetch_buffer import FetchBuffer
 from penstock.consumer.fetch_request import FetchSettings
 from penstock.consumer.fetch_response import ON_FETCH_ERROR, Asked, FetchResponseHandler, OnError, offset_after_last_batch
@@ -17,8 +18,8 @@ from penstock.consumer.fetch_session import NO_TOPIC_ID, FetchSession, FetchTarg
 from penstock.consumer.subscription_state import SubscriptionState
 from penstock.error_codes import ErrorCode
 from penstock.errors import BrokerError
-from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from penstock.types import UNKNOWN_OFFSET, TopicPartition
+from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, LeaderIdAndEpoch, PartitionData
+from penstock.types import UNKNOWN_OFFSET, Node, PartitionInfo, TopicPartition
 
 NODE = 2
 
@@ -114,6 +115,18 @@ def test_F16_a_leader_may_point_to_a_replica_and_the_replica_is_left_when_it_lag
     assert not client.answer(code=ErrorCode.OFFSET_OUT_OF_RANGE)
     assert client.state.preferred_replica is None
     assert client.buffer.take() is None
+
+
+def test_D17_an_error_that_names_a_newer_leader_is_followed_at_once() -> None:
+    client = Client()
+    infos = tuple(PartitionInfo(TP.topic, number, NODE, 1, (), ()) for number in range(4))
+    topics = {TP.topic: TopicMetadata(TP.topic, None, ErrorCode.NONE, False, infos)}
+    client.metadata.snapshot = ClusterSnapshot(nodes={n: Node(n, "h", n) for n in (NODE, 7)}, topics=topics)
+    client.answer(code=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=LeaderIdAndEpoch(leader_id=7, leader_epoch=2))
+    leader = client.metadata.snapshot.leader(TP)
+    assert leader is not None and leader.id == 7
+    assert client.state.retry_at_ms == 0
+    assert client.wants_metadata
 
 
 def test_KIP_392_a_follower_does_not_turn_the_high_watermark_back() -> None:
