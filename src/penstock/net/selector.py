@@ -107,7 +107,12 @@ class Selector:
         self._opening[conn_id] = _Opening(conn_id, route)
 
     def send(self, conn_id: int, frame: bytes) -> None:
-        """Park one frame, size prefix included; IllegalStateError while another one is parked (L2)."""
+        """Park one frame, size prefix included; IllegalStateError while another one is parked (L2).
+
+        On a connection whose end is not reported yet, because answers that came before it are delivered first, the frame is lost with it.
+        """
+        if conn_id in self._ending:
+            return
         channel = self._channels.get(conn_id)
         if channel is None:
             raise IllegalStateError(f"connection {conn_id} is not open")

@@ -271,6 +271,8 @@ class SimSelectable:
 
     def send(self, conn_id: int, frame: bytes) -> None:
         """Put one frame on the wire; IllegalStateError before the last one was reported as sent."""
+        if conn_id in self._endings:
+            return
         if conn_id not in self._open or conn_id in self._events.sent:
             raise IllegalStateError(f"connection {conn_id} is not open, or still sending")
         self._network.send(self._links[conn_id], bytes(frame))

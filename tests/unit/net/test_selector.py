@@ -144,6 +144,20 @@ def test_TR22_a_frame_that_arrived_survives_a_failed_write(net: Clocked, peer: s
     assert net.disconnected[1].ending in (Ending.RESET, Ending.CLOSED)
 
 
+def test_TR22_a_frame_for_a_connection_that_is_ending_is_lost_with_it(net: Clocked, peer: socket.socket) -> None:
+    peer.sendall(frame(b"one") + frame(b"two"))
+    net.until(lambda: net.received == [b"one"])
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+    net.selector.send(1, frame(b"the write finds out"))
+    net.step()
+    assert not net.disconnected, "its user cannot know yet"
+    net.selector.send(1, frame(b"late"))
+    net.until(lambda: net.disconnected)
+    assert net.received == [b"one", b"two"]
+    assert net.sent == []
+
+
 def test_C5_a_frame_above_the_limit_ends_the_connection(net: Clocked, peer: socket.socket) -> None:
     peer.sendall(b"HTTP/1.1 400 Bad Request\r\n")
     net.until(lambda: net.disconnected)
