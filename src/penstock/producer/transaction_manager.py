@@ -142,7 +142,10 @@ class TransactionManager:
         if batch.has_sequence:
             # While one is retried, its partition goes one at a time until the gap is closed (I8).
             return queue.in_flight[0] is batch
-        return sequences.unresolved is None and (sequences.identity == self.identity or not queue.in_flight)
+        # A broker that knows nothing of us yet takes any first number, also the second batch's when it has refused the first. So a
+        # sequence begins with one batch in flight.
+        has_begun = sequences.identity == self.identity and sequences.last_acked >= 0
+        return sequences.unresolved is None and (has_begun or not queue.in_flight)
 
     def number(self, batch: ProducerBatch) -> None:
         """Give a sealed batch its numbers; they are written into it (A15)."""

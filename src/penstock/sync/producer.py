@@ -189,7 +189,7 @@ class KafkaProducer:
         """Append where it takes metadata, memory or at least a new batch (K3, K4)."""
         try:
             return self._room.find(lambda ticket: self._core.append(record, self._driver.now_ms(), ticket), record.topic, record.partition)
-        except (ClosedError, ForkedError):
+        except (ClosedError, IllegalStateError):
             raise
         except KafkaError as error:
             with self._lock:

@@ -11,6 +11,7 @@ from penstock.producer.buffer_pool import Ticket
 from penstock.producer.core import ProducerCore
 from penstock.producer.partition_queue import TopicQueues
 from penstock.sync.driver import Driver
+from penstock.sync.interrupts import DeferredInterrupts
 
 T = TypeVar("T")
 
@@ -33,7 +34,7 @@ class Room:
         ticket: Ticket | None = None
         try:
             while True:
-                with self._driver.lock:
+                with self._driver.lock, DeferredInterrupts(_nothing):
                     got = append(ticket)
                 if isinstance(got, Ticket):
                     ticket = got
@@ -69,15 +70,22 @@ class Room:
 
     def _have_it_sent(self) -> None:
         """A batch is full, or a new one was begun: compress here, where the time is the sender's own, and have the engine look."""
-        accumulator = self._core.accumulator
-        while accumulator.full:
-            with self._driver.lock:
-                batch = accumulator.claim_full()
-            if batch is None:
-                break
-            try:
-                batch.seal()
-            finally:
-                with self._driver.lock:
-                    accumulator.sealed(batch)
+        while self._core.accumulator.full:
+            with DeferredInterrupts(_nothing):
+                self._seal_one()
         self._driver.wakeup()
+
+    def _seal_one(self) -> None:
+        with self._driver.lock:
+            batch = self._core.accumulator.claim_full()
+        if batch is None:
+            return
+        try:
+            batch.seal()
+        finally:
+            with self._driver.lock:
+                self._core.accumulator.sealed(batch)
+
+
+def _nothing() -> None:
+    """Nobody needs to be woken for an interrupt that comes in the middle of a step."""

@@ -49,7 +49,6 @@ def sent(manager: TransactionManager, queue: PartitionQueue, count: int, records
     """Batches that were numbered and are on the wire."""
     batches = [a_batch(queue, records) for _ in range(count)]
     for batch in batches:
-        assert manager.may_drain(batch)
         manager.number(batch)
         batch.on_the_wire = True
         queue.in_flight.append(batch)
@@ -153,8 +152,18 @@ def test_I11_other_partitions_follow_when_their_own_batches_are_done(manager: Tr
     manager.recover()
     assert not manager.may_drain(a_batch(other))
     finished(manager, elsewhere)
+    assert manager.may_drain(a_batch(other))
     (following,) = sent(manager, other, 1)
     assert numbers(following) == (7, 1, 0)
+
+
+def test_I16_a_sequence_begins_with_one_batch_in_flight(manager: TransactionManager, queue: PartitionQueue) -> None:
+    assert manager.may_drain(a_batch(queue))
+    (first,) = sent(manager, queue, 1)
+    assert not manager.may_drain(a_batch(queue)), "the broker would take it though the first was refused"
+    finished(manager, first)
+    sent(manager, queue, 1)
+    assert manager.may_drain(a_batch(queue))
 
 
 def test_I11_the_last_epoch_is_followed_by_a_new_id(manager: TransactionManager, queue: PartitionQueue) -> None:
