@@ -1,9 +1,10 @@
 """Frames out of a stream of bytes, without reading the stream.
 
 A frame is an i32 size and that many bytes. The owner of the socket asks for a buffer, receives into it, and says how much came. Small
-frames are collected in one buffer that is used again and again, so that a single read may bring many of them; each is copied out. A frame
-that does not fit gets a buffer of its own, which grows by at most 1 MiB at a time as bytes really arrive: an announced size costs nothing.
-That buffer is handed out as it is. Either way a frame that was handed out is never touched again.
+frames are collected in one buffer that is used again and again, so that a single read may bring many of them; each is copied out. It is
+small until the stream turns out to be busy, because a server has many connections that say little. A frame that does not fit gets a
+buffer of its own, which grows by at most 1 MiB at a time as bytes really arrive: an announced size costs nothing. That buffer is handed
+out as it is. Either way a frame that was handed out is never touched again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from penstock.errors import FrameTooLargeError, ProtocolError
 SIZE_BYTES: Final = 4
 GROWTH_BYTES: Final = 1 << 20
 PREFIX_BYTES: Final = 64
+_FIRST_SHARED_BYTES: Final = 1 << 12
 _SHARED_BYTES: Final = 1 << 16
 
 
@@ -28,7 +30,7 @@ class FrameReader:
     def __init__(self, max_frame_bytes: int | None = None) -> None:
         self.prefix = b""
         self._max_frame_bytes = max_frame_bytes
-        self._shared = bytearray(_SHARED_BYTES)
+        self._shared = bytearray(_FIRST_SHARED_BYTES)
         self._large: bytearray | None = None
         self._large_size = 0
         self._filled = 0
@@ -91,13 +93,15 @@ class FrameReader:
         """Move the unfinished frame to the front, or to a buffer of its own when it is too large for the shared one."""
         shared, left = self._shared, filled - start
         size = int.from_bytes(shared[start : start + SIZE_BYTES], "big") if left >= SIZE_BYTES else 0
-        if size + SIZE_BYTES > len(shared):
+        if size + SIZE_BYTES > _SHARED_BYTES:
             self._large, self._large_size = shared[start + SIZE_BYTES : filled], size
             self._filled = left - SIZE_BYTES
             return
         if start and left:
             shared[:left] = shared[start:filled]
         self._filled = left
+        if filled == len(shared) or size + SIZE_BYTES > len(shared):
+            shared += bytes(min(max(2 * len(shared), size + SIZE_BYTES), _SHARED_BYTES) - len(shared))
 
     def _checked(self, size: int) -> int:
         if size < 0:

@@ -53,7 +53,7 @@ def test_W12_every_byte_may_come_alone() -> None:
     assert feed(FrameReader(), framed(b"first", b"", b"second"), step=1) == [b"first", b"", b"second"]
 
 
-@pytest.mark.parametrize("size", [65_531, 65_532, 65_533, 65_536, MIB, 3 * MIB + 1])
+@pytest.mark.parametrize("size", [4_091, 4_092, 4_093, 4_097, 65_531, 65_532, 65_533, 65_536, MIB, 3 * MIB + 1])
 def test_W12_frames_around_the_size_of_a_buffer_are_whole(size: int) -> None:
     bodies = [b"a" * size, b"b", b"c" * size, b"d"]
 
@@ -140,3 +140,14 @@ def test_the_first_bytes_are_those_of_the_stream_not_of_a_later_frame() -> None:
     feed(reader, framed(b"a" * 100) + framed(b"b" * 100), step=50)
 
     assert reader.prefix == framed(b"a" * 100)[:64]
+
+
+def test_D15_a_thousand_connections_that_have_begun_a_frame_cost_little() -> None:
+    tracemalloc.start()
+    try:
+        readers = [FrameReader() for _ in range(1000)]
+        for reader in readers:
+            feed(reader, b"\x00\x00\x10\x00abc")
+        assert tracemalloc.get_traced_memory()[0] < 10 * MIB
+    finally:
+        tracemalloc.stop()
