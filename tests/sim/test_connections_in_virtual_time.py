@@ -435,6 +435,16 @@ def test_a_flow_that_reaches_its_deadline_says_what_it_was(sim: Simulation) -> N
     assert sim.now_ms == started + 3000
 
 
+def test_a_call_that_takes_too_long_says_what_is_wrong_with_the_brokers(sim: Simulation) -> None:
+    broker(sim)
+    client = ready(SimClient(sim))
+    sim.network.stop(HOST, PORT)
+    sim.advance(10)
+    with pytest.raises(TimeoutError, match="Metadata: not done within 3000 ms") as raised:
+        client.ask(MetadataRequest(), timeout_s=3)
+    assert "kafka:9092  connection refused" in str(raised.value)
+
+
 # The simulation
 
 

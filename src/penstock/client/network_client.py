@@ -362,7 +362,6 @@ class NetworkClient:
 
     def _unreadable(self, node_id: int, request: InFlightRequest | None, error: KafkaError, now_ms: int) -> None:
         """An answer breaks the protocol, or is none of ours: what else the connection says cannot be believed (N5)."""
-        log.warning("%s: closing the connection: %s", self._address(node_id), error)
         self._selectable.close(node_id, str(error))
         if request is not None:
             self._reject(request, error)

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from penstock.client.engine import Engine
 from penstock.client.network_client import NetworkClient
 from penstock.clock import NEVER_MS, Clock, SystemClock
-from penstock.errors import BootstrapError, ClosedError, ForkedError, KafkaError, TimeoutError
+from penstock.errors import ClosedError, ForkedError, KafkaError, TimeoutError
 from penstock.flow import Flow
 from penstock.net.selectable import Selectable
 from penstock.promise import Promise
@@ -122,9 +122,9 @@ class Driver:
         self.wakeup()
         try:
             return self.wait(promise, None if timeout_s is None else timeout_s + FLOW_GRACE_S, what)
-        except BootstrapError:
-            raise
         except TimeoutError as error:
+            if error is not promise.error:
+                raise
             raise timeout_error(self._engine.network, error, timeout_s) from None
 
     def close(self, timeout_s: float | None = None) -> None:
@@ -251,10 +251,16 @@ class Driver:
 
 
 def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float | None) -> TimeoutError:
-    """Return the error to raise for a call that took too long: when no broker was ever reached, that is the news."""
-    if network.ever_ready or not network.failures() or timeout_s is None:
+    """Return the error to raise for a call that took too long: with what is wrong with the brokers, when something is.
+
+    When no broker was ever reached that alone is the news, and the error a BootstrapError.
+    """
+    failures = network.failures()
+    if not failures or timeout_s is None or type(error) is not TimeoutError:
         return error
-    return network.bootstrap_error(f"no broker could be reached within {timeout_s:g} s")
+    if not network.ever_ready:
+        return network.bootstrap_error(f"no broker could be reached within {timeout_s:g} s")
+    return TimeoutError("\n".join([str(error), *(f"  {address}  {cause}" for address, cause in failures.items())]))
 
 
 def _seconds(ms: int) -> float:

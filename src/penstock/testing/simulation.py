@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from penstock.client.engine import Engine
 from penstock.clock import NEVER_MS
-from penstock.errors import BootstrapError, ClosedError, IllegalStateError, TimeoutError
+from penstock.errors import ClosedError, IllegalStateError, TimeoutError
 from penstock.flow import Flow
 from penstock.promise import Promise
 from penstock.sync.driver import timeout_error
@@ -148,9 +148,9 @@ class SimDriver:
         promise = self._engine.flows.start(flow, now_ms, deadline_ms=deadline_ms, describe=what)
         try:
             return self.wait(promise, timeout_s, what)
-        except BootstrapError:
-            raise
         except TimeoutError as error:
+            if error is not promise.error:
+                raise
             raise timeout_error(self._engine.network, error, timeout_s) from None
 
     def close(self, timeout_s: float | None = None) -> None:
