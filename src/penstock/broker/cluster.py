@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from uuid import UUID
 
@@ -38,6 +38,7 @@ class Cluster:
         self.topics: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
         self._next_producer_id = 0
+        self._watchers: list[Callable[[Partition], None]] = []
 
     @property
     def controller_id(self) -> int:
@@ -92,6 +93,22 @@ class Cluster:
     def remove(self, topic: Topic) -> None:
         """Delete a topic and its records."""
         del self.topics[topic.name], self._by_id[topic.id]
+        for partition in topic.partitions:
+            self._tell_watchers(partition)
+
+    def move_leader(self, partition: Partition, node_id: int) -> None:
+        """Let another node lead a partition, in a new leader epoch."""
+        partition.leader = node_id
+        partition.leader_epoch += 1
+        self._tell_watchers(partition)
+
+    def watch(self, changed: Callable[[Partition], None]) -> None:
+        """Call back whenever a partition is gone or led by somebody else: whoever waits for its records has to learn of it."""
+        self._watchers.append(changed)
+
+    def _tell_watchers(self, partition: Partition) -> None:
+        for changed in self._watchers:
+            changed(partition)
 
     def allocate_producer_id(self) -> int:
         """Return a producer id nobody had before (I19)."""

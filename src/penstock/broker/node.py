@@ -71,6 +71,7 @@ class BrokerNode:
         self._outgoing: list[tuple[int, list[Bytes] | None]] = []
         self._now_ms = 0
         self._next_upkeep_ms: int | None = None
+        self.cluster.watch(lambda partition: self._purgatory.wake(partition.name, self._now_ms))
         self.advertise(host, port)
 
     @property

@@ -18,6 +18,8 @@ from penstock.promise import Promise
 from penstock.protocol.schema import Request, Response
 from penstock.types import TopicPartition
 
+_ABOUT_LEADERS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
 
 class VersionRange(NamedTuple):
     """The versions of an API that are advertised."""
@@ -54,6 +56,13 @@ class BrokerState:
         if partition.leader != self.node_id:
             raise BrokerError(f"{partition.name} is led by node {partition.leader}", code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
+
+    def new_leader(self, topic: Topic | None, index: int, code: ErrorCode) -> Partition | None:
+        """Return a partition that somebody else leads, when an error is about that: its answer names the leader (KIP-951)."""
+        if code not in _ABOUT_LEADERS or topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        partition = topic.partitions[index]
+        return partition if partition.leader != self.node_id else None
 
     def raise_planned_fault(self, api: str, partition: TopicPartition) -> None:
         """Raise the error a test has asked for in this partition, if any."""

@@ -32,9 +32,6 @@ def _delete(call: Call, wanted: DeleteTopicState) -> DeletableTopicResult:
     except BrokerError as error:
         return _failure(wanted, error.code, str(error), call.version)
     call.state.cluster.remove(topic)
-    # Whoever waits for records of these partitions has to learn that they are gone.
-    for partition in topic.partitions:
-        call.state.purgatory.wake(partition.name, call.now_ms)
     return DeletableTopicResult(name=topic.name, topic_id=topic.id)
 
 

@@ -20,6 +20,8 @@ from penstock.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from penstock.protocol.schema import Response
@@ -29,6 +31,7 @@ NO_SESSION = 0
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 _USES_TOPIC_IDS = 13
+_NAMES_LEADERS = 16
 _UNKNOWN = -1
 
 
@@ -65,6 +68,7 @@ class _Fetch:
         self._request: FetchRequest = call.request
         self._state = call.state
         self._by_id = call.version >= _USES_TOPIC_IDS
+        self._names_leaders = call.version >= _NAMES_LEADERS
         self._max_bytes = min(self._request.max_bytes, call.state.settings.fetch_max_bytes)
         self._min_bytes = min(self._request.min_bytes, self._max_bytes)
 
@@ -90,19 +94,17 @@ class _Fetch:
     def answer(self) -> FetchResponse:
         """Read what there is, within the limits; the first batch found is returned even beyond them (KIP-74)."""
         budget = _Budget(self._max_bytes)
-        return FetchResponse(
-            session_id=NO_SESSION,
-            responses=[
-                _topic_response(topic, [self._read(topic, wanted, budget) for wanted in topic.partitions]) for topic in self._request.topics
-            ],
-        )
+        responses = [
+            _topic_response(topic, [self._read(topic, wanted, budget) for wanted in topic.partitions]) for topic in self._request.topics
+        ]
+        return FetchResponse(session_id=NO_SESSION, responses=responses, node_endpoints=self._leaders_named(responses))
 
     def _read(self, topic: FetchTopic, wanted: FetchPartition, budget: _Budget) -> PartitionData:
         try:
             partition = self._partition(topic, wanted)
             self._state.raise_planned_fault("Fetch", partition.name)
         except BrokerError as error:
-            return _failure(wanted.partition, error.code)
+            return self._failure(topic, wanted, error.code)
         log = partition.log
         found = log.read(wanted.fetch_offset, min(wanted.partition_max_bytes, budget.left), at_least_one=budget.untouched)
         budget.take(len(found))
@@ -114,6 +116,20 @@ class _Fetch:
             aborted_transactions=[] if self._request.isolation_level == IsolationLevel.READ_COMMITTED else None,
             records=found,
         )
+
+    def _failure(self, topic: FetchTopic, wanted: FetchPartition, code: ErrorCode) -> PartitionData:
+        failure = _failure(wanted.partition, code)
+        cluster = self._state.cluster
+        found = cluster.topic_by_id(topic.topic_id) if self._by_id else cluster.topic(topic.topic)
+        moved = self._state.new_leader(found, wanted.partition, code)
+        if moved is not None and self._names_leaders:
+            failure.current_leader = LeaderIdAndEpoch(leader_id=moved.leader, leader_epoch=moved.leader_epoch)
+        return failure
+
+    def _leaders_named(self, responses: list[FetchableTopicResponse]) -> list[NodeEndpoint]:
+        leaders = {partition.current_leader.leader_id for topic in responses for partition in topic.partitions}
+        nodes = [self._state.cluster.nodes[leader] for leader in sorted(leaders) if leader in self._state.cluster.nodes]
+        return [NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in nodes]
 
     def _partition(self, topic: FetchTopic, wanted: FetchPartition) -> Partition:
         found = self._state.find_topic(topic.topic, topic.topic_id, by_id=self._by_id)

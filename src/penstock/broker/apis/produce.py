@@ -9,6 +9,8 @@ from penstock.error_codes import ErrorCode
 from penstock.errors import BrokerError
 from penstock.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -21,6 +23,7 @@ from penstock.types import TopicPartition
 ALL_IN_SYNC = -1
 _USES_TOPIC_IDS = 13
 _KNOWS_ZSTD = 7
+_NAMES_LEADERS = 10
 UNKNOWN = -1
 
 
@@ -31,6 +34,7 @@ def handle(call: Call) -> Answer:
         return refuse(request, call.version, ErrorCode.INVALID_REQUIRED_ACKS)
     appended: list[TopicPartition] = []
     response = ProduceResponse(responses=[_append_topic(call, topic, appended) for topic in request.topic_data])
+    response.node_endpoints = _leaders_named(call.state, response)
     for name in appended:
         call.state.purgatory.wake(name, call.now_ms)
     if is_silent(request):
@@ -63,7 +67,11 @@ def _append(call: Call, topic: Topic, data: PartitionProduceData, appended: list
         partition = _writable(call.state, topic, data.index, call.request.acks)
         place = partition.append(data.records or b"", call.wall_ms, allow_zstd=call.version >= _KNOWS_ZSTD)
     except BrokerError as error:
-        return _failure(data.index, error.code, str(error))
+        failure = _failure(data.index, error.code, str(error))
+        moved = call.state.new_leader(topic, data.index, error.code)
+        if moved is not None and call.version >= _NAMES_LEADERS:
+            failure.current_leader = LeaderIdAndEpoch(leader_id=moved.leader, leader_epoch=moved.leader_epoch)
+        return failure
     appended.append(partition.name)
     return PartitionProduceResponse(
         index=data.index,
@@ -88,6 +96,12 @@ def _failure(index: int, code: ErrorCode, message: str | None = None) -> Partiti
 
 def _topic_response(data: TopicProduceData, partitions: list[PartitionProduceResponse]) -> TopicProduceResponse:
     return TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=partitions)
+
+
+def _leaders_named(state: BrokerState, response: ProduceResponse) -> list[NodeEndpoint]:
+    leaders = {partition.current_leader.leader_id for topic in response.responses for partition in topic.partition_responses}
+    nodes = [state.cluster.nodes[leader] for leader in sorted(leaders) if leader in state.cluster.nodes]
+    return [NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in nodes]
 
 
 def _has_failure(response: ProduceResponse) -> bool:
