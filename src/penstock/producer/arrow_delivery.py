@@ -89,17 +89,21 @@ class ArrowDelivery:
     def _errors(self) -> Iterator[tuple[int, KafkaError]]:
         yield from self._rejected
         for outcome, rows in self._batches:
-            for index, row in enumerate(rows):
-                error = outcome.error_of(index)
-                if error is not None:
-                    yield row, error
+            if not outcome.succeeded:
+                errors = ((row, outcome.error_of(index)) for index, row in enumerate(rows))
+                yield from ((row, error) for row, error in errors if error is not None)
 
     def _columns(self) -> Iterator[tuple[Sequence[int], int, Sequence[int], Sequence[str | None]]]:
         """Yield rows, their partition, offsets and errors, batch by batch."""
         for outcome, rows in self._batches:
             indexes = range(len(rows))
-            errors = [outcome.error_of(index) for index in indexes]
-            offsets = [outcome.metadata(index, NOT_SENT).offset for index in indexes]
-            yield rows, outcome.tp.partition, offsets, [None if error is None else str(error) for error in errors]
+            if outcome.succeeded:
+                first = outcome.metadata(0, NOT_SENT).offset
+                offsets = range(first, first + len(rows)) if first >= 0 else [NOT_SENT] * len(rows)
+                yield rows, outcome.tp.partition, offsets, [None] * len(rows)
+            else:
+                errors = [outcome.error_of(index) for index in indexes]
+                where = [outcome.metadata(index, NOT_SENT).offset for index in indexes]
+                yield rows, outcome.tp.partition, where, [None if error is None else str(error) for error in errors]
         for row, error in self._rejected:
             yield [row], NOT_SENT, [NOT_SENT], [str(error)]

@@ -21,6 +21,11 @@ class Outcome(Protocol):
         """Where the record is to go; partition -1 when none was chosen."""
         ...
 
+    @property
+    def succeeded(self) -> bool:
+        """Whether every record is known to be written, in one batch."""
+        ...
+
     def metadata(self, index: int, timestamp: int) -> RecordMetadata:
         """Return where the record is, or a placeholder with offset -1."""
         ...
@@ -73,6 +78,8 @@ class FailedSend:
     """The outcome of a record that never reached a batch."""
 
     __slots__ = ("error", "promise", "tp", "waiter")
+
+    succeeded = False
 
     def __init__(self, tp: TopicPartition, error: KafkaError) -> None:
         self.tp = tp

@@ -125,6 +125,16 @@ class ProducerBatch:
         return self.builder.size_estimate if self.builder is not None else 0
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it was opened and has no record."""
+        return self.builder is not None and self.builder.records_count == 0
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether every record is written, in this batch."""
+        return self.final is Final.SUCCEEDED
+
+    @property
     def has_sequence(self) -> bool:
         """Whether it was numbered for the broker's duplicate detection; then its contents are fixed too (I9)."""
         return self.base_sequence != NO_SEQUENCE

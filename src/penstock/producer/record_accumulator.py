@@ -262,13 +262,13 @@ class RecordAccumulator:
         limit = min(self._batch_size, self._max_request_size)
         builder = RecordBatchBuilder(self._codec, self._level, limit, queue.topic.compression_ratio)
         batch = ProducerBatch(queue, builder, charged=charged, created_ms=now_ms, waiter=self.waiter)
-        queue.tail = batch
         self._add(queue, batch)
+        queue.tail = batch
 
     def _add(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        self._track(batch)
         queue.batches.append(batch)
         self._active[queue] = None
-        self._track(batch)
 
     def _track(self, batch: ProducerBatch) -> None:
         self.incomplete[batch] = None
@@ -349,6 +349,11 @@ class RecordAccumulator:
     def _drainable(self, queue: PartitionQueue, now_ms: int, numbering: Numbering | None) -> ProducerBatch | None:
         head = queue.batches[0] if queue.batches else None
         if head is None or queue.muted or head.sealing:
+            return None
+        if head.is_empty:
+            # Ctrl-C came between its opening and its first record.
+            self._unqueue(head)
+            self._finish(head, Final.ABORTED)
             return None
         if head.attempts and self._retry_at_ms(queue, head) > now_ms:
             return None

@@ -34,7 +34,7 @@ class Room:
         ticket: Ticket | None = None
         try:
             while True:
-                with self._driver.lock, DeferredInterrupts(_nothing):
+                with self._driver.lock:
                     got = append(ticket)
                 if isinstance(got, Ticket):
                     ticket = got

@@ -223,6 +223,19 @@ def test_A15_a_drained_batch_is_sealed_and_whole() -> None:
     assert bench.queue(0).in_flight == [batch]
 
 
+def test_a_batch_that_an_interrupt_left_empty_is_dropped() -> None:
+    bench = Bench()
+    delivery = bench.append(partition=1)
+    queue = bench.queue(0)
+    bench.pool.try_allocate(1000)
+    bench.accumulator._open(queue, 1000, 0)
+    assert [batch.tp.partition for batch in bench.drain(now_ms=10)] == [1]
+    assert not queue.batches
+    assert queue.tail is None
+    assert bench.pool.available == 99_000
+    assert not delivery.done()
+
+
 def test_A16_a_muted_partition_waits_without_being_looked_at_again() -> None:
     bench = Bench()
     bench.append()
