@@ -49,8 +49,7 @@ class Attempts:
     def ask_controller(self, request: Request, *, min_version: int, max_version: int) -> Flow[Any]:
         """Send a request to the controller and return the response."""
         controller = self._metadata.snapshot.controller
-        # Before the first metadata there is no controller, and the number that says so is a bootstrap node's.
-        node = ANY_NODE if controller is None or controller.id < 0 else controller.id
+        node = ANY_NODE if controller is None else controller.id
         return (yield Call(request, node=node, min_version=min_version, max_version=max_version))
 
     def may_go_on(self) -> bool:

@@ -53,7 +53,7 @@ class ClusterSnapshot:
     @property
     def controller(self) -> Node | None:
         """The controller, None when it is not known."""
-        return self.nodes.get(self.controller_id)
+        return self._node(self.controller_id)
 
     def partition(self, tp: TopicPartition) -> PartitionInfo | None:
         """Return what is known of a partition."""
@@ -63,7 +63,11 @@ class ClusterSnapshot:
     def leader(self, tp: TopicPartition) -> Node | None:
         """Return the partition's leader; None while it has none, or it is not among the nodes (D18)."""
         info = self.partition(tp)
-        return None if info is None else self.nodes.get(info.leader)
+        return None if info is None else self._node(info.leader)
+
+    def _node(self, node_id: int) -> Node | None:
+        # "Nobody" is -1 on the wire, and so is the first bootstrap address in `nodes`.
+        return self.nodes.get(node_id) if node_id >= 0 else None
 
     def leader_epoch(self, tp: TopicPartition) -> int:
         """Return the leader epoch of a partition, -1 when it is not known."""

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from penstock.client.metadata import Metadata
+from penstock.client.snapshot import ClusterSnapshot, TopicMetadata
 from penstock.error_codes import ErrorCode
 from penstock.errors import ClosedError, KafkaError
 from penstock.protocol.messages.metadata import (
@@ -17,7 +18,7 @@ from penstock.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from penstock.types import Node, TopicPartition
+from penstock.types import Node, PartitionInfo, TopicPartition
 
 NEWEST = 12
 A, B = UUID(int=1), UUID(int=2)
@@ -88,6 +89,14 @@ def test_D1_a_picture_is_not_changed_by_later_answers() -> None:
     answer(subject, topic("t", (2, 6)))
     assert before.leader(T0) == Node(1, "host1", 9092)
     assert subject.snapshot.leader(T0) == Node(2, "host2", 9092)
+
+
+def test_N24_nobody_is_not_the_first_bootstrap_address() -> None:
+    headless = TopicMetadata("t", partitions=(PartitionInfo("t", 0, -1, 3, (), ()),))
+    picture = ClusterSnapshot.bootstrap([("host", 9092)], {"t": headless})
+    assert picture.nodes[-1] == Node(-1, "host", 9092)
+    assert picture.leader(T0) is None
+    assert picture.controller is None
 
 
 def test_D18_a_leader_that_is_not_among_the_nodes_is_no_leader() -> None:
