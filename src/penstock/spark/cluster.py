@@ -51,10 +51,11 @@ class KafkaCluster:
         return {tp for topic in topics for tp in self._partitions(topic)}
 
     def _partitions(self, topic: str) -> set[TopicPartition]:
-        found = {TopicPartition(topic, number) for number in self._consumer.partitions_for(topic) or ()}
-        if not found:
-            raise UnknownTopicOrPartitionError(f"topic '{topic}' does not exist; create it, or check the option 'subscribe'")
-        return found
+        try:
+            return {TopicPartition(topic, info.partition) for info in self._consumer.partitions_for(topic)}
+        except UnknownTopicOrPartitionError as unknown:
+            advice = "create it before the query starts, or check the option 'subscribe'"
+            raise UnknownTopicOrPartitionError(f"topic '{topic}' does not exist, or may not be seen by this user; {advice}") from unknown
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Return the offset of the first record that is still there."""

@@ -115,7 +115,11 @@ def _runs(topics: pa.DictionaryArray, rest: pa.RecordBatch) -> Iterator[tuple[st
 
 
 def check_all_written(messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Refuse to commit when a task did not write. Under Trigger.Continuous Spark never calls write() and commits nothing, for ever."""
+    """Refuse to commit when a task did not write.
+
+    Under Trigger.Continuous Spark never calls write(), and commits all the same. It only logs what is raised here, and runs on, but the
+    epoch stays uncommitted: the checkpoint does not claim that rows were written which were not.
+    """
     silent = sum(message is None for message in messages)
     if silent:
         raise IllegalStateError(

@@ -77,7 +77,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = from_json(start)
         newest = self._latest() if self._target is None else dict(self._target)
         self._newest = to_json(newest)
-        self._report(lost_partitions(begin, newest) if self._target is None else [])
+        self._report(lost_partitions(begin, newest))
         end = never_back(begin, self._limited(begin, newest, limit))
         if start == self._initial:
             return with_start(to_json(end), start)

@@ -1,0 +1,131 @@
+"""What a task does with its range, against a consumer without a network (spark.md 1.1: failOnDataLoss)."""
+
+import logging
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import DataLossError, OffsetOutOfRangeError, TimeoutError
+from penstock.spark import reading
+from penstock.spark.options import source_options
+from penstock.spark.reading import OffsetRange, read
+from penstock.spark.schema import arrow_schema, record_schema
+from penstock.types import TopicPartition
+
+TP = TopicPartition("t", 0)
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("ms", tz="UTC")),
+        ("timestamp_type", pa.int32()),
+    ]
+)
+
+
+class FakeConsumer:
+    """A log of one partition: its first offset, the offset after its last, and gaps without records."""
+
+    def __init__(self, first, after_last, gaps=(), step=4):
+        self.first, self.after_last, self.gaps, self.step = first, after_last, set(gaps), step
+        self.at = None
+        self.assigned = []
+
+    def assign(self, partitions):
+        self.assigned.append(list(partitions))
+
+    def seek(self, tp, offset):
+        self.at = offset
+
+    def position(self, tp):
+        return self.at
+
+    def beginning_offsets(self, tps):
+        return {TP: self.first}
+
+    def end_offsets(self, tps):
+        return {TP: self.after_last}
+
+    def poll_arrow(self, *, timeout, max_records, max_bytes, columns):
+        if not self.first <= self.at <= self.after_last:
+            raise OffsetOutOfRangeError("t-0")
+        until = min(self.at + self.step, self.after_last)
+        offsets = [offset for offset in range(self.at, until) if offset not in self.gaps]
+        self.at = until
+        rows = [
+            {"value": b"%d" % offset, "topic": "t", "partition": 0, "offset": offset, "timestamp": 0, "timestamp_type": 0}
+            for offset in offsets
+        ]
+        return pa.RecordBatch.from_pylist(rows, schema=SCHEMA).select(columns)
+
+
+@pytest.fixture
+def read_with(monkeypatch):
+    def run(consumer, start, end, fail_on_data_loss=True):
+        @contextmanager
+        def lend(kind, settings):
+            yield consumer
+
+        monkeypatch.setattr(reading, "borrowed", lend)
+        given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "failOnDataLoss": str(fail_on_data_loss)}
+        batches = list(read(OffsetRange("t", 0, start, end), record_schema(False), source_options(given, streaming=True)))
+        assert all(batch.schema.equals(arrow_schema(record_schema(False)), check_metadata=True) for batch in batches)
+        return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+
+    return run
+
+
+def test_a_range_is_read_to_its_end_and_no_further(read_with):
+    assert read_with(FakeConsumer(0, 100, step=4), 10, 21) == list(range(10, 21))
+
+
+def test_gaps_are_no_loss(read_with):
+    assert read_with(FakeConsumer(0, 100, gaps=range(12, 20)), 10, 21) == [10, 11, 20]
+
+
+def test_a_range_may_end_in_a_gap(read_with):
+    assert read_with(FakeConsumer(0, 100, gaps=range(15, 40)), 10, 21) == [10, 11, 12, 13, 14]
+
+
+def test_a_consumer_that_outlives_the_task_fetches_nothing_more(read_with):
+    consumer = FakeConsumer(0, 100)
+    read_with(consumer, 0, 5)
+    assert consumer.assigned == [[TP], []]
+
+
+def test_records_below_the_log_start_are_lost(read_with, caplog):
+    with pytest.raises(DataLossError, match="t-0 at offset 3, reading 3 to 9: the log begins at offset 6"):
+        read_with(FakeConsumer(6, 100), 3, 9)
+    with caplog.at_level(logging.WARNING):
+        assert read_with(FakeConsumer(6, 100), 3, 9, fail_on_data_loss=False) == [6, 7, 8]
+    assert "the log begins at offset 6, retention has removed what was before; going on" in caplog.text
+
+
+def test_a_range_that_is_wholly_gone_is_empty(read_with):
+    assert read_with(FakeConsumer(50, 100), 3, 9, fail_on_data_loss=False) == []
+
+
+def test_a_log_that_ends_before_the_range_does_was_made_anew(read_with):
+    with pytest.raises(DataLossError, match="t-0 at offset 7, reading 3 to 9: the log ends at offset 7; the topic was probably deleted"):
+        read_with(FakeConsumer(0, 7), 3, 9)
+    assert read_with(FakeConsumer(0, 7), 3, 9, fail_on_data_loss=False) == [3, 4, 5, 6]
+
+
+def test_a_log_that_ends_before_the_range_begins_was_made_anew(read_with):
+    with pytest.raises(DataLossError, match="after the end of the log"):
+        read_with(FakeConsumer(0, 2), 3, 9)
+    assert read_with(FakeConsumer(0, 2), 3, 9, fail_on_data_loss=False) == []
+
+
+def test_silence_ends_with_a_timeout(read_with, monkeypatch):
+    class Silent(FakeConsumer):
+        def poll_arrow(self, **_):
+            return pa.RecordBatch.from_pylist([], schema=SCHEMA)
+
+    monkeypatch.setattr(reading, "_patience_s", lambda client: 0.01)
+    with pytest.raises(TimeoutError, match=r"t-0 at offset 3, reading 3 to 9: nothing came for 0\.01 s"):
+        read_with(Silent(0, 100), 3, 9)
