@@ -1,0 +1,125 @@
+"""The year on one page: every carrier's every day as a square, and what the weather had to do with it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("Agg")  # no screen needed
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pyarrow as pa
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, PowerNorm
+from matplotlib.figure import Figure
+
+FIRST_DAY = dt.date(2013, 1, 1)
+DAYS = 365
+WORST_MINUTES = 120
+FEWEST_FLIGHTS = 600
+
+INK, QUIET, PAPER = "#1d2733", "#8592a0", "#fbfaf7"
+DELAY = LinearSegmentedColormap.from_list("delay", ["#eef1ec", "#f6d9a8", "#ef9a5b", "#cf4a3c", "#6d1333"])
+RAIN = "#4f83b5"
+
+
+def draw(delays: pa.Table, path: Path) -> Path:
+    """Draw the delays per carrier and day; return the path of the PNG."""
+    plt.rcParams.update({"font.family": "DejaVu Sans", "font.size": 10, "text.color": INK, "axes.labelcolor": INK})
+    figure = plt.figure(figsize=(15, 9), facecolor=PAPER)
+    grid = figure.add_gridspec(2, 1, height_ratios=[3, 1.5], hspace=0.2, left=0.16, right=0.925, top=0.85, bottom=0.07)
+    rows = delays.to_pylist()
+    _calendar(figure, figure.add_subplot(grid[0]), rows)
+    _whole_city(figure.add_subplot(grid[1]), rows)
+    _titles(figure, delays)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130, facecolor=PAPER)
+    plt.close(figure)
+    return path
+
+
+def _calendar(figure: Figure, axes: Axes, rows: list[dict]) -> None:
+    names, means = _mean_delays(rows)
+    shown = axes.imshow(means, aspect="auto", cmap=DELAY, norm=PowerNorm(0.75, 0, WORST_MINUTES, clip=True), interpolation="nearest")
+    axes.set_yticks(range(len(names)), names)
+    axes.set_facecolor("#e4e4df")
+    axes.hlines(np.arange(1, len(names)) - 0.5, -0.5, DAYS - 0.5, color=PAPER, linewidth=2)
+    _months(axes)
+    box = axes.get_position()
+    scale = figure.colorbar(shown, cax=figure.add_axes((0.94, box.y0, 0.012, box.height)))
+    scale.set_ticks([0, 15, 30, 60, WORST_MINUTES], labels=["0", "15", "30", "60", f"{WORST_MINUTES}+"])
+    scale.outline.set_visible(False)
+    scale.ax.set_title("min", fontsize=9, color=QUIET)
+    scale.ax.tick_params(length=0, colors=QUIET)
+
+
+def _mean_delays(rows: list[dict]) -> tuple[list[str], np.ndarray]:
+    """Return the carriers, the least punctual first, and a matrix of carriers by days; NaN where nobody departed."""
+    flown: dict[str, int] = {}
+    minutes: dict[str, int] = {}
+    for row in rows:
+        flown[row["name"]] = flown.get(row["name"], 0) + row["flights"] - row["cancelled"]
+        minutes[row["name"]] = minutes.get(row["name"], 0) + (row["dep_delay_sum"] or 0)
+    names = sorted((name for name in flown if flown[name] >= FEWEST_FLIGHTS), key=lambda name: minutes[name] / flown[name], reverse=True)
+    means = np.full((len(names), DAYS), np.nan)
+    for row in rows:
+        if row["name"] in names and row["dep_delay_mean"] is not None:
+            means[names.index(row["name"]), _day(row)] = row["dep_delay_mean"]
+    return names, means
+
+
+def _whole_city(axes: Axes, rows: list[dict]) -> None:
+    flights, flown, minutes, rain = (np.zeros(DAYS) for _ in range(4))
+    for row in rows:
+        day = _day(row)
+        flights[day] += row["flights"]
+        flown[day] += row["flights"] - row["cancelled"]
+        minutes[day] += row["dep_delay_sum"] or 0
+        rain[day] += row["in_rain"]
+    mean, days = minutes / np.maximum(flown, 1), np.arange(DAYS)
+    axes.bar(days, 100 * rain / np.maximum(flights, 1), width=1.0, color=RAIN, alpha=0.28, label="flights scheduled in rain, %")
+    axes.plot(days, mean, color="#cf4a3c", linewidth=1.1, label="mean delay of all departures, minutes")
+    axes.plot(days, 100 * (1 - flown / np.maximum(flights, 1)), color=INK, linewidth=0.9, alpha=0.75, label="cancelled, %")
+    axes.set_facecolor(PAPER)
+    axes.set_ylim(min(mean.min(), 0) - 2, 112)
+    axes.set_xlim(-0.5, DAYS - 0.5)
+    axes.legend(loc="upper center", ncols=3, frameon=False, fontsize=9, bbox_to_anchor=(0.5, 1.13))
+    for day in _worst(mean, 4):
+        date = FIRST_DAY + dt.timedelta(int(day))
+        axes.annotate(
+            f"{date:%b} {date.day}", (day, mean[day]), (0, 5), textcoords="offset points", ha="center", fontsize=8.5, color="#a02c2c"
+        )
+    _months(axes)
+
+
+def _worst(mean: np.ndarray, how_many: int) -> list[int]:
+    """Return the days of the worst delays, not two of one storm."""
+    chosen: list[int] = []
+    for day in np.argsort(mean)[::-1]:
+        if len(chosen) < how_many and all(abs(day - other) > 14 for other in chosen):
+            chosen.append(day)
+    return chosen
+
+
+def _months(axes: Axes) -> None:
+    firsts = [(dt.date(2013, month, 1) - FIRST_DAY).days for month in range(1, 13)]
+    axes.set_xticks([first + 15 for first in firsts], [f"{dt.date(2013, month, 1):%b}" for month in range(1, 13)])
+    axes.vlines([first - 0.5 for first in firsts[1:]], 0, 1, transform=axes.get_xaxis_transform(), color=QUIET, linewidth=0.5, alpha=0.6)
+    axes.tick_params(length=0, colors=INK)
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
+def _day(row: dict) -> int:
+    return (dt.date.fromisoformat(row["day"]) - FIRST_DAY).days
+
+
+def _titles(figure: Figure, delays: pa.Table) -> None:
+    flights = sum(delays["flights"].to_pylist())
+    figure.text(0.16, 0.945, "How late did New York leave in 2013?", fontsize=21, fontweight="bold")
+    journey = f"{flights:,} flights went through Kafka and a Spark stream, {delays.num_rows:,} groups came back"
+    figure.text(0.16, 0.025, f"Carriers with fewer than {FEWEST_FLIGHTS} departures are not shown.", fontsize=8.5, color=QUIET)
+    figure.text(0.16, 0.905, f"Mean departure delay per carrier and day. {journey}", fontsize=11.5, color=QUIET)
