@@ -2,7 +2,17 @@
 
 cimport cython
 
-cdef int NO_PARTITION, BAD_ROW, RECORDS_AT, MAX_ROW_OVERHEAD, MAX_LENGTH_SIZE
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define penstock_prefetch(place) (__builtin_prefetch(place), __builtin_prefetch((place) + 64))
+    #else
+    #define penstock_prefetch(place)
+    #endif
+    """
+    void prefetch "penstock_prefetch"(const unsigned char* place) noexcept nogil
+
+cdef int ROWS_AHEAD, GROWTH, NO_PARTITION, BAD_ROW, RECORDS_AT, MAX_ROW_OVERHEAD, MAX_LENGTH_SIZE
 cdef long long MOST
 
 @cython.locals(zigzag=cython.ulonglong, size=cython.int)
@@ -31,8 +41,8 @@ cdef class RecordBatchBuilder:
     @cython.locals(delta=cython.longlong, key_size=Py_ssize_t, value_size=Py_ssize_t, tail=bytes, body=Py_ssize_t)
     cpdef Py_ssize_t append(self, long long timestamp, key, value, headers=*) except -1
     cpdef bint has_room_for(self, Py_ssize_t size)
-    @cython.locals(missing=Py_ssize_t)
-    cdef _reserve(self, Py_ssize_t size)
+    @cython.locals(missing=Py_ssize_t, grown=Py_ssize_t)
+    cdef reserve(self, Py_ssize_t size)
     @cython.locals(target=cython.p_uchar, at=Py_ssize_t, end=Py_ssize_t)
     cdef Py_ssize_t _write(self, Py_ssize_t body, long long delta, key, Py_ssize_t key_size, value, Py_ssize_t value_size, bytes tail) except -1
 
@@ -46,6 +56,7 @@ cdef class BinaryColumn:
     cdef Py_ssize_t shift
 
     cdef Py_ssize_t size(self, Py_ssize_t row) noexcept nogil
+    cdef void fetch(self, Py_ssize_t row) noexcept nogil
     @cython.locals(size=Py_ssize_t, source="const unsigned char*")
     cdef Py_ssize_t write(self, unsigned char* target, Py_ssize_t at, Py_ssize_t row) noexcept nogil
 
@@ -68,19 +79,24 @@ cdef class RowWriter:
     cdef HeaderColumn headers
     cdef const long long[::1] timestamps
     cdef long long first_row
-    cdef readonly long long base_timestamp, max_timestamp
-    cdef readonly Py_ssize_t end
 
     cpdef measure(self, long long[::1] sizes)
     @cython.locals(row=Py_ssize_t, headers=Py_ssize_t)
     cdef void measure_rows(self, long long[::1] sizes) noexcept nogil
     @cython.locals(row=Py_ssize_t, count=Py_ssize_t)
     cpdef Py_ssize_t reject(self, const long long[::1] sizes, long long most, int[::1] partitions)
-    cpdef Py_ssize_t write(self, unsigned char[::1] target, const long long[::1] rows, Py_ssize_t first, Py_ssize_t stop, Py_ssize_t limit)
-    @cython.locals(out=cython.p_uchar, index=Py_ssize_t)
-    cdef Py_ssize_t write_rows(self, unsigned char[::1] target, const long long[::1] rows, Py_ssize_t first, Py_ssize_t stop, Py_ssize_t limit) noexcept nogil
-    @cython.locals(timestamp=cython.longlong, delta=cython.longlong, body=Py_ssize_t, at=Py_ssize_t)
-    cdef bint write_row(self, unsigned char* target, Py_ssize_t limit, Py_ssize_t row, Py_ssize_t offset_delta) noexcept nogil
+    @cython.locals(target=cython.p_uchar)
+    cpdef Py_ssize_t write(self, RecordBatchBuilder batch, const long long[::1] rows, Py_ssize_t first, const long long[::1] sizes) except -1
+    @cython.locals(room=Py_ssize_t, needed=Py_ssize_t, index=Py_ssize_t)
+    cdef Py_ssize_t room_for(
+        self, RecordBatchBuilder batch, const long long[::1] rows, Py_ssize_t first, const long long[::1] sizes
+    ) noexcept nogil
+    @cython.locals(index=Py_ssize_t)
+    cdef Py_ssize_t write_rows(
+        self, unsigned char* target, RecordBatchBuilder batch, const long long[::1] rows, Py_ssize_t first
+    ) noexcept nogil
+    @cython.locals(timestamp=cython.longlong, delta=cython.longlong, count=cython.longlong, body=Py_ssize_t, at=Py_ssize_t)
+    cdef bint write_row(self, unsigned char* target, RecordBatchBuilder batch, Py_ssize_t row) noexcept nogil
 
 
 @cython.locals(size=cython.longlong)

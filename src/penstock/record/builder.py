@@ -21,6 +21,7 @@ from penstock.record.header import HEADER_SIZE, finish_batch
 from penstock.record.record import Header
 
 if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_Resize  # type: ignore[import-untyped]
     from cython.cimports.libc.string import memcpy  # type: ignore[import-untyped]
 
 MOST = 2**63 - 1
@@ -34,6 +35,8 @@ NO_PARTITION, BAD_ROW = UNASSIGNED, REJECTED
 RECORDS_AT = HEADER_SIZE
 # Header, and a record's length, attributes and deltas at their longest (M16).
 MAX_ROW_OVERHEAD = HEADER_SIZE + 21
+ROWS_AHEAD = 8
+GROWTH = 4
 _FIRST_ROOM = 512
 # A compressed batch may turn out larger than its records compressed so far promise (M17).
 _RATIO_SLACK = 1.05
@@ -142,7 +145,7 @@ class RecordBatchBuilder:
         value_size = -1 if value is None else len(value)
         tail = pack_headers(headers) if headers else b"\x00"
         body = 1 + varint_size(delta) + varint_size(self.records_count) + field_size(key_size) + field_size(value_size) + len(tail)
-        self._reserve(MAX_LENGTH_SIZE + body)
+        self.reserve(MAX_LENGTH_SIZE + body)
         self._at = self._write(body, delta, key or b"", key_size, value or b"", value_size, tail)
         self.records_count += 1
         if timestamp > self.max_timestamp:
@@ -180,10 +183,15 @@ class RecordBatchBuilder:
         self._buffer = bytearray()
         return batch
 
-    def _reserve(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
+        """Make room for `size` more bytes of records."""
         missing = self._at + size - len(self._buffer)
         if missing > 0:
-            self._buffer.extend(bytes(max(missing, len(self._buffer))))
+            grown = len(self._buffer) + max(missing, len(self._buffer))
+            if cython.compiled:
+                PyByteArray_Resize(self._buffer, grown)
+            else:
+                self._buffer.extend(bytes(grown - len(self._buffer)))
 
     def _write(self, body: int, delta: int, key: Any, key_size: int, value: Any, value_size: int, tail: bytes) -> int:
         target: Any = self._buffer
@@ -218,6 +226,11 @@ class BinaryColumn:
             return -1
         size: int = self.offsets[row + 1] - self.offsets[row]
         return size
+
+    def fetch(self, row: int) -> None:
+        """Let the processor fetch a row's value into its cache: rows of one partition lie too far apart for it to guess."""
+        if cython.compiled:
+            prefetch(cython.address(self.data[0]) + self.offsets[row])  # type: ignore[name-defined]  # noqa: F821 - C, see builder.pxd
 
     def write(self, target: Any, at: int, row: int) -> int:
         """Write a row's value with its length; return the position after it."""
@@ -271,10 +284,7 @@ class HeaderColumn:
 
 
 class RowWriter:
-    """Writes rows of columns as the records of batches. Row numbers count from `first_row`, the columns' first row.
-
-    After write(), base_timestamp and max_timestamp are those of the rows written, and `end` is where they end.
-    """
+    """Writes rows of columns as records into batches. Row numbers count from `first_row`, the columns' first row."""
 
     def __init__(self, key: BinaryColumn, value: BinaryColumn, headers: HeaderColumn, timestamps: Any, first_row: int) -> None:
         self.key = key
@@ -282,9 +292,6 @@ class RowWriter:
         self.headers = headers
         self.timestamps = timestamps
         self.first_row = first_row
-        self.base_timestamp = 0
-        self.max_timestamp = 0
-        self.end = 0
 
     def measure(self, sizes: Any) -> None:
         """Put the most bytes that a batch of each row alone takes (M16) into int64 `sizes`; -1 where a header has no key."""
@@ -309,43 +316,56 @@ class RowWriter:
                 count += 1
         return count
 
-    def write(self, target: Any, rows: Any, first: int, stop: int, limit: int) -> int:
-        """Write the rows numbered rows[first], ... rows[stop - 1] into `target` behind its header, as far as they end within `limit`.
+    def write(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
+        """Append the rows numbered rows[first], ... as far as the batch's write limit allows; return where to go on in `rows`.
 
-        Return where to go on in `rows`. At least one is written: `target` must have room for `limit` bytes, and for the first row.
+        sizes: as measure() put them. An empty batch takes the first row whatever its size.
         """
+        batch.reserve(self.room_for(batch, rows, first, sizes))
+        target = batch._buffer
         with cython.nogil:
-            stop = self.write_rows(target, rows, first, stop, limit)
-        return stop  # noqa: RET504 - a number of C's cannot be returned from the lock-free block
+            return self.write_rows(target, batch, rows, first)
 
-    def write_rows(self, target: Any, rows: Any, first: int, stop: int, limit: int) -> int:
+    def room_for(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
+        """Return how many bytes write() needs room for, and more if the rest of the batch is going to need it soon."""
+        room = batch.write_limit - batch._at
+        if batch.records_count == 0:
+            room = max(room, sizes[rows[first] - self.first_row])
+        needed = 0
+        for index in range(first, len(rows)):
+            needed += sizes[rows[index] - self.first_row] - RECORDS_AT
+            if GROWTH * needed >= room:
+                return room
+        return needed
+
+    def write_rows(self, target: Any, batch: RecordBatchBuilder, rows: Any, first: int) -> int:
         """Do the work of write() without the interpreter lock."""
-        if cython.compiled:
-            out = cython.address(target[0])
-        else:
-            out = target
-        self.end = RECORDS_AT
-        self.base_timestamp = self.max_timestamp = self.timestamps[rows[first] - self.first_row]
+        if batch.records_count == 0:
+            batch.base_timestamp = batch.max_timestamp = self.timestamps[rows[first] - self.first_row]
         index = first
-        while index < stop and self.write_row(out, limit, rows[index] - self.first_row, index - first):
+        while index < len(rows) and self.write_row(target, batch, rows[index] - self.first_row):
             index += 1
+            if index + ROWS_AHEAD < len(rows):
+                self.value.fetch(rows[index + ROWS_AHEAD] - self.first_row)
         return index
 
-    def write_row(self, target: Any, limit: int, row: int, offset_delta: int) -> bool:
-        """Write one row unless it would end beyond `limit`, which the first one may; False then."""
+    def write_row(self, target: Any, batch: RecordBatchBuilder, row: int) -> bool:
+        """Append one row unless it would end beyond the batch's limit; False then."""
         timestamp = self.timestamps[row]
-        delta = timestamp - self.base_timestamp
-        body = 1 + varint_size(delta) + varint_size(offset_delta) + field_size(self.key.size(row)) + field_size(self.value.size(row))
+        delta = timestamp - batch.base_timestamp
+        count = batch.records_count
+        body = 1 + varint_size(delta) + varint_size(count) + field_size(self.key.size(row)) + field_size(self.value.size(row))
         body += self.headers.size(row)
-        if offset_delta > 0 and self.end + varint_size(body) + body > limit:
+        if count > 0 and batch._at + varint_size(body) + body > batch.write_limit:
             return False
-        at = write_varint(target, self.end, body)
-        at = write_deltas(target, at, delta, offset_delta)
+        at = write_varint(target, batch._at, body)
+        at = write_deltas(target, at, delta, count)
         at = self.key.write(target, at, row)
         at = self.value.write(target, at, row)
-        self.end = self.headers.write(target, at, row)
-        if timestamp > self.max_timestamp:
-            self.max_timestamp = timestamp
+        batch._at = self.headers.write(target, at, row)
+        batch.records_count = count + 1
+        if timestamp > batch.max_timestamp:
+            batch.max_timestamp = timestamp
         return True
 
 

@@ -5,12 +5,6 @@ cimport cython
 cdef int RECORD_LENGTH, TRUNCATED, KEY, VALUE, HEADERS, LONG_RECORD, LEFT_OVER, OFFSET, TIMESTAMP
 cdef long long MOST, LEAST
 
-@cython.locals(byte=cython.int)
-cdef (Py_ssize_t, long long) read_varint(const unsigned char* source, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-
-@cython.locals(raw=cython.ulonglong, low=cython.ulonglong, shift=cython.int, byte=cython.int)
-cdef (Py_ssize_t, long long) read_long_varint(const unsigned char* source, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-
 cdef void copy_bytes(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
 
 
@@ -30,6 +24,10 @@ cdef class RecordWalker:
     cpdef bint advance(self) noexcept nogil
     @cython.locals(size=cython.longlong, timestamp_delta=cython.longlong, offset_delta=cython.longlong)
     cdef bint read_record(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
+    @cython.locals(byte=cython.int)
+    cdef inline (Py_ssize_t, long long) varint(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    @cython.locals(raw=cython.ulonglong, low=cython.ulonglong, shift=cython.int, byte=cython.int)
+    cdef (Py_ssize_t, long long) long_varint(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
     @cython.locals(base=cython.longlong)
     cdef inline bint place(self, long long offset_delta, long long timestamp_delta) noexcept nogil
     @cython.locals(size=cython.longlong, count=cython.longlong, _=cython.longlong)

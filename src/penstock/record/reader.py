@@ -48,34 +48,6 @@ MOST = 2**63 - 1
 LEAST = -MOST - 1
 
 
-def read_varint(source: Any, at: int, end: int) -> tuple[int, int]:
-    """Return (position after, value) of a zigzag varint of up to 64 bits; the position is -1, and stays so, if none ends before `end`."""
-    if at < 0 or at >= end:
-        return -1, 0
-    byte = source[at]
-    if byte < 0x80:
-        return at + 1, (byte >> 1) ^ -(byte & 1)
-    return read_long_varint(source, at, end)
-
-
-def read_long_varint(source: Any, at: int, end: int) -> tuple[int, int]:
-    """Return what read_varint does, for a number of several bytes."""
-    raw = 0
-    shift = 0
-    while at < end and shift < 64:
-        byte = source[at]
-        if shift == 63 and byte > 1:
-            break
-        # Not `byte & 0x7F` alone: C would shift an int.
-        low = byte & 0x7F
-        raw |= low << shift
-        at += 1
-        if byte < 0x80:
-            return at, (raw >> 1) ^ -(raw & 1)
-        shift += 7
-    return -1, 0
-
-
 def copy_bytes(target: Any, to: int, source: Any, start: int, size: int) -> None:
     """Copy `size` bytes; the caller has checked both ends."""
     if cython.compiled:
@@ -117,7 +89,7 @@ class RecordWalker:
             if self.at != self.end:
                 self.fail(LEFT_OVER)
             return False
-        at, length = read_varint(self.source, self.at, self.end)
+        at, length = self.varint(self.at, self.end)
         if at < 0 or length < 1 or length > self.end - at:
             return self.fail(RECORD_LENGTH)
         # One byte of attributes, without meaning so far, comes first.
@@ -125,18 +97,18 @@ class RecordWalker:
 
     def read_record(self, at: int, stop: int) -> bool:
         """Read the record between `at` and `stop`: deltas, key, value, headers; they must end at `stop`."""
-        at, timestamp_delta = read_varint(self.source, at, stop)
-        at, offset_delta = read_varint(self.source, at, stop)
+        at, timestamp_delta = self.varint(at, stop)
+        at, offset_delta = self.varint(at, stop)
         if at < 0:
             return self.fail(TRUNCATED)
         if not self.place(offset_delta, timestamp_delta):
             return False
-        at, size = read_varint(self.source, at, stop)
+        at, size = self.varint(at, stop)
         if at < 0 or size < -1 or size > stop - at:
             return self.fail(KEY)
         self.key_at = at
         self.key_size = size
-        at, size = read_varint(self.source, at + size if size > 0 else at, stop)
+        at, size = self.varint(at + size if size > 0 else at, stop)
         if at < 0 or size < -1 or size > stop - at:
             return self.fail(VALUE)
         self.value_at = at
@@ -147,6 +119,32 @@ class RecordWalker:
         self.at = stop
         self.seen += 1
         return True
+
+    def varint(self, at: int, end: int) -> tuple[int, int]:
+        """Return (position after, value) of a zigzag varint of at most 64 bits; the position is -1, and stays so, if none ends by `end`."""
+        if at < 0 or at >= end:
+            return -1, 0
+        byte = self.source[at]
+        if byte < 0x80:
+            return at + 1, (byte >> 1) ^ -(byte & 1)
+        return self.long_varint(at, end)
+
+    def long_varint(self, at: int, end: int) -> tuple[int, int]:
+        """Return what varint() does, for a number of several bytes."""
+        raw = 0
+        shift = 0
+        while at < end and shift < 64:
+            byte = self.source[at]
+            if shift == 63 and byte > 1:
+                break
+            # A variable of 64 bits, as C would shift an int.
+            low = byte & 0x7F
+            raw |= low << shift
+            at += 1
+            if byte < 0x80:
+                return at, (raw >> 1) ^ -(raw & 1)
+            shift += 7
+        return -1, 0
 
     def place(self, offset_delta: int, timestamp_delta: int) -> bool:
         """Turn the deltas into offset and timestamp."""
@@ -167,18 +165,18 @@ class RecordWalker:
         self.headers_at = at
         self.header_key_bytes = 0
         self.header_value_bytes = 0
-        at, count = read_varint(self.source, at, stop)
+        at, count = self.varint(at, stop)
         self.header_count = count
         if at < 0 or count == 0:
             return at
         if count < 0 or count > stop - at:
             return -1
         for _ in range(count):
-            at, size = read_varint(self.source, at, stop)
+            at, size = self.varint(at, stop)
             if at < 0 or size < 0 or size > stop - at:
                 return -1
             self.header_key_bytes += size
-            at, size = read_varint(self.source, at + size, stop)
+            at, size = self.varint(at + size, stop)
             if at < 0 or size < -1 or size > stop - at:
                 return -1
             if size > 0:
@@ -200,12 +198,12 @@ class RecordWalker:
 
     def headers(self) -> tuple[Header, ...]:
         """Return the current record's headers; bytes of a key that are not UTF-8 become U+FFFD, as Java reads them."""
-        at, count = read_varint(self.source, self.headers_at, self.end)
+        at, count = self.varint(self.headers_at, self.end)
         headers = []
         for _ in range(count):
-            at, size = read_varint(self.source, at, self.end)
+            at, size = self.varint(at, self.end)
             name = self.source[at : at + size].decode("utf-8", "replace")
-            at, size = read_varint(self.source, at + size, self.end)
+            at, size = self.varint(at + size, self.end)
             headers.append((name, self.source[at : at + size] if size >= 0 else None))
             if size > 0:
                 at += size
@@ -310,11 +308,11 @@ class HeaderSink:
     def copy(self, walker: RecordWalker) -> None:
         """Copy the headers of the rows noted since attach()."""
         for row in range(self.first, self.rows):
-            at, count = read_varint(walker.source, self.places[row - self.first], walker.end)
+            at, count = walker.varint(self.places[row - self.first], walker.end)
             for _ in range(count):
-                at, size = read_varint(walker.source, at, walker.end)
+                at, size = walker.varint(at, walker.end)
                 self.keys.put(walker.source, at, size)
-                at, size = read_varint(walker.source, at + size, walker.end)
+                at, size = walker.varint(at + size, walker.end)
                 self.values.put(walker.source, at, size)
                 if size > 0:
                     at += size

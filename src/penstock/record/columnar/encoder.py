@@ -12,10 +12,19 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.record.builder import REJECTED, UNASSIGNED, BinaryColumn, HeaderColumn, RowWriter, assign_sticky, group_rows
+from penstock.record.builder import (
+    REJECTED,
+    UNASSIGNED,
+    BinaryColumn,
+    HeaderColumn,
+    RecordBatchBuilder,
+    RowWriter,
+    assign_sticky,
+    group_rows,
+)
 from penstock.record.columnar.rows import check_columns, open_reader, pieces
 from penstock.record.compression import Codec
-from penstock.record.header import HEADER_SIZE, finish_batch
+from penstock.record.header import HEADER_SIZE
 from penstock.wire.murmur2 import partitions_for_keys
 
 
@@ -35,10 +44,11 @@ class RejectedRow(NamedTuple):
     reason: str
 
 
-# Bytes of input that are sorted into partitions at once, unless a few batches per partition are less.
-_PIECE_SIZE = 16 * 1024 * 1024
-_LEAST_PIECE_SIZE = 1024 * 1024
-_BATCHES_PER_PIECE = 4
+# Bytes of input that are sorted into partitions at once: few, so that they stay in the processor's cache, unless there are many partitions.
+_PIECE_SIZE = 4 * 1024 * 1024
+_PIECE_SIZE_PER_PARTITION = 64 * 1024
+# Bytes of batches that are not full yet, at most.
+_MOST_OPEN = 64 * 1024 * 1024
 
 
 def encode_columns(
@@ -72,12 +82,31 @@ def encode_columns(
     check_columns(reader.schema, used)
     rejected: list[RejectedRow] = []
     encoder = _Encoder(partition_count, next_sticky_partition, codec, level, batch_size, max_record_size, now_ms, rejected)
-    piece_size = min(_PIECE_SIZE, max(_LEAST_PIECE_SIZE, _BATCHES_PER_PIECE * batch_size * partition_count))
-    return encoder.encode(pieces(reader, used, piece_size)), rejected
+    return encoder.encode(pieces(reader, used, max(_PIECE_SIZE, _PIECE_SIZE_PER_PARTITION * partition_count))), rejected
+
+
+class _Open:
+    """A batch being filled, and the rows that are in it."""
+
+    def __init__(self, partition: int, batch: RecordBatchBuilder) -> None:
+        self.partition = partition
+        self.batch = batch
+        self._rows: list[memoryview] = []
+
+    def fill(self, writer: RowWriter, rows: memoryview, first: int, sizes: memoryview) -> int:
+        """Take rows[first], ... as far as they fit; return where to go on in `rows`."""
+        stop = writer.write(self.batch, rows, first, sizes)
+        self._rows.append(rows[first:stop])
+        return stop
+
+    def seal(self) -> EncodedBatch:
+        """Return the finished batch."""
+        rows = self._rows[0] if len(self._rows) == 1 else memoryview(b"".join(self._rows)).cast("q")
+        return EncodedBatch(self.partition, self.batch.build(), self.batch.records_count, rows)
 
 
 class _Encoder:
-    """Sorts the rows of each piece into partitions and writes them as batches."""
+    """Sorts the rows of each piece into partitions and writes them to batches, which stay open from piece to piece until they are full."""
 
     def __init__(
         self,
@@ -100,7 +129,8 @@ class _Encoder:
         self._rejected = rejected
         self._sticky = UNASSIGNED
         self._sticky_room = 0
-        self._scratch = bytearray(batch_size)
+        self._left: set[int] = set()
+        self._open: dict[int, _Open] = {}
 
     def encode(self, pieces: Iterator[pa.RecordBatch]) -> Iterator[EncodedBatch]:
         """Return the batches of all pieces, each made when asked for."""
@@ -108,14 +138,15 @@ class _Encoder:
         for piece in pieces:
             yield from self._encode_piece(piece, first_row)
             first_row += piece.num_rows
+            if len(self._open) * self._batch_size > _MOST_OPEN:
+                yield from self._seal(list(self._open))
+        yield from self._seal(sorted(self._open))
 
     def _encode_piece(self, piece: pa.RecordBatch, first_row: int) -> Iterator[EncodedBatch]:
         columns = dict(zip(piece.schema.names, piece.columns, strict=True))
-        key = _binary(columns.get("key"))
+        key, value = _binary(columns.get("key")), _binary(columns.get("value"))
         timestamps = self._timestamps(columns.get("timestamp"), piece.num_rows)
-        writer = RowWriter(
-            BinaryColumn(*key), BinaryColumn(*_binary(columns.get("value"))), _headers(columns.get("headers")), timestamps, first_row
-        )
+        writer = RowWriter(BinaryColumn(*key), BinaryColumn(*value), _headers(columns.get("headers")), timestamps, first_row)
         partitions = self._given_partitions(columns.get("partition"), piece.num_rows, first_row)
         sizes = _int64s(piece.num_rows)
         writer.measure(sizes)
@@ -126,20 +157,22 @@ class _Encoder:
         starts, rows = _int64s(self._partition_count + 1), _int64s(piece.num_rows)
         group_rows(partitions, first_row, starts, rows)
         for partition in range(self._partition_count):
-            yield from self._write(writer, partition, rows[starts[partition] : starts[partition + 1]], sizes, first_row)
+            yield from self._write(writer, partition, rows[starts[partition] : starts[partition + 1]], sizes)
 
-    def _write(self, writer: RowWriter, partition: int, rows: memoryview, sizes: memoryview, first_row: int) -> Iterator[EncodedBatch]:
+    def _write(self, writer: RowWriter, partition: int, rows: memoryview, sizes: memoryview) -> Iterator[EncodedBatch]:
         first = 0
         while first < len(rows):
-            target = self._target(sizes[rows[first] - first_row])
-            stop = writer.write(target, rows, first, len(rows), self._batch_size)
-            data = finish_batch(target[: writer.end], stop - first, writer.base_timestamp, writer.max_timestamp, self._codec, self._level)
-            yield EncodedBatch(partition, data, stop - first, rows[first:stop])
-            first = stop
+            if partition not in self._open:
+                self._open[partition] = _Open(partition, RecordBatchBuilder(self._codec, self._level, self._batch_size))
+            first = self._open[partition].fill(writer, rows, first, sizes)
+            if first < len(rows):
+                yield self._open.pop(partition).seal()
+        if partition in self._left and partition in self._open:
+            yield self._open.pop(partition).seal()
 
-    def _target(self, size: int) -> memoryview:
-        """Return room for a batch, or for one row of `size` bytes that is larger."""
-        return memoryview(self._scratch if size <= len(self._scratch) else bytearray(size))
+    def _seal(self, partitions: list[int]) -> Iterator[EncodedBatch]:
+        for partition in partitions:
+            yield self._open.pop(partition).seal()
 
     def _timestamps(self, column: pa.Array | None, rows: int) -> memoryview:
         if column is None:
@@ -175,8 +208,10 @@ class _Encoder:
     def _assign_sticky(self, partitions: memoryview, sizes: memoryview) -> None:
         room = self._batch_size - HEADER_SIZE
         row = 0
+        self._left.clear()
         while row < len(partitions):
             if self._sticky_room <= 0:
+                self._left.add(self._sticky)
                 self._sticky, self._sticky_room = self._next_sticky_partition(), room
             row, self._sticky_room = assign_sticky(partitions, sizes, row, self._sticky, self._sticky_room, room)
 
