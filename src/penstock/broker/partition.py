@@ -18,15 +18,24 @@ from penstock.errors import (
     UnsupportedRecordFormatError,
 )
 from penstock.protocol.schema import RecordBytes
-from penstock.record.batch import RecordBatch, read_batches
+from penstock.record.batch import HEADER_SIZE, RecordBatch, read_batches, seal
 from penstock.record.compression import Codec
 from penstock.types import NO_TIMESTAMP, TimestampType, TopicPartition
 
-CORRUPT_MESSAGE = ErrorCode.CORRUPT_MESSAGE
+MAGIC_AT = 16
+MAGIC = 2
+
+
+class RefusedRecordsError(BrokerError):
+    """Some records of a batch cannot be taken, so none was. indexes: which, by their place in the batch."""
+
+    def __init__(self, message: str, code: ErrorCode, indexes: list[int]) -> None:
+        super().__init__(message, code=code)
+        self.indexes = indexes
 
 
 class Appended(NamedTuple):
-    """Where a batch stands now. log_append_time_ms is -1 when its records kept their own timestamps."""
+    """Where a batch stands now. log_append_time_ms is -1 when its records kept their own timestamps; a duplicate tells them."""
 
     base_offset: int
     log_append_time_ms: int
@@ -56,12 +65,12 @@ class Partition:
         self._check(batch, now_ms)
         duplicate = self.producers.check(batch)
         if duplicate is not None:
-            return Appended(duplicate.base_offset, duplicate.log_append_time_ms)
+            return Appended(duplicate.base_offset, duplicate.timestamp)
         append_time = now_ms if self.config.uses_append_time else None
         base_offset = self.log.append(batch, leader_epoch=self.leader_epoch, log_append_time_ms=append_time)
-        appended = Appended(base_offset, NO_TIMESTAMP if append_time is None else append_time)
-        self.producers.record(batch, base_offset=base_offset, log_append_time_ms=appended.log_append_time_ms, now_ms=now_ms)
-        return appended
+        timestamp = batch.max_timestamp if append_time is None else append_time
+        self.producers.record(batch, base_offset=base_offset, timestamp=timestamp, now_ms=now_ms)
+        return Appended(base_offset, NO_TIMESTAMP if append_time is None else append_time)
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Raise if a client's leader epoch (-1: none) is not the current one (KIP-320)."""
@@ -86,15 +95,15 @@ class Partition:
     def _check(self, batch: RecordBatch, now_ms: int) -> None:
         self._check_size(batch)
         if not _crc_matches(batch):
-            raise BrokerError(f"{self.name}: the batch's checksum does not match", code=CORRUPT_MESSAGE)
+            raise BrokerError(f"{self.name}: the batch's checksum does not match", code=ErrorCode.CORRUPT_MESSAGE)
         for fault in _faults_of(batch):
             raise InvalidRecordError(f"{self.name}: {fault}")
         if batch.is_transactional:
             raise BrokerError(f"{self.name}: no transaction is open for this producer", code=ErrorCode.INVALID_TXN_STATE)
         if not self.config.uses_append_time:
-            self._check_timestamp(batch.max_timestamp, now_ms)
-        if self.config.is_compacted and any(record.key is None for record in batch.records()):
-            raise InvalidRecordError(f"{self.name}: a compacted topic takes no record without a key")
+            self._check_timestamps(batch, now_ms)
+        if self.config.is_compacted:
+            self._check_keys(batch)
 
     def _check_size(self, batch: RecordBatch) -> None:
         limit = self.config.max_message_bytes
@@ -106,24 +115,41 @@ class Partition:
                 code=ErrorCode.RECORD_LIST_TOO_LARGE,
             )
 
-    def _check_timestamp(self, timestamp: int, now_ms: int) -> None:
-        if timestamp == NO_TIMESTAMP:
+    def _check_timestamps(self, batch: RecordBatch, now_ms: int) -> None:
+        earliest, latest = now_ms - self.config.timestamp_before_max_ms, now_ms + self.config.timestamp_after_max_ms
+        newest = batch.max_timestamp
+        if newest == NO_TIMESTAMP or earliest <= newest <= latest:
             return
-        early, late = now_ms - timestamp > self.config.timestamp_before_max_ms, timestamp - now_ms > self.config.timestamp_after_max_ms
-        if early or late:
-            raise BrokerError(f"{self.name}: timestamp {timestamp} is too far from {now_ms}", code=ErrorCode.INVALID_TIMESTAMP)
+        wrong = [index for index, record in enumerate(batch.records()) if not earliest <= record.timestamp <= latest]
+        raise RefusedRecordsError(f"{self.name}: timestamps up to {newest} are too far from {now_ms}", ErrorCode.INVALID_TIMESTAMP, wrong)
+
+    def _check_keys(self, batch: RecordBatch) -> None:
+        without = [index for index, record in enumerate(batch.records()) if record.key is None]
+        if without:
+            raise RefusedRecordsError(f"{self.name}: a compacted topic takes no record without a key", ErrorCode.INVALID_RECORD, without)
 
 
 def _only_batch(data: RecordBytes) -> RecordBatch:
     try:
         batches = list(read_batches(data))
     except CorruptRecordError as fault:
-        raise BrokerError(str(fault), code=CORRUPT_MESSAGE) from fault
+        code = ErrorCode.INVALID_RECORD if _is_sealed(data) else ErrorCode.CORRUPT_MESSAGE
+        raise BrokerError(str(fault), code=code) from fault
     except UnsupportedRecordFormatError as fault:
         raise InvalidRecordError(str(fault)) from fault
-    if len(batches) != 1 or batches[0].size_bytes != len(data):
+    # A cut batch behind a whole one is ignored, as Kafka does.
+    if len(batches) != 1:
         raise InvalidRecordError(f"exactly one whole record batch is allowed per partition, found {len(batches)} in {len(data)} bytes")
     return batches[0]
+
+
+def _is_sealed(data: RecordBytes) -> bool:
+    """Whether a batch that contradicts itself was made so by its producer, and not on the way."""
+    if len(data) < HEADER_SIZE or data[MAGIC_AT] != MAGIC:
+        return False
+    sealed = bytearray(data)
+    seal(sealed)
+    return sealed == data
 
 
 def _crc_matches(batch: RecordBatch) -> bool:

@@ -19,13 +19,13 @@ NO_PRODUCER_ID = -1
 
 
 class AppendedBatch(NamedTuple):
-    """A batch as the log took it. log_append_time_ms is -1 when the records kept their own timestamps."""
+    """A batch as the log took it. timestamp: the largest of its records."""
 
     first_sequence: int
     last_sequence: int
     base_offset: int
     last_offset: int
-    log_append_time_ms: int
+    timestamp: int
 
 
 class ProducerEntry:
@@ -67,7 +67,7 @@ class ProducerStates:
         _require_sequence(batch, next_sequence(entry.batches[-1].last_sequence, 1))
         return None
 
-    def record(self, batch: RecordBatch, *, base_offset: int, log_append_time_ms: int, now_ms: int) -> None:
+    def record(self, batch: RecordBatch, *, base_offset: int, timestamp: int, now_ms: int) -> None:
         """Remember a batch that was appended at now_ms."""
         if batch.producer_id == NO_PRODUCER_ID:
             return
@@ -75,7 +75,7 @@ class ProducerStates:
         if entry is None or entry.epoch != batch.producer_epoch:
             entry = self._entries[batch.producer_id] = ProducerEntry(batch.producer_epoch)
         last_offset = base_offset + batch.last_offset_delta
-        entry.batches.append(AppendedBatch(batch.base_sequence, batch.last_sequence, base_offset, last_offset, log_append_time_ms))
+        entry.batches.append(AppendedBatch(batch.base_sequence, batch.last_sequence, base_offset, last_offset, timestamp))
         entry.last_write_ms = now_ms
 
     def expire(self, before_ms: int) -> None:

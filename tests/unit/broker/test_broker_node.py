@@ -64,10 +64,15 @@ def test_H8_a_software_name_that_cannot_be_is_an_invalid_request(client: Client,
 
 
 def test_a_client_that_reached_another_cluster_than_it_meant_is_told(client: Client) -> None:
-    meant = ApiVersionsRequest(client_software_name="a", client_software_version="1", cluster_id="other")
-    assert client.ask(meant, 5).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
-    meant.cluster_id, meant.node_id = client.bench.node.cluster.id, 1
-    assert client.ask(meant, 5).error_code == 0
+    cluster = client.bench.node.cluster.id
+
+    def meaning(cluster_id: str | None, node_id: int) -> int:
+        request = ApiVersionsRequest(client_software_name="a", client_software_version="1", cluster_id=cluster_id, node_id=node_id)
+        return int(client.ask(request, 5).error_code)
+
+    assert (meaning(cluster, 1), meaning(None, -1)) == (0, 0)
+    assert meaning("other", 1) == meaning(cluster, 7) == ErrorCode.REBOOTSTRAP_REQUIRED
+    assert meaning(cluster, -1) == meaning(None, 1) == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ _ANY_NODE = -1
 def handle(call: Call) -> ApiVersionsResponse:
     """Answer with every served range."""
     request: ApiVersionsRequest = call.request
-    if call.version >= _HAS_SOFTWARE and not _names_software(request):
+    if call.version >= _HAS_SOFTWARE and not (_names_software(request) and _names_node_and_cluster_or_neither(request)):
         return refuse(request, call.version, ErrorCode.INVALID_REQUEST)
     if not _means_this_node(call, request):
         return refuse(request, call.version, ErrorCode.REBOOTSTRAP_REQUIRED)
@@ -35,6 +35,10 @@ def unsupported(own_range: VersionRange) -> ApiVersionsResponse:
 
 def _names_software(request: ApiVersionsRequest) -> bool:
     return all(_SOFTWARE.fullmatch(text) for text in (request.client_software_name, request.client_software_version))
+
+
+def _names_node_and_cluster_or_neither(request: ApiVersionsRequest) -> bool:
+    return (request.cluster_id is None) == (request.node_id == _ANY_NODE)
 
 
 def _means_this_node(call: Call, request: ApiVersionsRequest) -> bool:

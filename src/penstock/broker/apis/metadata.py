@@ -30,6 +30,8 @@ _ALLOWS_NULL_NAMES = 12
 def handle(call: Call) -> MetadataResponse:
     """Describe the cluster and the topics."""
     request: MetadataRequest = call.request
+    if call.version < _ALLOWS_NULL_NAMES and any(topic.name is None for topic in request.topics or ()):
+        return refuse(request, call.version, ErrorCode.INVALID_REQUEST)
     cluster = call.state.cluster
     return MetadataResponse(
         brokers=[_describe_node(node) for node in cluster.nodes.values()],
@@ -69,8 +71,6 @@ def _describe(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic
 
 
 def _describe_by_id(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
-    if call.version < _ALLOWS_NULL_NAMES:
-        return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name="", topic_id=wanted.topic_id)
     topic = call.state.cluster.topic_by_id(wanted.topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.broker.cluster import Topic
-from penstock.broker.partition import Partition
+from penstock.broker.partition import Partition, RefusedRecordsError
 from penstock.broker.state import Answer, Api, BrokerState, Call, Unanswered
 from penstock.error_codes import ErrorCode
 from penstock.errors import BrokerError
@@ -25,6 +25,14 @@ _USES_TOPIC_IDS = 13
 _KNOWS_ZSTD = 7
 _NAMES_LEADERS = 10
 UNKNOWN = -1
+
+# Errors that Kafka finds so late that it also tells where the log starts.
+_FOUND_AT_THE_LOG = (
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+)
 
 
 def handle(call: Call) -> Answer:
@@ -67,11 +75,7 @@ def _append(call: Call, topic: Topic, data: PartitionProduceData, appended: list
         partition = _writable(call.state, topic, data.index, call.request.acks)
         place = partition.append(data.records or b"", call.wall_ms, allow_zstd=call.version >= _KNOWS_ZSTD)
     except BrokerError as error:
-        failure = _failure(data.index, error.code, str(error))
-        moved = call.state.new_leader(topic, data.index, error.code)
-        if moved is not None and call.version >= _NAMES_LEADERS:
-            failure.current_leader = LeaderIdAndEpoch(leader_id=moved.leader, leader_epoch=moved.leader_epoch)
-        return failure
+        return _refused(call, topic, data.index, error)
     appended.append(partition.name)
     return PartitionProduceResponse(
         index=data.index,
@@ -89,9 +93,20 @@ def _writable(state: BrokerState, topic: Topic, index: int, acks: int) -> Partit
     return partition
 
 
+def _refused(call: Call, topic: Topic, index: int, error: BrokerError) -> PartitionProduceResponse:
+    failure = _failure(index, error.code, str(error))
+    if error.code in _FOUND_AT_THE_LOG:
+        failure.log_start_offset = topic.partitions[index].log.start_offset
+    if isinstance(error, RefusedRecordsError):
+        failure.record_errors = [BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=str(error)) for at in error.indexes]
+    moved = call.state.new_leader(topic, index, error.code)
+    if moved is not None and call.version >= _NAMES_LEADERS:
+        failure.current_leader = LeaderIdAndEpoch(leader_id=moved.leader, leader_epoch=moved.leader_epoch)
+    return failure
+
+
 def _failure(index: int, code: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
-    errors = [BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message=message)] if code is ErrorCode.INVALID_RECORD else []
-    return PartitionProduceResponse(index=index, error_code=code, base_offset=UNKNOWN, error_message=message, record_errors=errors)
+    return PartitionProduceResponse(index=index, error_code=code, base_offset=UNKNOWN, error_message=message)
 
 
 def _topic_response(data: TopicProduceData, partitions: list[PartitionProduceResponse]) -> TopicProduceResponse:
