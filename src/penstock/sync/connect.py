@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -10,9 +11,15 @@ from penstock.config import ClientConfig
 from penstock.net.selector import Selector
 from penstock.sync.driver import Driver
 
+_numbers = count(1)
+
 
 def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, Driver]:
-    """Build an engine over real sockets, and its driver, not yet started. kind: "producer", ..., for messages and the thread's name."""
+    """Build an engine over real sockets, and its driver, not yet started.
+
+    kind: "producer", ...; with a number it is the client.id of a client that was given none (K23), which brokers log and meter by.
+    """
+    client_id = config.client_id or f"penstock-{kind}-{next(_numbers)}"
     selector = Selector(
         max_frame_bytes=config.max_response_bytes,
         max_idle_ms=config.connections_max_idle_ms,
@@ -22,7 +29,7 @@ def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[En
     engine = Engine(
         selectable=selector,
         bootstrap=config.bootstrap_servers,
-        client_id=config.client_id,
+        client_id=client_id,
         random=Random(),
         request_timeout_ms=config.request_timeout_ms,
         reconnect_backoff_ms=config.reconnect_backoff_ms,
@@ -36,5 +43,4 @@ def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[En
         security_protocol=config.security_protocol,
         **engine_settings,
     )
-    named = f" '{config.client_id}'" if config.client_id else ""
-    return engine, Driver(engine, selector, name=f"penstock {kind}{named}")
+    return engine, Driver(engine, selector, name=f"{kind} '{client_id}'")
