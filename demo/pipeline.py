@@ -26,7 +26,7 @@ import penstock as ps
 
 FLIGHT = "carrier string, origin string, scheduled timestamp, hour_utc string, dep_delay long, arr_delay long"
 CLOSING = b'{"carrier": "--", "scheduled": "2014-02-01T00:00"}'
-FLIGHTS_PER_BATCH = 48_000
+FLIGHTS_PER_BATCH = 50_000
 TIMESTAMP_FORMAT = "yyyy-MM-dd'T'HH:mm"
 
 # The four partitions hold different carriers, whose share of the year's flights differs: a fifth of one is a few days ahead of a fifth

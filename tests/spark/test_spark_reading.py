@@ -67,10 +67,10 @@ class FakeConsumer:
 def read_with(monkeypatch):
     def run(consumer, start, end, fail_on_data_loss=True):
         @contextmanager
-        def lend(kind, settings):
+        def lend(settings):
             yield consumer
 
-        monkeypatch.setattr(reading, "borrowed", lend)
+        monkeypatch.setattr(reading, "lent_consumer", lend)
         given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "failOnDataLoss": str(fail_on_data_loss)}
         batches = list(read(OffsetRange("t", 0, start, end), record_schema(False), source_options(given, streaming=True)))
         assert all(batch.schema.equals(arrow_schema(record_schema(False)), check_metadata=True) for batch in batches)

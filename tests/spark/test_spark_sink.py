@@ -50,10 +50,10 @@ def producer(monkeypatch):
     fake = FakeProducer()
 
     @contextmanager
-    def lend(kind, settings):
+    def lend(settings):
         yield fake
 
-    monkeypatch.setattr(sink, "borrowed", lend)
+    monkeypatch.setattr(sink, "lent_producer", lend)
     return fake
 
 

@@ -2,30 +2,50 @@
 
 Spark reuses its Python workers, and kills those that were idle for a minute. So an open client is found or not found; nothing depends on
 it, and nothing is under way in it between tasks. A client that saw an error is closed, not kept.
+
+Spark starts half a dozen Python processes for a query, and most of them only plan. So a client's code is loaded by the first who needs it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from penstock import KafkaConsumer, KafkaProducer
+if TYPE_CHECKING:
+    from penstock import KafkaConsumer, KafkaProducer
 
-C = TypeVar("C", KafkaConsumer, KafkaProducer)
-Key: TypeAlias = tuple[int, type[KafkaConsumer] | type[KafkaProducer], frozenset[tuple[str, str]]]
+Client: TypeAlias = "KafkaConsumer | KafkaProducer"
+Key: TypeAlias = tuple[int, str, frozenset[tuple[str, str]]]
 
 MOST = 4
-_idle: dict[Key, KafkaConsumer | KafkaProducer] = {}
+_idle: dict[Key, Client] = {}
 
 
 @contextmanager
-def borrowed(kind: type[C], settings: Mapping[str, str]) -> Iterator[C]:
-    """Lend a client with these settings, and nobody else's while it is lent."""
+def lent_consumer(settings: Mapping[str, str]) -> Iterator[KafkaConsumer]:
+    """Lend a consumer with these settings, and nobody else's while it is lent."""
+    from penstock import KafkaConsumer
+
+    with _lent("consumer", KafkaConsumer, settings) as client:
+        yield cast(KafkaConsumer, client)
+
+
+@contextmanager
+def lent_producer(settings: Mapping[str, str]) -> Iterator[KafkaProducer]:
+    """Lend a producer with these settings, and nobody else's while it is lent."""
+    from penstock import KafkaProducer
+
+    with _lent("producer", KafkaProducer, settings) as client:
+        yield cast(KafkaProducer, client)
+
+
+@contextmanager
+def _lent(kind: str, make: Callable[[Mapping[str, Any]], Client], settings: Mapping[str, str]) -> Iterator[Client]:
     # A client does not survive a fork; the process id keeps a child from finding its parent's.
     key = (os.getpid(), kind, frozenset(settings.items()))
-    client = _take(key, kind) or kind(dict(settings))
+    client = _idle.pop(key, None) or make(dict(settings))
     try:
         yield client
     except Exception:
@@ -37,12 +57,7 @@ def borrowed(kind: type[C], settings: Mapping[str, str]) -> Iterator[C]:
     _put_back(key, client)
 
 
-def _take(key: Key, kind: type[C]) -> C | None:
-    client = _idle.pop(key, None)
-    return client if isinstance(client, kind) else None
-
-
-def _put_back(key: Key, client: KafkaConsumer | KafkaProducer) -> None:
+def _put_back(key: Key, client: Client) -> None:
     surplus = [_idle.pop(key, None)]
     _idle[key] = client
     if len(_idle) > MOST:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from penstock import KafkaConsumer
 from penstock.errors import UnknownTopicOrPartitionError
 from penstock.spark.offsets import Offsets
 from penstock.types import TopicPartition
@@ -44,6 +43,8 @@ class KafkaCluster:
     """The cluster, asked through a consumer that is never assigned anything."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
+        from penstock import KafkaConsumer  # tasks and writers, which ask nothing, need not load it
+
         self._consumer = KafkaConsumer(reading_settings(client))
 
     def partitions(self, topics: Iterable[str]) -> set[TopicPartition]:

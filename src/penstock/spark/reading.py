@@ -11,21 +11,24 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from penstock import KafkaConsumer
 from penstock.config import ConsumerConfig
 from penstock.errors import OffsetOutOfRangeError, TimeoutError
-from penstock.spark.clients import borrowed
+from penstock.spark.clients import lent_consumer
 from penstock.spark.cluster import reading_settings
 from penstock.spark.offsets import Offsets, data_loss
 from penstock.spark.options import SourceOptions
 from penstock.spark.schema import TARGET_BYTES, TARGET_ROWS, arrow_schema, penstock_columns, slices, to_spark
 from penstock.types import TopicPartition
+
+if TYPE_CHECKING:
+    from penstock import KafkaConsumer
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +58,7 @@ def plan(start: Offsets, end: Offsets) -> list[OffsetRange]:
 def read(wanted: OffsetRange, schema: StructType, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """Yield the range in Spark's columns. Raises DataLossError by the rules of failOnDataLoss, TimeoutError when nothing comes."""
     target = arrow_schema(schema)
-    with borrowed(KafkaConsumer, reading_settings(options.client)) as consumer:
+    with lent_consumer(reading_settings(options.client)) as consumer:
         reader = _RangeReader(consumer, wanted, penstock_columns(schema), options)
         for batch in slices(reader.batches()):
             yield to_spark(batch, target)

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType
 
-from penstock import KafkaProducer
 from penstock.errors import ConfigError, IllegalStateError, SerializationError
-from penstock.spark.clients import borrowed
+from penstock.spark.clients import lent_producer
 from penstock.spark.options import SinkOptions
 from penstock.spark.schema import HEADERS
 
@@ -62,8 +62,8 @@ def _check_type(name: str, found: DataType) -> None:
 def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions) -> Written:
     """Send every row and wait for every acknowledgement. Raises the first failure; it says whether records may be written all the same."""
     rows = 0
-    with borrowed(KafkaProducer, options.client) as producer:
-        deliveries: deque[pa.Any] = deque()
+    with lent_producer(options.client) as producer:
+        deliveries: deque[Any] = deque()
         for batch in batches:
             rows += batch.num_rows
             for topic, records in by_topic(as_records(batch, columns), options.topic):

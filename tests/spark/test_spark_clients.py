@@ -1,0 +1,93 @@
+"""Clients kept between tasks are a fast path and nothing more (spark.md 2.2)."""
+
+import subprocess
+import sys
+
+import pytest
+
+import penstock
+from penstock.spark import clients
+from penstock.spark.clients import MOST, close_idle, lent_consumer, lent_producer
+
+
+class FakeClient:
+    made = 0
+
+    def __init__(self, settings):
+        FakeClient.made += 1
+        self.settings = settings
+        self.closed = False
+
+    def close(self, timeout=None):
+        self.closed = True
+
+
+@pytest.fixture(autouse=True)
+def fakes(monkeypatch):
+    FakeClient.made = 0
+    monkeypatch.setattr(penstock, "KafkaConsumer", FakeClient, raising=False)
+    monkeypatch.setattr(penstock, "KafkaProducer", FakeClient, raising=False)
+    monkeypatch.setattr(clients, "_idle", {})
+
+
+def test_the_next_task_finds_the_client_open():
+    with lent_consumer({"a": "1"}) as first:
+        pass
+    with lent_consumer({"a": "1"}) as second:
+        assert second is first
+        assert not second.closed
+
+
+def test_settings_and_kinds_are_told_apart():
+    with lent_consumer({"a": "1"}) as one, lent_consumer({"a": "2"}) as other, lent_producer({"a": "1"}) as third:
+        assert len({id(one), id(other), id(third)}) == 3
+
+
+def test_a_lent_client_is_nobody_elses():
+    with lent_producer({}) as one, lent_producer({}) as other:
+        assert one is not other
+    assert sum(client.closed for client in (one, other)) == 1
+
+
+def test_a_client_that_saw_an_error_is_closed():
+    with pytest.raises(ZeroDivisionError), lent_producer({}) as broken:
+        raise ZeroDivisionError
+    assert broken.closed
+    with lent_producer({}) as fresh:
+        assert fresh is not broken
+
+
+def test_a_reader_that_is_not_read_to_its_end_gives_the_client_back():
+    def read():
+        with lent_consumer({}) as client:
+            yield client
+            yield client
+
+    reading = read()
+    client = next(reading)
+    reading.close()
+    with lent_consumer({}) as again:
+        assert again is client
+
+
+def test_only_a_few_are_kept():
+    lent = []
+    for number in range(MOST + 2):
+        with lent_consumer({"n": str(number)}) as client:
+            lent.append(client)
+    assert [client.closed for client in lent] == [True, True] + [False] * MOST
+    close_idle()
+    assert all(client.closed for client in lent)
+
+
+def test_another_process_does_not_find_them(monkeypatch):
+    with lent_consumer({}) as parents:
+        pass
+    monkeypatch.setattr(clients.os, "getpid", lambda: -1)
+    with lent_consumer({}) as own:
+        assert own is not parents
+
+
+def test_planning_loads_no_client():
+    program = "import pyspark_penstock, sys; print([name for name in sys.modules if name.startswith(('penstock.sync', 'penstock.net'))])"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip() == "[]"
