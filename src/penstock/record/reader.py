@@ -26,6 +26,9 @@ if cython.compiled:
 
 COMPILED: bool = cython.compiled
 
+# The constructor of a NamedTuple takes twice as long, for nothing: the fields are all here, in order.
+new_tuple = tuple.__new__
+
 # Length, attributes, both deltas, key length, value length, header count: one byte each at least.
 MIN_RECORD_SIZE = 7
 
@@ -213,7 +216,7 @@ class RecordWalker:
         """Return the current record."""
         key = self.source[self.key_at : self.key_at + self.key_size] if self.key_size >= 0 else None
         value = self.source[self.value_at : self.value_at + self.value_size] if self.value_size >= 0 else None
-        return Record(self.offset, self.timestamp, key, value, self.headers() if self.header_count else ())
+        return new_tuple(Record, (self.offset, self.timestamp, key, value, self.headers() if self.header_count else ()))
 
     def records(self) -> list[Record]:
         """Return all records that are left; raises CorruptRecordError."""
