@@ -191,6 +191,12 @@ def _open_sockets() -> set[str]:
     return names
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # PySpark's gateway opens sockets when it likes and takes over Ctrl-C, so its session begins when all other tests are done.
+    items.sort(key=lambda item: item.path.parent.name == "spark")
+
+
 Guard = Callable[[], AbstractContextManager[None]]
 
 
