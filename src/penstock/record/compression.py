@@ -191,7 +191,9 @@ def _lz4_decompress(data: Buffer, max_bytes: int) -> bytes:
 
 # --- zstd ---------------------------------------------------------------------------------------------------------------------------
 
+# The window is memory besides the output. A frame may announce a large one, as the highest levels do, if its contents cannot fill it.
 _ZSTD_MAX_WINDOW = 8 * 1024 * 1024
+_ZSTD_LARGEST_WINDOW = 128 * 1024 * 1024
 _ZSTD_BLOCK = 128 * 1024
 _ZSTD_STEP = 1 << 20
 _RAW, _RLE = 0, 1
@@ -205,7 +207,8 @@ def _zstd_compress(data: Buffer, level: int | None) -> bytes:
 
 def _zstd_decompress(data: Buffer, max_bytes: int) -> bytes:
     frames, bound = _zstd_frames(memoryview(data))
-    with _pooled(_unpackers, lambda: zstandard.ZstdDecompressor(max_window_size=_ZSTD_MAX_WINDOW)) as unpacker:
+    window = _ZSTD_LARGEST_WINDOW if bound <= _ZSTD_MAX_WINDOW else _ZSTD_MAX_WINDOW
+    with _pooled(_unpackers.setdefault(window, []), lambda: zstandard.ZstdDecompressor(max_window_size=window)) as unpacker:
         if frames == 1 and bound <= max_bytes and zstandard.frame_content_size(data) <= bound:
             return unpacker.decompress(data, max_output_size=bound)
         return _zstd_stream(unpacker, data, max_bytes)
@@ -231,8 +234,6 @@ def _zstd_frames(view: memoryview) -> tuple[int, int]:
     frames = bound = at = 0
     while at < len(view):
         header = zstandard.get_frame_parameters(view[at:])
-        if header.window_size > _ZSTD_MAX_WINDOW:
-            raise EOFError(f"a window of {header.window_size} bytes; at most {_ZSTD_MAX_WINDOW} are allowed")
         at += zstandard.frame_header_size(view[at:])
         at, size = _zstd_blocks(view, at)
         at += 4 if header.has_checksum else 0
@@ -256,9 +257,9 @@ def _zstd_blocks(view: memoryview, at: int) -> tuple[int, int]:
     return at, bound
 
 
-# Contexts are costly to make and must not be shared while in use; popping from a list is atomic.
+# By level and by window. Contexts are costly to make and must not be shared while in use; popping from a list is atomic.
 _packers: dict[int, list[zstandard.ZstdCompressor]] = {}
-_unpackers: list[zstandard.ZstdDecompressor] = []
+_unpackers: dict[int, list[zstandard.ZstdDecompressor]] = {}
 
 
 @contextmanager

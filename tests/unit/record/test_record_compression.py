@@ -226,13 +226,34 @@ def test_C9_a_zstd_frame_that_lies_about_its_size() -> None:
         decompress(Codec.ZSTD, lying)
 
 
-def test_C9_a_zstd_window_beyond_8_mib_is_refused() -> None:
-    parameters = zstandard.ZstdCompressionParameters(window_log=27)
+def zstd_with_window(data: bytes, window_log: int) -> bytes:
+    parameters = zstandard.ZstdCompressionParameters(window_log=window_log)
     frame = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
-    packed = frame.compress(b"x") + frame.flush()
+    return frame.compress(data) + frame.flush()
 
-    with pytest.raises(DecompressionError, match="window"):
-        decompress(Codec.ZSTD, packed)
+
+def test_C9_a_zstd_window_beyond_8_mib_is_refused_where_it_could_be_filled() -> None:
+    with pytest.raises(DecompressionError, match="memory"):
+        decompress(Codec.ZSTD, zstd_with_window(bytes(9 * MEGABYTE), 27))
+    with pytest.raises(DecompressionError, match="memory"):
+        decompress(Codec.ZSTD, zstd_with_window(b"x", 28))
+
+
+def test_the_windows_of_the_highest_zstd_levels_are_read() -> None:
+    assert decompress(Codec.ZSTD, zstd_with_window(b"x" * 100_000, 27)) == b"x" * 100_000
+
+
+def test_a_zstd_frame_larger_than_any_window_is_read() -> None:
+    data = bytes(9 * MEGABYTE)
+
+    for level in (3, 22):
+        assert decompress(Codec.ZSTD, compress(Codec.ZSTD, data, level)) == data
+
+
+@pytest.mark.parametrize(("codec", "levels"), [(Codec.GZIP, (-1, 1, 9)), (Codec.LZ4, (1, 9, 17)), (Codec.ZSTD, (-131072, -1, 22))])
+def test_KIP_390_every_level_is_taken(codec: Codec, levels: tuple[int, ...]) -> None:
+    for level in levels:
+        assert decompress(codec, compress(codec, b"level" * 1000, level)) == b"level" * 1000
 
 
 def bomb(codec: Codec) -> bytes:
