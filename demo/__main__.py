@@ -56,7 +56,7 @@ def kafka(show: Console) -> Iterator[str]:
 
 def create_topics(servers: str, show: Console) -> tuple[str, str]:
     """Create the two topics, under names of their own where 'flights' or 'delays' exists already."""
-    with ps.KafkaAdmin(bootstrap_servers=servers) as admin:
+    with ps.KafkaAdmin(bootstrap_servers=servers, default_api_timeout_ms=15_000) as admin:
         taken = {"flights", "delays"} & set(admin.list_topics())
         suffix = f"-{time.strftime('%Y%m%d-%H%M%S')}" if taken else ""
         source, target = f"flights{suffix}", f"delays{suffix}"

@@ -1,10 +1,13 @@
 """Options of the Spark source and sink, read without Spark (spark.md 1.1, 1.2)."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from penstock.errors import ConfigError
 from penstock.spark.offsets import EARLIEST, LATEST
-from penstock.spark.options import NOT_YET, sink_options, source_options, wants_headers
+from penstock.spark.options import NOT_YET, SINK_OPTIONS, SOURCE_OPTIONS, sink_options, source_options, wants_headers
 from penstock.types import TopicPartition
 
 KAFKA = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -182,3 +185,9 @@ def test_an_empty_topic_is_an_error():
 def test_headers_are_wanted_before_the_side_is_known():
     assert wants_headers({"includeheaders": "true", "whatever": "x"}) is True
     assert wants_headers({"topic": "t"}) is False
+
+
+def test_the_manual_names_every_option():
+    manual = (Path(__file__).parents[2] / "docs" / "SPARK.md").read_text()
+    missing = [name for name in (*SOURCE_OPTIONS, *SINK_OPTIONS, *NOT_YET) if not re.search(rf"\b{re.escape(name)}\b", manual)]
+    assert not missing
