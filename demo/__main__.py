@@ -87,15 +87,15 @@ def stream_delays(servers: str, source: str, target: str, rows: int, show: Conso
     """Let Spark read one topic and write the other."""
     with show.stage("Start Spark") as stage:
         spark = spark_session(OUT / "spark.log")
-        stage.done(f"PySpark {spark.version}, its log is in {os.path.relpath(OUT / 'spark.log')}")
+        stage.done(f"PySpark {spark.version}, log in {os.path.relpath(OUT / 'spark.log')}")
     try:
         with show.stage("Stream through Spark") as stage, Stream(spark, servers, source, target, airlines(), weather()) as stream:
             began = time.perf_counter()
             for done in stream.until_caught_up():
-                stage.progress(done / rows, f"{done:,} flights" if done else "Spark starts its Python processes")
+                stage.progress(done / rows, f"{done:,} flights" if done else "Spark warms up")
             seconds = time.perf_counter() - began
             stream.close_last_days()
-            stage.done(f"{rate(rows, seconds)}; warm {stream.warm_rate:,.0f}/s, {stream.batches} micro-batches")
+            stage.done(f"{rate(rows, seconds)}, warm {stream.warm_rate:,.0f}/s")
             if stream.dropped:
                 show.say(f"  {stream.dropped} records came after their day was written")
     finally:
@@ -107,13 +107,13 @@ def collect(servers: str, topic: str, show: Console) -> pa.Table:
     with show.stage(f"Read {topic} back") as stage:
         began = time.perf_counter()
         delays, records = read_back(servers, topic)
-        stage.done(f"{rate(records, time.perf_counter() - began)}, {delays.num_rows:,} groups")
+        stage.done(f"{rate(records, time.perf_counter() - began)}: {delays.num_rows:,} groups")
     return delays
 
 
 def conclude(table: pa.Table, delays: pa.Table, show: Console) -> int:
     """Compare, draw, and say how it went."""
-    with show.stage("Compute the same with pyarrow") as stage:
+    with show.stage("Compute it with pyarrow") as stage:
         expected = expected_delays(table)
         stage.done(f"{expected.num_rows:,} groups of carrier and day")
     with show.stage("Draw the year") as stage:
@@ -129,7 +129,7 @@ def conclude(table: pa.Table, delays: pa.Table, show: Console) -> int:
 def rate(rows: int, seconds: float, size_bytes: int = 0) -> str:
     """Say how many, how fast."""
     data = f" ({size_bytes / seconds / 1e6:,.0f} MB/s)" if size_bytes else ""
-    return f"{rows:,} records in {seconds:.1f} s, {rows / seconds:,.0f}/s{data}"
+    return f"{rows:,} records, {rows / seconds:,.0f}/s{data}"
 
 
 if __name__ == "__main__":

@@ -142,11 +142,6 @@ class Stream:
         self._query.processAllAvailable()
 
     @property
-    def batches(self) -> int:
-        """How many micro-batches read records."""
-        return sum(progress.numInputRows > 0 for progress in self._query.recentProgress)
-
-    @property
     def warm_rate(self) -> float:
         """Records per second after the first micro-batch, in which Spark starts its Python processes."""
         later = [progress for progress in self._query.recentProgress if progress.numInputRows > 0][1:]

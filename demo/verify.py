@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -94,7 +95,8 @@ def summary(delays: pa.Table) -> tuple[Sequence[str], list[list[str]]]:
 def _row(year: dict) -> list[str]:
     flights = year["flights_sum"]
     shares = [f"{year[name] / flights:.1%}" for name in ("late_sum", "cancelled_sum", "in_rain_sum")]
-    return [year["name"], f"{flights:,}", f"{_mean_delay(year):.1f} min", *shares, f"{year['dep_delay_max_max'] / 60:.1f} h"]
+    name = re.sub(r" (Inc\.|Co\.|Corporation)$", "", year["name"])
+    return [name, f"{flights:,}", f"{_mean_delay(year):.1f} min", *shares, f"{year['dep_delay_max_max'] / 60:.1f} h"]
 
 
 def _mean_delay(year: dict) -> float:
