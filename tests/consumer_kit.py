@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from penstock.consumer.decode import RecordFactory
+from penstock.consumer.decode import RecordConverter
 from penstock.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from penstock.consumer.fetch_collector import FetchCollector
 from penstock.consumer.fetch_cursor import ReadOptions
@@ -68,7 +68,7 @@ class Bench:
     """A subscription, a buffer and a collector, to be fed by hand."""
 
     def __init__(
-        self, *, options: ReadOptions | None = None, factory: RecordFactory | None = None, reset_to: OffsetSpec | None = None
+        self, *, options: ReadOptions | None = None, converter: RecordConverter | None = None, reset_to: OffsetSpec | None = None
     ) -> None:
         self.subscription = SubscriptionState()
         self.buffer = FetchBuffer()
@@ -77,7 +77,7 @@ class Bench:
             self.buffer,
             lock=nullcontext(),
             options=options or ReadOptions(),
-            factory=factory or RecordFactory(),
+            converter=converter or RecordConverter(),
             reset_to=reset_to,
         )
 

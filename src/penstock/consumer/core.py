@@ -13,7 +13,7 @@ from typing import Any
 from penstock.client.backoff import ExponentialBackoff
 from penstock.client.engine import Engine
 from penstock.clock import NEVER_MS
-from penstock.consumer.decode import Deserializer, RecordFactory
+from penstock.consumer.decode import Deserializer, RecordConverter
 from penstock.consumer.fetch_buffer import FetchBuffer
 from penstock.consumer.fetch_collector import FetchCollector
 from penstock.consumer.fetch_cursor import ReadOptions
@@ -82,7 +82,7 @@ class ConsumerCore:
             self._buffer,
             lock=lock,
             options=read,
-            factory=RecordFactory(key_deserializer, value_deserializer),
+            converter=RecordConverter(key_deserializer, value_deserializer),
             reset_to=self._reset_to,
         )
         self.collect_records = self._collector.collect_records

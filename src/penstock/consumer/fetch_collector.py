@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from penstock.consumer.decode import RecordFactory
+from penstock.consumer.decode import RecordConverter
 from penstock.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from penstock.consumer.fetch_cursor import ColumnSink, FetchCursor, ReadOptions
 from penstock.consumer.subscription_state import OffsetSpec, SubscriptionState
@@ -31,14 +31,14 @@ class FetchCollector:
         *,
         lock: AbstractContextManager[object],
         options: ReadOptions,
-        factory: RecordFactory,
+        converter: RecordConverter,
         reset_to: OffsetSpec | None = None,
     ) -> None:
         self._subscription = subscription
         self._buffer = buffer
         self._lock = lock
         self._options = options
-        self._factory = factory
+        self._converter = converter
         self._reset_to = reset_to
         self._cursors: list[FetchCursor] = []
         self._now_ms = 0
@@ -97,7 +97,7 @@ class FetchCollector:
             fetch = self._take()
             if fetch is None:
                 return None
-            cursor = FetchCursor(fetch, self._options, self._factory)
+            cursor = FetchCursor(fetch, self._options, self._converter)
             self._cursors.append(cursor)
             return cursor
 

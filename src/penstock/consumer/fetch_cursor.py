@@ -15,11 +15,10 @@ from functools import partial
 from operator import attrgetter
 from typing import Protocol, TypeVar
 
-from penstock.consumer.decode import RecordFactory
+from penstock.consumer.decode import RecordConverter
 from penstock.consumer.fetch_buffer import CompletedFetch
 from penstock.errors import CorruptRecordError, KafkaError
 from penstock.record.batch import RecordBatch, read_batches
-from penstock.record.record import Record
 from penstock.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, AnyRecord, IsolationLevel
 
 T = TypeVar("T")
@@ -51,17 +50,17 @@ class ReadOptions:
 class FetchCursor:
     """Hands out one completed fetch. `position` and `leader_epoch` say how far; `exhausted` when there is no more."""
 
-    def __init__(self, fetch: CompletedFetch, options: ReadOptions, factory: RecordFactory) -> None:
+    def __init__(self, fetch: CompletedFetch, options: ReadOptions, converter: RecordConverter) -> None:
         self.fetch = fetch
         self.position = fetch.fetch_offset
         self.leader_epoch = NO_LEADER_EPOCH
         self.exhausted = False
         self._options = options
-        self._factory = factory
+        self._converter = converter
         self._stop = fetch.state.stop_offset
         self._batches = self._visible_batches()
         self._batch: RecordBatch | None = None
-        self._records: list[Record] | None = None
+        self._records: list[AnyRecord] | None = None
         self._next = 0
 
     def take_records(self, limit: int) -> list[AnyRecord]:
@@ -69,9 +68,9 @@ class FetchCursor:
         while (batch := self._current()) is not None:
             if self._records is None:
                 self._records, self._next = self._decode(batch), 0
-            raw = self._records[self._next : self._next + limit]
-            if raw:
-                return self._hand_out(batch, raw)
+            records = self._records[self._next : self._next + limit]
+            if records:
+                return self._hand_out(batch, records)
             self._leave(batch)
         return []
 
@@ -103,18 +102,18 @@ class FetchCursor:
     def _next_batch(self) -> RecordBatch | None:
         return next(self._batches, None)
 
-    def _decode(self, batch: RecordBatch) -> list[Record]:
+    def _decode(self, batch: RecordBatch) -> list[AnyRecord]:
         """Decode a batch, without what lies before the position or at the end of a bounded read (F24)."""
-        records = self._explained(lambda: batch.records(max_bytes=self._options.max_decompressed_bytes))
+        records = self._explained(lambda: batch.consumer_records(self.fetch.state.tp, self._options.max_decompressed_bytes))
         if records and records[0].offset < self.position:
             records = records[bisect_left(records, self.position, key=_OFFSET) :]
         if self._stop is not None and batch.last_offset >= self._stop:
             records = records[: bisect_left(records, self._stop, key=_OFFSET)]
         return records
 
-    def _hand_out(self, batch: RecordBatch, raw: list[Record]) -> list[AnyRecord]:
-        """Build records; a record that cannot be built stays next in line, and those before it go out first (F11, F27)."""
-        records = self._factory.build(self.fetch.state.tp, batch, raw)
+    def _hand_out(self, batch: RecordBatch, records: list[AnyRecord]) -> list[AnyRecord]:
+        """Deserialize records; one that does not deserialize stays next in line, and those before it go out first (F11, F27)."""
+        records = self._converter.convert(records)
         self._next += len(records)
         self.leader_epoch = batch.partition_leader_epoch
         if self._records is not None and self._next < len(self._records):

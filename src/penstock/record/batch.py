@@ -32,7 +32,7 @@ from penstock.record.header import (
 )
 from penstock.record.reader import RecordWalker
 from penstock.record.record import Header, Record
-from penstock.types import TimestampType
+from penstock.types import AnyRecord, TimestampType, TopicPartition
 from penstock.wire.varint import varint_size
 
 __all__ = [
@@ -172,6 +172,12 @@ class RecordBatch:
     def records(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> list[Record]:
         """Return the records, none for a control batch; raises CorruptRecordError."""
         return [] if self.is_control else self.walker(max_bytes).records()
+
+    def consumer_records(self, tp: TopicPartition, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> list[AnyRecord]:
+        """Return what records() does, as a consumer hands them out."""
+        if self.is_control:
+            return []
+        return self.walker(max_bytes).consumer_records(tp.topic, tp.partition, int(self.timestamp_type), self.partition_leader_epoch)
 
     def control_type(self) -> int | None:
         """Return the type of a control batch (0 abort, 1 commit, 2 leader change, ...); None for other batches and emptied ones (M19)."""

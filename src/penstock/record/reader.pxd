@@ -2,9 +2,15 @@
 
 cimport cython
 
+cdef extern from "Python.h":
+    object PyType_GenericAlloc(type kind, Py_ssize_t size)
+    void PyObject_GC_UnTrack(object made)
+
 cdef int RECORD_LENGTH, TRUNCATED, KEY, VALUE, HEADERS, LONG_RECORD, LEFT_OVER, OFFSET, TIMESTAMP
 cdef long long MOST, LEAST
 
+@cython.locals(made=object, at=Py_ssize_t)
+cdef object new_tuple(type kind, tuple fields)
 cdef void copy_bytes(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
 
 
@@ -36,8 +42,12 @@ cdef class RecordWalker:
     cpdef check(self)
     @cython.locals(at=Py_ssize_t, size=cython.longlong, count=cython.longlong, _=cython.longlong)
     cdef tuple headers(self)
+    cdef inline bytes key(self)
+    cdef inline bytes value(self)
     cpdef record(self)
     cpdef list records(self)
+    @cython.locals(found=list)
+    cpdef list consumer_records(self, str topic, object partition, object timestamp_type, object leader_epoch)
 
 
 @cython.final

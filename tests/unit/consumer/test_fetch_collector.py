@@ -7,7 +7,7 @@ import json
 import pytest
 
 from consumer_kit import Bench, batch, emptied
-from penstock.consumer.decode import RecordFactory
+from penstock.consumer.decode import RecordConverter
 from penstock.consumer.fetch_cursor import ReadOptions
 from penstock.consumer.subscription_state import OffsetSpec, PartitionStatus
 from penstock.errors import CorruptRecordError, OffsetOutOfRangeError, RecordDeserializationError, broker_error
@@ -190,7 +190,7 @@ def test_check_crcs_may_be_switched_off() -> None:
 
 
 def test_F27_a_record_that_does_not_deserialize_stays_next_in_line() -> None:
-    bench = Bench(factory=RecordFactory(value_deserializer=json.loads))
+    bench = Bench(converter=RecordConverter(value_deserializer=json.loads))
     bench.assign(0)
     bench.fetched(batch(0, [b"1", None, b"{", b"4"], key=b"k"))
     assert [record.value for record in bench.collector.collect_records(10)] == [1, None]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import struct
 
 import pytest
@@ -17,7 +18,7 @@ from penstock.record.batch import (
 )
 from penstock.record.builder import RecordBatchBuilder
 from penstock.record.compression import Codec
-from penstock.types import TimestampType
+from penstock.types import ConsumerRecord, TimestampType, TopicPartition
 from record_kit import CODECS, NOW_MS, as_rows, build, forge, headers, only_batch, raw_record, records, values
 
 FROM_A_BROKER = bytes.fromhex(
@@ -67,6 +68,36 @@ def test_M8_what_is_built_is_read_back(codec: Codec, rows: list[tuple[object, ..
     assert [record.offset for record in batch.records()] == list(range(len(rows)))
     assert batch.max_timestamp == max(row[0] for row in rows)
     assert batch.codec is codec
+
+
+@given(rows=records)
+def test_records_for_a_consumer_are_the_same_records_with_their_place(rows: list[tuple[object, ...]]) -> None:
+    data = build(rows)
+    assign_offsets(data, base_offset=40, leader_epoch=5, log_append_time_ms=NOW_MS)
+    batch = only_batch(data)
+
+    found = batch.consumer_records(TopicPartition("orders", 3))
+
+    assert found == [
+        ConsumerRecord("orders", 3, plain.offset, NOW_MS, TimestampType.LOG_APPEND_TIME, plain.key, plain.value, plain.headers, 5)
+        for plain in batch.records()
+    ]
+    assert {type(record) for record in found} == {ConsumerRecord}
+
+
+def test_records_for_a_consumer_outlive_a_garbage_collection() -> None:
+    found = only_batch(build([(7, b"k", b"v", (("name", b"x" * 50),))])).consumer_records(TopicPartition("orders", 0))
+
+    gc.collect()
+
+    assert found == [("orders", 0, 0, 7, 0, b"k", b"v", (("name", b"x" * 50),), -1)]
+    assert found[0]._replace(offset=9).offset == 9
+
+
+def test_M19_a_control_batch_has_no_records_for_a_consumer() -> None:
+    batch = only_batch(forge(raw_record(key=struct.pack(">hh", 0, 1)), attributes=0x30))
+
+    assert batch.consumer_records(TopicPartition("orders", 0)) == []
 
 
 def test_M14_a_new_batch_has_no_place_and_no_producer() -> None:
