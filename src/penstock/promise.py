@@ -17,7 +17,8 @@ T = TypeVar("T")
 class Promise(Generic[T]):
     """Resolved or rejected once; later attempts are ignored and answer False.
 
-    Callbacks run inside resolve() or reject(), in the order added, so they must be short and are never user code.
+    Callbacks run inside resolve() or reject(), in the order added, so they must be short and are never user code. One that raises is a
+    bug, and does not keep the others from hearing: all run, then the first error goes up to who settled the promise.
     """
 
     __slots__ = ("_callbacks", "_error", "_value", "done")
@@ -78,8 +79,19 @@ class Promise(Generic[T]):
         else:
             self._callbacks.append(callback)
 
+    def forget(self, callback: Callable[[Promise[T]], None]) -> None:
+        """Do not call back any more; harmless when it has been. A promise may outlive by far those who waited for it in vain."""
+        if callback in self._callbacks:
+            self._callbacks.remove(callback)
+
     def _settle(self) -> None:
         self.done = True
         callbacks, self._callbacks = self._callbacks, []
+        fault: Exception | None = None
         for callback in callbacks:
-            callback(self)
+            try:
+                callback(self)
+            except Exception as error:
+                fault = fault or error
+        if fault is not None:
+            raise fault

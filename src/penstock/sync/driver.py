@@ -152,14 +152,17 @@ class Driver:
         self._waiting.append(waiter)
         try:
             while not waiter.done and self.now_ms() < deadline_ms:
+                # Before any wait as well: the driver may have finished, and woken everybody, just before this one joined.
+                self._check_alive()
                 if not self._closing and self._guest_place.acquire(blocking=False):
                     self._step_as_guest(waiter, deadline_ms)
                 elif waiter.signal.wait(_seconds(deadline_ms - self.now_ms())) and not waiter.done:
                     waiter.signal.clear()
-                if not waiter.done:
-                    self._check_alive()
         finally:
             self._waiting.remove(waiter)
+            if not waiter.done:
+                with self.lock:
+                    promise.forget(waiter.settled)
             self._invite_next()
         return waiter.done
 
@@ -242,12 +245,22 @@ class Driver:
             if self._finished:
                 return
             self._finished = True
-            with self.lock:
-                self._engine.close(self.now_ms())
-            self._selectable.shutdown()
+        try:
+            self._shut_down()
+        except Exception:
+            # Whatever a broken engine does in its last moment: nobody waits for it any longer.
+            log.exception("%s could not be closed in order; this is a bug in penstock", self._name)
         self._run_deferred()
         for waiter in list(self._waiting):
             waiter.signal.set()
+
+    def _shut_down(self) -> None:
+        with self._baton:
+            try:
+                with self.lock:
+                    self._engine.close(self.now_ms())
+            finally:
+                self._selectable.shutdown()
 
 
 def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float | None) -> TimeoutError:

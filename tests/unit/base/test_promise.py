@@ -37,3 +37,26 @@ def test_a_rejected_promise_raises_its_error() -> None:
 def test_a_pending_promise_has_no_result() -> None:
     with pytest.raises(IllegalStateError):
         Promise[int]().result()
+
+
+def test_a_callback_that_raises_does_not_keep_the_others_from_hearing() -> None:
+    promise: Promise[int] = Promise()
+    heard: list[str] = []
+    promise.on_done(lambda _: heard.append("before"))
+    promise.on_done(lambda _: 1 / 0)  # type: ignore[arg-type, return-value]
+    promise.on_done(lambda _: {}["a later fault"])
+    promise.on_done(lambda _: heard.append("after"))
+    with pytest.raises(ZeroDivisionError):
+        promise.resolve(1)
+    assert heard == ["before", "after"]
+    assert promise.result() == 1
+
+
+def test_a_callback_that_was_withdrawn_does_not_hear() -> None:
+    promise: Promise[int] = Promise()
+    heard: list[Promise[int]] = []
+    promise.on_done(heard.append)
+    promise.forget(heard.append)
+    promise.forget(heard.append)
+    promise.resolve(1)
+    assert heard == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -254,6 +256,46 @@ def test_an_engine_that_crashes_tells_everybody(client: Client, caplog: pytest.L
     with pytest.raises(KafkaError, match="broken poller"):
         client.ask()
     assert "broken poller" in caplog.text
+
+
+def test_P5_who_begins_to_wait_while_the_driver_ends_is_told(client: Client) -> None:
+    client.ask()
+    look = client.driver.check_usable
+
+    def look_and_close() -> None:
+        look()
+        client.driver.close(5)
+
+    client.driver.check_usable = look_and_close  # type: ignore[method-assign]
+    thread, outcome = in_thread(lambda: client.driver.wait(Promise[None](), 20, "for ever"))
+    thread.join(3)
+    assert isinstance(outcome[0], ClosedError)
+
+
+def test_P5_an_engine_that_cannot_even_be_closed_keeps_nobody_waiting(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    def break_down(now_ms: int) -> None:
+        raise ZeroDivisionError("cannot even close")
+
+    client.ask()
+    waiting = in_thread(lambda: client.driver.wait(Promise[None](), 20, "for ever"))
+    time.sleep(0.05)
+    client.engine.close = break_down  # type: ignore[method-assign]
+    client.driver.close(5)
+    waiting[0].join(3)
+    assert isinstance(waiting[1][0], ClosedError)
+    assert "cannot even close" in caplog.text
+
+
+def test_K13_waiting_again_and_again_for_the_same_thing_leaves_nothing_behind(client: Client) -> None:
+    client.ask()
+    slow: Promise[None] = Promise()
+    held = sys.getrefcount(slow)
+    for _ in range(50):
+        with pytest.raises(TimeoutError):
+            client.driver.wait(slow, 0.001, "something rare")
+    gc.collect()
+    assert not [thing for thing in gc.get_objects() if type(thing).__name__ == "_Waiter"]
+    assert sys.getrefcount(slow) == held
 
 
 def test_an_idle_client_does_not_spin(client: Client) -> None:
