@@ -198,7 +198,8 @@ class RecordAccumulator:
 
     def next_sticky(self, topic: TopicQueues, now_ms: int) -> int:
         """Move a topic's keyless records on to another partition and return it (P5, P6)."""
-        queues = topic.partitions[: topic.count]
+        # A topic that metadata lost sight of while its records are being sent has no count, but it had partitions.
+        queues = topic.partitions[: topic.count] or topic.partitions
         usable = [queue for queue in queues if queue.leader is not None and not self._is_stalled(queue.leader, now_ms)]
         candidates = usable or [queue for queue in queues if queue.leader is not None] or queues
         lengths = [len(queue.batches) for queue in candidates] if self._adaptive else None
@@ -292,7 +293,9 @@ class RecordAccumulator:
                 leaderless.add(queue.tp.topic)
                 continue
             queues.setdefault(queue.leader, []).append(queue)
-            if queue.leader not in due:
+            # What lingers rides along with what is due (A11). What backs off does not, so its time counts although its leader is due:
+            # the due ones may be held back by their numbering, and then nothing else would bring us here again.
+            if queue.leader not in due or queue.batches[0].attempts:
                 due_ms = self._due_ms(queue)
                 if due_ms <= now_ms:
                     due.add(queue.leader)

@@ -1,6 +1,6 @@
 """Sends what the accumulator has ready and deals with the answers (K10-K19).
 
-One poll: answers, sequences, expiry, then what can be sent. Answers are only noted when they arrive and handled here, where the time is
+One poll: answers, expiry, sequences, then what can be sent. Answers are only noted when they arrive and handled here, where the time is
 known and no other component is in the middle of a change. What to do about an error is not decided here but read from a table
 (`reactions`); who may be sent next in a partition is the TransactionManager's.
 """
@@ -102,13 +102,14 @@ class Sender:
         """Do what can be done now; return when to be polled again (K11, K12)."""
         while self._answers:
             self._answered(self._answers.popleft(), now_ms)
+        for batch in self._accumulator.expired(now_ms):
+            self._failures.expire(batch)
+        # After all that may leave a gap in a partition's sequence: who waits behind it has no other event that would bring us here.
         if self._transactions is not None:
             self._keep_sequences(self._transactions, now_ms)
         if self._snapshot is not self._metadata.snapshot:
             self._snapshot = self._metadata.snapshot
             self._accumulator.refresh(self._snapshot)
-        for batch in self._accumulator.expired(now_ms):
-            self._failures.expire(batch)
         return min(self._send_ready(now_ms), self._accumulator.next_expiry_ms)
 
     # Sending

@@ -193,6 +193,29 @@ def test_A11_others_of_the_same_leader_ride_along() -> None:
     assert [batch.tp.partition for batch in bench.drain(now_ms=10)] == [0, 1]
 
 
+def test_A8_the_end_of_a_back_off_is_told_even_when_the_leader_has_something_else_due() -> None:
+    bench = Bench(linger_ms=0)
+    bench.append(partition=1)
+    (retried,) = bench.drain()
+    bench.accumulator.off_the_wire(retried)
+    retried.retry_at_ms = 100
+    bench.accumulator.put_back(retried)
+    bench.append(partition=0)
+    # The one that is due is looked at first, as it is when it came earlier.
+    bench.accumulator._active = dict.fromkeys([bench.queue(0), bench.queue(1)])
+    ready = bench.accumulator.ready(0)
+    assert set(ready.nodes) == {1}
+    assert ready.next_check_ms == 100
+
+
+def test_P5_a_topic_that_metadata_lost_sight_of_still_has_its_sticky_partition() -> None:
+    bench = Bench()
+    topic = bench.accumulator.topics["t"]
+    topic.refresh(ClusterSnapshot())
+    assert topic.count == 0
+    assert bench.accumulator.next_sticky(topic, 0) in range(4)
+
+
 # Drain
 
 
