@@ -154,10 +154,10 @@ class ProducerCore:
         return Delivery(failed, 0, record.timestamp)
 
     def flush(self) -> Flow[None]:
-        """Return when all records appended so far are done (A22)."""
+        """Return when all records appended so far are done, their callbacks included (A22, A25)."""
         self.accumulator.flushes += 1
         try:
-            yield from wait_for_all([batch.promise for batch in self.accumulator.incomplete])
+            yield from wait_for_all([batch.promise for batch in (*self.accumulator.unsettled, *self.accumulator.incomplete)])
         finally:
             self.accumulator.flushes -= 1
 
@@ -177,7 +177,7 @@ class ProducerCore:
 
     def _settled(self, batch: ProducerBatch) -> None:
         with self._lock:
-            batch.promise.resolve(batch)
+            self.accumulator.settle(batch)
         self._wakeup()
 
 

@@ -80,10 +80,14 @@ class RecordAccumulator:
         availability_timeout_ms: int = 0,
         ignore_keys: bool = False,
     ) -> None:
-        """defer: runs a function outside the engine lock, in order. settled: is told there that a batch's callbacks have run."""
+        """defer: runs a function outside the engine lock, in order. settled: is told there that a batch's callbacks have run.
+
+        A batch whose outcome is known is `unsettled` until then; whoever is told resolves its promise with settle().
+        """
         self.pool = pool
         self.topics: dict[str, TopicQueues] = {}
         self.incomplete: dict[ProducerBatch, None] = {}
+        self.unsettled: dict[ProducerBatch, None] = {}
         self.full: deque[ProducerBatch] = deque()
         self.flushes = 0
         self.closed = False
@@ -452,6 +456,7 @@ class RecordAccumulator:
             batch.queue.in_flight.remove(batch)
         del self.incomplete[batch]
         if batch.callbacks:
+            self.unsettled[batch] = None
             self._defer(lambda: self._call_back(batch))
         else:
             batch.promise.resolve(batch)
@@ -461,6 +466,11 @@ class RecordAccumulator:
     def _call_back(self, batch: ProducerBatch) -> None:
         batch.run_callbacks()
         self._settled(batch)
+
+    def settle(self, batch: ProducerBatch) -> None:
+        """Let those know who wait for the batch: its callbacks have run (A25)."""
+        del self.unsettled[batch]
+        batch.promise.resolve(batch)
 
     def _release(self, batch: ProducerBatch) -> None:
         charged, batch.charged = batch.charged, 0

@@ -9,7 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from penstock.clock import SystemClock
+from penstock.clock import NEVER_MS, SystemClock
 from penstock.config import ProducerConfig
 from penstock.errors import ClosedError, ForkedError, IllegalStateError, KafkaError, TimeoutError
 from penstock.producer.arrow_delivery import ArrowDelivery
@@ -36,6 +36,8 @@ ARROW_BATCH_SIZE = 256 * 1024
 """Columns come all at once, so batches need not stay small for latency; a batch.size that was set is respected."""
 ERROR_EXIT_S = 5.0
 """How long leaving a `with` block by an exception waits for records."""
+LAST_CALLBACKS_S = 0.5
+"""How long close() waits for callbacks when its time is over."""
 
 
 class KafkaProducer:
@@ -170,12 +172,15 @@ class KafkaProducer:
             return
         except KafkaError:
             log.warning("the producer had stopped before it was closed; unsent records are lost")
+        deadline_ms = NEVER_MS if timeout is None else self._driver.now_ms() + int(timeout * 1000)
         with self._lock:
             self._core.close()
         self._drain(0 if self._in_callback() else timeout)
         with self._lock:
             self._core.abort()
-        self._driver.close(timeout)
+        # What was just aborted has callbacks too; without a timeout the thread is waited for as long as they take.
+        left_s = max((deadline_ms - self._driver.now_ms()) / 1000, LAST_CALLBACKS_S)
+        self._driver.close(None if timeout is None else left_s)
 
     def __enter__(self) -> Self:
         return self

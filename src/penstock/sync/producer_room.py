@@ -48,6 +48,8 @@ class Room:
             if ticket is not None:
                 with self._driver.lock:
                     self._core.pool.cancel(ticket)
+                # What it gave back may be what another thread waits for, and that one may be asleep in select().
+                self._driver.wakeup()
 
     def await_topic(self, topic: str, partition: int | None, deadline_ms: int = NEVER_MS) -> TopicQueues:
         """Wait until metadata knows a topic, and the partition."""

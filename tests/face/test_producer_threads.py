@@ -1,0 +1,125 @@
+"""KafkaProducer where threads meet: callbacks that take their time, waits that somebody else ends, closing amid it all."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.errors import BufferExhaustedError, ClosedError, KafkaError
+from penstock.testing import EmbeddedKafka
+
+PATIENCE_S = 20
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(num_partitions=4) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return f"{request.node.name[:60]}-{time.monotonic_ns()}".translate(str.maketrans("[]", "--"))
+
+
+def started(*actions: Callable[[], Any]) -> list[threading.Thread]:
+    threads = [threading.Thread(target=action, daemon=True) for action in actions]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def test_A25_flush_waits_for_callbacks_that_are_still_running(kafka: EmbeddedKafka, topic: str) -> None:
+    began, ended = threading.Event(), threading.Event()
+
+    def slow(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+        began.set()
+        time.sleep(0.3)
+        ended.set()
+
+    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=0) as producer:
+        delivery = producer.send(topic, b"v", on_delivery=slow)
+        assert began.wait(PATIENCE_S)
+        assert not delivery.done()
+        producer.flush(PATIENCE_S)
+        assert ended.is_set()
+        assert delivery.done()
+
+
+def test_TR39_memory_that_one_thread_gives_up_wakes_the_one_that_steps(kafka: EmbeddedKafka, topic: str) -> None:
+    settings: dict[str, Any] = {"buffer_memory": 20_000, "batch_size": 1000, "max_block_ms": 1000, "linger_ms": 0}
+    outcome: dict[str, float] = {}
+    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
+        producer.send(topic, b"x").result(PATIENCE_S)
+        wait = producer._driver.wait
+
+        def leave_slowly(*args: Any) -> Any:
+            try:
+                return wait(*args)
+            except ps.errors.TimeoutError:
+                time.sleep(0.2)  # Time enough for the next one to take over the stepping, and fall asleep.
+                raise
+
+        producer._driver.wait = leave_slowly  # type: ignore[method-assign]
+        kafka.faults.delay("Produce", ms=4000)
+        producer.send(topic, b"x" * 10_000, partition=0)
+        time.sleep(0.1)
+
+        def wait_in_vain() -> None:
+            assert isinstance(producer.send(topic, b"x" * 15_000, partition=1).exception(0), BufferExhaustedError)
+            outcome["gave up"] = time.monotonic()
+
+        def wait_behind() -> None:
+            time.sleep(0.6)
+            producer.send(topic, b"x" * 2000, partition=2)
+            outcome["sent"] = time.monotonic()
+
+        for thread in started(wait_in_vain, wait_behind):
+            thread.join(PATIENCE_S)
+    assert outcome["sent"] - outcome["gave up"] < 0.2, "it slept although its memory was there"
+
+
+def test_P5_close_ends_within_its_timeout_though_a_callback_does_not(kafka: EmbeddedKafka, topic: str) -> None:
+    release, began = threading.Event(), threading.Event()
+
+    def stuck(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+        began.set()
+        release.wait(PATIENCE_S)
+
+    producer = ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=0)
+    producer.send(topic, b"v", on_delivery=stuck)
+    assert began.wait(PATIENCE_S)
+    begun = time.monotonic()
+    producer.close(1.5)
+    assert time.monotonic() - begun < 2.5
+    release.set()
+
+
+def test_A7_close_turns_away_everybody_who_waits_for_memory(kafka: EmbeddedKafka, topic: str) -> None:
+    settings: dict[str, Any] = {"buffer_memory": 20_000, "max_block_ms": 15_000, "linger_ms": 0}
+    producer = ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings)
+    producer.send(topic, b"x").result(PATIENCE_S)
+    kafka.faults.delay("Produce", ms=1000)
+    first = producer.send(topic, b"x" * 15_000, partition=0)
+    turned_away: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            producer.send(topic, b"x" * 15_000, partition=1)
+        except ClosedError as error:
+            turned_away.append(error)
+
+    threads = started(*[wait] * 4)
+    time.sleep(0.3)
+    begun = time.monotonic()
+    producer.close(PATIENCE_S)
+    for thread in threads:
+        thread.join(1)
+    assert time.monotonic() - begun < 5
+    assert len(turned_away) == 4
+    assert first.result(0).offset >= 0
