@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.producer.producer_batch import ProducerBatch
-from penstock.record.batch import Record, RecordBatch, record_size_upper_bound
-from penstock.record.builder import RecordBatchBuilder
+from penstock.record.batch import Record, RecordBatch
+from penstock.record.builder import NO_ROOM, RecordBatchBuilder
 from penstock.record.compression import Codec
 
 OWN_BYTES_ARE_TRUSTED = 1 << 31
@@ -28,11 +28,10 @@ def split_batch(batch: ProducerBatch, batch_size: int, codec: Codec, level: int 
 def _builders(records: list[Record], limit: int, codec: Codec, level: int | None) -> Iterator[RecordBatchBuilder]:
     builder = RecordBatchBuilder(codec, level, limit)
     for _, timestamp, key, value, headers in records:
-        size = record_size_upper_bound(None if key is None else len(key), None if value is None else len(value), headers)
-        if not builder.has_room_for(size):
+        if builder.append_if_room(timestamp, key, value, headers) == NO_ROOM:
             yield builder
             builder = RecordBatchBuilder(codec, level, limit)
-        builder.append(timestamp, key, value, headers)
+            builder.append(timestamp, key, value, headers)
     yield builder
 
 

@@ -22,7 +22,7 @@ from penstock.producer.delivery import Delivery
 from penstock.producer.partition_queue import PartitionQueue, TopicQueues
 from penstock.producer.producer_batch import DeliveryCallback, Final, ProducerBatch, Waiter
 from penstock.record.batch import record_size_upper_bound
-from penstock.record.builder import RecordBatchBuilder
+from penstock.record.builder import NO_ROOM, RecordBatchBuilder
 from penstock.record.compression import Codec
 from penstock.types import Headers
 from penstock.wire.murmur2 import partition_for_key
@@ -151,13 +151,9 @@ class RecordAccumulator:
         batch = topic.partitions[partition].tail
         if batch is None:
             return None
-        builder = batch.builder
-        size = 21 + (0 if key is None else len(key)) + (0 if value is None else len(value))
-        if headers:
-            size = record_size_upper_bound(0 if key is None else len(key), 0 if value is None else len(value), headers)
-        if not builder.has_room_for(size):  # type: ignore[union-attr]
+        index = batch.builder.append_if_room(timestamp, key, value, headers)  # type: ignore[union-attr]
+        if index == NO_ROOM:
             return None
-        index = builder.append(timestamp, key, value, headers)  # type: ignore[union-attr]
         if callback is not None:
             batch.callbacks.append((index, timestamp, callback))
         return Delivery(batch, index, timestamp)

@@ -12,7 +12,7 @@ cdef extern from *:
     """
     void prefetch "penstock_prefetch"(const unsigned char* place) noexcept nogil
 
-cdef int ROWS_AHEAD, GROWTH, NO_PARTITION, BAD_ROW, RECORDS_AT, MAX_ROW_OVERHEAD, MAX_LENGTH_SIZE
+cdef int FULL, ROWS_AHEAD, GROWTH, NO_PARTITION, BAD_ROW, RECORDS_AT, MAX_ROW_OVERHEAD, MAX_LENGTH_SIZE
 cdef long long MOST
 
 @cython.locals(zigzag=cython.ulonglong, size=cython.int)
@@ -21,6 +21,7 @@ cdef Py_ssize_t field_size(Py_ssize_t size) noexcept nogil
 @cython.locals(zigzag=cython.ulonglong)
 cdef Py_ssize_t write_varint(unsigned char* target, Py_ssize_t at, long long value) noexcept nogil
 cdef Py_ssize_t write_field(unsigned char* target, Py_ssize_t at, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
+cdef Py_ssize_t write_bytes(unsigned char* target, Py_ssize_t at, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
 cdef Py_ssize_t write_deltas(unsigned char* target, Py_ssize_t at, long long timestamp_delta, long long offset_delta) noexcept nogil
 cdef bytes pack_headers(object headers)
 @cython.locals(at=Py_ssize_t)
@@ -38,12 +39,14 @@ cdef class RecordBatchBuilder:
     cdef bytearray _buffer
     cdef Py_ssize_t _at
 
-    @cython.locals(delta=cython.longlong, key_size=Py_ssize_t, value_size=Py_ssize_t, tail=bytes, body=Py_ssize_t)
     cpdef Py_ssize_t append(self, long long timestamp, key, value, headers=*) except -1
-    cpdef bint has_room_for(self, Py_ssize_t size)
+    cpdef Py_ssize_t append_if_room(self, long long timestamp, key, value, headers=*) except? -1
+    @cython.locals(delta=cython.longlong, key_size=Py_ssize_t, value_size=Py_ssize_t, tail=bytes, body=Py_ssize_t)
+    cdef Py_ssize_t _append(self, long long timestamp, key, value, headers, bint always) except? -1
+    cdef bint _fits(self, Py_ssize_t size) noexcept
     @cython.locals(missing=Py_ssize_t, grown=Py_ssize_t)
     cdef reserve(self, Py_ssize_t size)
-    @cython.locals(target=cython.p_uchar, at=Py_ssize_t, end=Py_ssize_t)
+    @cython.locals(target=cython.p_uchar, at=Py_ssize_t)
     cdef Py_ssize_t _write(self, Py_ssize_t body, long long delta, key, Py_ssize_t key_size, value, Py_ssize_t value_size, bytes tail) except -1
 
 

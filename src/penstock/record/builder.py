@@ -30,8 +30,10 @@ MAX_LENGTH_SIZE = 5
 # What stands for a partition of a row that has none yet, and of one that cannot be sent.
 UNASSIGNED = -1
 REJECTED = -2
+# What append_if_room() answers instead of an offset.
+NO_ROOM = -1
 # The same, and other numbers, where they are C's.
-NO_PARTITION, BAD_ROW = UNASSIGNED, REJECTED
+NO_PARTITION, BAD_ROW, FULL = UNASSIGNED, REJECTED, NO_ROOM
 RECORDS_AT = HEADER_SIZE
 # Header, and a record's length, attributes and deltas at their longest (M16).
 MAX_ROW_OVERHEAD = HEADER_SIZE + 21
@@ -70,7 +72,11 @@ def write_varint(target: Any, at: int, value: int) -> int:
 
 def write_field(target: Any, at: int, source: Any, start: int, size: int) -> int:
     """Write a field of `size` bytes with its length, -1 is null; return the position after it."""
-    at = write_varint(target, at, size)
+    return write_bytes(target, write_varint(target, at, size), source, start, size)
+
+
+def write_bytes(target: Any, at: int, source: Any, start: int, size: int) -> int:
+    """Write `size` bytes, none if it is negative; return the position after them."""
     if size <= 0:
         return at
     if cython.compiled:
@@ -129,32 +135,41 @@ class RecordBatchBuilder:
         self._at = HEADER_SIZE
 
     def append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Add a record, whether or not it fits (ask has_room_for); return its offset within the batch.
+        """Add a record, whether or not it fits; return its offset within the batch.
 
         timestamp: ms since the epoch, -1 for none. Raises TypeError, ValueError or OverflowError, and has added nothing then.
         """
         if self._closed:
             raise IllegalStateError("the batch is built; nothing can be appended to it")
+        return self._append(timestamp, key, value, headers, True)
+
+    def append_if_room(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
+        """Add a record as append() does, if it fits (M17); else return NO_ROOM, as for a batch that is built."""
+        return FULL if self._closed else self._append(timestamp, key, value, headers, False)
+
+    def _append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header], always: bool) -> int:
         # So far apart that every difference of two still fits 64 bits.
         if timestamp < -1 or timestamp >= MOST:
             raise ValueError(f"timestamp {timestamp}: milliseconds since the epoch are wanted, or -1 for none")
-        if self.records_count == 0:
-            self.base_timestamp = self.max_timestamp = timestamp
-        delta = timestamp - self.base_timestamp
+        delta = timestamp - self.base_timestamp if self.records_count else 0
         key_size = -1 if key is None else len(key)
         value_size = -1 if value is None else len(value)
         tail = pack_headers(headers) if headers else b"\x00"
         body = 1 + varint_size(delta) + varint_size(self.records_count) + field_size(key_size) + field_size(value_size) + len(tail)
+        if not (always or self._fits(varint_size(body) + body)):
+            return FULL
         self.reserve(MAX_LENGTH_SIZE + body)
         self._at = self._write(body, delta, key or b"", key_size, value or b"", value_size, tail)
-        self.records_count += 1
-        if timestamp > self.max_timestamp:
+        if self.records_count == 0:
+            self.base_timestamp = self.max_timestamp = timestamp
+        elif timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
+        self.records_count += 1
         return self.records_count - 1
 
-    def has_room_for(self, size: int) -> bool:
-        """Whether a record of `size` bytes may still be appended (M17)."""
-        return self.records_count == 0 or (not self._closed and self.size_estimate + size <= self.write_limit)
+    def _fits(self, size: int) -> bool:
+        """Whether `size_estimate` stays within the limit with a record of `size` bytes; the first one always fits."""
+        return self.records_count == 0 or (self._at - RECORDS_AT) * self._factor < self.write_limit - RECORDS_AT - size + 1
 
     @property
     def is_full(self) -> bool:
@@ -199,9 +214,7 @@ class RecordBatchBuilder:
         at = write_deltas(target, at, delta, self.records_count)
         at = write_field(target, at, key, 0, key_size)
         at = write_field(target, at, value, 0, value_size)
-        end = at + len(tail)
-        self._buffer[at:end] = tail
-        return end
+        return write_bytes(target, at, tail, 0, len(tail))
 
 
 class BinaryColumn:

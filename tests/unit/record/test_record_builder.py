@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import IllegalStateError
-from penstock.record.builder import RecordBatchBuilder
+from penstock.record.builder import NO_ROOM, RecordBatchBuilder
 from penstock.record.compression import Codec
 from record_kit import NOW_MS, build, only_batch, records
 
@@ -20,21 +20,51 @@ def test_append_counts_the_offsets_within_the_batch() -> None:
 def test_M17_the_first_record_always_fits() -> None:
     builder = RecordBatchBuilder(write_limit=100)
 
-    assert builder.has_room_for(10_000)
-    builder.append(NOW_MS, None, bytes(10_000))
-    assert not builder.has_room_for(1)
+    assert builder.append_if_room(NOW_MS, None, bytes(10_000)) == 0
+    assert builder.append_if_room(NOW_MS, None, None) == NO_ROOM
     assert builder.is_full
     assert len(only_batch(builder.build()).records()[0].value) == 10_000
 
 
-def test_M17_there_is_room_up_to_the_limit() -> None:
-    builder = RecordBatchBuilder(write_limit=200)
-    builder.append(NOW_MS, None, bytes(100))
+@pytest.mark.parametrize(("codec", "ratio"), [(Codec.NONE, 1.0), (Codec.LZ4, 0.3), (Codec.LZ4, 1.0)])
+@given(rows=records, missing=st.integers(0, 1))
+def test_M17_there_is_room_up_to_the_limit(codec: Codec, ratio: float, rows: list[tuple[object, ...]], missing: int) -> None:
+    def filled(write_limit: int) -> RecordBatchBuilder:
+        builder = RecordBatchBuilder(codec, write_limit=write_limit, compression_ratio=ratio)
+        for row in rows:
+            builder.append(*row)
+        return builder
 
-    left = 200 - builder.size_estimate
-    assert builder.has_room_for(left)
-    assert not builder.has_room_for(left + 1)
-    assert not builder.is_full
+    last, plain = (NOW_MS, b"key", bytes(100), [("name", b"value")]), RecordBatchBuilder()
+    for row in rows:
+        plain.append(*row)
+    before = plain.size_estimate
+    plain.append(*last)
+    size = plain.size_estimate - before
+
+    builder = filled(filled(0).size_estimate + size - missing)
+    count, estimate = builder.records_count, builder.size_estimate
+
+    assert builder.append_if_room(*last) == (NO_ROOM if missing else count)
+    assert builder.records_count == (count if missing else count + 1)
+    assert (builder.size_estimate == estimate) is bool(missing)
+
+
+def test_a_record_without_room_leaves_the_batch_as_it_was() -> None:
+    builder = RecordBatchBuilder(write_limit=100)
+    builder.append(NOW_MS, None, b"v")
+
+    assert builder.append_if_room(NOW_MS + 1, b"key", bytes(100)) == NO_ROOM
+    assert builder.max_timestamp == NOW_MS
+    assert builder.build() == build([(NOW_MS, None, b"v")])
+
+
+def test_a_builder_that_has_built_has_no_room() -> None:
+    builder = RecordBatchBuilder()
+    builder.append(NOW_MS, None, b"v")
+    builder.build()
+
+    assert builder.append_if_room(NOW_MS, None, b"v") == NO_ROOM
 
 
 def test_an_empty_builder_is_never_full() -> None:
