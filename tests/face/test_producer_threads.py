@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.errors import BufferExhaustedError, ClosedError, KafkaError
+from penstock.errors import ClosedError, KafkaError
 from penstock.testing import EmbeddedKafka
 
 PATIENCE_S = 20
@@ -52,11 +53,12 @@ def test_A25_flush_waits_for_callbacks_that_are_still_running(kafka: EmbeddedKaf
 
 
 def test_TR39_memory_that_one_thread_gives_up_wakes_the_one_that_steps(kafka: EmbeddedKafka, topic: str) -> None:
-    settings: dict[str, Any] = {"buffer_memory": 20_000, "batch_size": 1000, "max_block_ms": 1000, "linger_ms": 0}
-    outcome: dict[str, float] = {}
+    settings: dict[str, Any] = {"buffer_memory": 20_000, "batch_size": 1000, "max_block_ms": 2000, "linger_ms": 0}
+    large = pa.table({"value": [b"x" * 15_000], "partition": pa.array([1], pa.int32())})
+    at: dict[str, float] = {}
     with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
         producer.send(topic, b"x").result(PATIENCE_S)
-        wait = producer._driver.wait
+        wait, pool = producer._driver.wait, producer._core.pool
 
         def leave_slowly(*args: Any) -> Any:
             try:
@@ -65,23 +67,27 @@ def test_TR39_memory_that_one_thread_gives_up_wakes_the_one_that_steps(kafka: Em
                 time.sleep(0.2)  # Time enough for the next one to take over the stepping, and fall asleep.
                 raise
 
-        producer._driver.wait = leave_slowly  # type: ignore[method-assign]
-        kafka.faults.delay("Produce", ms=4000)
-        producer.send(topic, b"x" * 10_000, partition=0)
-        time.sleep(0.1)
-
         def wait_in_vain() -> None:
-            assert isinstance(producer.send(topic, b"x" * 15_000, partition=1).exception(0), BufferExhaustedError)
-            outcome["gave up"] = time.monotonic()
+            producer.send_arrow(topic, large, value="value", partition="partition")
+            at["gave up"] = time.monotonic()
 
         def wait_behind() -> None:
-            time.sleep(0.6)
             producer.send(topic, b"x" * 2000, partition=2)
-            outcome["sent"] = time.monotonic()
+            at["sent"] = time.monotonic()
 
-        for thread in started(wait_in_vain, wait_behind):
+        producer._driver.wait = leave_slowly  # type: ignore[method-assign]
+        kafka.faults.delay("Produce", ms=5000)
+        blocker = producer.send(topic, b"x" * 10_000, partition=0)
+        in_vain = started(wait_in_vain)
+        deadline = time.monotonic() + PATIENCE_S
+        while not pool.queued and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(1)
+        behind = started(wait_behind)
+        for thread in (*in_vain, *behind):
             thread.join(PATIENCE_S)
-    assert outcome["sent"] - outcome["gave up"] < 0.2, "it slept although its memory was there"
+        assert not blocker.done(), "nothing else can have woken them"
+    assert at["sent"] - at["gave up"] < 0.5, "it slept although its memory was there"
 
 
 def test_P5_close_ends_within_its_timeout_though_a_callback_does_not(kafka: EmbeddedKafka, topic: str) -> None:
