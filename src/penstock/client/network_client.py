@@ -75,6 +75,7 @@ class NetworkClient:
         self._in_flight = InFlightRequests(max_in_flight)
         self._negotiations: dict[int, Negotiation] = {}
         self._settled: list[tuple[Promise[Any], Any, BaseException | None]] = []
+        self._just_heard: frozenset[int] = frozenset()
         self._failures: dict[str, str] = {}
         self._strangers: set[str] = set()
         self._correlation_id = 0
@@ -239,11 +240,18 @@ class NetworkClient:
     # Driven by the engine
 
     def expire(self, now_ms: int) -> None:
-        """Give up connections whose set-up or whose requests took too long (N13, N17), and settle what failed before it was sent."""
+        """Give up connections whose set-up or whose requests took too long (N13, N17), and settle what failed before it was sent.
+
+        A process that was stopped for a while finds its answers waiting, and gets one per connection and step (L6): who was heard in this
+        step gets another one before what is late counts as unanswered.
+        """
         for node_id in self._states.setup_timed_out(now_ms):
             self._selectable.close(node_id, "not connected in time")
             self._lose(node_id, now_ms, Disconnect(ChannelState.NOT_CONNECTED, "", Ending.CONNECT_TIMED_OUT))
+        heard, self._just_heard = self._just_heard, frozenset()
         for node_id, request in self._in_flight.timed_out(now_ms).items():
+            if node_id in heard:
+                continue
             text = f"{request} was not answered within {request.timeout_ms} ms"
             self._selectable.close(node_id, text)
             self._lose(node_id, now_ms, Disconnect(ChannelState.READY, text, Ending.UNANSWERED))
@@ -251,6 +259,7 @@ class NetworkClient:
 
     def complete(self, events: NetEvents, now_ms: int) -> None:
         """Take what the network did, in Java's order (N9), then settle."""
+        self._just_heard = frozenset(node_id for node_id, _ in events.received)
         for node_id in events.sent:
             self._written(node_id)
         for node_id, frame in events.received:

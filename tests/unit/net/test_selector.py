@@ -134,14 +134,17 @@ def test_L10_frames_before_the_close_come_before_the_disconnect(net: Clocked, pe
 
 
 def test_TR22_a_frame_that_arrived_survives_a_failed_write(net: Clocked, peer: socket.socket) -> None:
-    peer.sendall(frame(b"last words"))
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
-    peer.shutdown(socket.SHUT_RD)
-    time.sleep(0.05)
+    peer.sendall(frame(b"the very") + frame(b"last words"))
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     peer.close()
+    time.sleep(0.05)
     net.selector.send(1, frame(bytes(100)))
+    net.selector.select(0)
+    assert not net.selector._channels, "the write was the first to find out"
     net.until(lambda: net.disconnected)
-    assert net.disconnected[1].ending in (Ending.RESET, Ending.CLOSED)
+    assert net.disconnected[1].ending is Ending.RESET
+    assert net.received == [b"the very", b"last words"]
+    assert net.sent == []
 
 
 def test_TR22_a_frame_for_a_connection_that_is_ending_is_lost_with_it(net: Clocked, peer: socket.socket) -> None:
