@@ -199,3 +199,21 @@ def test_a_read_ahead_answer_does_not_outlive_close(kafka: EmbeddedKafka) -> Non
     consumer.close()
     with pytest.raises(KafkaError, match="closed"):
         consumer.position(T0)
+
+
+def test_P5_polls_that_do_not_wait_get_on_all_the_same(kafka: EmbeddedKafka) -> None:
+    write(kafka, [b"a"], 0)
+    write(kafka, [b"b"], 1)
+    with KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([T0])
+        assert consumer.poll(timeout=5)
+        consumer.pause([T0])
+        time.sleep(0.7)  # The last fetch is answered; now nothing happens unless somebody makes it.
+        consumer.assign([T0, T1])
+        time.sleep(0.1)
+        deadline = time.monotonic() + 5
+        found: list[Any] = []
+        while not found and time.monotonic() < deadline:
+            found += consumer.poll(timeout=0)
+            time.sleep(0.01)
+        assert [record.value for record in found] == [b"b"]

@@ -66,16 +66,19 @@ class Reader:
         with self.driver.lock:
             self._raise_if_woken()
             self.core.prepare()
-        while True:
-            found = collect(self.driver.now_ms())
-            if found or self.core.has_moved:
-                self.driver.wakeup()
-                return found
-            now_ms = self.driver.now_ms()
-            self._raise_trouble(now_ms, last_word=now_ms >= deadline_ms)
-            if now_ms >= deadline_ms:
-                return nothing
-            self._wait_for_news(min(deadline_ms - now_ms, LOOK_AROUND_MS))
+        try:
+            while True:
+                found = collect(self.driver.now_ms())
+                if found or self.core.has_moved:
+                    return found
+                now_ms = self.driver.now_ms()
+                self._raise_trouble(now_ms, last_word=now_ms >= deadline_ms)
+                if now_ms >= deadline_ms:
+                    return nothing
+                self._wait_for_news(min(deadline_ms - now_ms, LOOK_AROUND_MS))
+        finally:
+            # Room in the buffer, a position to be looked up, an error that was raised: a call that did not wait has changed things too.
+            self.driver.wakeup()
 
     def _raise_trouble(self, now_ms: int, *, last_word: bool) -> None:
         with self.driver.lock:
