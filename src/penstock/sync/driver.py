@@ -12,7 +12,6 @@ User callbacks (`engine.deferred`) run on the I/O thread only, without lock and 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections import deque
 from typing import Any, TypeVar
@@ -25,6 +24,7 @@ from penstock.flow import Flow
 from penstock.net.selectable import Selectable
 from penstock.promise import Promise
 from penstock.sync.interrupts import DeferredInterrupts
+from penstock.sync.process import Process
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Driver:
         self._selectable = selectable
         self._clock = clock or SystemClock()
         self._name = name
-        self._pid = os.getpid()
+        self._pid = Process.id
         self._deadline_ms = 0
         self._baton = threading.Lock()
         self._guest_place = threading.Lock()
@@ -86,9 +86,9 @@ class Driver:
 
     def check_usable(self) -> None:
         """Raise ForkedError in a child process, ClosedError after close(), the bug's error after a crash."""
-        if os.getpid() != self._pid:
+        if Process.id != self._pid:
             raise ForkedError(
-                f"{self._name} was created in process {self._pid} and cannot be used in process {os.getpid()}: "
+                f"{self._name} was created in process {self._pid} and cannot be used in process {Process.id}: "
                 "its connections and its thread did not come along; create the client after fork()"
             )
         if self._crash is not None:
@@ -133,7 +133,7 @@ class Driver:
         From a callback, which runs on the I/O thread, it returns at once and the thread ends after the callback. timeout_s bounds
         the wait for a callback that does not return.
         """
-        if os.getpid() != self._pid:
+        if Process.id != self._pid:
             return
         self._closing = True
         self._io_signal.set()
