@@ -1,4 +1,8 @@
-"""What send() hands out: a light handle on one record's outcome, and the report of send_arrow()."""
+# cython: annotation_typing=False
+"""What send() hands out: a light handle on one record's outcome.
+
+A [c] module, because one is made for every record; the C types are in delivery.pxd.
+"""
 
 from __future__ import annotations
 
