@@ -11,6 +11,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from penstock import __version__
 from penstock.error_codes import ErrorCode
 from penstock.errors import BrokerError, ProtocolError, UnsupportedVersionError, broker_error
 from penstock.protocol.frame import decode_response
@@ -18,7 +19,6 @@ from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersi
 from penstock.protocol.schema import Request
 
 SOFTWARE_NAME = "penstock"
-SOFTWARE_VERSION = "0.1.0"
 
 HANDSHAKE_CORRELATION_ID = 0x0D0A0D0A
 """Two line ends. A server of a line protocol (HTTP, SMTP, FTP, Redis) takes them for the end of a request and answers at once, so
@@ -61,7 +61,7 @@ class BrokerVersions:
 
 def handshake_request() -> ApiVersionsRequest:
     """Return the request; versions before 3 leave its fields out."""
-    return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+    return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
 
 
 def negotiate() -> Negotiation:

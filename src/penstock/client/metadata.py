@@ -66,7 +66,7 @@ class Metadata:
         self._allowed_ms = 0
         self._failed_attempts = 0
         self._equivalent = 0
-        self._waiters: list[tuple[int, Promise[None]]] = []
+        self._waiters: dict[int, Promise[None]] = {}
         self._fatal: BaseException | None = None
         self._closed = False
 
@@ -123,7 +123,10 @@ class Metadata:
         return self.version
 
     def await_update(self, version: int) -> Promise[None]:
-        """Resolve when the version is higher than that; reject when the cluster refuses for good, or on close."""
+        """Resolve when the version is higher than that; reject when the cluster refuses for good, or on close.
+
+        All who wait for the same version share a promise, so that those who give up leave nothing behind.
+        """
         promise: Promise[None] = Promise()
         if self._fatal is not None:
             fatal, self._fatal = self._fatal, None
@@ -133,7 +136,7 @@ class Metadata:
         elif self.version > version:
             promise.resolve(None)
         else:
-            self._waiters.append((version, promise))
+            promise = self._waiters.setdefault(version, promise)
         return promise
 
     def due_at_ms(self, now_ms: int) -> int:
@@ -181,9 +184,9 @@ class Metadata:
 
     def fail(self, error: BaseException) -> None:
         """The cluster refuses for good: tell every waiter, or the next one, once (D20)."""
-        waiters, self._waiters = self._waiters, []
+        waiters, self._waiters = self._waiters, {}
         self._fatal = None if waiters else error
-        for _, promise in waiters:
+        for promise in waiters.values():
             promise.reject(error)
 
     def rebootstrap(self) -> None:
@@ -200,10 +203,8 @@ class Metadata:
     def _publish(self, snapshot: ClusterSnapshot) -> None:
         self.snapshot = snapshot
         self.version += 1
-        reached = [promise for version, promise in self._waiters if version < self.version]
-        self._waiters = [(version, promise) for version, promise in self._waiters if version >= self.version]
-        for promise in reached:
-            promise.resolve(None)
+        for version in [version for version in self._waiters if version < self.version]:
+            self._waiters.pop(version).resolve(None)
 
     def _expire_topics(self, now_ms: int) -> None:
         self._expires = {topic: at_ms for topic, at_ms in self._expires.items() if at_ms > now_ms or topic in self._new}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.api_versions import BrokerVersions, known_version, negotiate, read_reply
+import penstock
+from penstock.client.api_versions import BrokerVersions, handshake_request, known_version, negotiate, read_reply
 from penstock.errors import BrokerError, ProtocolError, UnsupportedVersionError
 from penstock.protocol.frame import encode_response
 from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
@@ -116,3 +117,8 @@ def test_H11_no_shared_version_is_an_error_with_both_ranges(theirs: tuple[int, i
 def test_H12_an_api_that_is_not_listed_is_not_spoken() -> None:
     with pytest.raises(UnsupportedVersionError, match="does not know Produce"):
         BrokerVersions({}).version_for(ProduceRequest)
+
+
+def test_H8_brokers_are_told_the_version_of_the_package() -> None:
+    request = handshake_request()
+    assert (request.client_software_name, request.client_software_version) == ("penstock", penstock.__version__)
