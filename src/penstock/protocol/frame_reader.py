@@ -18,6 +18,8 @@ GROWTH_BYTES: Final = 1 << 20
 PREFIX_BYTES: Final = 64
 _FIRST_SHARED_BYTES: Final = 1 << 12
 _SHARED_BYTES: Final = 1 << 16
+# Made once: asking for a new MiB each time may cost more than all the rest of reading it.
+_ZEROS: Final = memoryview(bytes(GROWTH_BYTES))
 
 
 class FrameReader:
@@ -67,7 +69,7 @@ class FrameReader:
 
     def _room_in_large(self, large: bytearray) -> bytearray:
         if self._filled == len(large):
-            large += bytes(min(GROWTH_BYTES, self._large_size - self._filled))
+            large += _ZEROS[: self._large_size - self._filled]
         return large
 
     def _finish_large(self, large: bytearray) -> list[memoryview | bytes]:
