@@ -81,8 +81,8 @@ def _new_decoder(cls: type[Message], version: int) -> Decoder:
 
 
 def _check_version(cls: type[Message], version: int) -> None:
-    if not cls.MIN_VERSION <= version <= cls.NEWEST_VERSION:
-        raise UnsupportedVersionError(f"{cls.__name__} has versions {cls.MIN_VERSION} to {cls.NEWEST_VERSION}, not {version}")
+    if not cls.OLDEST_VERSION <= version <= cls.NEWEST_VERSION:
+        raise UnsupportedVersionError(f"{cls.__name__} has versions {cls.OLDEST_VERSION} to {cls.NEWEST_VERSION}, not {version}")
 
 
 def _compile(source: Source, filename: str) -> dict[str, Any]:

@@ -12,8 +12,8 @@ the field is a tagged one (with number `tag`) instead of standing in line. A fie
 holds something else, is refused on writing unless it is `ignorable` (W9).
 
 Every field has a default: the one given, else null where the field is nullable in all its versions, else zero, empty or a new struct.
-Instances have slots, a keyword-only constructor, `==` and a repr that does not print payloads. Arrays are lists; records are bytes-like
-or None, and a memoryview of the input after decoding.
+Instances have slots, a keyword-only constructor, `==` and a repr that prints neither payloads nor what is marked `secret`. Arrays are
+lists; records are bytes-like or None, and a memoryview of the input after decoding.
 """
 
 from __future__ import annotations
@@ -68,9 +68,12 @@ class _Unset:
 
 UNSET: Final[Any] = _Unset()
 
+NEW: Final[Any] = _Unset()
+"""The default of an array or struct that is nullable, but not null unless it is set so."""
+
 
 class Field(NamedTuple):
-    """One field of a struct, as the code generator sees it. element: of an array; struct: of kind "struct"."""
+    """One field of a struct, as the code generator sees it. element: of an array; struct: of kind "struct"; secret: not for logs."""
 
     kind: str
     versions: Versions
@@ -82,6 +85,7 @@ class Field(NamedTuple):
     element: Field | None = None
     struct: type[Struct] | None = None
     name: str = ""
+    secret: bool = False
 
     def is_tagged(self, version: int) -> bool:
         """Whether the field stands in the tag section of this version."""
@@ -107,6 +111,8 @@ def _field(
     span, nulls = Versions.parse(versions), Versions.parse(nullable)
     if default is UNSET:
         default = None if nulls.covers(span) else _ZEROS[kind]
+    elif default is NEW:
+        default = UNSET
     return Field(kind, span, nulls, Versions.parse(tagged), tag, default, **more)
 
 
@@ -134,24 +140,42 @@ uuid: Final = _fixed("uuid", ZERO_UUID)
 
 
 @overload
-def string(versions: str = "0+", *, default: str = ..., tagged: str = "none", tag: int = -1, ignorable: bool = False) -> str: ...
+def string(
+    versions: str = "0+", *, default: str = ..., tagged: str = "none", tag: int = -1, ignorable: bool = False, secret: bool = False
+) -> str: ...
 @overload
 def string(
-    versions: str = "0+", *, nullable: str, default: str | None = ..., tagged: str = "none", tag: int = -1, ignorable: bool = False
+    versions: str = "0+",
+    *,
+    nullable: str,
+    default: str | None = ...,
+    tagged: str = "none",
+    tag: int = -1,
+    ignorable: bool = False,
+    secret: bool = False,
 ) -> str | None: ...
 def string(versions: str = "0+", *, default: Any = UNSET, ignorable: bool = False, **more: Any) -> Any:
-    """Declare text: UTF-8, at most 32767 bytes."""
+    """Declare text: UTF-8, at most 32767 bytes. secret: repr does not show it."""
     return _field("string", versions, default, ignorable=ignorable, **more)
 
 
 @overload
-def bytestring(versions: str = "0+", *, default: bytes = ..., tagged: str = "none", tag: int = -1, ignorable: bool = False) -> bytes: ...
+def bytestring(
+    versions: str = "0+", *, default: bytes = ..., tagged: str = "none", tag: int = -1, ignorable: bool = False, secret: bool = False
+) -> bytes: ...
 @overload
 def bytestring(
-    versions: str = "0+", *, nullable: str, default: bytes | None = ..., tagged: str = "none", tag: int = -1, ignorable: bool = False
+    versions: str = "0+",
+    *,
+    nullable: str,
+    default: bytes | None = ...,
+    tagged: str = "none",
+    tag: int = -1,
+    ignorable: bool = False,
+    secret: bool = False,
 ) -> bytes | None: ...
 def bytestring(versions: str = "0+", *, default: Any = UNSET, ignorable: bool = False, **more: Any) -> Any:
-    """Declare opaque bytes."""
+    """Declare opaque bytes. secret: repr does not show it."""
     return _field("bytes", versions, default, ignorable=ignorable, **more)
 
 
@@ -235,11 +259,13 @@ class Struct(metaclass=StructMeta):
         return all(getattr(self, field.name) == getattr(other, field.name) for field in self.FIELDS)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{field.name}={_show(getattr(self, field.name))}" for field in self.FIELDS)
+        shown = ", ".join(f"{field.name}={_show(field, getattr(self, field.name))}" for field in self.FIELDS)
         return f"{type(self).__name__}({shown})"
 
 
-def _show(value: Any) -> str:
+def _show(field: Field, value: Any) -> str:
+    if field.secret and value:
+        return "<secret>"
     if isinstance(value, bytes | bytearray | memoryview) and len(value) > _SHOWN_BYTES:
         return f"<{len(value)} bytes>"
     return repr(bytes(value) if isinstance(value, memoryview) else value)
@@ -266,9 +292,14 @@ def _make_init(cls: type[Struct]) -> Callable[..., None]:
 
 
 class Message(Struct):
-    """A struct that travels on its own, with versions. MAX_VERSION is the newest stable one, NEWEST_VERSION may be a draft."""
+    """A struct that travels on its own, with versions.
+
+    MIN_VERSION to MAX_VERSION are those Kafka has released. OLDEST_VERSION to NEWEST_VERSION hold its drafts as well, which encode and
+    decode, and are never chosen by themselves.
+    """
 
     NAME: ClassVar[str]
+    OLDEST_VERSION: ClassVar[int]
     MIN_VERSION: ClassVar[int]
     MAX_VERSION: ClassVar[int]
     NEWEST_VERSION: ClassVar[int]
@@ -279,22 +310,25 @@ class Message(Struct):
         """Whether this version has compact lengths and tagged fields (KIP-482)."""
         return cls.FIRST_FLEXIBLE is not None and version >= cls.FIRST_FLEXIBLE
 
+    @classmethod
+    def _set_versions(cls, versions: str, flexible: str, unstable: str = "none") -> None:
+        stable = Versions.parse(versions)
+        draft = stable if unstable == "none" else Versions.parse(unstable)
+        cls.MIN_VERSION, cls.MAX_VERSION = stable
+        cls.OLDEST_VERSION, cls.NEWEST_VERSION = min(stable.first, draft.first), max(stable.last, draft.last)
+        cls.FIRST_FLEXIBLE = None if flexible == "none" else Versions.parse(flexible).first
+
 
 class Request(Message):
-    """A request: `class ProduceRequest(Request, key=0, versions="0-13", flexible="9+")`.
-
-    unstable: the versions Kafka has drafted but not released; they encode and decode, and are never chosen by themselves.
-    """
+    """A request: `class ProduceRequest(Request, key=0, versions="0-13", flexible="9+")`. unstable: the versions that are drafts."""
 
     API_KEY: ClassVar[int]
     RESPONSE: ClassVar[type[Response]]
 
     def __init_subclass__(cls, *, key: int, versions: str, flexible: str = "none", unstable: str = "none") -> None:
-        stable, newest = Versions.parse(versions), Versions.parse(unstable).last
         cls.API_KEY = key
         cls.NAME = cls.__name__.removesuffix("Request")
-        cls.MIN_VERSION, cls.MAX_VERSION, cls.NEWEST_VERSION = stable.first, stable.last, max(stable.last, newest)
-        cls.FIRST_FLEXIBLE = None if flexible == "none" else Versions.parse(flexible).first
+        cls._set_versions(versions, flexible, unstable)
 
 
 class Response(Message):
@@ -305,6 +339,37 @@ class Response(Message):
 
     def __init_subclass__(cls, *, request: type[Request]) -> None:
         cls.API_KEY, cls.NAME, cls.FIRST_FLEXIBLE = request.API_KEY, request.NAME, request.FIRST_FLEXIBLE
-        cls.MIN_VERSION, cls.MAX_VERSION, cls.NEWEST_VERSION = request.MIN_VERSION, request.MAX_VERSION, request.NEWEST_VERSION
+        cls.MIN_VERSION, cls.MAX_VERSION = request.MIN_VERSION, request.MAX_VERSION
+        cls.OLDEST_VERSION, cls.NEWEST_VERSION = request.OLDEST_VERSION, request.NEWEST_VERSION
         cls.REQUEST = request
         request.RESPONSE = cls
+
+
+class Data(Message):
+    """What stands in a bytes field or in a record, with versions of its own: `class EndTxnMarker(Data, versions="0")`."""
+
+    def __init_subclass__(cls, *, versions: str, flexible: str = "none") -> None:
+        cls.NAME = cls.__name__
+        cls._set_versions(versions, flexible)
+
+
+class RecordKey(Data, versions="0"):
+    """The key of a record in a coordinator's topic; RECORD_TYPE stands before it and tells what the record is about."""
+
+    RECORD_TYPE: ClassVar[int]
+    VALUE: ClassVar[type[RecordValue]]
+
+    def __init_subclass__(cls, *, record_type: int, versions: str = "0") -> None:
+        super().__init_subclass__(versions=versions)
+        cls.RECORD_TYPE = record_type
+
+
+class RecordValue(Data, versions="0"):
+    """The value of a record in a coordinator's topic; its version stands before it. No value at all is a tombstone."""
+
+    KEY: ClassVar[type[RecordKey]]
+
+    def __init_subclass__(cls, *, key: type[RecordKey], versions: str, flexible: str = "none") -> None:
+        super().__init_subclass__(versions=versions, flexible=flexible)
+        cls.KEY = key
+        key.VALUE = cls

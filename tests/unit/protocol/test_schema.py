@@ -17,6 +17,7 @@ from penstock.protocol.messages.fetch import EpochEndOffset, FetchRequest, Parti
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponseTopic
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from penstock.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from penstock.protocol.schema import ZERO_UUID, Request, Response, Struct, Versions
 
 
@@ -167,14 +168,22 @@ def test_a_draft_version_is_known_but_not_stable() -> None:
     assert decode(InitProducerIdRequest, encode(InitProducerIdRequest(enable_2pc=True), 6), 6)[0].enable_2pc
 
 
+def test_a_draft_older_than_all_releases_is_known_but_not_stable() -> None:
+    found = (ShareFetchRequest.OLDEST_VERSION, ShareFetchRequest.MIN_VERSION, ShareFetchRequest.MAX_VERSION)
+
+    assert found == (0, 1, 2)
+    assert ShareFetchResponse.OLDEST_VERSION == 0
+    assert decode(ShareFetchRequest, encode(ShareFetchRequest(max_wait_ms=5), 0), 0)[0].max_wait_ms == 5
+
+
 def test_the_apis_are_a_mapping() -> None:
-    assert list(APIS) == [0, 1, 2, 3, 18, 19, 20, 22]
-    assert len(APIS) == 8
+    assert list(APIS) == list(range(95))
+    assert len(APIS) == 95
     assert 0 in APIS
-    assert APIS.get(4) is None
+    assert APIS.get(95) is None
     assert request_type(0) is ProduceRequest
-    with pytest.raises(ProtocolError, match="unknown API key 4"):
-        request_type(4)
+    with pytest.raises(ProtocolError, match="unknown API key 95"):
+        request_type(95)
 
 
 def test_importing_the_frame_module_loads_no_message() -> None:

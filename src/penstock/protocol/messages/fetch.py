@@ -77,8 +77,8 @@ class LeaderIdAndEpoch(Struct):
 class SnapshotId(Struct):
     """The snapshot a follower of the metadata log should fetch instead."""
 
-    end_offset: int = int64("0+", default=-1)
-    epoch: int = int32("0+", default=-1)
+    end_offset: int = int64(default=-1)
+    epoch: int = int32(default=-1)
 
 
 class AbortedTransaction(Struct):

@@ -1,7 +1,7 @@
 """ListOffsets (key 2): find offsets by time, or the ends of a log.
 
 Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (7+), -4 earliest local (8+), -5 latest tiered (9+),
--6 earliest pending upload (11+).
+and -6 earliest pending upload (11+).
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What stands in bytes fields of messages, with versions of its own."""
