@@ -2,12 +2,13 @@
 # make test    lint, then the whole suite, then the compiled modules' tests once more interpreted
 # make bench   penstock beside confluent-kafka and Spark's own connector, on a real Kafka
 # make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
+# make docs    the pages of docs/ that are made from the source
 #
 # Each sets up what it needs in .venv; the second time that takes no time.
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted bench kafka lint format clean
+.PHONY: setup demo test suite interpreted bench kafka docs lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -56,6 +57,10 @@ bench: setup
 
 kafka: setup
 	@$(IN_VENV) $(BIN)/python tests/kafka_cluster.py
+
+docs: setup
+	$(BIN)/python -m penstock.config.document > docs/CONFIGURATION.md
+	$(BIN)/python -m penstock.protocol.document > docs/PROTOCOL.md
 
 # The cache does not notice when a module that a file imports appears, and then sorts imports differently from a fresh clone.
 lint: setup
