@@ -159,12 +159,12 @@ class RecordBatch:
         """
         if self._payload is None:
             records = self.data[HEADER_SIZE:]
-            self._payload = decompress(self.codec, records, max_bytes) if self.codec else records
+            self._payload = decompress(self.codec, records, max_bytes) if self.attributes & CODEC_BITS else records
         return self._payload
 
     def walker(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> RecordWalker:
         """Return a walker over the records, at the first one."""
-        append_time = self.max_timestamp if self.timestamp_type == TimestampType.LOG_APPEND_TIME else None
+        append_time = self.max_timestamp if self.attributes & LOG_APPEND_TIME else None
         return RecordWalker(
             self.payload(max_bytes), self.records_count, self.base_offset, self.last_offset_delta, self.base_timestamp, append_time
         )
