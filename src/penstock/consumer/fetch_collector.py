@@ -51,7 +51,8 @@ class FetchCollector:
         taken: list[AnyRecord] = []
 
         def take(cursor: FetchCursor) -> bool:
-            taken.extend(cursor.take_records(limit - len(taken)))
+            while len(taken) < limit and not cursor.exhausted:
+                taken.extend(cursor.take_records(limit - len(taken)))
             return len(taken) < limit
 
         self._drain(take, lambda: bool(taken))
