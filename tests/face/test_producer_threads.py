@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import penstock as ps
+from penstock.error_codes import ErrorCode
 from penstock.errors import ClosedError, KafkaError
 from penstock.testing import EmbeddedKafka
 
@@ -129,3 +131,61 @@ def test_A7_close_turns_away_everybody_who_waits_for_memory(kafka: EmbeddedKafka
     assert time.monotonic() - begun < 5
     assert len(turned_away) == 4
     assert first.result(0).offset >= 0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"compression_type": "lz4", "linger_ms": 1},
+        {"linger_ms": 0, "batch_size": 0, "max_in_flight_requests_per_connection": 1},
+        {"linger_ms": 20, "enable_idempotence": False, "acks": 1},
+    ],
+    ids=["compressed", "one in flight", "acks=1"],
+)
+def test_K13_threads_that_send_flush_and_wait_amid_faults_all_come_home_and_all_memory_too(
+    kafka: EmbeddedKafka, topic: str, settings: dict[str, Any]
+) -> None:
+    """Every record is reported once, every wait ends, and no byte of buffer.memory is missing in the end."""
+    producer = ps.KafkaProducer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        **{"buffer_memory": 60_000, "batch_size": 4000, "retry_backoff_ms": 10, "retry_backoff_max_ms": 50, **settings},
+    )
+    reported: list[int] = []
+    deliveries: list[Any] = []
+    faults: list[BaseException] = []
+    records, workers = 300, 6
+
+    def work(worker: int) -> None:
+        try:
+            for number in range(records):
+                delivery = producer.send(topic, bytes(100 + 37 * number % 2000), partition=(worker + number) % 4, on_delivery=note)
+                deliveries.append(delivery)
+                if number % 50 == 0:
+                    producer.flush(PATIENCE_S)
+                if number % 70 == 0:
+                    delivery.exception(PATIENCE_S)
+        except BaseException as fault:
+            faults.append(fault)
+
+    def note(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+        reported.append(1)
+
+    def disturb() -> None:
+        for turn in range(12):
+            time.sleep(0.05)
+            kafka.faults.disconnect("Produce", nth=1 + turn % 3, applied=turn % 2 == 0)
+            kafka.faults.fail_next("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, topic=topic, times=1 + turn % 4)
+
+    producer.partitions_for(topic)
+    threads = started(disturb, *[partial(work, worker) for worker in range(workers)])
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert not [thread for thread in threads if thread.is_alive()], "somebody never came home"
+    producer.close(PATIENCE_S)
+    kafka.faults.clear()
+    assert not faults
+    assert [delivery.exception(0) for delivery in deliveries] == [None] * (records * workers)
+    assert len(reported) == records * workers
+    assert producer._core.pool.available == 60_000
+    assert not producer._core.accumulator.incomplete
+    assert not producer._core.accumulator.unsettled
