@@ -55,7 +55,13 @@ class FetchCollector:
                 taken.extend(cursor.take_records(limit - len(taken)))
             return len(taken) < limit
 
-        self._drain(take, lambda: bool(taken))
+        try:
+            self._drain(take, lambda: bool(taken))
+        except KafkaError:
+            raise
+        except BaseException:
+            self._take_back(taken)
+            raise
         return taken
 
     def collect_columns(self, sink: ColumnSink, limit: int | None, is_full: Callable[[], bool], now_ms: int = 0) -> int:
@@ -87,6 +93,16 @@ class FetchCollector:
                 self._raised(cursor)
                 raise
             self._settle(cursor)
+
+    def _take_back(self, records: list[AnyRecord]) -> None:
+        """Ctrl-C in the middle of it: nobody gets these records, so stand where the call began, and fetch anew."""
+        with self._lock:
+            self._subscription.rewind(records, self._subscription.generations)
+            for cursor in self._cursors:
+                if not cursor.fetch.is_stale:
+                    cursor.fetch.state.move_to(cursor.fetch.state.position, cursor.fetch.state.leader_epoch)
+            self._drop_stale()
+            self._buffer.drop_stale()
 
     def _next_cursor(self) -> FetchCursor | None:
         """Return the walk to go on with: one begun earlier, or the next buffered fetch that still fits its position."""

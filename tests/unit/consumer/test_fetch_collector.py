@@ -254,3 +254,24 @@ def test_an_offset_out_of_range_is_raised_without_a_policy() -> None:
     with pytest.raises(OffsetOutOfRangeError):
         bench.offsets()
     assert bench.position() == 7
+
+
+def test_P4_ctrl_c_in_the_middle_of_a_poll_costs_no_record() -> None:
+    interrupt = iter([False, False, True])
+
+    def value(raw: bytes) -> bytes:
+        if next(interrupt, False):
+            raise KeyboardInterrupt
+        return raw
+
+    bench = Bench(converter=RecordConverter(value_deserializer=value))
+    bench.assign(10, 20)
+    bench.fetched(batch(10), partition=0)
+    bench.fetched(batch(20, [b"a", b"b"]), partition=1)
+    with pytest.raises(KeyboardInterrupt):
+        bench.collector.collect_records(10)
+    assert (bench.position(0), bench.position(1)) == (10, 20)
+    assert bench.buffer.size_bytes == 0
+    bench.fetched(batch(10), partition=0)
+    bench.fetched(batch(20, [b"a", b"b"]), partition=1)
+    assert sorted(bench.offsets()) == [10, 20, 21]
