@@ -295,7 +295,8 @@ def test_columns_come_behind_the_records_sent_before_them(producer: ps.KafkaProd
 
 def test_rows_without_room_fail_and_the_others_do_not(kafka: EmbeddedKafka, topic: str) -> None:
     table = pa.table({"payload": [b"x" * 1000] * 30})
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=12_000, batch_size=10_500, max_block_ms=1000) as producer:
+    settings = {"buffer_memory": 12_000, "batch_size": 10_500, "max_block_ms": 1000}
+    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
         producer.send(topic, b"x").result(timeout=PATIENCE_S)
         kafka.faults.delay("Produce", ms=3000)
         delivery = producer.send_arrow(topic, table, value="payload")
