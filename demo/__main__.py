@@ -137,3 +137,5 @@ if __name__ == "__main__":
         sys.exit(main())
     except ps.errors.KafkaError as trouble:
         sys.exit(f"{type(trouble).__name__}: {trouble}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -7,6 +7,7 @@ the next one, so a closing record, a month later, takes their part; its own day 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -15,9 +16,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 from data import LATE_MINUTES
+from pyspark import java_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
@@ -50,8 +53,27 @@ def spark_session(log: Path) -> SparkSession:
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with _stderr_to(log):
+    with _stderr_to(log), _no_jvm_left_behind():
         return builder.getOrCreate()
+
+
+@contextmanager
+def _no_jvm_left_behind() -> Iterator[None]:
+    """End a JVM that is still starting when Ctrl-C comes. PySpark would leave it behind, waiting for nobody."""
+    started: list[subprocess.Popen] = []
+
+    def popen(*args: object, **options: object) -> subprocess.Popen:
+        started.append(subprocess.Popen(*args, **options))
+        return started[-1]
+
+    try:
+        with mock.patch.object(java_gateway, "Popen", popen):
+            yield
+    except BaseException:
+        for jvm in started:
+            jvm.kill()
+            jvm.wait()
+        raise
 
 
 @contextmanager
@@ -129,9 +151,13 @@ class Stream:
         """Yield how many records have been read, until all that are there have been."""
         with ThreadPoolExecutor(1) as waiting:
             caught_up = waiting.submit(self._query.processAllAvailable)
-            while not caught_up.done():
-                yield self._sum("numInputRows")
-                time.sleep(0.25)
+            try:
+                while not caught_up.done():
+                    yield self._sum("numInputRows")
+                    time.sleep(0.25)
+            except BaseException:
+                self._query.stop()  # or the thread would wait for the rest of the year
+                raise
             caught_up.result()
         yield self._sum("numInputRows")
 
