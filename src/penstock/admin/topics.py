@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from penstock.admin.retry import ON_ADMIN_ERROR, Attempts, OnError
+from penstock.client.metadata_update import described_partitions
 from penstock.error_codes import ErrorCode
 from penstock.errors import BrokerError, DisconnectError, broker_error
 from penstock.flow import Call, Flow
@@ -170,17 +171,6 @@ def _created(topic: Any) -> CreatedTopic:
 
 
 def _description(topic: MetadataResponseTopic) -> TopicDescription:
-    partitions = tuple(
-        PartitionInfo(
-            topic.name or "",
-            answer.partition_index,
-            answer.leader_id,
-            answer.leader_epoch,
-            tuple(answer.replica_nodes),
-            tuple(answer.isr_nodes),
-            tuple(answer.offline_replicas),
-            answer.error_code,
-        )
-        for answer in sorted(topic.partitions, key=lambda answer: answer.partition_index)
+    return TopicDescription(
+        topic.name or "", None if topic.topic_id == _NO_ID else topic.topic_id, topic.is_internal, described_partitions(topic)
     )
-    return TopicDescription(topic.name or "", None if topic.topic_id == _NO_ID else topic.topic_id, topic.is_internal, partitions)

@@ -84,6 +84,12 @@ def _partition(topic: str, answer: MetadataResponsePartition, *, trusted: bool) 
     )
 
 
+def described_partitions(topic: MetadataResponseTopic) -> tuple[PartitionInfo, ...]:
+    """Return a topic's partitions as a response describes them, in order of their number."""
+    partitions = (_partition(topic.name or "", answer, trusted=True) for answer in topic.partitions)
+    return tuple(sorted(partitions, key=lambda info: info.partition))
+
+
 def _epochs_after(new: ClusterSnapshot, old: ClusterSnapshot, epochs: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
     after = {}
     for topic in new.topics.values():

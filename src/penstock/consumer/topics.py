@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from penstock.client.metadata_update import described_partitions
 from penstock.consumer.known_topics import FINAL_TOPIC_ERRORS, UNKNOWN_GRACE_MS
 from penstock.error_codes import ErrorCode
 from penstock.errors import BrokerError, TimeoutError, UnknownTopicOrPartitionError, broker_error
 from penstock.flow import Call, Flow, Sleep
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from penstock.types import PartitionInfo
 
 PAUSE_MS = 100
@@ -23,7 +24,7 @@ def partitions_for(topic: str, *, may_create: bool) -> Flow[list[PartitionInfo]]
             response: MetadataResponse = yield Call(request, min_version=1 if may_create else FIRST_VERSION_WITHOUT_CREATION)
             code = ErrorCode.of(response.topics[0].error_code)
             if code is ErrorCode.NONE:
-                return _partitions(response.topics[0])
+                return list(described_partitions(response.topics[0]))
             if not _may_appear(code, waited_ms):
                 raise _refusal(topic, code)
             yield Sleep(PAUSE_MS)
@@ -49,20 +50,8 @@ def _refusal(topic: str, code: ErrorCode) -> BrokerError:
 def list_topics() -> Flow[dict[str, list[PartitionInfo]]]:
     """Describe every topic this user may see."""
     response: MetadataResponse = yield Call(MetadataRequest(topics=None), min_version=1)
-    return {topic.name: _partitions(topic) for topic in response.topics if topic.name is not None and topic.error_code == ErrorCode.NONE}
-
-
-def _partitions(topic: MetadataResponseTopic) -> list[PartitionInfo]:
-    return [
-        PartitionInfo(
-            topic.name or "",
-            answer.partition_index,
-            answer.leader_id,
-            answer.leader_epoch,
-            tuple(answer.replica_nodes),
-            tuple(answer.isr_nodes),
-            tuple(answer.offline_replicas),
-            answer.error_code,
-        )
-        for answer in sorted(topic.partitions, key=lambda answer: answer.partition_index)
-    ]
+    return {
+        topic.name: list(described_partitions(topic))
+        for topic in response.topics
+        if topic.name is not None and topic.error_code == ErrorCode.NONE
+    }
