@@ -141,12 +141,16 @@ class DecompressionError(CorruptRecordError):
 
 
 class BrokerError(KafkaError):
-    """A broker answered with an error code. `code` is the code; subclasses exist for those a program tells apart."""
+    """A broker answered with an error code. `code` is the code; subclasses exist for those a program tells apart.
+
+    reason: the message without the code.
+    """
 
     CODE: ClassVar[ErrorCode | None] = None
 
     def __init__(self, message: str = "", *, code: ErrorCode | None = None) -> None:
         self.code: ErrorCode = code if code is not None else (self.CODE or ErrorCode.UNKNOWN_SERVER_ERROR)
+        self.reason = message
         super().__init__(f"{message}: {self.code.name} ({self.code.value})" if message else f"{self.code.name} ({self.code.value})")
 
     @property
@@ -245,6 +249,12 @@ class OutOfOrderSequenceError(BrokerError):
 _BY_CODE: Mapping[ErrorCode, type[BrokerError]] = {cls.CODE: cls for cls in BrokerError.__subclasses__() if cls.CODE is not None}
 
 
+_TOPIC_FAULTS: Mapping[ErrorCode, str] = {
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "a topic's name is 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', but not '.' or '..'",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this user may not describe it; ask for the DESCRIBE permission",
+}
+
+
 class NoOffsetForPartitionError(KafkaError):
     """A partition has no position and `auto.offset.reset` is `none`."""
 
@@ -258,3 +268,8 @@ def broker_error(code: int, message: str = "") -> BrokerError:
     known = ErrorCode.of(code)
     text = message if int(known) == code else f"{message} (code {code})"
     return _BY_CODE.get(known, BrokerError)(text, code=known)
+
+
+def topic_error(code: ErrorCode, name: str) -> BrokerError:
+    """Return the exception for what brokers hold against a topic as a whole."""
+    return broker_error(code, ": ".join([f"topic '{name}'", *filter(None, [_TOPIC_FAULTS.get(code)])]))

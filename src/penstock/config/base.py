@@ -21,6 +21,9 @@ class Config:
     NOT_YET: ClassVar[Mapping[str, str]] = {}
     """Keys of Kafka's own clients that penstock refuses for now, with the reason and what to use instead."""
 
+    KINDS: ClassVar[list[type[Config]]] = []
+    """All configurations there are, so that a key of another one can be told from a misspelt one."""
+
     given: frozenset[str]
     """Dotted names the user set, as opposed to defaults."""
 
@@ -31,10 +34,13 @@ class Config:
             name = attribute.replace("_", ".")
             cls.OPTIONS[name] = replace(option, name=name)
             delattr(cls, attribute)
+        Config.KINDS.append(cls)
 
     @classmethod
     def parse(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> Self:
         """Read settings by dotted or snake_case name. Raises ConfigError for an unknown key, a bad value or a contradiction."""
+        if settings is not None and not isinstance(settings, Mapping):
+            raise ConfigError(f"settings are a mapping, or keywords such as bootstrap_servers='host:9092'; got {settings!r}")
         values: dict[str, Any] = {}
         for key, raw in [*(settings or {}).items(), *keywords.items()]:
             option = cls._option(key, snake=key in keywords)
@@ -86,6 +92,9 @@ class Config:
 
     @classmethod
     def _suggestion(cls, name: str, *, snake: bool) -> str:
+        owners = [kind.__name__.removesuffix("Config").lower() for kind in Config.KINDS if name in kind.OPTIONS]
+        if owners:
+            return f"; it is an option of the {owners[0]}"
         close = difflib.get_close_matches(name, cls.OPTIONS, n=1, cutoff=0.7)
         if not close:
             return f"; {cls.__name__} knows {len(cls.OPTIONS)} options, see docs/CONFIGURATION.md"

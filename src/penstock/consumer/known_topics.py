@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from penstock.client.snapshot import ClusterSnapshot
 from penstock.error_codes import ErrorCode
-from penstock.errors import BrokerError, UnknownTopicOrPartitionError, broker_error
+from penstock.errors import BrokerError, UnknownTopicOrPartitionError, topic_error
 from penstock.types import TopicPartition
 
 UNKNOWN_GRACE_MS = 2_000
@@ -28,7 +28,7 @@ def trouble_with(tp: TopicPartition, snapshot: ClusterSnapshot) -> BrokerError |
     if topic is None:
         return None
     if topic.error in FINAL_TOPIC_ERRORS:
-        return broker_error(topic.error, f"topic '{tp.topic}'")
+        return topic_error(topic.error, tp.topic)
     if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return UnknownTopicOrPartitionError(
             f"topic '{tp.topic}' does not exist, and the brokers do not create it by being asked for; create it, or check the name"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.client.metadata_update import described_partitions
 from penstock.consumer.known_topics import FINAL_TOPIC_ERRORS, UNKNOWN_GRACE_MS
 from penstock.error_codes import ErrorCode
-from penstock.errors import BrokerError, TimeoutError, UnknownTopicOrPartitionError, broker_error
+from penstock.errors import BrokerError, TimeoutError, UnknownTopicOrPartitionError, topic_error
 from penstock.flow import Call, Flow, Sleep
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from penstock.types import PartitionInfo
@@ -44,7 +44,7 @@ def _may_appear(code: ErrorCode, waited_ms: int) -> bool:
 def _refusal(topic: str, code: ErrorCode) -> BrokerError:
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return UnknownTopicOrPartitionError(f"topic '{topic}' does not exist")
-    return broker_error(code, f"topic '{topic}'")
+    return topic_error(code, topic)
 
 
 def list_topics() -> Flow[dict[str, list[PartitionInfo]]]:

@@ -13,7 +13,7 @@ from typing import Any
 from penstock.client.backoff import ExponentialBackoff
 from penstock.client.engine import Engine
 from penstock.error_codes import ErrorCode
-from penstock.errors import BootstrapError, KafkaError, TimeoutError, UnknownTopicOrPartitionError, broker_error
+from penstock.errors import BootstrapError, KafkaError, TimeoutError, UnknownTopicOrPartitionError, topic_error
 from penstock.flow import Flow, Wait
 from penstock.producer.buffer_pool import BufferPool
 from penstock.producer.delivery import Delivery, FailedSend
@@ -127,7 +127,7 @@ class ProducerCore:
     def _check_topic(self, name: str) -> None:
         known = self._engine.metadata.topic(name)
         if known is not None and known.error in FINAL_TOPIC_ERRORS:
-            raise broker_error(known.error, f"topic '{name}'")
+            raise topic_error(known.error, name)
 
     def _unknown(self, name: str, partition: int | None, limit: str) -> KafkaError:
         known = self._engine.metadata.topic(name)

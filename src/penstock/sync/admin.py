@@ -14,6 +14,7 @@ from penstock.admin.topics import CreatedTopic, TopicDescription
 from penstock.client.backoff import ExponentialBackoff
 from penstock.config import AdminConfig
 from penstock.flow import Flow
+from penstock.sync import arguments
 from penstock.sync.connect import connect
 from penstock.types import NewTopic
 
@@ -22,7 +23,7 @@ T = TypeVar("T")
 CLOSE_TIMEOUT_S = 30.0
 
 
-class KafkaAdmin:
+class KafkaAdmin(arguments.HoldsConnections):
     """Creates, deletes and describes topics, and describes the cluster.
 
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. Timeouts are in seconds, default
@@ -32,7 +33,7 @@ class KafkaAdmin:
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         self._config = AdminConfig.parse(config, **settings)
-        self._engine, self._driver = connect(self._config, "admin client", allow_auto_create_topics=False)
+        self._engine, self._driver = connect(self._config, "admin", allow_auto_create_topics=False)
         self._driver.start()
 
     def create_topics(
@@ -42,7 +43,7 @@ class KafkaAdmin:
 
         Raises TopicAlreadyExistsError, InvalidTopicError and others. Brokers may know a new topic a moment later than this returns.
         """
-        wanted = list(new_topics)
+        wanted = arguments.new_topics(new_topics)
         return self._run(
             lambda: topics.create_topics(wanted, self._attempts(), timeout_ms=self._config.request_timeout_ms, validate_only=validate_only),
             timeout,
@@ -51,14 +52,14 @@ class KafkaAdmin:
 
     def delete_topics(self, names: Sequence[str], *, timeout: float | None = None) -> None:
         """Delete topics and all their records. Raises UnknownTopicOrPartitionError and others."""
-        wanted = _names(names)
+        wanted = arguments.topic_names(names)
         self._run(
             lambda: topics.delete_topics(wanted, self._attempts(), timeout_ms=self._config.request_timeout_ms), timeout, "delete topics"
         )
 
     def describe_topics(self, names: Sequence[str], *, timeout: float | None = None) -> dict[str, TopicDescription]:
         """Describe topics, by name; it creates none. Raises UnknownTopicOrPartitionError and others."""
-        wanted = _names(names)
+        wanted = arguments.topic_names(names)
         return self._run(lambda: topics.describe_topics(wanted), timeout, "describe topics")
 
     def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> list[str]:
@@ -85,9 +86,3 @@ class KafkaAdmin:
     def _attempts(self) -> Attempts:
         backoff = ExponentialBackoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms, Random())
         return Attempts(self._engine.metadata, backoff, self._config.retries)
-
-
-def _names(names: Sequence[str]) -> list[str]:
-    if isinstance(names, str):
-        raise TypeError(f"expected a list of topic names, got {names!r}; write [{names!r}]")
-    return list(names)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from penstock.consumer.position_resetter import PositionReset
 from penstock.consumer.subscription_state import OffsetSpec
 from penstock.errors import ClosedError, ConcurrentUseError, IllegalStateError
+from penstock.sync.arguments import HoldsConnections, topic_name, topic_partition, topic_partitions, whole
 from penstock.sync.reader import Reader, decoder, settings_of
 from penstock.sync.times import epoch_ms
 from penstock.types import AnyRecord, OffsetAndTimestamp, PartitionInfo, TopicPartition
@@ -42,7 +43,7 @@ class Batch(list[AnyRecord]):
         return [record for record in self if (record.topic, record.partition) == tp]
 
 
-class KafkaConsumer:
+class KafkaConsumer(HoldsConnections):
     """Reads records from assigned partitions.
 
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. One thread at a time may use a
@@ -65,7 +66,7 @@ class KafkaConsumer:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions. Those that stay keep their positions; others begin by auto.offset.reset, unless seek() says."""
-        wanted = list(partitions)
+        wanted = topic_partitions(partitions)
         with self._sole:
             self._reader.change(lambda core, now_ms: core.assign(wanted, now_ms))
 
@@ -76,8 +77,9 @@ class KafkaConsumer:
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
         """Go on at this offset. Raises IllegalStateError when the partition is not assigned, ValueError for a negative offset."""
+        place = topic_partition(tp), whole("offset", offset)
         with self._sole:
-            self._reader.change(lambda core, _: core.seek(tp, offset))
+            self._reader.change(lambda core, _: core.seek(*place))
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
         """Go on at the start of the log, looked up when needed; without partitions, of all assigned ones."""
@@ -88,19 +90,19 @@ class KafkaConsumer:
         self._seek_to(partitions, OffsetSpec.LATEST)
 
     def _seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
-        wanted = list(partitions)
+        wanted = topic_partitions(partitions)
         with self._sole:
             self._reader.change(lambda core, _: core.seek_to(wanted, to))
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these partitions until resume(); positions and what is fetched already stay."""
-        wanted = list(partitions)
+        wanted = topic_partitions(partitions)
         with self._sole:
             self._reader.change(lambda core, _: core.subscription.pause(wanted))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Go on where pause() stopped."""
-        wanted = list(partitions)
+        wanted = topic_partitions(partitions)
         with self._sole:
             self._reader.change(lambda core, now_ms: core.subscription.resume(wanted, now_ms))
 
@@ -173,13 +175,15 @@ class KafkaConsumer:
 
     def position(self, tp: TopicPartition, *, timeout: float | None = None) -> int:
         """Return the offset of the next record poll() will return, looking it up where auto.offset.reset has to say."""
+        wanted = topic_partition(tp)
         with self._sole:
-            return self._reader.run(lambda core, now_ms: core.position(tp, now_ms), timeout, f"position of {tp}")
+            return self._reader.run(lambda core, now_ms: core.position(wanted, now_ms), timeout, f"position of {wanted}")
 
     def current_lag(self, tp: TopicPartition) -> int | None:
         """Return how many offsets the position is behind the end known from the last fetch; None before one. Asks nobody."""
+        wanted = topic_partition(tp)
         with self._sole:
-            return self._reader.look(lambda core: core.lag(tp))
+            return self._reader.look(lambda core: core.lag(wanted))
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition], *, timeout: float | None = None) -> dict[TopicPartition, int]:
         """Return the first offset of each partition's log."""
@@ -190,7 +194,7 @@ class KafkaConsumer:
         return self._ends(partitions, OffsetSpec.LATEST, timeout, "end offsets")
 
     def _ends(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, timeout: float | None, what: str) -> dict[TopicPartition, int]:
-        found = self._find(dict.fromkeys(partitions, int(spec)), timeout, what)
+        found = self._find(dict.fromkeys(topic_partitions(partitions), int(spec)), timeout, what)
         return {tp: 0 if at is None else at.offset for tp, at in found.items()}
 
     def offsets_for_times(self, times: Mapping[TopicPartition, datetime | int], *, timeout: float | None = None) -> Offsets:
@@ -199,7 +203,7 @@ class KafkaConsumer:
         times: an aware datetime, or milliseconds since the epoch. A partition without such a record maps to None. Raises ValueError for a
         negative time or a naive datetime, TimeoutError, UnknownTopicOrPartitionError.
         """
-        return self._find({tp: epoch_ms(time) for tp, time in times.items()}, timeout, "offsets for times")
+        return self._find({topic_partition(tp): epoch_ms(time) for tp, time in times.items()}, timeout, "offsets for times")
 
     def _find(self, wanted: Mapping[TopicPartition, int], timeout: float | None, what: str) -> Offsets:
         with self._sole:
@@ -209,6 +213,7 @@ class KafkaConsumer:
 
     def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[PartitionInfo]:
         """Describe a topic's partitions. Raises UnknownTopicOrPartitionError when it does not exist and is not created by asking."""
+        topic_name(topic)
         may_create = self._config.allow_auto_create_topics
         with self._sole:
             return self._reader.run(lambda core, _: core.partitions_for(topic, may_create=may_create), timeout, f"partitions of '{topic}'")

@@ -23,6 +23,7 @@ from penstock.errors import ClosedError, ForkedError, KafkaError, TimeoutError
 from penstock.flow import Flow
 from penstock.net.selectable import Selectable
 from penstock.promise import Promise
+from penstock.sync.arguments import deadline_ms
 from penstock.sync.interrupts import DeferredInterrupts
 from penstock.sync.process import Process
 
@@ -107,8 +108,7 @@ class Driver:
         """
         if not promise.done:
             self.check_usable()
-            deadline_ms = NEVER_MS if timeout_s is None else self.now_ms() + int(timeout_s * 1000)
-            if not self._wait_until(promise, deadline_ms):
+            if not self._wait_until(promise, deadline_ms(self.now_ms(), timeout_s)):
                 raise timeout_error(self._engine.network, TimeoutError(f"{what}: not done within {timeout_s:g} s"), timeout_s)
         return promise.result()
 
@@ -117,8 +117,7 @@ class Driver:
         self.check_usable()
         with self.lock:
             now_ms = self.now_ms()
-            deadline_ms = NEVER_MS if timeout_s is None else now_ms + int(timeout_s * 1000)
-            promise = self._engine.flows.start(flow, now_ms, deadline_ms=deadline_ms, describe=what)
+            promise = self._engine.flows.start(flow, now_ms, deadline_ms=deadline_ms(now_ms, timeout_s), describe=what)
         self.wakeup()
         try:
             return self.wait(promise, None if timeout_s is None else timeout_s + FLOW_GRACE_S, what)

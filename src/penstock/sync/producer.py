@@ -9,7 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from penstock.clock import NEVER_MS, SystemClock
+from penstock.clock import SystemClock
 from penstock.config import ProducerConfig
 from penstock.errors import ClosedError, ForkedError, IllegalStateError, KafkaError, TimeoutError
 from penstock.producer.arrow_delivery import ArrowDelivery
@@ -22,6 +22,7 @@ from penstock.producer.record_accumulator import ToSend
 from penstock.promise import Promise
 from penstock.record.compression import Codec
 from penstock.serialization import to_bytes
+from penstock.sync.arguments import HoldsConnections, deadline_ms, header_pairs, topic_name, whole
 from penstock.sync.producer_room import Room
 from penstock.sync.producer_settings import build
 from penstock.sync.times import epoch_ms
@@ -40,7 +41,7 @@ LAST_CALLBACKS_S = 0.5
 """How long close() waits for callbacks when its time is over."""
 
 
-class KafkaProducer:
+class KafkaProducer(HoldsConnections):
     """Sends records. Idempotent and acks=all unless told otherwise; records of a partition are written once and in order.
 
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. All methods may be called from
@@ -88,7 +89,7 @@ class KafkaProducer:
         if key is not None or config.key_serializer is not None:
             key = to_bytes(key, "key", config.key_serializer)
         timestamp = self._wall_ms() if timestamp is None else epoch_ms(timestamp)
-        pairs = () if not headers else _pairs(headers)
+        pairs = () if not headers else header_pairs(headers)
         if partition is not None or config.partitioner is not None:
             partition = self._partition(topic, partition, key)
         with self._lock:
@@ -119,7 +120,7 @@ class KafkaProducer:
 
         self._driver.check_usable()
         config = self._config
-        queues = self._room.await_topic(topic, None)
+        queues = self._room.await_topic(topic_name(topic), None)
         delivery = ArrowDelivery(topic, self._wait_for_all)
         batches, rejected = encode_columns(
             data,
@@ -146,7 +147,7 @@ class KafkaProducer:
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """Describe a topic's partitions, waiting up to max.block.ms for metadata. Raises UnknownTopicOrPartitionError, TimeoutError."""
-        what = f"the partitions of topic {topic!r}"
+        what = f"the partitions of topic {topic_name(topic)!r}"
         return self._driver.run(self._core.partitions_for(topic, self._room.limit), self._config.max_block_ms / 1000, what)
 
     def flush(self, timeout: float | None = None) -> None:
@@ -172,14 +173,14 @@ class KafkaProducer:
             return
         except KafkaError:
             log.warning("the producer had stopped before it was closed; unsent records are lost")
-        deadline_ms = NEVER_MS if timeout is None else self._driver.now_ms() + int(timeout * 1000)
+        over_ms = deadline_ms(self._driver.now_ms(), timeout)
         with self._lock:
             self._core.close()
         self._drain(0 if self._in_callback() else timeout)
         with self._lock:
             self._core.abort()
         # What was just aborted has callbacks too; without a timeout the thread is waited for as long as they take.
-        left_s = max((deadline_ms - self._driver.now_ms()) / 1000, LAST_CALLBACKS_S)
+        left_s = max((over_ms - self._driver.now_ms()) / 1000, LAST_CALLBACKS_S)
         self._driver.close(None if timeout is None else left_s)
 
     def __enter__(self) -> Self:
@@ -192,6 +193,7 @@ class KafkaProducer:
 
     def _send_slowly(self, record: ToSend) -> Delivery:
         """Append where it takes metadata, memory or at least a new batch (K3, K4)."""
+        topic_name(record.topic)
         try:
             return self._room.find(lambda ticket: self._core.append(record, self._driver.now_ms(), ticket), record.topic, record.partition)
         except (ClosedError, IllegalStateError):
@@ -214,8 +216,9 @@ class KafkaProducer:
 
     def _partition(self, topic: str, partition: int | None, key: bytes | None) -> int:
         if partition is None:
-            count = self._room.await_topic(topic, None).count
+            count = self._room.await_topic(topic_name(topic), None).count
             return checked(self._config.partitioner(topic, key, count), topic, count)  # type: ignore[misc]
+        partition = whole("partition", partition)
         if partition < 0:
             raise ValueError(f"partition {partition} of topic {topic!r}: partitions are numbered from 0")
         return partition
@@ -258,12 +261,3 @@ class KafkaProducer:
         if self._in_callback():
             raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
         self._driver.check_usable()
-
-
-def _pairs(headers: Headers | Mapping[str, bytes | None]) -> Headers:
-    """Return headers as pairs. Raises TypeError for a name that is not text or a value that is not bytes."""
-    pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
-    for name, value in pairs:
-        if not isinstance(name, str) or not (value is None or isinstance(value, bytes)):
-            raise TypeError(f"header {name!r} has a value of type {type(value).__name__}; names are str, values bytes or None")
-    return pairs

@@ -8,7 +8,6 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from penstock.clock import NEVER_MS
 from penstock.config import ConsumerConfig
 from penstock.consumer.core import ConsumerCore
 from penstock.consumer.fetch_cursor import ColumnSink, ReadOptions
@@ -17,6 +16,7 @@ from penstock.consumer.position_resetter import PositionReset
 from penstock.errors import KafkaError, TimeoutError, WakeupError
 from penstock.flow import Flow, Wait
 from penstock.promise import Promise
+from penstock.sync.arguments import deadline_ms
 from penstock.sync.connect import connect
 from penstock.types import AnyRecord, IsolationLevel
 
@@ -62,7 +62,7 @@ class Reader:
     def _until_some(self, timeout_s: float | None, collect: Callable[[int], T], nothing: T) -> T:
         """Collect what is there; while there is nothing, wait for news, and look around for trouble."""
         self.driver.check_usable()
-        deadline_ms = NEVER_MS if timeout_s is None else self.driver.now_ms() + int(timeout_s * 1000)
+        over_ms = deadline_ms(self.driver.now_ms(), timeout_s)
         with self.driver.lock:
             self._raise_if_woken()
             self.core.prepare()
@@ -72,10 +72,10 @@ class Reader:
                 if found or self.core.has_moved:
                     return found
                 now_ms = self.driver.now_ms()
-                self._raise_trouble(now_ms, last_word=now_ms >= deadline_ms)
-                if now_ms >= deadline_ms:
+                self._raise_trouble(now_ms, last_word=now_ms >= over_ms)
+                if now_ms >= over_ms:
                     return nothing
-                self._wait_for_news(min(deadline_ms - now_ms, LOOK_AROUND_MS))
+                self._wait_for_news(min(over_ms - now_ms, LOOK_AROUND_MS))
         finally:
             # Room in the buffer, a position to be looked up, an error that was raised: a call that did not wait has changed things too.
             self.driver.wakeup()
@@ -101,7 +101,7 @@ class Reader:
         with self.driver.lock:
             self._raise_if_woken()
             now_ms = self.driver.now_ms()
-            done = self._engine.flows.start(begin(self.core, now_ms), now_ms, deadline_ms=now_ms + int(seconds * 1000), describe=what)
+            done = self._engine.flows.start(begin(self.core, now_ms), now_ms, deadline_ms=deadline_ms(now_ms, seconds), describe=what)
             outcome = self._interruptible = _followed(done)
         try:
             result: T = self.driver.run(_awaited(outcome), seconds, what)
@@ -201,6 +201,8 @@ def settings_of(config: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -
 
 def decoder(columns: Sequence[str] | None, config: ConsumerConfig) -> Any:
     """Return a ColumnDecoder for these columns, None for DEFAULT_COLUMNS; imports pyarrow, which is an extra."""
+    if isinstance(columns, str):
+        raise TypeError(f"expected a list of columns, got {columns!r}; write [{columns!r}]")
     try:
         from penstock.record.columnar import ColumnDecoder
     except ImportError as missing:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from penstock.consumer.subscription_state import OffsetSpec
 from penstock.errors import ConfigError, DataLossError
+from penstock.sync.arguments import topic_names
 from penstock.sync.reader import Reader
 from penstock.sync.times import epoch_ms
 from penstock.types import OffsetAndTimestamp, TopicPartition
@@ -36,7 +37,7 @@ class Ranges(NamedTuple):
     @classmethod
     def of_topics(cls, topics: str | Iterable[str], start: Bound | Mapping[Any, Bound], end: Bound | Mapping[Any, Bound]) -> Ranges:
         """Check bounds for all partitions of topics."""
-        names = (topics,) if isinstance(topics, str) else tuple(topics)
+        names = tuple(topic_names([topics] if isinstance(topics, str) else topics))
         if not names or not all(names):
             raise ConfigError("name at least one topic to scan")
         for name, bound in (("start", start), ("end", end)):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from penstock.sync.arguments import whole
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -12,7 +14,9 @@ def epoch_ms(time: datetime | int) -> int:
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise ValueError(f"{time!r} has no time zone; give an aware datetime, such as one with tzinfo=datetime.UTC")
-        time = (time - _EPOCH) // timedelta(milliseconds=1)
-    if time < 0:
+        ms = (time - _EPOCH) // timedelta(milliseconds=1)
+    else:
+        ms = whole("a time in milliseconds", time)
+    if ms < 0:
         raise ValueError(f"{time} is before 1970; times are milliseconds since the epoch")
-    return time
+    return ms

@@ -39,7 +39,7 @@ def _create(call: Call, wanted: CreatableTopic, *, repeated: bool) -> CreatableT
     try:
         topic = _plan(call, wanted)
     except BrokerError as error:
-        return _failure(wanted.name, error.code, str(error))
+        return _failure(wanted.name, error.code, error.reason)
     except ConfigError as error:
         return _failure(wanted.name, ErrorCode.INVALID_CONFIG, str(error))
     if not call.request.validate_only:

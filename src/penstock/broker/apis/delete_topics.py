@@ -30,7 +30,7 @@ def _delete(call: Call, wanted: DeleteTopicState) -> DeletableTopicResult:
     try:
         topic = _find(call, wanted)
     except BrokerError as error:
-        return _failure(wanted, error.code, str(error), call.version)
+        return _failure(wanted, error.code, error.reason, call.version)
     call.state.cluster.remove(topic)
     return DeletableTopicResult(name=topic.name, topic_id=topic.id)
 

@@ -94,11 +94,11 @@ def _writable(state: BrokerState, topic: Topic, index: int, acks: int) -> Partit
 
 
 def _refused(call: Call, topic: Topic, index: int, error: BrokerError) -> PartitionProduceResponse:
-    failure = _failure(index, error.code, str(error))
+    failure = _failure(index, error.code, error.reason)
     if error.code in _FOUND_AT_THE_LOG:
         failure.log_start_offset = topic.partitions[index].log.start_offset
     if isinstance(error, RefusedRecordsError):
-        failure.record_errors = [BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=str(error)) for at in error.indexes]
+        failure.record_errors = [BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=error.reason) for at in error.indexes]
     moved = call.state.new_leader(topic, index, error.code)
     if moved is not None and call.version >= _NAMES_LEADERS:
         failure.current_leader = LeaderIdAndEpoch(leader_id=moved.leader, leader_epoch=moved.leader_epoch)

@@ -1,0 +1,99 @@
+"""What callers pass, checked where they pass it: inside the engine a wrong type would look like a bug of penstock's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import inf
+from numbers import Real
+from operator import index
+from typing import Any
+
+from penstock.clock import NEVER_MS
+from penstock.types import Headers, NewTopic, TopicPartition
+
+
+class HoldsConnections:
+    """Mixin of the clients: no copy of one could work, in this process or another (B19)."""
+
+    def __reduce_ex__(self, _: Any) -> Any:
+        kind = type(self).__name__
+        raise TypeError(f"a {kind} holds connections and a thread, and cannot be pickled or copied; create one where it is used")
+
+
+def deadline_ms(now_ms: int, timeout_s: float | None) -> int:
+    """Return when a timeout in seconds is over; None and infinity never are."""
+    if timeout_s is None or timeout_s == inf:
+        return NEVER_MS
+    if not isinstance(timeout_s, Real):
+        raise TypeError(f"a timeout is a number of seconds or None, got {timeout_s!r}")
+    return now_ms + int(timeout_s * 1000)
+
+
+def topic_name(topic: Any) -> str:
+    """Return the name of a topic."""
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic is named by a str, got {topic!r}")
+    return topic
+
+
+def topic_names(names: Any) -> list[str]:
+    """Return a list of names; a lone one is more likely a mistake than a list of letters."""
+    _refuse_lone(names, str, "topic names")
+    return [topic_name(name) for name in names]
+
+
+def topic_partition(tp: Any) -> TopicPartition:
+    """Return a partition; any pair of a topic's name and a number will do."""
+    if not isinstance(tp, tuple) or len(tp) != 2:
+        raise TypeError(f"expected TopicPartition(topic, partition), got {tp!r}")
+    return TopicPartition(topic_name(tp[0]), whole("partition", tp[1]))
+
+
+def topic_partitions(partitions: Any) -> list[TopicPartition]:
+    """Return a list of partitions."""
+    _refuse_lone(partitions, (str, TopicPartition), "TopicPartition")
+    return [topic_partition(tp) for tp in partitions]
+
+
+def new_topics(topics: Any) -> list[NewTopic]:
+    """Return the topics to be created; settings may be given as numbers and bools, and are text on the wire."""
+    _refuse_lone(topics, (str, NewTopic), "NewTopic")
+    return [_new_topic(topic) for topic in topics]
+
+
+def _new_topic(topic: Any) -> NewTopic:
+    if not isinstance(topic, NewTopic):
+        raise TypeError(f"expected NewTopic(name, ...), got {topic!r}")
+    config = None if topic.config is None else {name: _setting(value) for name, value in topic.config.items()}
+    return NewTopic(topic_name(topic.name), whole("partitions", topic.partitions), whole("replication_factor", topic[2]), config)
+
+
+def _setting(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _refuse_lone(items: Any, single: type | tuple[type, ...], what: str) -> None:
+    if isinstance(items, single) or not isinstance(items, Iterable):
+        raise TypeError(f"expected a list of {what}, got {items!r}; write [{items!r}]")
+
+
+def whole(name: str, number: Any) -> int:
+    """Return a whole number, numpy's too."""
+    try:
+        return index(number)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got {number!r}") from None
+
+
+def header_pairs(headers: Headers | Mapping[str, bytes | None]) -> Headers:
+    """Return headers as pairs of a name and bytes or None."""
+    pairs: list[Any] = list(headers.items() if isinstance(headers, Mapping) else headers)
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(f"headers are pairs of a name and a value, or a mapping; got {pair!r}")
+        name, value = pair
+        if not isinstance(name, str):
+            raise TypeError(f"header {name!r} has a name of type {type(name).__name__}; names are str")
+        if not (value is None or isinstance(value, bytes)):
+            raise TypeError(f"header {name!r} has a value of type {type(value).__name__}; values are bytes or None")
+    return pairs

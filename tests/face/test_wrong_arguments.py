@@ -1,0 +1,175 @@
+"""Arguments of the wrong type are named where they are passed, and leave the client as it was."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.errors import ConfigError, InvalidTopicError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from penstock.testing import EmbeddedKafka
+
+TP = ps.TopicPartition("orders", 0)
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(auto_create_topics_enable=False) as embedded:
+        embedded.create_topic("orders")
+        yield embedded
+
+
+@pytest.fixture
+def producer(kafka: EmbeddedKafka) -> Iterator[ps.KafkaProducer]:
+    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, max_block_ms=5000) as client:
+        yield client
+        assert client.send("orders", b"it still works").result(timeout=5).topic == "orders"
+
+
+@pytest.fixture
+def consumer(kafka: EmbeddedKafka) -> Iterator[ps.KafkaConsumer]:
+    with ps.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, default_api_timeout_ms=5000) as client:
+        yield client
+        assert client.beginning_offsets([TP]) == {TP: 0}
+
+
+@pytest.fixture
+def admin(kafka: EmbeddedKafka) -> Iterator[ps.KafkaAdmin]:
+    with ps.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as client:
+        yield client
+        assert "orders" in client.list_topics()
+
+
+@pytest.mark.parametrize("topic", [b"orders", None, 5, ["orders"]], ids=repr)
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda producer, topic: producer.send(topic, b"x"),
+        lambda producer, topic: producer.send(topic, b"x", partition=0),
+        lambda producer, topic: producer.send_arrow(topic, None, value="x"),
+        lambda producer, topic: producer.partitions_for(topic),
+    ],
+)
+def test_a_topic_is_named_by_a_str(producer: ps.KafkaProducer, use: Callable[[ps.KafkaProducer, Any], object], topic: object) -> None:
+    with pytest.raises(TypeError, match=r"a topic is named by a str|unhashable"):
+        use(producer, topic)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"partition": "0"}, "partition must be a whole number, got '0'"),
+        ({"partition": 0.0}, "partition must be a whole number, got 0.0"),
+        ({"timestamp": 1.5}, "a time in milliseconds must be a whole number, got 1.5"),
+        ({"timestamp": "now"}, "a time in milliseconds must be a whole number, got 'now'"),
+        ({"headers": [("trace", "x")]}, "header 'trace' has a value of type str; values are bytes or None"),
+        ({"headers": [(b"trace", b"x")]}, "header b'trace' has a name of type bytes; names are str"),
+        ({"headers": ["trace"]}, "headers are pairs of a name and a value, or a mapping; got 'trace'"),
+        ({"headers": "trace"}, "headers are pairs of a name and a value, or a mapping; got 't'"),
+    ],
+    ids=repr,
+)
+def test_a_record_is_checked(producer: ps.KafkaProducer, arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        producer.send("orders", b"x", **arguments)
+    assert str(raised.value) == text
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers(producer: ps.KafkaProducer) -> None:
+    numpy = pytest.importorskip("numpy")
+    written = producer.send("orders", b"x", partition=numpy.int64(0), timestamp=numpy.int64(1_000)).result(timeout=5)
+    assert (written.partition, written.timestamp) == (0, 1_000)
+    assert type(written.timestamp) is int
+
+
+@pytest.mark.parametrize("name", ["a b", "", ".."])
+def test_an_illegal_name_says_what_is_legal(producer: ps.KafkaProducer, name: str) -> None:
+    with pytest.raises(InvalidTopicError, match=r"topic '.*': a topic's name is 1 to 249 of a-z"):
+        producer.send(name, b"x").result(timeout=5)
+
+
+@pytest.mark.parametrize(
+    ("use", "text"),
+    [
+        (lambda consumer: consumer.assign("orders"), "expected a list of TopicPartition, got 'orders'; write ['orders']"),
+        (lambda consumer: consumer.assign(TP), f"expected a list of TopicPartition, got {TP!r}; write [{TP!r}]"),
+        (lambda consumer: consumer.assign(["orders"]), "expected TopicPartition(topic, partition), got 'orders'"),
+        (lambda consumer: consumer.assign([("orders", "0")]), "partition must be a whole number, got '0'"),
+        (lambda consumer: consumer.end_offsets(TP), f"expected a list of TopicPartition, got {TP!r}; write [{TP!r}]"),
+        (lambda consumer: consumer.position("orders"), "expected TopicPartition(topic, partition), got 'orders'"),
+        (lambda consumer: consumer.partitions_for(b"orders"), "a topic is named by a str, got b'orders'"),
+        (lambda consumer: [consumer.assign([TP]), consumer.seek(TP, "5")], "offset must be a whole number, got '5'"),
+        (lambda consumer: [consumer.assign([TP]), consumer.poll("1")], "a timeout is a number of seconds or None, got '1'"),
+        (lambda consumer: consumer.list_topics(timeout="1"), "a timeout is a number of seconds or None, got '1'"),
+        (
+            lambda consumer: [consumer.assign([TP]), consumer.poll_arrow(columns="value")],
+            "expected a list of columns, got 'value'; write ['value']",
+        ),
+    ],
+)
+def test_what_is_read_is_checked(consumer: ps.KafkaConsumer, use: Callable[[ps.KafkaConsumer], object], text: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        use(consumer)
+    assert str(raised.value) == text
+
+
+def test_an_infinite_timeout_is_none(kafka: EmbeddedKafka, consumer: ps.KafkaConsumer) -> None:
+    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        producer.send("orders", b"x").result(timeout=float("inf"))
+    consumer.assign([TP])
+    consumer.seek_to_beginning()
+    assert consumer.poll(timeout=float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("topics", "text"),
+    [
+        ("orders", "expected a list of NewTopic, got 'orders'; write ['orders']"),
+        (["orders"], "expected NewTopic(name, ...), got 'orders'"),
+        (ps.NewTopic("orders"), "expected a list of NewTopic, got NewTopic("),
+        ([ps.NewTopic("new", partitions="3")], "partitions must be a whole number, got '3'"),
+    ],
+)
+def test_topics_to_create_are_checked(admin: ps.KafkaAdmin, topics: Any, text: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        admin.create_topics(topics)
+    assert str(raised.value).startswith(text)
+
+
+def test_settings_of_a_topic_may_be_numbers(kafka: EmbeddedKafka, admin: ps.KafkaAdmin) -> None:
+    admin.create_topics([ps.NewTopic("kept", config={"retention.ms": 60_000})])  # type: ignore[dict-item]
+    assert "kept" in admin.list_topics()
+
+
+def test_an_error_code_is_told_once(admin: ps.KafkaAdmin) -> None:
+    with pytest.raises(TopicAlreadyExistsError) as exists:
+        admin.create_topics([ps.NewTopic("orders")])
+    with pytest.raises(UnknownTopicOrPartitionError) as unknown:
+        admin.delete_topics(["nowhere"])
+    assert str(exists.value).count("TOPIC_ALREADY_EXISTS") == 1
+    assert str(unknown.value).count("UNKNOWN_TOPIC_OR_PARTITION") == 1
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy], ids=lambda copied: copied.__name__)
+@pytest.mark.parametrize("client", ["producer", "consumer", "admin"])
+def test_B19_a_client_is_not_pickled(client: str, copied: Callable[[Any], object], request: pytest.FixtureRequest) -> None:
+    with pytest.raises(TypeError, match=r"a Kafka\w+ holds connections and a thread, and cannot be pickled or copied; create one where"):
+        copied(request.getfixturevalue(client))
+
+
+def test_settings_are_no_address() -> None:
+    with pytest.raises(
+        ConfigError, match=r"settings are a mapping, or keywords such as bootstrap_servers='host:9092'; got 'localhost:9092'"
+    ):
+        ps.KafkaProducer("localhost:9092")  # type: ignore[arg-type]
+
+
+def test_a_setting_of_another_client_is_said_to_be_one() -> None:
+    with pytest.raises(ConfigError, match=r"unknown option 'auto_offset_reset'; it is an option of the consumer"):
+        ps.KafkaProducer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest")
+    with pytest.raises(ConfigError, match=r"unknown option 'linger.ms'; it is an option of the producer"):
+        ps.KafkaConsumer({"bootstrap.servers": "localhost:9092", "linger.ms": 5})
