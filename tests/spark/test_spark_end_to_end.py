@@ -246,6 +246,9 @@ def test_workers_that_died_while_idle_are_not_missed(spark, kafka, new_topic):
     assert doomed
     for pid in doomed:
         os.kill(pid, signal.SIGKILL)
+    # Until its daemon has buried it, Spark may take a dead worker for a live one.
+    while any(Path(f"/proc/{pid}").exists() for pid in doomed):
+        time.sleep(0.05)
 
     sink(rows.write, kafka, topic=topic).mode("append").save()
     assert source(spark.read, kafka, topic).count() == 200
