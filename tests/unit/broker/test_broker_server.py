@@ -249,3 +249,11 @@ def test_the_command_says_in_one_line_that_the_port_is_taken(kafka: EmbeddedKafk
     _, errors = process.communicate(timeout=PATIENCE_S)
     expected = f"penstock broker: port {port} on 127.0.0.1 is in use; choose another one, or 0 for any that is free\n"
     assert (process.returncode, errors) == (1, expected)
+
+
+@pytest.mark.parametrize("port", ["99999", "-1", "kafka"])
+def test_the_command_refuses_what_is_not_a_port(port: str) -> None:
+    process = run_broker(f"--port={port}")
+    output, errors = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, output) == (2, "")
+    assert f"'{port}' is not a port; ports go from 0 (any free one) to 65535" in errors
