@@ -6,7 +6,7 @@ import pickle
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from penstock.errors import DataLossError, UnknownTopicOrPartitionError
+from penstock.errors import ConfigError, DataLossError, UnknownTopicOrPartitionError
 from penstock.spark.batch_source import BatchReader
 from penstock.spark.options import source_options
 from penstock.spark.reading import OffsetRange
@@ -70,6 +70,23 @@ def test_a_batch_without_records_reads_nothing():
     reader = batch(FakeCluster(p0=(4, 4)))
     (only,) = reader.partitions()
     assert list(reader.read(only)) == []
+
+
+def test_a_batch_from_beyond_the_end_of_the_log_is_data_loss(caplog):
+    beyond = {"startingoffsets": '{"t":{"0":11,"1":5}}'}
+    with pytest.raises(
+        DataLossError, match=r"t-0 is to be read from offset 11, but ends at 10\. Records may have been lost\. Set the option"
+    ):
+        batch(FakeCluster(p0=(0, 10), p1=(0, 5)), **beyond).partitions()
+    (nothing,) = batch(FakeCluster(p0=(0, 10), p1=(0, 5)), failondataloss="false", **beyond).partitions()
+    assert nothing.end <= nothing.start
+    assert "t-0 is to be read from offset 11, but ends at 10; going on, as failOnDataLoss is false" in caplog.text
+
+
+def test_a_batch_does_not_end_before_it_starts():
+    reader = batch(FakeCluster(p0=(0, 10)), startingoffsets='{"t":{"0":7}}', endingoffsets='{"t":{"0":4}}')
+    with pytest.raises(ConfigError, match=r"'endingOffsets' is before 'startingOffsets': t-0 from 7 to 4"):
+        reader.partitions()
 
 
 def test_a_stream_from_the_end_does_not_lose_batch_0_to_a_crash():

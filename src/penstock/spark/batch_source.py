@@ -9,8 +9,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from penstock.errors import ConfigError
 from penstock.spark.cluster import Cluster, KafkaCluster
-from penstock.spark.offsets import Offsets, resolve
+from penstock.spark.offsets import Offsets, data_loss, resolve
 from penstock.spark.options import SourceOptions
 from penstock.spark.reading import OffsetRange, plan, read
 
@@ -48,4 +49,19 @@ def resolve_ends(options: SourceOptions, cluster: Cluster) -> tuple[Offsets, Off
     partitions = set(options.assigned) or cluster.partitions(options.topics)
     earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
     start = resolve(options.starting, partitions, earliest, latest, "startingOffsets")
-    return start, resolve(options.ending, partitions, earliest, latest, "endingOffsets")
+    end = resolve(options.ending, partitions, earliest, latest, "endingOffsets")
+    _check(start, end, latest, options)
+    return start, end
+
+
+def _check(start: Offsets, end: Offsets, latest: Offsets, options: SourceOptions) -> None:
+    """A query that begins where there is nothing, or after its own end, would read nothing without a word."""
+    beyond = [f"{tp} is to be read from offset {start[tp]}, but ends at {latest[tp]}" for tp in sorted(start) if start[tp] > latest[tp]]
+    if beyond and options.fail_on_data_loss:
+        raise data_loss(beyond)
+    for finding in beyond:
+        logger.warning("%s; going on, as failOnDataLoss is false", finding)
+    given = options.starting if isinstance(options.starting, dict) else {}
+    backwards = [f"{tp} from {start[tp]} to {end[tp]}" for tp in sorted(given) if end[tp] < given[tp] <= latest[tp]]
+    if backwards:
+        raise ConfigError(f"option 'endingOffsets' is before 'startingOffsets': {', '.join(backwards)}")
