@@ -379,6 +379,8 @@ class NetworkClient:
     def _lose(self, node_id: int, now_ms: int, disconnect: Disconnect) -> None:
         """A connection is gone: back off, reject its requests oldest first, have metadata refreshed (N14)."""
         cause = self._cause(node_id, disconnect)
+        # A broker that goes while nobody waits for it is no news yet; that it does not come back would be.
+        idle = self._states.state(node_id) is ConnectionState.READY and not self._in_flight.count(node_id)
         self._states.disconnected(node_id, now_ms)
         self._negotiations.pop(node_id, None)
         timed_out = disconnect.ending is Ending.UNANSWERED
@@ -386,11 +388,12 @@ class NetworkClient:
             message = f"{request} to {self._address(node_id)} (node {node_id}) got no answer: {cause}"
             self._reject(request, DisconnectError(message, timed_out=timed_out))
         if disconnect.ending not in (Ending.LOCAL, Ending.IDLE):
-            self._note_failure(self._address(node_id), cause, stranger=is_stranger(disconnect.first_bytes))
+            level = logging.INFO if idle else logging.WARNING
+            self._note_failure(self._address(node_id), cause, level, stranger=is_stranger(disconnect.first_bytes))
             self._metadata.request_update()
 
-    def _note_failure(self, address: str, cause: str, *, stranger: bool) -> None:
-        log.log(logging.DEBUG if self._failures.get(address) == cause else logging.WARNING, "%s: %s", address, cause)
+    def _note_failure(self, address: str, cause: str, level: int = logging.WARNING, *, stranger: bool) -> None:
+        log.log(logging.DEBUG if self._failures.get(address) == cause else level, "%s: %s", address, cause)
         self._failures[address] = cause
         (self._strangers.add if stranger else self._strangers.discard)(address)
 
