@@ -79,6 +79,12 @@ def test_a_record_is_checked(producer: ps.KafkaProducer, arguments: dict[str, An
     assert str(raised.value) == text
 
 
+def test_columns_must_be_named(producer: ps.KafkaProducer) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match="nothing to send to topic 'orders': name the columns, as in"):
+        producer.send_arrow("orders", pyarrow.table({"key": ["a"], "value": ["b"]}))
+
+
 def test_whole_numbers_of_numpy_are_whole_numbers(producer: ps.KafkaProducer) -> None:
     numpy = pytest.importorskip("numpy")
     written = producer.send("orders", b"x", partition=numpy.int64(0), timestamp=numpy.int64(1_000)).result(timeout=5)

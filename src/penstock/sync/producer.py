@@ -114,12 +114,17 @@ class KafkaProducer(HoldsConnections):
         key ... partition: names of columns; what is not named is null, now, or chosen as in send(). Waits for metadata and, with every
         batch, for room in buffer.memory, up to max.block.ms. When that was not enough once, it waits no more: rows for which there is no
         room fail with BufferExhaustedError.
-        Raises at once, with nothing sent: TimeoutError, UnknownTopicOrPartitionError, SerializationError for columns that do not fit.
+        Raises at once, with nothing sent: TimeoutError, UnknownTopicOrPartitionError, SerializationError for columns that do not fit,
+        ValueError when neither key, value nor headers name a column.
         """
         from penstock.record.columnar import encode_columns
 
         self._driver.check_usable()
         config = self._config
+        if key is None and value is None and headers is None:
+            raise ValueError(
+                f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"
+            )
         queues = self._room.await_topic(topic_name(topic), None)
         delivery = ArrowDelivery(topic, self._wait_for_all)
         batches, rejected = encode_columns(
