@@ -28,7 +28,7 @@ setup: .venv/built .venv/java-home
 
 # Build tools first, by the same constraints: no build runs in an isolated environment with versions of its own.
 .venv/installed: .venv/created constraints.txt pyproject.toml
-	@echo "Installing the pinned packages ..."
+	@echo "Installing the pinned packages, which takes a minute or two ..."
 	@$(PIP) pip setuptools wheel Cython
 	@PENSTOCK_PURE=1 $(PIP) --no-build-isolation -e '.[arrow,spark,cli,dev]'
 	@touch $@

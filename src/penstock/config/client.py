@@ -37,7 +37,9 @@ class ClientConfig(Config):
     client_dns_lookup: str = choice(
         "use_all_dns_ips", ("use_all_dns_ips",), "Try every address a host name resolves to, in turn, before giving up on it."
     )
-    security_protocol: str = choice("PLAINTEXT", ("PLAINTEXT",), "How to talk to the brokers. Only PLAINTEXT exists so far.")
+    security_protocol: str = choice(
+        "PLAINTEXT", ("PLAINTEXT",), "How to talk to the brokers. Only PLAINTEXT exists so far.", advice=_SECURITY
+    )
     request_timeout_ms: int = milliseconds(30_000, "Time a broker has to answer one request before the connection is given up.", low=1)
     default_api_timeout_ms: int = milliseconds(60_000, "Time a blocking call may take when it is given no timeout of its own.", low=1)
     connections_max_idle_ms: int = milliseconds(540_000, "Close a connection that nothing has used for this long.", high=INT64_MAX)

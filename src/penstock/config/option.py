@@ -90,14 +90,14 @@ def text(default: str | None, doc: str) -> Any:
     return Option("text", read, default, doc)
 
 
-def choice(default: str, choices: Sequence[str], doc: str) -> Any:
-    """Declare one of a few words, upper or lower case."""
+def choice(default: str, choices: Sequence[str], doc: str, *, advice: str = "") -> Any:
+    """Declare one of a few words, upper or lower case. advice: for who gives another one."""
     by_folded = {word.lower(): word for word in choices}
 
     def read(value: Any) -> str:
         word = by_folded.get(str(value).strip().lower())
         if word is None:
-            raise ValueError(f"must be one of {', '.join(choices)}; got {value!r}")
+            raise ValueError(f"must be one of {', '.join(choices)}; got {value!r}" + (f"; {advice}" if advice else ""))
         return word
 
     return Option("choice", read, default, doc, ", ".join(choices))

@@ -54,7 +54,7 @@ def test_bootstrap_servers_are_read_from_text_and_lists(value: Any, expected: An
         ({"key.serializer": "org.apache.StringSerializer"}, "'key.serializer': expected a callable"),
         ({"transactional.id": "t"}, "'transactional.id' is not supported yet: transactions"),
         ({"sasl.mechanism": "PLAIN"}, "'sasl.mechanism' is not supported yet: only plaintext"),
-        ({"security.protocol": "SSL"}, "'security.protocol': must be one of PLAINTEXT; got 'SSL'"),
+        ({"security.protocol": "SSL"}, "'security.protocol': must be one of PLAINTEXT; got 'SSL'; only plaintext connections exist so far"),
         ({"enable.idempotence": True, "acks": 1}, "'enable.idempotence' needs 'acks=all', got acks=1"),
         ({"enable.idempotence": True, "retries": 0}, "'enable.idempotence' needs 'retries' above 0"),
         ({"delivery.timeout.ms": 10}, "'delivery.timeout.ms' must be at least linger.ms + request.timeout.ms = 30005, got 10"),
