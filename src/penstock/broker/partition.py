@@ -18,7 +18,7 @@ from penstock.errors import (
     UnsupportedRecordFormatError,
 )
 from penstock.protocol.schema import RecordBytes
-from penstock.record.batch import HEADER_SIZE, RecordBatch, read_batches, seal
+from penstock.record.batch import HEADER_SIZE, Record, RecordBatch, read_batches, seal
 from penstock.record.compression import Codec
 from penstock.types import NO_TIMESTAMP, TimestampType, TopicPartition
 
@@ -120,13 +120,20 @@ class Partition:
         newest = batch.max_timestamp
         if newest == NO_TIMESTAMP or earliest <= newest <= latest:
             return
-        wrong = [index for index, record in enumerate(batch.records()) if not earliest <= record.timestamp <= latest]
+        wrong = [index for index, record in enumerate(self._records_of(batch)) if not earliest <= record.timestamp <= latest]
         raise RefusedRecordsError(f"{self.name}: timestamps up to {newest} are too far from {now_ms}", ErrorCode.INVALID_TIMESTAMP, wrong)
 
     def _check_keys(self, batch: RecordBatch) -> None:
-        without = [index for index, record in enumerate(batch.records()) if record.key is None]
+        without = [index for index, record in enumerate(self._records_of(batch)) if record.key is None]
         if without:
             raise RefusedRecordsError(f"{self.name}: a compacted topic takes no record without a key", ErrorCode.INVALID_RECORD, without)
+
+    def _records_of(self, batch: RecordBatch) -> list[Record]:
+        try:
+            return batch.records()
+        except CorruptRecordError as fault:
+            # The checksum fits, so the producer made it like this.
+            raise InvalidRecordError(f"{self.name}: {fault}") from fault
 
 
 def _only_batch(data: RecordBytes) -> RecordBatch:

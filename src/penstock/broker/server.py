@@ -247,6 +247,9 @@ class BrokerServer:
         if peer.closing and not peer.unsent:
             self._drop(peer, "closed by the broker")
             return
+        if peer.reader.fault and not peer.frames and not peer.unsent and not self.node.is_busy(peer.id):
+            self._drop(peer, str(peer.reader.fault))
+            return
         events = selectors.EVENT_WRITE if peer.unsent else 0
         if not peer.frames and not peer.unsent:
             events = selectors.EVENT_READ

@@ -43,8 +43,8 @@ class Channel:
 
     @property
     def has_buffered(self) -> bool:
-        """Whether a frame could be had without the socket becoming readable."""
-        return bool(self.staged) or self._transport.has_buffered
+        """Whether read() has something to say without the socket becoming readable: a frame, or why there are no more."""
+        return bool(self.staged) or self._frames.fault is not None or self._transport.has_buffered
 
     def park(self, frame: bytes) -> None:
         """Take one frame to be written; IllegalStateError while another one is unfinished (L2)."""

@@ -1,14 +1,15 @@
 """Whole requests and responses: size, header and body together.
 
 Encoders return a frame with its size in front, ready for the socket; decoders take a frame without it, as FrameReader hands it out. A
-response must fill its frame: bytes left over mean that the two sides disagree about the version. A request need not: Kafka's own server
-ignores what follows it, and librdkafka relies on that (its Metadata request for all topics, version 9 and later, librdkafka issue 5049).
+message need not fill its frame. Kafka's own server ignores what follows a request, and librdkafka relies on that (its Metadata request for
+all topics, version 9 and later, librdkafka issue 5049); Kafka's own client ignores what follows a response, and librdkafka's mock broker
+appends a byte to Metadata 13.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from penstock.errors import ProtocolError
 from penstock.protocol import header
@@ -29,8 +30,6 @@ __all__ = [
     "encode_response_parts",
     "response_correlation_id",
 ]
-
-M = TypeVar("M", bound=Message)
 
 _SIZE: Final = struct.Struct(">i")
 _MAX_FRAME: Final = (1 << 31) - 1
@@ -107,7 +106,7 @@ def decode_response(request_type: type[Request], version: int, frame: Bytes) -> 
     pos = header.response_body_start(request_type, version, frame)
     response_type = request_type.RESPONSE
     try:
-        return _decode_body(response_type, frame, version, pos)
+        return decode(response_type, frame, version, pos)[0]
     except ProtocolError as fault:
         if request_type.API_KEY != header.API_VERSIONS_KEY or version == 0:
             raise
@@ -116,16 +115,9 @@ def decode_response(request_type: type[Request], version: int, frame: Bytes) -> 
 
 def _decode_oldest(response_type: type[Response], frame: Bytes, pos: int, fault: ProtocolError) -> Response:
     try:
-        return _decode_body(response_type, frame, 0, pos)
+        return decode(response_type, frame, 0, pos)[0]
     except ProtocolError:
         raise fault from None
-
-
-def _decode_body(cls: type[M], frame: Bytes, version: int, pos: int) -> M:
-    message, end = decode(cls, frame, version, pos)
-    if end != len(frame):
-        raise ProtocolError(f"{cls.__name__} v{version}, at byte {end}: {len(frame) - end} bytes are left over after the message")
-    return message
 
 
 def response_correlation_id(frame: Bytes) -> int:

@@ -26,11 +26,13 @@ class FrameReader:
     """Reassembles frames.
 
     max_frame_bytes: the largest size accepted, None for no limit. prefix: the first bytes of the stream, to tell what answered when it
-    was not Kafka. After an error the reader is of no further use: the stream has lost its frame boundaries.
+    was not Kafka. fault: why nothing more can be read, once that is so: the stream has lost its frame boundaries. Frames that came whole
+    before a bad size are handed out first, and whoever then asks for a buffer gets the error.
     """
 
     def __init__(self, max_frame_bytes: int | None = None) -> None:
         self.prefix = b""
+        self.fault: ProtocolError | None = None
         self._max_frame_bytes = max_frame_bytes
         self._shared = bytearray(_FIRST_SHARED_BYTES)
         self._large: bytearray | None = None
@@ -39,7 +41,9 @@ class FrameReader:
         self._lent: memoryview | None = None
 
     def get_buffer(self) -> memoryview:
-        """Return where the next bytes go; valid until received() is called."""
+        """Return where the next bytes go; valid until received() is called. Raises the fault, if there is one."""
+        if self.fault is not None:
+            raise self.fault
         self._take_back()
         target = self._shared if self._large is None else self._room_in_large(self._large)
         self._lent = memoryview(target)[self._filled :]
@@ -48,7 +52,7 @@ class FrameReader:
     def received(self, count: int) -> list[memoryview | bytes]:
         """Take note of count bytes in the buffer; return the frames now complete, without their sizes.
 
-        Raises FrameTooLargeError for a size above the limit and ProtocolError for a negative one.
+        Raises FrameTooLargeError for a size above the limit and ProtocolError for a negative one, unless there are frames to return.
         """
         if len(self.prefix) < PREFIX_BYTES and self._lent is not None:
             self.prefix += bytes(self._lent[: min(count, PREFIX_BYTES - len(self.prefix))])
@@ -83,12 +87,19 @@ class FrameReader:
         shared, start, filled = self._shared, 0, self._filled
         while filled - start >= SIZE_BYTES:
             body = start + SIZE_BYTES
-            size = self._checked(int.from_bytes(shared[start:body], "big", signed=True))
+            size = int.from_bytes(shared[start:body], "big", signed=True)
+            if self._is_refused(size):
+                return self._delivered_before_fault(frames)
             if body + size > filled:
                 break
             frames.append(bytes(memoryview(shared)[body : body + size]))
             start = body + size
         self._keep(start, filled)
+        return frames
+
+    def _delivered_before_fault(self, frames: list[memoryview | bytes]) -> list[memoryview | bytes]:
+        if not frames and self.fault is not None:
+            raise self.fault
         return frames
 
     def _keep(self, start: int, filled: int) -> None:
@@ -105,10 +116,12 @@ class FrameReader:
         if filled == len(shared) or size + SIZE_BYTES > len(shared):
             shared += bytes(min(max(2 * len(shared), size + SIZE_BYTES), _SHARED_BYTES) - len(shared))
 
-    def _checked(self, size: int) -> int:
+    def _is_refused(self, size: int) -> bool:
+        """Note the fault if a frame of this size is not accepted."""
+        first = self.prefix[:16]
         if size < 0:
-            raise ProtocolError(f"a frame announces the negative size {size}; the first bytes were {self.prefix[:16]!r}")
-        if self._max_frame_bytes is not None and size > self._max_frame_bytes:
+            self.fault = ProtocolError(f"a frame announces the negative size {size}; the first bytes were {first!r}")
+        elif self._max_frame_bytes is not None and size > self._max_frame_bytes:
             limit = f"more than the limit of {self._max_frame_bytes}"
-            raise FrameTooLargeError(f"a frame announces {size} bytes, {limit}; the first bytes were {self.prefix[:16]!r}")
-        return size
+            self.fault = FrameTooLargeError(f"a frame announces {size} bytes, {limit}; the first bytes were {first!r}")
+        return self.fault is not None

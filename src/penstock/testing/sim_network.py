@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
@@ -324,7 +324,8 @@ class SimSelectable:
         if self._links.get(link.conn_id) is not link:
             return
         try:
-            self._staged[link.conn_id].extend(_read_in_chunks(link.frames, data, chunk_bytes))
+            for frames in _read_in_chunks(link.frames, data, chunk_bytes):
+                self._staged[link.conn_id].extend(frames)
         except ProtocolError as error:
             self.lost(link, Disconnect(ChannelState.READY, str(error), Ending.BAD_FRAME, bytes(link.frames.prefix)))
 
@@ -343,13 +344,13 @@ class SimSelectable:
                 events.remove(conn_id)
 
 
-def _read_in_chunks(frames: FrameReader, data: bytes, chunk_bytes: int) -> list[Frame]:
-    complete: list[Frame] = []
+def _read_in_chunks(frames: FrameReader, data: bytes, chunk_bytes: int) -> Iterator[list[Frame]]:
     position = 0
     while position < len(data):
         buffer = frames.get_buffer()
         size = min(chunk_bytes, len(buffer), len(data) - position)
         buffer[:size] = data[position : position + size]
         position += size
-        complete.extend(frames.received(size))
-    return complete
+        yield frames.received(size)
+    if frames.fault is not None:
+        raise frames.fault

@@ -111,6 +111,15 @@ def test_E6_a_compacted_topic_takes_no_record_without_a_key() -> None:
     assert client.produce("t", make_batch(b"a", key=b"k")).error_code == 0
 
 
+@pytest.mark.parametrize("config", [{"cleanup.policy": "compact"}, {}])
+def test_C2_records_that_break_their_format_are_refused_where_the_broker_looks_at_them(config: dict[str, str | None]) -> None:
+    client = bench_with(config)
+    batch = make_batch(b"abc", key=b"k", timestamp=START_MS * 2 if not config else START_MS)
+    refused = client.produce("t", patched(batch, 61, b"\x01"), version=8)
+    assert (refused.error_code, client.bench.node.log("t").end_offset) == (ErrorCode.INVALID_RECORD, 0)
+    assert "length" in refused.error_message
+
+
 def test_E6_records_whose_time_is_too_far_away_are_told_by_their_index(client: Client) -> None:
     refused = client.produce("t", make_batch(b"a", b"b", timestamp=[START_MS, START_MS * 2]), version=8)
     assert refused.error_code == ErrorCode.INVALID_TIMESTAMP

@@ -99,6 +99,14 @@ def test_W12_W13_a_frame_of_impossible_size_ends_the_connection(kafka: EmbeddedK
         assert other.ask(MetadataRequest(topics=None), 9)
 
 
+def test_C5_requests_before_a_bad_size_are_answered_before_the_connection_ends(wire: Wire) -> None:
+    request = encode_request(MetadataRequest(topics=None), 9, 1, "test")
+    wire.socket.sendall(request * 2 + b"\xff\xff\xff\xff")
+
+    assert [bool(wire.receive(MetadataRequest, 9).brokers) for _ in range(2)] == [True] * 2  # type: ignore[attr-defined]
+    assert wire.is_closed_by_peer()
+
+
 def test_E3_who_speaks_http_is_shown_the_door(wire: Wire) -> None:
     wire.socket.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert wire.is_closed_by_peer()

@@ -168,6 +168,13 @@ def test_C5_a_frame_above_the_limit_ends_the_connection(net: Clocked, peer: sock
     assert net.disconnected[1].first_bytes.startswith(b"HTTP/1.1 400")
 
 
+def test_C5_frames_before_a_bad_size_are_delivered_and_nothing_more_has_to_arrive(net: Clocked, peer: socket.socket) -> None:
+    peer.sendall(frame(b"one") + frame(b"two") + b"\xff\xff\xff\xff")
+    net.until(lambda: net.disconnected)
+    assert net.received == [b"one", b"two"]
+    assert "negative size" in net.disconnected[1].cause
+
+
 def test_refused_connections_say_so(net: Clocked, listener: socket.socket) -> None:
     port = port_of(listener)
     listener.close()

@@ -98,6 +98,17 @@ def test_W12_a_negative_size_is_refused() -> None:
         feed(FrameReader(), b"\xff\xff\xff\xff")
 
 
+@pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x65"])
+def test_C5_whole_frames_before_a_bad_size_are_handed_out_first(size: bytes) -> None:
+    reader = FrameReader(max_frame_bytes=100)
+
+    assert feed(reader, framed(b"one", b"two") + size + b"rest") == [b"one", b"two"]
+    assert isinstance(reader.fault, ProtocolError)
+    for _ in range(2):
+        with pytest.raises(ProtocolError, match="a frame announces"):
+            reader.get_buffer()
+
+
 def test_an_announced_size_costs_no_memory_until_bytes_arrive() -> None:
     reader = FrameReader()
     tracemalloc.start()
