@@ -1,0 +1,34 @@
+"""How long clients take to import: processor time of a fresh interpreter, beyond what it takes to start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+IMPORTS = {
+    "penstock": "import penstock",
+    "penstock, its faces loaded": "from penstock import KafkaAdmin, KafkaConsumer, KafkaProducer",
+    "confluent-kafka": "import confluent_kafka",
+    "aiokafka": "import aiokafka",
+    "kafka-python": "import kafka",
+}
+PROGRAM = "import time; before = time.process_time(); {}; print(time.process_time() - before)"
+
+
+@dataclass
+class Import:
+    """One client. ms: the best of its rounds."""
+
+    name: str
+    ms: float
+
+
+def measure(rounds: int) -> list[Import]:
+    """Import each in a process of its own, in turns."""
+    found = [Import(name, float("inf")) for name in IMPORTS]
+    for _ in range(rounds):
+        for each in found:
+            done = subprocess.run([sys.executable, "-c", PROGRAM.format(IMPORTS[each.name])], capture_output=True, text=True, check=True)
+            each.ms = min(each.ms, round(float(done.stdout) * 1000, 1))
+    return found

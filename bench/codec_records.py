@@ -1,0 +1,172 @@
+"""Record batches decoded and encoded by penstock, and the yardsticks: memcpy, pyarrow's copy, the codec library alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import lz4.frame
+import pyarrow as pa
+import zstandard
+
+from payloads import DISTINCT, values
+from penstock.record.batch import HEADER_SIZE, RecordBatch, assign_offsets, read_batches
+from penstock.record.builder import RecordBatchBuilder
+from penstock.record.columnar import COLUMNS, ColumnDecoder, EncodedBatch, encode_columns
+from penstock.record.compression import Codec
+from penstock.types import TopicPartition
+
+BATCH_BYTES = 262_144
+DATA_BYTES = 4 * 1024 * 1024
+NOW_MS = 1_700_000_000_000
+PARTITION = TopicPartition("bench", 0)
+KEYS = 1_000
+
+
+@dataclass(frozen=True)
+class Material:
+    """The same records in every form that somebody wants: about 4 MiB of them, in batches of 256 KiB before compression."""
+
+    size: int
+    codec: Codec
+
+    @cached_property
+    def values(self) -> list[bytes]:
+        """The records' values."""
+        distinct = values(self.size)
+        return [distinct[row % DISTINCT] for row in range(DATA_BYTES // self.size)]
+
+    @cached_property
+    def count(self) -> int:
+        """How many records there are."""
+        return len(self.values)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """Keys, values and timestamps as Arrow columns."""
+        keys = [f"key-{row % KEYS}".encode() for row in range(self.count)]
+        timestamps = [NOW_MS + row // 10 for row in range(self.count)]
+        columns = {"key": pa.array(keys, pa.binary()), "value": pa.array(self.values, pa.binary())}
+        return pa.table(columns | {"timestamp": pa.array(timestamps, pa.int64())})
+
+    @cached_property
+    def data(self) -> bytes:
+        """One record batch after another, as in a fetch response; no keys, offsets from 0 on."""
+        batches, base = [], 0
+        for made in encode_rows(self, timestamp="timestamp"):
+            assign_offsets(made.data, base_offset=base, leader_epoch=0)
+            batches.append(made.data)
+            base += made.record_count
+        return b"".join(batches)
+
+
+def encode_rows(material: Material, key: str | None = None, timestamp: str | None = None, partitions: int = 1) -> Iterator[EncodedBatch]:
+    """Encode the columns in partitions: by key, or all of them in partition 0."""
+    made, _ = encode_columns(
+        material.table,
+        key=key,
+        value="value",
+        headers=None,
+        timestamp=timestamp,
+        partition=None,
+        partition_count=partitions,
+        next_sticky_partition=lambda: 0,
+        codec=material.codec,
+        level=None,
+        batch_size=BATCH_BYTES,
+        max_record_size=BATCH_BYTES,
+        now_ms=NOW_MS,
+    )
+    return made
+
+
+def decode(material: Material) -> dict[str, Callable[[], int]]:
+    """Ways out of record batches. None verifies checksums, which the last one does and nothing else."""
+    data = material.data
+
+    def columns(*names: str) -> int:
+        decoder = ColumnDecoder(names)
+        for batch in read_batches(data):
+            decoder.add(batch, "bench", 0)
+        return decoder.finish().num_rows
+
+    return {
+        "penstock columns (value, offset)": lambda: columns("value", "offset"),
+        "penstock all columns": lambda: columns(*COLUMNS),
+        "penstock records": lambda: sum(touch(batch.records()) for batch in read_batches(data)),
+        "penstock consumer records": lambda: sum(touch(batch.consumer_records(PARTITION)) for batch in read_batches(data)),
+        "penstock checksums alone": lambda: _each(read_batches(data), RecordBatch.verify_crc),
+    }
+
+
+def touch(records: Any) -> int:
+    """Do what every program does with a record: look at its offset, key and value."""
+    count = 0
+    for record in records:
+        record.offset, record.key, record.value  # noqa: B018
+        count += 1
+    return count
+
+
+def _each(batches: Iterator[RecordBatch], step: Callable[[RecordBatch], Any]) -> int:
+    count = 0
+    for batch in batches:
+        step(batch)
+        count += batch.records_count
+    return count
+
+
+def yardsticks(material: Material) -> dict[str, Callable[[], int]]:
+    """What cannot be beaten: copying the values, and unpacking with the codec's own library."""
+    source = b"".join(material.values)
+    target = memoryview(bytearray(len(source)))
+    halves = _halves(material)
+
+    def memcpy() -> int:
+        target[:] = source
+        return material.count
+
+    found: dict[str, Callable[[], int]] = {"memcpy": memcpy, "pyarrow copy (value, offset)": lambda: pa.concat_batches(halves).num_rows}
+    if material.codec in _LIBRARY:
+        unpack, packed = _LIBRARY[material.codec], [batch.data[HEADER_SIZE:] for batch in read_batches(material.data)]
+        found["codec library alone"] = lambda: sum(unpack(each) is not None for each in packed) and material.count
+    return found
+
+
+def _halves(material: Material) -> list[pa.RecordBatch]:
+    whole = pa.record_batch({"value": material.table["value"].combine_chunks(), "offset": pa.array(range(material.count), pa.int64())})
+    return [whole.slice(0, material.count // 2), whole.slice(material.count // 2)]
+
+
+_zstd = zstandard.ZstdDecompressor()
+_LIBRARY: dict[Codec, Callable[[Any], bytes]] = {Codec.LZ4: lz4.frame.decompress, Codec.ZSTD: _zstd.decompress}
+
+
+def encode(material: Material) -> dict[str, Callable[[], int]]:
+    """Ways into record batches."""
+    return {
+        "penstock columns": lambda: _columns(material, None, 1),
+        "penstock columns, keys, 4 partitions": lambda: _columns(material, "key", 4),
+        "penstock columns, keys, 12 partitions": lambda: _columns(material, "key", 12),
+        "penstock append": lambda: append(material.values, lambda: RecordBatchBuilder(material.codec, None, BATCH_BYTES)),
+    }
+
+
+def _columns(material: Material, key: str | None, partitions: int) -> int:
+    return sum(batch.record_count for batch in encode_rows(material, key, partitions=partitions))
+
+
+def append(rows: list[bytes], new: Callable[[], RecordBatchBuilder]) -> int:
+    """Fill batch after batch, record by record."""
+    builder = new()
+    add = builder.append_if_room
+    for value in rows:
+        if add(NOW_MS, None, value) < 0:
+            builder.build()
+            builder = new()
+            add = builder.append_if_room
+            add(NOW_MS, None, value)
+    builder.build()
+    return len(rows)

@@ -1,0 +1,111 @@
+"""Rows of the codec benchmark, their tables, and the targets they are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from codec_timing import Case
+
+MEMCPY = "memcpy"
+
+
+@dataclass
+class Row:
+    """One case. per_s: records or messages; memcpy_times: how often the values could have been copied meanwhile, 0 for messages."""
+
+    subject: str
+    name: str
+    value_bytes: int
+    codec: str
+    per_s: float
+    bytes_per_s: float
+    memcpy_times: float
+
+
+def rows_of(cases: Sequence[Case], value_bytes: int = 0, codec: str = "", memcpy_seconds: float = 0.0) -> list[Row]:
+    """Turn measured cases into rows."""
+    return [
+        Row(
+            case.subject,
+            case.name,
+            value_bytes,
+            codec,
+            round(case.units / case.seconds, 1),
+            round(case.value_bytes / case.seconds),
+            round(case.seconds / memcpy_seconds, 2) if memcpy_seconds else 0.0,
+        )
+        for case in cases
+    ]
+
+
+def record_table(rows: Iterable[Row]) -> str:
+    """Lay out rows of records as a Markdown table."""
+    lines = ["| | value | codec | system | M records/s | MB/s | times a memcpy |", "|---|---|---|---|---|---|---|"]
+    for row in rows:
+        rate, volume = f"{row.per_s / 1e6:.2f}", f"{row.bytes_per_s / 1e6:.0f}"
+        lines.append(f"| {row.subject} | {row.value_bytes} B | {row.codec} | {row.name} | {rate} | {volume} | {row.memcpy_times:.1f} |")
+    return "\n".join(lines)
+
+
+def message_table(rows: Iterable[Row]) -> str:
+    """Lay out rows of messages as a Markdown table, one line per message: ms by system, and the peers' times as multiples of ours."""
+    lines = [
+        "| | penstock ms | kafka-python ms | aiokafka ms | kafka-python / penstock | aiokafka / penstock |",
+        "|---|---|---|---|---|---|",
+    ]
+    for subject, group in groupby(rows, lambda row: row.subject):
+        ms = {row.name: 1000 / row.per_s for row in group}
+        times = [f"{ms[name]:.2f}" if name in ms else "" for name in ("penstock", "kafka-python", "aiokafka")]
+        ratios = [f"{ms[name] / ms['penstock']:.1f}" if name in ms else "" for name in ("kafka-python", "aiokafka")]
+        lines.append(f"| {' | '.join([subject, *times, *ratios])} |")
+    return "\n".join(lines)
+
+
+@dataclass
+class Target:
+    """What was wanted and what was reached, in the same unit."""
+
+    text: str
+    wanted: float
+    reached: float
+
+    def __str__(self) -> str:
+        return f"{'holds ' if self.reached >= self.wanted else 'MISSED'}  {self.text}: {self.reached:.2f} (wanted: {self.wanted:g})"
+
+
+def record_targets(rows: Sequence[Row]) -> list[Target]:
+    """The targets for 100 B values."""
+
+    def rate(name: str, codec: str = "none") -> float:
+        return next(row.per_s for row in rows if (row.value_bytes, row.codec, row.name) == (100, codec, name))
+
+    columns, encoded, records = rate("penstock columns (value, offset)"), rate("penstock columns"), rate("penstock records")
+    targets = [
+        Target("decode to (value, offset), M records/s", 50, columns / 1e6),
+        Target("... times aiokafka's per-record decode to the same columns", 20, columns / rate("aiokafka columns (value, offset)")),
+        Target("... times aiokafka's per-record decode, nothing made of it", 20, columns / rate("aiokafka records")),
+        Target("encode from columns, M records/s", 15, encoded / 1e6),
+        Target("... times aiokafka's batch builder", 6, encoded / rate("aiokafka append")),
+        Target("records, times aiokafka's", 1.5, records / rate("aiokafka records")),
+        Target("append, times aiokafka's", 1, rate("penstock append") / rate("aiokafka append")),
+    ]
+    for codec in sorted({row.codec for row in rows} - {"none"}):
+        allowed = 1 / rate("codec library alone", codec) + 1 / columns
+        share = allowed * rate("penstock columns (value, offset)", codec)
+        targets.append(Target(f"decode of {codec}, share of the speed of its library and the uncompressed decode", 1 / 1.3, share))
+    return targets
+
+
+def message_targets(rows: Sequence[Row]) -> list[Target]:
+    """The targets for Metadata and Fetch, encode and decode together."""
+    targets = []
+    for message in ("Metadata", "Fetch"):
+        ours = [row for row in rows if row.name == "penstock" and f" {message}R" in row.subject]
+        for peer, wanted in (("kafka-python", 3), ("aiokafka", 1)):
+            theirs = {row.subject: 1 / row.per_s for row in rows if row.name == peer}
+            shared = [row for row in ours if row.subject in theirs]
+            reached = sum(theirs[row.subject] for row in shared) / sum(1 / row.per_s for row in shared)
+            targets.append(Target(f"{message}, times {peer}", wanted, reached))
+    return targets
