@@ -7,7 +7,8 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from pathlib import Path
@@ -16,8 +17,9 @@ from typing import Any, Protocol
 import pytest
 from hypothesis import settings
 
-from kafka_cluster import VERSIONS, KafkaCluster
-from kafka_jars import KafkaUnavailable
+from java_kit import SOURCES, JavaProgram
+from kafka_cluster import POMS, VERSIONS, KafkaCluster
+from kafka_jars import KafkaUnavailable, jars
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "penstock"
@@ -60,14 +62,20 @@ class AnyKafka(Protocol):
 
 
 @contextmanager
-def _real_kafka(request: pytest.FixtureRequest, version: str, **arguments: Any) -> Iterator[KafkaCluster]:
-    failed_before = request.session.testsfailed
+def _skipped_if_unavailable() -> Iterator[None]:
     try:
-        cluster = KafkaCluster(version, **arguments)
+        yield
     except KafkaUnavailable as reason:
         if IN_CI:
             pytest.fail(f"{UNAVAILABLE}: {reason}", pytrace=False)
         pytest.skip(f"{UNAVAILABLE}: {reason}")
+
+
+@contextmanager
+def _real_kafka(request: pytest.FixtureRequest, version: str, **arguments: Any) -> Iterator[KafkaCluster]:
+    failed_before = request.session.testsfailed
+    with _skipped_if_unavailable():
+        cluster = KafkaCluster(version, **arguments)
     with cluster:
         yield cluster
         if request.session.testsfailed > failed_before:
@@ -75,6 +83,7 @@ def _real_kafka(request: pytest.FixtureRequest, version: str, **arguments: Any) 
 
 
 KEPT = pytest.StashKey[list[Path]]()
+NOTES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(scope="session")
@@ -113,6 +122,26 @@ def real_kafka(request: pytest.FixtureRequest) -> KafkaCluster:
     """Each real version in turn."""
     cluster: KafkaCluster = request.getfixturevalue(FIXTURES[request.param])
     return cluster
+
+
+@pytest.fixture(scope="session")
+def java_program() -> Iterator[Callable[[str, str], JavaProgram]]:
+    """A program of tests/java on the jars of a Kafka, started once per run: java_program("Messages", "4.4.0")."""
+    with ExitStack() as running:
+
+        @cache
+        def start(name: str, version: str) -> JavaProgram:
+            with _skipped_if_unavailable():
+                program = JavaProgram(SOURCES / f"{name}.java", jars(POMS / f"pom-{version}.xml"))
+            return running.enter_context(program)
+
+        yield start
+
+
+@pytest.fixture
+def note(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Add a line to the end of the report: note("809 versions compared")."""
+    return request.config.stash.setdefault(NOTES, []).append
 
 
 @pytest.fixture(scope="session")
@@ -212,6 +241,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if missing:
         number = sum(UNAVAILABLE in reason for reason in reasons)
         terminalreporter.write_line(f"{UNAVAILABLE}: {number} tests skipped because {'; '.join(_bare(reason) for reason in missing)}")
+    for line in config.stash.get(NOTES, []):
+        terminalreporter.write_line(line)
     for path in config.stash.get(KEPT, []):
         terminalreporter.write_line(f"log of a failed run: {path}")
 

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 MAVEN_TIMEOUT_S = 540
@@ -42,19 +43,21 @@ def jars(pom: Path) -> Path:
     """Return a folder with everything a pom depends on, fetching it through Maven the first time."""
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
     folder = cache_dir() / f"{pom.stem.removeprefix('pom-')}-{digest}"
-    if not folder.is_dir():
-        _fetch(pom, folder)
-    return folder
+    return filled(folder, lambda filling: _run_maven(pom, filling))
 
 
-def _fetch(pom: Path, folder: Path) -> None:
+def filled(folder: Path, fill: Callable[[Path], None]) -> Path:
+    """Return the folder, calling `fill` with another one that becomes it if it is not there yet."""
+    if folder.is_dir():
+        return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     filling = Path(tempfile.mkdtemp(prefix=".filling-", dir=folder.parent))
     try:
-        _run_maven(pom, filling)
+        fill(filling)
         _publish(filling, folder)
     finally:
         shutil.rmtree(filling, ignore_errors=True)
+    return folder
 
 
 def _publish(filling: Path, folder: Path) -> None:
