@@ -82,7 +82,7 @@ class KafkaNode:
         command = [*self._java(f"-Xms{heap}", f"-Xmx{heap}", *self.cluster.jvm_args), "kafka.Kafka", str(self._properties_path)]
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=_die_with_parent
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=die_with_parent
             )
 
     def wait_until_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
@@ -266,7 +266,7 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     if LIBC is not None:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -279,13 +279,13 @@ def _brokers_known_to(port: int) -> int:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
             connection.sendall(struct.pack(">i", len(METADATA_V4)) + METADATA_V4)
-            header = _receive(connection, 16)  # size, correlation id, throttle time, number of brokers
+            header = receive(connection, 16)  # size, correlation id, throttle time, number of brokers
             return int(struct.unpack(">iiii", header)[3])
     except OSError:
         return 0
 
 
-def _receive(connection: socket.socket, size: int) -> bytes:
+def receive(connection: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size:
         piece = connection.recv(size - len(data))
