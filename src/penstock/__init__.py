@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from penstock import errors
     from penstock.sync.admin import KafkaAdmin
+    from penstock.sync.client import KafkaClient
     from penstock.sync.consumer import KafkaConsumer
     from penstock.sync.producer import KafkaProducer
     from penstock.sync.scan import Scan, scan
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "KafkaAdmin": "penstock.sync.admin",
+    "KafkaClient": "penstock.sync.client",
     "KafkaConsumer": "penstock.sync.consumer",
     "KafkaProducer": "penstock.sync.producer",
     "Scan": "penstock.sync.scan",
@@ -38,6 +40,7 @@ _HOME = {
 __all__ = [
     "ConsumerRecord",
     "KafkaAdmin",
+    "KafkaClient",
     "KafkaConsumer",
     "KafkaProducer",
     "NewTopic",

@@ -22,7 +22,7 @@ class Call:
     """Send a request and resume with its response.
 
     node: a node id, or ANY_NODE for the least loaded one. The runner connects first and waits for the connection to be ready.
-    timeout_ms: for this request; None takes the client's request.timeout.ms.
+    timeout_ms: for this request; None takes the client's request.timeout.ms. expect_response: False resumes with None once it is written.
     Thrown into the flow: DisconnectError, ConnectError, UnsupportedVersionError, ProtocolError.
     """
 
@@ -31,6 +31,7 @@ class Call:
     timeout_ms: int | None = None
     min_version: int = 0
     max_version: int = 32767
+    expect_response: bool = True
 
 
 @dataclass(frozen=True, slots=True)

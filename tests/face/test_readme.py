@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
-BLOCKS = dict(zip(("python", "arrow", "spark"), re.findall(r"```python\n(.*?)```", README, re.S), strict=True))
-PRINTS = {"python": "at offset 0", "arrow": "100000 rows written", "spark": "1000 records doubled"}
+NAMES = ("python", "any request", "arrow", "spark")
+BLOCKS = dict(zip(NAMES, re.findall(r"```python\n(.*?)```", README, re.S), strict=True))
+PRINTS = {"python": "at offset 0", "any request": "(0, 13)", "arrow": "100000 rows written", "spark": "1000 records doubled"}
 
 
-@pytest.mark.parametrize("name", [pytest.param("python"), pytest.param("arrow"), pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("name", [*NAMES[:-1], pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_quick_start_runs_as_it_stands(name: str, tmp_path: Path) -> None:
     program = tmp_path / "quick_start.py"
     program.write_text(BLOCKS[name].replace("/tmp/penstock-quick-start", str(tmp_path / "checkpoint")))

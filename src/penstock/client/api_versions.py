@@ -46,7 +46,12 @@ class BrokerVersions:
         )
 
     def version_for(self, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:
-        """Return the newest version that broker, client and caller share (H11). Raises UnsupportedVersionError when there is none."""
+        """Return the newest version that broker, client and caller share (H11). Raises UnsupportedVersionError when there is none.
+
+        Drafts are chosen only by a caller who takes exactly one version.
+        """
+        if min_version == max_version:
+            return self._exactly(request_type, min_version)
         ours = (max(request_type.MIN_VERSION, min_version), min(request_type.MAX_VERSION, max_version))
         theirs = self.ranges.get(request_type.API_KEY)
         if theirs is None:
@@ -57,6 +62,16 @@ class BrokerVersions:
                 f"{request_type.NAME}: versions {ours[0]} to {ours[1]} are needed, the broker speaks {theirs[0]} to {theirs[1]}"
             )
         return newest
+
+    def _exactly(self, request_type: type[Request], version: int) -> int:
+        theirs = self.ranges.get(request_type.API_KEY)
+        ours = (request_type.OLDEST_VERSION, request_type.NEWEST_VERSION)
+        if theirs is None:
+            raise UnsupportedVersionError(f"the broker does not know {request_type.NAME}")
+        if not (ours[0] <= version <= ours[1] and theirs[0] <= version <= theirs[1]):
+            spoken = f"penstock speaks {ours[0]} to {ours[1]}, the broker {theirs[0]} to {theirs[1]}"
+            raise UnsupportedVersionError(f"{request_type.NAME} v{version} is not spoken by both sides: {spoken}")
+        return version
 
 
 def handshake_request() -> ApiVersionsRequest:

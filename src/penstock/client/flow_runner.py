@@ -126,6 +126,7 @@ class FlowRunner:
                 timeout_ms=call.timeout_ms,
                 min_version=call.min_version,
                 max_version=call.max_version,
+                expect_response=call.expect_response,
             )
         else:
             task.wake_ms = now_ms + self._network.poll_delay_ms(node_id, now_ms)

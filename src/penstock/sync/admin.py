@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import ClassVar
 
 from penstock.admin import cluster, topics
 from penstock.admin.cluster import ClusterDescription
@@ -13,28 +12,23 @@ from penstock.admin.retry import Attempts
 from penstock.admin.topics import CreatedTopic, TopicDescription
 from penstock.client.backoff import ExponentialBackoff
 from penstock.config import AdminConfig
-from penstock.flow import Flow
 from penstock.sync import arguments
-from penstock.sync.connect import connect
+from penstock.sync.client import KafkaClient
 from penstock.types import NewTopic
 
-T = TypeVar("T")
 
-CLOSE_TIMEOUT_S = 30.0
-
-
-class KafkaAdmin(arguments.HoldsConnections):
-    """Creates, deletes and describes topics, and describes the cluster.
+class KafkaAdmin(KafkaClient):
+    """Creates, deletes and describes topics, describes the cluster, and sends any other request().
 
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. Timeouts are in seconds, default
     default.api.timeout.ms. Any thread may use it. Every call raises BootstrapError when no broker can be reached, TimeoutError when its
     time is over, and the error of a broker that refuses; a call about several topics tries all of them, and then raises the first error.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
-        self._config = AdminConfig.parse(config, **settings)
-        self._engine, self._driver = connect(self._config, "admin", allow_auto_create_topics=False)
-        self._driver.start()
+    CONFIG: ClassVar[type[AdminConfig]] = AdminConfig
+    KIND: ClassVar[str] = "admin"
+
+    _config: AdminConfig
 
     def create_topics(
         self, new_topics: Sequence[NewTopic], *, validate_only: bool = False, timeout: float | None = None
@@ -45,7 +39,7 @@ class KafkaAdmin(arguments.HoldsConnections):
         """
         wanted = arguments.new_topics(new_topics)
         return self._run(
-            lambda: topics.create_topics(wanted, self._attempts(), timeout_ms=self._config.request_timeout_ms, validate_only=validate_only),
+            topics.create_topics(wanted, self._attempts(), timeout_ms=self._config.request_timeout_ms, validate_only=validate_only),
             timeout,
             "create topics",
         )
@@ -53,35 +47,20 @@ class KafkaAdmin(arguments.HoldsConnections):
     def delete_topics(self, names: Sequence[str], *, timeout: float | None = None) -> None:
         """Delete topics and all their records. Raises UnknownTopicOrPartitionError and others."""
         wanted = arguments.topic_names(names)
-        self._run(
-            lambda: topics.delete_topics(wanted, self._attempts(), timeout_ms=self._config.request_timeout_ms), timeout, "delete topics"
-        )
+        self._run(topics.delete_topics(wanted, self._attempts(), timeout_ms=self._config.request_timeout_ms), timeout, "delete topics")
 
     def describe_topics(self, names: Sequence[str], *, timeout: float | None = None) -> dict[str, TopicDescription]:
         """Describe topics, by name; it creates none. Raises UnknownTopicOrPartitionError and others."""
         wanted = arguments.topic_names(names)
-        return self._run(lambda: topics.describe_topics(wanted), timeout, "describe topics")
+        return self._run(topics.describe_topics(wanted), timeout, "describe topics")
 
     def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> list[str]:
         """Return the names of the topics this user may see, sorted. internal: with Kafka's own, such as __consumer_offsets."""
-        return self._run(lambda: topics.list_topics(internal=internal), timeout, "list topics")
+        return self._run(topics.list_topics(internal=internal), timeout, "list topics")
 
     def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """Return the cluster's id and brokers."""
-        return self._run(cluster.describe_cluster, timeout, "describe cluster")
-
-    def close(self, timeout: float | None = None) -> None:
-        """Close the connections; a call still running elsewhere ends with ClosedError. Idempotent. timeout: seconds, default 30."""
-        self._driver.close(CLOSE_TIMEOUT_S if timeout is None else timeout)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def _run(self, begin: Callable[[], Flow[T]], timeout: float | None, what: str) -> T:
-        return self._driver.run(begin(), self._config.default_api_timeout_ms / 1000 if timeout is None else timeout, what)
+        return self._run(cluster.describe_cluster(), timeout, "describe cluster")
 
     def _attempts(self) -> Attempts:
         backoff = ExponentialBackoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms, Random())

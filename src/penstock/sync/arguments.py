@@ -8,7 +8,9 @@ from numbers import Real
 from operator import index
 from typing import Any
 
+from penstock.client.request import CONTROLLER, Destination
 from penstock.clock import NEVER_MS
+from penstock.protocol.schema import Request
 from penstock.types import Headers, NewTopic, TopicPartition
 
 
@@ -83,6 +85,20 @@ def whole(name: str, number: Any) -> int:
         return index(number)
     except TypeError:
         raise TypeError(f"{name} must be a whole number, got {number!r}") from None
+
+
+def message(request: Any) -> Request:
+    """Return a request that is to be sent as it is."""
+    if not isinstance(request, Request):
+        raise TypeError(f"expected a request, such as DescribeClusterRequest() of penstock.protocol.messages, got {request!r}")
+    return request
+
+
+def destination(node: Any) -> Destination:
+    """Return where a request goes."""
+    if node is None or node == CONTROLLER:
+        return node  # type: ignore[no-any-return]
+    return whole("node", node)
 
 
 def header_pairs(headers: Headers | Mapping[str, bytes | None]) -> Headers:

@@ -1,0 +1,75 @@
+"""KafkaClient: any request to any node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, ClassVar, Self, TypeVar
+
+from penstock.client import request
+from penstock.client.request import Destination
+from penstock.config import ClientConfig
+from penstock.flow import Flow
+from penstock.protocol.schema import Request
+from penstock.sync import arguments
+from penstock.sync.connect import connect
+
+T = TypeVar("T")
+
+CLOSE_TIMEOUT_S = 30.0
+
+
+class KafkaClient(arguments.HoldsConnections):
+    """Sends any request of Kafka's protocol, in any version that both sides speak, to any node.
+
+    For what the other clients have no method for. The messages are in `penstock.protocol.messages`, one module per API; docs/PROTOCOL.md
+    lists them. Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. Timeouts are in
+    seconds, default default.api.timeout.ms. Any thread may use it.
+    """
+
+    CONFIG: ClassVar[type[ClientConfig]] = ClientConfig
+    KIND: ClassVar[str] = "client"
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        self._config = self.CONFIG.parse(config, **settings)
+        self._engine, self._driver = connect(self._config, self.KIND, allow_auto_create_topics=False)
+        self._driver.start()
+
+    def request(self, message: Request, *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> Any:
+        """Send a request once and return its response as it came; error codes in it raise nothing.
+
+        node: a node id; "controller"; None for the least loaded node. version: None for the newest that both sides have released;
+        drafts have to be named. A Produce with acks=0 has no response: None. With a timeout longer than request.timeout.ms the broker
+        may take that long to answer.
+
+        Raises UnsupportedVersionError, naming what both sides speak, before anything is sent; BootstrapError when no broker can be
+        reached, ConnectError when that node cannot, DisconnectError when the answer is lost (what was asked may have been done),
+        TimeoutError.
+        """
+        wanted = arguments.message(message)
+        flow = request.request(
+            wanted,
+            self._engine.metadata,
+            node=arguments.destination(node),
+            version=None if version is None else arguments.whole("version", version),
+            timeout_ms=max(self._config.request_timeout_ms, arguments.deadline_ms(0, timeout)) if timeout is not None else None,
+        )
+        return self._run(flow, timeout, f"{wanted.NAME} request")
+
+    def api_versions(self, *, node: Destination = None, timeout: float | None = None) -> dict[str, tuple[int, int]]:
+        """Return the versions that a node and penstock share, both ends included, by the API's name ("Fetch"). Raises as request()."""
+        flow = request.api_versions(self._engine.metadata, node=arguments.destination(node))
+        return dict(self._run(flow, timeout, "ApiVersions request"))
+
+    def close(self, timeout: float | None = None) -> None:
+        """Close the connections; a call still running elsewhere ends with ClosedError. Idempotent. timeout: seconds, default 30."""
+        self._driver.close(CLOSE_TIMEOUT_S if timeout is None else timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _run(self, flow: Flow[T], timeout: float | None, what: str) -> T:
+        return self._driver.run(flow, self._config.default_api_timeout_ms / 1000 if timeout is None else timeout, what)
