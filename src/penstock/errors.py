@@ -133,7 +133,7 @@ class CorruptRecordError(ProtocolError):
 
 
 class UnsupportedRecordFormatError(ProtocolError):
-    """Records are in a format that penstock does not read."""
+    """Records cannot be had in the format that is asked for, as headers in a message set of before Kafka 0.11."""
 
 
 class DecompressionError(CorruptRecordError):

@@ -41,8 +41,9 @@ class Node(NamedTuple):
 
 
 class TimestampType(IntEnum):
-    """Who set a record's timestamp: its producer, or the broker when it appended the record."""
+    """Who set a record's timestamp: its producer, or the broker when it appended the record; nobody before Kafka 0.10 (magic 0)."""
 
+    NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 

@@ -15,7 +15,6 @@ from penstock.errors import (
     InvalidRecordError,
     RecordTooLargeError,
     UnsupportedCompressionError,
-    UnsupportedRecordFormatError,
 )
 from penstock.protocol.schema import RecordBytes
 from penstock.record.batch import HEADER_SIZE, Record, RecordBatch, read_batches, seal
@@ -137,13 +136,13 @@ class Partition:
 
 
 def _only_batch(data: RecordBytes) -> RecordBatch:
+    if len(data) > MAGIC_AT and data[MAGIC_AT] < MAGIC:
+        raise InvalidRecordError(f"records of magic {data[MAGIC_AT]}; since version 3 Produce takes magic {MAGIC} only")
     try:
         batches = list(read_batches(data))
     except CorruptRecordError as fault:
         code = ErrorCode.INVALID_RECORD if _is_sealed(data) else ErrorCode.CORRUPT_MESSAGE
         raise BrokerError(str(fault), code=code) from fault
-    except UnsupportedRecordFormatError as fault:
-        raise InvalidRecordError(str(fault)) from fault
     # A cut batch behind a whole one is ignored, as Kafka does.
     if len(batches) != 1:
         raise InvalidRecordError(f"exactly one whole record batch is allowed per partition, found {len(batches)} in {len(data)} bytes")

@@ -149,7 +149,7 @@ class FetchCursor:
         seen = 0
         for batch in read_batches(self.fetch.records):
             seen += 1
-            if self._is_at_stop(max(batch.base_offset, self.position)):
+            if self._is_at_stop(max(batch.earliest_offset, self.position)):
                 self.position = self._stop if self._stop is not None else self.position
                 return
             if self._options.check_crcs:
@@ -157,7 +157,7 @@ class FetchCursor:
             hidden = hides_aborted and aborted.hides(batch)
             if batch.last_offset < self.position:
                 continue
-            if hidden or batch.is_control or batch.records_count == 0:
+            if hidden or batch.is_control or batch.is_empty:
                 self._pass(batch)
             else:
                 yield batch

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from crc32c import crc32c
 
-from penstock.errors import CorruptRecordError, UnsupportedRecordFormatError
+from penstock.errors import CorruptRecordError
 from penstock.record.compression import DEFAULT_MAX_DECOMPRESSED, Buffer, Codec, decompress
 from penstock.record.header import (
     AFTER_LENGTH,
@@ -21,6 +21,7 @@ from penstock.record.header import (
     DELETE_HORIZON,
     HEADER,
     HEADER_SIZE,
+    LEAST_LENGTH,
     LOG_APPEND_TIME,
     MAGIC,
     MAGIC_AT,
@@ -80,6 +81,7 @@ class RecordBatch:
         self.attributes: int
         self.last_offset_delta: int
         self.base_timestamp: int
+        self.records_count: int
         (
             self.base_offset,
             self.batch_length,
@@ -130,6 +132,16 @@ class RecordBatch:
     def next_offset(self) -> int:
         """Where reading goes on after this batch (M11)."""
         return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def earliest_offset(self) -> int:
+        """No record of the batch has a lower offset; known without unpacking anything."""
+        return self.base_offset
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether compaction has left no record."""
+        return self.records_count == 0
 
     @property
     def last_sequence(self) -> int:
@@ -203,7 +215,7 @@ class RecordBatch:
 def read_batches(data: Buffer) -> Iterator[RecordBatch]:
     """Step through the batches in `data`; an incomplete one at the end is not an error, a broker cuts at its byte limit (M2).
 
-    Raises CorruptRecordError for anything else that is wrong, UnsupportedRecordFormatError for message sets of before Kafka 0.11.
+    Message sets, of brokers before 0.11, look like record batches (penstock.record.legacy_batch). Raises CorruptRecordError.
     """
     view = memoryview(data)
     at = 0
@@ -213,18 +225,24 @@ def read_batches(data: Buffer) -> Iterator[RecordBatch]:
         _check_entry(base_offset, length, magic, at)
         if AFTER_LENGTH + length > len(view) - at:
             return
-        yield RecordBatch(view[at : at + AFTER_LENGTH + length])
-        at += AFTER_LENGTH + length
+        batch = RecordBatch(view[at : at + AFTER_LENGTH + length]) if magic == MAGIC else _message_set(view, at)
+        yield batch
+        at += batch.size_bytes
 
 
 def _check_entry(base_offset: int, length: int, magic: int, at: int) -> None:
     where = f"record batch at offset {base_offset} (byte {at})"
-    if magic < MAGIC:
-        raise UnsupportedRecordFormatError(f"{where}: message format {magic}, of Kafka before 0.11, cannot be read yet")
     if magic > MAGIC:
         raise CorruptRecordError(f"{where}: unknown magic {magic}")
-    if length < HEADER_SIZE - AFTER_LENGTH:
+    if length < LEAST_LENGTH[magic]:
         raise CorruptRecordError(f"{where}: a length of {length} bytes is less than the header")
+
+
+def _message_set(view: memoryview, at: int) -> RecordBatch:
+    # Met only with brokers, or topics, that are years behind; most programs never load it.
+    from penstock.record.legacy_batch import read_message_set
+
+    return read_message_set(view, at)
 
 
 def record_size_upper_bound(key_size: int | None, value_size: int | None, headers: Sequence[Header] = ()) -> int:

@@ -14,6 +14,8 @@ MAGIC = 2
 MAGIC_AT = 16
 # The batch's length counts from behind itself.
 AFTER_LENGTH = 12
+# The least length there can be, by magic: that of an empty batch, or of an empty message (M1, M2).
+LEAST_LENGTH = (14, 22, HEADER_SIZE - AFTER_LENGTH)
 CRC_FROM = 21
 _EPOCH_AT = 12
 _CRC_AT = 17

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import CorruptRecordError, DecompressionError, ProtocolError, UnsupportedRecordFormatError
+from penstock.errors import CorruptRecordError, DecompressionError, ProtocolError
 from penstock.record.batch import read_batches, seal
 from penstock.record.columnar import ColumnDecoder
 from penstock.record.compression import Codec
@@ -113,13 +113,6 @@ HEADERS = {
 def test_C7_headers_that_contradict_themselves(fields: dict[str, int], read: object) -> None:
     with pytest.raises(CorruptRecordError, match="record batch at offset"):
         read(forge(raw_record(), **fields) + bytes(100))
-
-
-@READERS
-@pytest.mark.parametrize("magic", [0, 1])
-def test_message_sets_of_old_brokers_are_named_as_such(magic: int, read: object) -> None:
-    with pytest.raises(UnsupportedRecordFormatError, match=f"message format {magic}, of Kafka before 0.11, cannot be read yet"):
-        read(forge(raw_record(), magic=magic))
 
 
 def test_C7_a_huge_length_is_a_batch_that_is_not_there_yet() -> None:

@@ -93,7 +93,7 @@ class ColumnDecoder:
         of a control batch is added. Raises CorruptRecordError; what was added before stays, nothing of this batch does.
         """
         end = _MAX_INT64 if end_offset is None else end_offset
-        if batch.is_control or batch.last_offset < start_offset or batch.base_offset >= end:
+        if batch.is_control or batch.last_offset < start_offset or batch.earliest_offset >= end:
             return 0, min(batch.next_offset, end)
         walker = batch.walker(self._max_decompressed)
         before = self._sink.rows
