@@ -201,7 +201,8 @@ class _Decoder:
         if field.nullable.has(self.version):
             self.run.append(Slot("b", "n", self.out.path))
             self.flush()
-        with self.unless_null(field, target, "n < 0"):
+        # Java's classes: a sign in line (W8), but an unsigned varint in the tag section.
+        with self.unless_null(field, target, "n == 0" if field.is_tagged(self.version) else "n < 0"):
             self.new_struct(cast("type[Struct]", field.struct), target)
 
     def tags(self, fields: list[Field], var: str) -> None:

@@ -143,7 +143,9 @@ class _Encoder:
         if not field.nullable.has(self.version):
             self.members(struct, var)
             return
-        self.run.append(Slot("b", f"-1 if {var} is None else 1", self.out.path))
+        # Java's classes: a sign in line (W8), but an unsigned varint in the tag section.
+        null = 0 if field.is_tagged(self.version) else -1
+        self.run.append(Slot("b", f"{null} if {var} is None else 1", self.out.path))
         self.flush()
         with self.out.block(f"if {var} is not None:"):
             self.members(struct, var)

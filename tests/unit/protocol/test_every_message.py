@@ -143,11 +143,11 @@ def test_a_leader_change_names_directories_since_version_1() -> None:
     assert encode(change, 0).hex() == "0000 00000001 02 00000001 00 01 00".replace(" ", "")
 
 
-def test_a_tagged_null_is_written_where_kafka_has_another_default() -> None:
+def test_W8_a_struct_in_the_tag_section_is_null_by_a_zero() -> None:
     member = ConsumerGroupMemberMetadataValue(classic_member_metadata=None)
     written = encode(member, 0)
 
-    assert written.endswith(bytes.fromhex("01 00 01 ff"))
+    assert written.endswith(bytes.fromhex("01 00 01 00"))
     assert decode(ConsumerGroupMemberMetadataValue, written, 0)[0].classic_member_metadata is None
 
 
