@@ -22,6 +22,7 @@ from penstock.record.builder import (
     assign_sticky,
     group_rows,
 )
+from penstock.record.columnar.layouts import OUT_OF_RANGE
 from penstock.record.columnar.rows import check_columns, open_reader, pieces
 from penstock.record.compression import Codec
 from penstock.record.header import HEADER_SIZE
@@ -144,6 +145,7 @@ class _Encoder:
 
     def _encode_piece(self, piece: pa.RecordBatch, first_row: int) -> Iterator[EncodedBatch]:
         columns = dict(zip(piece.schema.names, piece.columns, strict=True))
+        rejected_before = len(self._rejected)
         key, value = _binary(columns.get("key")), _binary(columns.get("value"))
         timestamps = self._timestamps(columns.get("timestamp"), piece.num_rows)
         writer = RowWriter(BinaryColumn(*key), BinaryColumn(*value), _headers(columns.get("headers")), timestamps, first_row)
@@ -151,7 +153,7 @@ class _Encoder:
         sizes = _int64s(piece.num_rows)
         writer.measure(sizes)
         if writer.reject(sizes, self._max_record_size, partitions):
-            self._explain(partitions, sizes, timestamps, first_row)
+            self._explain(partitions, sizes, timestamps, first_row, {row for row, _ in self._rejected[rejected_before:]})
         partitions_for_keys(*key, self._partition_count, partitions)
         self._assign_sticky(partitions, sizes)
         starts, rows = _int64s(self._partition_count + 1), _int64s(piece.num_rows)
@@ -187,23 +189,25 @@ class _Encoder:
         given = column.fill_null(UNASSIGNED)
         bad = pc.and_(pc.is_valid(column), pc.or_(pc.less(given, 0), pc.greater_equal(given, self._partition_count)))
         for row in pc.indices_nonzero(bad).to_pylist():
-            reason = f"partition {column[row].as_py()}: the topic has {self._partition_count} partitions, from 0"
-            self._rejected.append(RejectedRow(first_row + row, reason))
+            named = _named(column[row].as_py())
+            self._rejected.append(
+                RejectedRow(first_row + row, f"partition {named}: the topic has {self._partition_count} partitions, from 0")
+            )
         known = pc.if_else(bad, REJECTED, given).cast(pa.int32())
         return memoryview(bytearray(memoryview(known.buffers()[1]).cast("B")[known.offset * 4 : (known.offset + rows) * 4])).cast("i")
 
-    def _explain(self, partitions: memoryview, sizes: memoryview, timestamps: memoryview, first_row: int) -> None:
-        known = {rejected.row for rejected in self._rejected if rejected.row >= first_row}
-        for row, partition in enumerate(partitions):
-            if partition == REJECTED and first_row + row not in known:
-                self._rejected.append(RejectedRow(first_row + row, self._reason(sizes[row], timestamps[row])))
+    def _explain(self, partitions: memoryview, sizes: memoryview, timestamps: memoryview, first_row: int, known: set[int]) -> None:
+        for row, partition in enumerate(partitions, first_row):
+            if partition == REJECTED and row not in known:
+                at = row - first_row
+                self._rejected.append(RejectedRow(row, self._reason(sizes[at], timestamps[at])))
 
     def _reason(self, size: int, timestamp: int) -> str:
         if size < 0:
             return "a header has no key"
         if size > self._max_record_size:
             return f"a record of {size} bytes with its overhead is more than the {self._max_record_size} allowed (max.request.size)"
-        return f"timestamp {timestamp} is negative"
+        return f"timestamp {_named(timestamp)}: whole milliseconds from 0 to 2**63 - 1 are wanted"
 
     def _assign_sticky(self, partitions: memoryview, sizes: memoryview) -> None:
         room = self._batch_size - HEADER_SIZE
@@ -214,6 +218,10 @@ class _Encoder:
                 self._left.add(self._sticky)
                 self._sticky, self._sticky_room = self._next_sticky_partition(), room
             row, self._sticky_room = assign_sticky(partitions, sizes, row, self._sticky, self._sticky_room, room)
+
+
+def _named(number: int) -> str:
+    return "of more than 64 bits" if number == OUT_OF_RANGE else str(number)
 
 
 def _binary(column: pa.Array | None) -> tuple[memoryview, memoryview | None, memoryview | None, int]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SerializationError
+from penstock.record.columnar import layouts
 
 ROW = pa.schema(
     [
@@ -20,9 +21,12 @@ ROW = pa.schema(
         ("value", pa.large_binary()),
         ("timestamp", pa.int64()),
         ("partition", pa.int64()),
-        ("headers", pa.large_list(pa.struct([("key", pa.large_binary()), ("value", pa.large_binary())]))),
+        ("headers", pa.large_list(layouts.HEADER)),
     ]
 )
+# Rows that are looked at together, at most: what is noted of each takes memory.
+_WINDOW_ROWS = 65_536
+_SIZES = "sizes"
 
 
 def open_reader(data: Any) -> pa.RecordBatchReader:
@@ -31,10 +35,13 @@ def open_reader(data: Any) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(data.schema, [data])
     if isinstance(data, (pa.Table, pa.RecordBatchReader)):
         return data.to_reader() if isinstance(data, pa.Table) else data
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data)
-    if hasattr(data, "__arrow_c_array__"):
-        return open_reader(pa.record_batch(data))
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data)
+        if hasattr(data, "__arrow_c_array__"):
+            return open_reader(pa.record_batch(data))
+    except pa.ArrowException as error:
+        raise SerializationError(f"{type(data).__name__} cannot be read as a table with named columns: {error}") from error
     raise SerializationError(f"{type(data).__name__} is no Arrow data: it has no __arrow_c_stream__")
 
 
@@ -48,30 +55,35 @@ def check_columns(columns: pa.Schema, used: dict[str, str]) -> None:
         kind = columns.field(at[0]).type
         if not _ACCEPTS[role](kind):
             raise SerializationError(f"column {name!r} ({role}) is {kind}; {_WANTED[role]}")
+        try:
+            _LAST[role](_FIRST[role](pa.nulls(0, kind)))
+        except pa.ArrowNotImplementedError as error:
+            fault = f"pyarrow {pa.__version__} cannot convert this, newer versions may: {error}"
+            raise SerializationError(f"column {name!r} ({role}) is {kind}; {fault}") from error
 
 
 def _is_binary(kind: pa.DataType) -> bool:
     is_ = pa.types
-    if is_.is_dictionary(kind):
-        kind = kind.value_type
+    kind = layouts.value_type(kind)
     tests = (is_.is_binary, is_.is_string, is_.is_large_binary, is_.is_large_string, is_.is_binary_view, is_.is_string_view)
     return any(test(kind) for test in (*tests, is_.is_fixed_size_binary, is_.is_null))
 
 
 def _is_time(kind: pa.DataType) -> bool:
     is_ = pa.types
+    kind = layouts.value_type(kind)
     return any(test(kind) for test in (is_.is_timestamp, is_.is_date, is_.is_integer, is_.is_null))
 
 
+def _is_number(kind: pa.DataType) -> bool:
+    kind = layouts.value_type(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_null(kind))
+
+
 def _is_headers(kind: pa.DataType) -> bool:
-    is_ = pa.types
-    if is_.is_map(kind):
-        return _is_binary(kind.key_type) and _is_binary(kind.item_type)
-    if is_.is_null(kind):
-        return True
-    if not (is_.is_list(kind) or is_.is_large_list(kind) or is_.is_fixed_size_list(kind)) or not is_.is_struct(kind.value_type):
-        return False
-    fields = {field.name: field.type for field in kind.value_type}
+    fields = layouts.parts_of_headers(kind)
+    if fields is None:
+        return bool(pa.types.is_null(layouts.value_type(kind)))
     return set(fields) == {"key", "value"} and all(_is_binary(field) for field in fields.values())
 
 
@@ -79,7 +91,7 @@ _ACCEPTS: dict[str, Callable[[pa.DataType], bool]] = {
     "key": _is_binary,
     "value": _is_binary,
     "timestamp": _is_time,
-    "partition": lambda kind: bool(pa.types.is_integer(kind) or pa.types.is_null(kind)),
+    "partition": _is_number,
     "headers": _is_headers,
 }
 _BYTES_WANTED = "give binary or string: how else it should become bytes is for you to say, for example with a cast"
@@ -87,8 +99,29 @@ _WANTED = {
     "key": _BYTES_WANTED,
     "value": _BYTES_WANTED,
     "timestamp": "give a timestamp, a date, or integer milliseconds since the epoch",
-    "partition": "give integers",
+    "partition": "give integers; with missing ones pandas makes floats of them, unless they are of type Int32",
     "headers": "give list<struct<key: string, value: binary>> or map<string, binary>",
+}
+
+
+def _as_it_is(array: pa.Array) -> pa.Array:
+    return array
+
+
+# A column is converted in two steps: first whatever does not make it much larger, then, in pieces, to what ROW says.
+_FIRST: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "key": layouts.compact,
+    "value": layouts.compact,
+    "timestamp": layouts.to_milliseconds,
+    "partition": layouts.to_int64,
+    "headers": layouts.to_headers,
+}
+_LAST: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "key": layouts.to_binary,
+    "value": layouts.to_binary,
+    "timestamp": _as_it_is,
+    "partition": _as_it_is,
+    "headers": _as_it_is,
 }
 
 
@@ -97,14 +130,13 @@ def pieces(reader: pa.RecordBatchReader, used: dict[str, str], size: int) -> Ite
     waiting: list[pa.RecordBatch] = []
     waiting_size = 0
     for batch in reader:
-        rows = max(1, batch.num_rows * size // max(1, batch.nbytes))
-        for start in range(0, batch.num_rows, rows):
-            piece = _row_batch(batch.slice(start, rows), used)
-            waiting.append(piece)
-            waiting_size += piece.nbytes
-            if waiting_size >= size:
-                yield _join(waiting)
-                waiting, waiting_size = [], 0
+        for start in range(0, batch.num_rows, _WINDOW_ROWS):
+            for part in _cut(_window(batch.slice(start, _WINDOW_ROWS), used), size):
+                waiting.append(_row_batch(part, used))
+                waiting_size += waiting[-1].nbytes
+                if 2 * waiting_size >= size:
+                    yield _join(waiting)
+                    waiting, waiting_size = [], 0
     if waiting:
         yield _join(waiting)
 
@@ -113,18 +145,32 @@ def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _row_batch(batch: pa.RecordBatch, used: dict[str, str]) -> pa.RecordBatch:
-    fields = [ROW.field(role) for role in used]
-    arrays = [_cast(batch.column(name), ROW.field(role).type, role, name) for role, name in used.items()]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+def _window(batch: pa.RecordBatch, used: dict[str, str]) -> pa.RecordBatch:
+    """Return the columns in use after their first conversion, and one of how many bytes each row has in columns that share bytes."""
+    columns = {role: _FIRST[role](batch.column(name)) for role, name in used.items()}
+    sizes = [layouts.row_sizes(column) for column in columns.values() if layouts.shares_bytes(column)]
+    if sizes:
+        columns[_SIZES] = sizes[0] if len(sizes) == 1 else pc.add(*sizes)
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _cast(array: pa.Array, kind: pa.DataType, role: str, name: str) -> pa.Array:
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    try:
-        if role == "timestamp" and not pa.types.is_integer(array.type):
-            array = array.cast(options=pc.CastOptions(pa.timestamp("ms"), allow_time_truncate=True))
-        return array.cast(options=pc.CastOptions(kind, allow_int_overflow=role == "partition"))
-    except pa.ArrowInvalid as error:
-        raise SerializationError(f"column {name!r} ({role}, {array.type}) cannot be converted: {error}") from error
+def _cut(window: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    """Halve a window until each part takes `size` bytes at most, or is a single row."""
+    if window.num_rows < 2 or _written_size(window) <= size:
+        yield window
+        return
+    half = window.num_rows // 2
+    yield from _cut(window.slice(0, half), size)
+    yield from _cut(window.slice(half), size)
+
+
+def _written_size(window: pa.RecordBatch) -> int:
+    size: int = sum(column.nbytes for column in window.columns if not layouts.shares_bytes(column))
+    if _SIZES in window.schema.names:
+        size += pc.sum(window.column(_SIZES)).as_py()
+    return size
+
+
+def _row_batch(part: pa.RecordBatch, used: dict[str, str]) -> pa.RecordBatch:
+    arrays = [_LAST[role](part.column(role)) for role in used]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([ROW.field(role) for role in used]))
