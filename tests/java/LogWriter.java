@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -66,7 +67,7 @@ public final class LogWriter {
         producer.beginTransaction();
         writeBatches(producer);
         Map<TopicPartition, OffsetAndMetadata> offsets = Map.of(new TopicPartition("plain", 1), new OffsetAndMetadata(7, "of " + codec));
-        producer.sendOffsetsToTransaction(offsets, new org.apache.kafka.clients.consumer.ConsumerGroupMetadata("in-transactions"));
+        producer.sendOffsetsToTransaction(offsets, new ConsumerGroupMetadata("in-transactions"));
         producer.commitTransaction();
     }
 
