@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.client.connection_states import ConnectionState
+from penstock.error_codes import ErrorCode
 from penstock.errors import (
     BootstrapError,
     ConnectError,
@@ -167,6 +168,18 @@ def test_B8_throttled_time_does_not_count_and_nothing_is_sent_meanwhile(sim: Sim
     assert client.network.ready(1, sim.now_ms)
     sim.advance(1000)
     assert isinstance(second.error, DisconnectError)
+
+
+@pytest.mark.parametrize(("version", "pause_ms"), [(4, 5000), (2, 5000), (1, 0)])
+def test_B8_a_broker_that_throttles_the_handshake_is_left_alone(sim: Simulation, version: int, pause_ms: int) -> None:
+    """From version 2 on it has not waited itself (KIP-219)."""
+    answers = iter([versions_reply({18: (0, version)}, error_code=ErrorCode.UNSUPPORTED_VERSION)] if version < 4 else [])
+    kafka = server(sim)
+    kafka.handlers[ApiVersionsRequest] = lambda frame: next(answers, versions_reply(throttle_time_ms=5000))
+    client = SimClient(sim)
+    began_ms = sim.now_ms
+    assert client.updated()
+    assert pause_ms <= sim.now_ms - began_ms < pause_ms + 500
 
 
 @pytest.mark.parametrize("offset", [1, -1])

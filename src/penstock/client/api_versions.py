@@ -30,11 +30,15 @@ Negotiation: TypeAlias = Generator[int, AnyFrame, "BrokerVersions"]
 
 @dataclass(frozen=True, slots=True)
 class BrokerVersions:
-    """The versions one broker speaks, both ends included, and the features its cluster has finalized (name -> max level)."""
+    """The versions one broker speaks, both ends included, and the features its cluster has finalized (name -> max level).
+
+    throttle_time_ms: for how long it asked to be left alone when it said so.
+    """
 
     ranges: Mapping[int, tuple[int, int]]
     features: Mapping[str, int] = field(default_factory=dict)
     features_epoch: int = -1
+    throttle_time_ms: int = 0
 
     @classmethod
     def of(cls, reply: ApiVersionsResponse) -> BrokerVersions:
@@ -43,6 +47,7 @@ class BrokerVersions:
             {api.api_key: (api.min_version, api.max_version) for api in reply.api_keys},
             {feature.name: feature.max_version_level for feature in reply.finalized_features},
             reply.finalized_features_epoch,
+            reply.throttle_time_ms,
         )
 
     def version_for(self, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:

@@ -2,6 +2,8 @@
 
     DISCONNECTED -> CONNECTING -> CHECKING_API_VERSIONS -> READY
          ^_____________|__________________|________________|
+                       |___________________________________^
+                         what the broker speaks was configured
 
 A connection is only ever begun on demand, when somebody wants to send (N18). CONNECTING lasts at most the set-up timeout, which doubles
 with every set-up that failed (N17). CHECKING_API_VERSIONS is entered when the ApiVersions request is really on its way, or the
@@ -34,7 +36,7 @@ class ConnectionState(Enum):
 _S = ConnectionState
 TRANSITIONS: Mapping[ConnectionState, frozenset[ConnectionState]] = {
     _S.DISCONNECTED: frozenset({_S.CONNECTING}),
-    _S.CONNECTING: frozenset({_S.CHECKING_API_VERSIONS, _S.DISCONNECTED}),
+    _S.CONNECTING: frozenset({_S.CHECKING_API_VERSIONS, _S.READY, _S.DISCONNECTED}),
     _S.CHECKING_API_VERSIONS: frozenset({_S.READY, _S.DISCONNECTED}),
     _S.READY: frozenset({_S.DISCONNECTED}),
 }
@@ -125,15 +127,20 @@ class ConnectionStates:
         """TCP is connected and ApiVersions on its way."""
         known = self._nodes[node_id]
         known.move(ConnectionState.CHECKING_API_VERSIONS)
-        known.setup_deadline_ms = NEVER_MS
-        known.setup_failures = 0
+        self._is_set_up(known)
 
     def ready(self, node_id: int, versions: BrokerVersions) -> None:
-        """The broker said what it speaks."""
+        """It is known what the broker speaks, because it said so or the configuration does."""
         known = self._nodes[node_id]
         known.move(ConnectionState.READY)
+        self._is_set_up(known)
         known.versions = versions
         known.failures = 0
+
+    @staticmethod
+    def _is_set_up(known: NodeConnection) -> None:
+        known.setup_deadline_ms = NEVER_MS
+        known.setup_failures = 0
 
     def disconnected(self, node_id: int, now_ms: int) -> None:
         """The connection ended, or was not made."""

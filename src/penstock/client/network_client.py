@@ -49,7 +49,10 @@ _DOING = {
 
 
 class NetworkClient:
-    """See the module's theory. update_due: whether a metadata request wants to go first (N3); the engine sets it."""
+    """See the module's theory. update_due: whether a metadata request wants to go first (N3); the engine sets it.
+
+    fallback: what brokers speak that cannot be asked; None asks each of them.
+    """
 
     def __init__(
         self,
@@ -62,6 +65,7 @@ class NetworkClient:
         request_timeout_ms: int = 30_000,
         max_in_flight: int = 5,
         security_protocol: str = "PLAINTEXT",
+        fallback: BrokerVersions | None = None,
     ) -> None:
         self.update_due: Callable[[int], bool] = lambda now_ms: False
         self.ever_ready = False
@@ -72,6 +76,7 @@ class NetworkClient:
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
         self._security_protocol = security_protocol
+        self._fallback = fallback
         self._in_flight = InFlightRequests(max_in_flight)
         self._negotiations: dict[int, Negotiation] = {}
         self._settled: list[tuple[Promise[Any], Any, BaseException | None]] = []
@@ -312,6 +317,9 @@ class NetworkClient:
         self._states.forget(node_id)
 
     def _begin_negotiation(self, node_id: int, now_ms: int) -> None:
+        if self._fallback is not None:
+            self._become_ready(node_id, self._fallback)
+            return
         self._negotiations[node_id] = negotiation = negotiate()
         self._ask_versions(node_id, next(negotiation), now_ms)
         self._states.checking(node_id)
@@ -344,7 +352,7 @@ class NetworkClient:
         try:
             request = self._in_flight.answered(node_id, response_correlation_id(frame))
             if request.promise is None:
-                self._negotiated(node_id, frame, now_ms)
+                self._negotiated(node_id, request, frame, now_ms)
             else:
                 self._answered(node_id, request, request.promise, frame, now_ms)
         except KafkaError as error:
@@ -352,22 +360,29 @@ class NetworkClient:
 
     def _answered(self, node_id: int, request: InFlightRequest, promise: Promise[Any], frame: AnyFrame, now_ms: int) -> None:
         response = decode_response(request.request_type, request.version, frame)
-        pause_ms = throttle_ms(request.request_type, request.version, response)
+        self._honour_throttle(node_id, request, response, now_ms)
+        self._settled.append((promise, response, None))
+
+    def _honour_throttle(self, node_id: int, request: InFlightRequest, answer: Any, now_ms: int) -> None:
+        pause_ms = throttle_ms(request.request_type, request.version, answer)
         if pause_ms:
             self._states.throttle(node_id, now_ms + pause_ms)
             self._in_flight.throttled(node_id, pause_ms)
-        self._settled.append((promise, response, None))
 
-    def _negotiated(self, node_id: int, frame: AnyFrame, now_ms: int) -> None:
+    def _negotiated(self, node_id: int, request: InFlightRequest, frame: AnyFrame, now_ms: int) -> None:
         try:
             version = self._negotiations[node_id].send(frame)
         except StopIteration as done:
             del self._negotiations[node_id]
-            self._states.ready(node_id, done.value)
-            self._failures.pop(self._address(node_id), None)
-            self.ever_ready = True
+            self._become_ready(node_id, done.value)
+            self._honour_throttle(node_id, request, done.value, now_ms)
         else:
             self._ask_versions(node_id, version, now_ms)
+
+    def _become_ready(self, node_id: int, versions: BrokerVersions) -> None:
+        self._states.ready(node_id, versions)
+        self._failures.pop(self._address(node_id), None)
+        self.ever_ready = True
 
     def _unreadable(self, node_id: int, request: InFlightRequest | None, error: KafkaError, now_ms: int) -> None:
         """An answer breaks the protocol, or is none of ours: what else the connection says cannot be believed (N5)."""
