@@ -11,6 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock.errors import ConfigError, InvalidTopicError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.testing import EmbeddedKafka
 
 TP = ps.TopicPartition("orders", 0)
@@ -42,6 +43,12 @@ def admin(kafka: EmbeddedKafka) -> Iterator[ps.KafkaAdmin]:
     with ps.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as client:
         yield client
         assert "orders" in client.list_topics()
+
+
+@pytest.fixture
+def client(kafka: EmbeddedKafka) -> Iterator[ps.KafkaClient]:
+    with ps.KafkaClient(bootstrap_servers=kafka.bootstrap_servers) as client:
+        yield client
 
 
 @pytest.mark.parametrize("topic", [b"orders", None, 5, ["orders"]], ids=repr)
@@ -123,12 +130,39 @@ def test_what_is_read_is_checked(consumer: ps.KafkaConsumer, use: Callable[[ps.K
     assert str(raised.value) == text
 
 
-def test_an_infinite_timeout_is_none(kafka: EmbeddedKafka, consumer: ps.KafkaConsumer) -> None:
+USES_OF_A_TIMEOUT: dict[str, Callable[[Any, float], Any]] = {
+    "producer result": lambda producer, timeout: producer.send("orders", b"x").result(timeout=timeout),
+    "producer flush": lambda producer, timeout: producer.flush(timeout=timeout),
+    "producer close": lambda producer, timeout: producer.close(timeout=timeout),
+    "consumer poll": lambda consumer, timeout: [consumer.assign([TP]), consumer.seek(TP, 0), consumer.poll(timeout=timeout)],
+    "consumer poll_arrow": lambda consumer, timeout: [consumer.assign([TP]), consumer.seek(TP, 0), consumer.poll_arrow(timeout=timeout)],
+    "consumer end_offsets": lambda consumer, timeout: consumer.end_offsets([TP], timeout=timeout),
+    "consumer close": lambda consumer, timeout: consumer.close(timeout=timeout),
+    "admin list_topics": lambda admin, timeout: admin.list_topics(timeout=timeout),
+    "admin close": lambda admin, timeout: admin.close(timeout=timeout),
+    "client request": lambda client, timeout: client.request(MetadataRequest(), timeout=timeout),
+}
+
+
+@pytest.fixture
+def face(kafka: EmbeddedKafka, use: str) -> Iterator[Any]:
+    """The client that a use of a timeout is about; there is a record to be read."""
     with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-        producer.send("orders", b"x").result(timeout=float("inf"))
-    consumer.assign([TP])
-    consumer.seek_to_beginning()
-    assert consumer.poll(timeout=float("inf"))
+        producer.send("orders", b"x")
+    with getattr(ps, f"Kafka{use.split()[0].title()}")(bootstrap_servers=kafka.bootstrap_servers) as face:
+        yield face
+
+
+@pytest.mark.parametrize("use", USES_OF_A_TIMEOUT)
+@pytest.mark.parametrize("timeout", [float("inf"), 1e308, 1e15])
+def test_a_timeout_without_end_is_no_limit(face: Any, use: str, timeout: float) -> None:
+    USES_OF_A_TIMEOUT[use](face, timeout)
+
+
+@pytest.mark.parametrize("use", USES_OF_A_TIMEOUT)
+def test_a_timeout_must_be_a_number(face: Any, use: str) -> None:
+    with pytest.raises(ValueError, match="a timeout is a number of seconds or None, got nan"):
+        USES_OF_A_TIMEOUT[use](face, float("nan"))
 
 
 @pytest.mark.parametrize(
@@ -151,9 +185,15 @@ def test_settings_of_a_topic_may_be_numbers(kafka: EmbeddedKafka, admin: ps.Kafk
     assert "kept" in admin.list_topics()
 
 
-def test_an_error_code_is_told_once(admin: ps.KafkaAdmin) -> None:
+def test_an_error_code_is_told_once(any_kafka: Any, new_topic: Callable[..., str]) -> None:
+    known = new_topic(any_kafka)
+    with ps.KafkaAdmin(bootstrap_servers=any_kafka.bootstrap_servers) as admin:
+        _check_that_codes_are_told_once(admin, known)
+
+
+def _check_that_codes_are_told_once(admin: ps.KafkaAdmin, known: str) -> None:
     with pytest.raises(TopicAlreadyExistsError) as exists:
-        admin.create_topics([ps.NewTopic("orders")])
+        admin.create_topics([ps.NewTopic(known)])
     with pytest.raises(UnknownTopicOrPartitionError) as unknown:
         admin.delete_topics(["nowhere"])
     assert str(exists.value).count("TOPIC_ALREADY_EXISTS") == 1
@@ -161,10 +201,10 @@ def test_an_error_code_is_told_once(admin: ps.KafkaAdmin) -> None:
 
 
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy], ids=lambda copied: copied.__name__)
-@pytest.mark.parametrize("client", ["producer", "consumer", "admin"])
-def test_B19_a_client_is_not_pickled(client: str, copied: Callable[[Any], object], request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("kind", ["producer", "consumer", "admin", "client"])
+def test_B19_a_client_is_not_pickled(kind: str, copied: Callable[[Any], object], request: pytest.FixtureRequest) -> None:
     with pytest.raises(TypeError, match=r"a Kafka\w+ holds connections and a thread, and cannot be pickled or copied; create one where"):
-        copied(request.getfixturevalue(client))
+        copied(request.getfixturevalue(kind))
 
 
 def test_settings_are_no_address() -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import inf
 from numbers import Real
 from operator import index
+from threading import TIMEOUT_MAX
 from typing import Any
 
 from penstock.client.request import CONTROLLER, Destination
 from penstock.clock import NEVER_MS
 from penstock.protocol.schema import Request
 from penstock.types import Headers, NewTopic, TopicPartition
+
+FOR_EVER_S = NEVER_MS / 1000
 
 
 class HoldsConnections:
@@ -24,11 +26,19 @@ class HoldsConnections:
 
 def deadline_ms(now_ms: int, timeout_s: float | None) -> int:
     """Return when a timeout in seconds is over; None and infinity never are."""
-    if timeout_s is None or timeout_s == inf:
+    if timeout_s is None:
         return NEVER_MS
     if not isinstance(timeout_s, Real):
         raise TypeError(f"a timeout is a number of seconds or None, got {timeout_s!r}")
-    return now_ms + int(timeout_s * 1000)
+    if timeout_s != timeout_s:
+        raise ValueError("a timeout is a number of seconds or None, got nan")
+    return now_ms + int(timeout_s * 1000) if timeout_s < FOR_EVER_S else NEVER_MS
+
+
+def wait_s(timeout_s: float | None) -> float | None:
+    """Return a timeout as Python's own waits take it: they refuse infinity and nan."""
+    left_ms = deadline_ms(0, timeout_s)
+    return None if left_ms == NEVER_MS else max(min(left_ms / 1000, TIMEOUT_MAX), 0)
 
 
 def topic_name(topic: Any) -> str:

@@ -6,6 +6,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
+from penstock.client.api_versions import BrokerVersions
 from penstock.client.engine import Engine
 from penstock.config import ClientConfig
 from penstock.net.selector import Selector
@@ -41,6 +42,16 @@ def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[En
         connection_setup_timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
         rebootstrap=config.metadata_recovery_strategy == "rebootstrap",
         security_protocol=config.security_protocol,
+        fallback=_fallback(config.broker_version_fallback),
         **engine_settings,
     )
     return engine, Driver(engine, selector, name=f"{kind} '{client_id}'")
+
+
+def _fallback(release: str) -> BrokerVersions | None:
+    if not release:
+        return None
+    # Met only with brokers that are years behind; most programs never load it.
+    from penstock.client.broker_fallback import versions_of
+
+    return versions_of(release)

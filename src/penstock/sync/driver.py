@@ -23,7 +23,7 @@ from penstock.errors import ClosedError, ForkedError, KafkaError, TimeoutError
 from penstock.flow import Flow
 from penstock.net.selectable import Selectable
 from penstock.promise import Promise
-from penstock.sync.arguments import deadline_ms
+from penstock.sync.arguments import deadline_ms, wait_s
 from penstock.sync.interrupts import DeferredInterrupts
 from penstock.sync.process import Process
 
@@ -140,7 +140,7 @@ class Driver:
         if not self._thread.is_alive():
             self._finish()
         elif threading.current_thread() is not self._thread:
-            self._thread.join(timeout_s)
+            self._thread.join(wait_s(timeout_s))
 
     # Waiting
 

@@ -8,6 +8,7 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
+from penstock.clock import NEVER_MS
 from penstock.config import ConsumerConfig
 from penstock.consumer.core import ConsumerCore
 from penstock.consumer.fetch_cursor import ColumnSink, ReadOptions
@@ -49,6 +50,7 @@ class Reader:
         )
         self._woken = False
         self._interruptible: Promise[Any] | None = None
+        self._engine.add_poller(self)
         self.driver.start()
 
     def records(self, timeout_s: float | None, limit: int) -> list[AnyRecord]:
@@ -123,12 +125,22 @@ class Reader:
             return look(self.core)
 
     def wakeup(self) -> None:
-        """End the running wait, or the next one, with WakeupError. From any thread."""
-        with self.driver.lock:
-            if self._interruptible is None or not self._interruptible.reject(_woken_up()):
-                self._woken = True
-                self.core.announce()
+        """End the running wait, or the next one, with WakeupError. From any thread, and from a signal handler.
+
+        A handler runs between any two bytecodes of the main thread, which may hold any lock at that moment. So nothing is locked or
+        settled here: whoever steps the engine next sees the flag.
+        """
+        self._woken = True
         self.driver.wakeup()
+
+    def poll(self, now_ms: int) -> int:
+        """End what waits when wakeup() was called: a conversation at once, a wait for news by having it look."""
+        if self._woken:
+            if self._interruptible is not None and self._interruptible.reject(_woken_up()):
+                self._woken = False
+            else:
+                self.core.announce()
+        return NEVER_MS
 
     def _raise_if_woken(self) -> None:
         if self._woken:

@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import TypeVar
 
 from penstock.client.engine import Engine
-from penstock.clock import NEVER_MS
 from penstock.errors import ClosedError, IllegalStateError, TimeoutError
 from penstock.flow import Flow
 from penstock.promise import Promise
+from penstock.sync.arguments import deadline_ms
 from penstock.sync.driver import timeout_error
 from penstock.testing.sim_network import SimNetwork, SimSelectable
 
@@ -136,7 +136,7 @@ class SimDriver:
         """Let time pass until a promise is settled; return its value or raise its error."""
         if not promise.done:
             self.check_usable()
-            if not self._simulation.run_until(promise, LONGEST_WAIT_MS if timeout_s is None else int(timeout_s * 1000)):
+            if not self._simulation.run_until(promise, min(deadline_ms(0, timeout_s), LONGEST_WAIT_MS)):
                 raise timeout_error(self._engine.network, TimeoutError(f"{what}: not done in time"), timeout_s)
         return promise.result()
 
@@ -144,8 +144,7 @@ class SimDriver:
         """Run a flow to its end, as wait() does."""
         self.check_usable()
         now_ms = self.now_ms()
-        deadline_ms = NEVER_MS if timeout_s is None else now_ms + int(timeout_s * 1000)
-        promise = self._engine.flows.start(flow, now_ms, deadline_ms=deadline_ms, describe=what)
+        promise = self._engine.flows.start(flow, now_ms, deadline_ms=deadline_ms(now_ms, timeout_s), describe=what)
         try:
             return self.wait(promise, timeout_s, what)
         except TimeoutError as error:
