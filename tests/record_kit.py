@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +16,9 @@ from penstock.record.header import AFTER_LENGTH, HEADER
 from penstock.wire.varint import encode_varint
 
 CODECS = list(Codec)
+OLD_CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
+# What Java puts behind flags 0x60 and block size 0x40 with magic 0 (KIP-57); the right one is 0x82.
+OLD_LZ4_CHECKSUM = 0x1A
 NOW_MS = 1_700_000_000_000
 
 HEADER_FIELDS = {
@@ -87,3 +92,34 @@ def raw_record(
     """A record of raw fields: key and value with their length, headers with their count."""
     body = b"\x00" + encode_varint(timestamp) + encode_varint(offset) + key + value + headers
     return encode_varint(len(body) if length is None else length) + body
+
+
+def raw_message(
+    offset: int,
+    magic: int,
+    key: bytes | None = None,
+    value: bytes | None = b"v",
+    *,
+    timestamp: int = NOW_MS,
+    attributes: int = 0,
+    crc: int | None = None,
+    size: int | None = None,
+    fields: bytes | None = None,
+) -> bytes:
+    """One entry of a message set, field by field. fields: key and value with their lengths."""
+    body = bytes((magic, attributes)) + (struct.pack(">q", timestamp) if magic else b"")
+    body += _int_field(key) + _int_field(value) if fields is None else fields
+    head = struct.pack(">I", zlib.crc32(body) if crc is None else crc)
+    return struct.pack(">qi", offset, len(head + body) if size is None else size) + head + body
+
+
+def _int_field(data: bytes | None) -> bytes:
+    return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
+
+
+def raw_wrapper(offset: int, magic: int, codec: Codec, inside: bytes, *, attributes: int = 0, **options: Any) -> bytes:
+    """A compressed message around `inside`; lz4 with the header that the magic asks for."""
+    packed = bytearray(compress(codec, inside))
+    if codec is Codec.LZ4 and not magic:
+        packed[6] = OLD_LZ4_CHECKSUM
+    return raw_message(offset, magic, None, bytes(packed), attributes=int(codec) | attributes, **options)

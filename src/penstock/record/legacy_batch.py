@@ -10,6 +10,7 @@ checksums fit: a faulty message stands alone, and takes no good one along. A wra
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from penstock.errors import CorruptRecordError
@@ -27,6 +28,8 @@ _MAX_RUN_BYTES = 1 << 20
 _MAX_OFFSET_DELTA = 2**31 - 1
 _MOST = 2**63 - 1
 _LEAST = -(2**63)
+# Deltas and sizes come again and again, and looking one up takes a sixth of the time.
+_varint = lru_cache(1 << 14)(encode_varint)
 _TOLD_INSIDE = frozenset(("base_offset", "base_timestamp", "last_offset_delta", "max_timestamp", "records_count"))
 
 
@@ -48,8 +51,8 @@ class ConvertedRecords:
         delta = timestamp - self.base_timestamp
         if not _LEAST <= delta <= _MOST:
             raise CorruptRecordError(f"message at offset {offset}: the timestamp {timestamp} is out of range")
-        body = b"".join((b"\0", encode_varint(delta), encode_varint(offset - self.base_offset), *_field(key), *_field(value), b"\0"))
-        self.payload += encode_varint(len(body))
+        body = b"".join((b"\0", _varint(delta), _varint(offset - self.base_offset), *_field(key), *_field(value), b"\0"))
+        self.payload += _varint(len(body))
         self.payload += body
         self.count += 1
         self.last_offset = offset
@@ -58,7 +61,7 @@ class ConvertedRecords:
 
 
 def _field(field: memoryview | None) -> tuple[Buffer, Buffer]:
-    return (b"\x01", b"") if field is None else (encode_varint(len(field)), field)
+    return (b"\x01", b"") if field is None else (_varint(len(field)), field)
 
 
 class MessageSet(RecordBatch):
@@ -132,8 +135,8 @@ class CompressedMessages(MessageSet):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last message, the wrapper's own; unless that is 0, which some producers left it at (M5)."""
-        return self._offset if self._offset and self._payload is None else self.base_offset + self.last_offset_delta
+        """The offset of the last message, the wrapper's own; too low, until it is unpacked, on one whose producer left it at 0 (M5)."""
+        return self._offset if self._payload is None else self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
@@ -244,12 +247,11 @@ def _add_neighbours(records: ConvertedRecords, view: memoryview, start: int, at:
     kind = bytes(view[start + MAGIC_AT : start + MAGIC_AT + 2])
     append_time = records.base_timestamp if kind[0] and kind[1] & LOG_APPEND_TIME else None
     stop = min(len(view), start + _MAX_RUN_BYTES)
-    while stop - at > MAGIC_AT + 1 and view[at + MAGIC_AT : at + MAGIC_AT + 2] == kind:
+    while stop - at > _ATTRIBUTES_AT and view[at + MAGIC_AT : at + MAGIC_AT + 2] == kind:
         offset, size = OFFSET_AND_SIZE.unpack_from(view, at)
         end = at + AFTER_LENGTH + size
-        if end > stop or size < LEAST_LENGTH[kind[0]] or not records.last_offset < offset <= records.base_offset + _MAX_OFFSET_DELTA:
-            break
-        if not has_checksum(view, at, end):
+        is_next = records.last_offset < offset <= records.base_offset + _MAX_OFFSET_DELTA
+        if not is_next or size < LEAST_LENGTH[kind[0]] or end > stop or not has_checksum(view, at, end):
             break
         try:
             message = read_message(view, at, end)
