@@ -1,5 +1,7 @@
 # make demo    the flights of New York through Kafka and Spark and back, every figure verified
 # make test    lint, then the whole suite, then the compiled modules' tests once more interpreted
+# make test-hardening   the rows of the fault matrix about bad bytes, at full size, with a table of figures
+# make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
 # make bench   penstock beside confluent-kafka and Spark's own connector, on a real Kafka
 # make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
 # make docs    the pages of docs/ that are made from the source
@@ -8,7 +10,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted bench kafka docs lint format clean
+.PHONY: setup demo test suite interpreted test-hardening fuzz fuzzer bench kafka docs lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -44,13 +46,29 @@ setup: .venv/built .venv/java-home
 demo: setup
 	@$(IN_VENV) $(BIN)/python demo
 
-test: setup lint suite interpreted
+# In CI a minute of fuzzing is part of the suite, where its tool is to be had.
+test: setup $(if $(CI),fuzzer) lint suite interpreted
 
 suite:
 	$(IN_VENV) $(BIN)/pytest
 
 interpreted:
 	$(IN_VENV) PENSTOCK_PURE=1 $(BIN)/pytest tests/unit/wire tests/unit/record
+
+test-hardening: setup
+	@PENSTOCK_HARDENING=1 $(BIN)/pytest -m hardening tests/hardening tests/fuzz
+
+FUZZ_SECONDS ?= 600
+
+fuzz: setup .venv/fuzzer
+	@PYTHONPATH=tests $(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)
+
+.venv/fuzzer: .venv/installed
+	@$(PIP) atheris
+	@touch $@
+
+fuzzer: .venv/installed
+	@$(MAKE) --no-print-directory .venv/fuzzer || echo "atheris is not to be had here: nothing beyond the corpus is fuzzed" >&2
 
 bench: setup
 	@$(IN_VENV) PYTHONPATH=tests $(BIN)/python bench
@@ -73,6 +91,6 @@ format: setup
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv build .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis demo/out bench/results spark-warehouse metastore_db derby.log
+	rm -rf .venv build .fuzz .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis demo/out bench/results spark-warehouse metastore_db derby.log
 	find src \( -name '*.so' -o -name '*.pyd' -o -name '*.c' -o -name '*.html' \) -delete
 	find . -name __pycache__ -prune -exec rm -rf {} +

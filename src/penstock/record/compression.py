@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from io import BytesIO
 from typing import TypeVar
 
 import cramjam
@@ -65,11 +66,54 @@ def _too_large(codec: Codec, data: Buffer, max_bytes: int) -> DecompressionError
     )
 
 
+# Libraries take memory for a whole step at once; a larger one costs more than it saves.
+_STEP = 1 << 20
+
+
+class _Output:
+    """Decompressed bytes as they come, counted. They are gathered in one buffer that grows and is handed out, so they never exist twice."""
+
+    def __init__(self, codec: Codec, data: Buffer, max_bytes: int) -> None:
+        self._codec = codec
+        self._data = data
+        self._max_bytes = max_bytes
+        self._first: bytes | None = None
+        self._all: BytesIO | None = None
+        self._size = 0
+
+    @property
+    def step(self) -> int:
+        """The most bytes to ask for; one beyond the limit tells "more to come" from "just fits"."""
+        return min(_STEP, self._max_bytes - self._size + 1)
+
+    def add(self, part: bytes) -> None:
+        """Take some more; raises DecompressionError beyond the limit."""
+        self._size += len(part)
+        if self._size > self._max_bytes:
+            raise _too_large(self._codec, self._data, self._max_bytes)
+        if self._first is None:
+            self._first = part
+            return
+        if self._all is None:
+            self._all = BytesIO()
+            self._all.write(self._first)
+        self._all.write(part)
+
+    def joined(self) -> bytes:
+        """Return all of it; EOFError when there was no stream."""
+        if self._first is None:
+            raise EOFError("no stream")
+        return self._first if self._all is None else self._all.getvalue()
+
+
 def _keep(data: Buffer, _: int | None) -> Buffer:
     return data
 
 
 # --- gzip ---------------------------------------------------------------------------------------------------------------------------
+
+
+_GZIP_SLICE = 1 << 16
 
 
 def _gzip_compress(data: Buffer, level: int | None) -> bytes:
@@ -78,21 +122,30 @@ def _gzip_compress(data: Buffer, level: int | None) -> bytes:
 
 
 def _gzip_decompress(data: Buffer, max_bytes: int) -> bytes:
-    parts: list[bytes] = []
-    room = max_bytes
-    rest: Buffer = data
+    output = _Output(Codec.GZIP, data, max_bytes)
+    rest = memoryview(data)
     while len(rest):
-        member = zlib.decompressobj(16 + zlib.MAX_WBITS)
-        # One byte beyond the limit tells "more to come" from "just fits".
-        part = member.decompress(rest, room + 1)
-        if len(part) > room:
-            raise _too_large(Codec.GZIP, data, max_bytes)
-        if not member.eof:
+        rest = _gunzip_member(rest, output)
+    return output.joined()
+
+
+def _gunzip_member(rest: memoryview, output: _Output) -> memoryview:
+    """Decompress the member at the start of `rest`; return what is behind it.
+
+    Input goes in slices, because the library copies what of it has not been used after every step.
+    """
+    member = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    at = 0
+    while not member.eof:
+        piece: Buffer = member.unconsumed_tail
+        if not piece:
+            piece = rest[at : at + _GZIP_SLICE]
+            at += len(piece)
+        part = member.decompress(piece, output.step)
+        if not part and not len(piece):
             raise EOFError("the stream is cut short")
-        parts.append(part)
-        room -= len(part)
-        rest = member.unused_data
-    return _joined(parts)
+        output.add(part)
+    return rest[at - len(member.unused_data) :]
 
 
 # --- snappy -------------------------------------------------------------------------------------------------------------------------
@@ -153,8 +206,6 @@ def _snappy_size(chunk: memoryview) -> int:
 
 # --- lz4 ----------------------------------------------------------------------------------------------------------------------------
 
-# The library takes memory for a whole step at once; a larger one costs more than it saves.
-_LZ4_STEP = 1 << 20
 _LZ4_KAFKA_DEFAULT = 9
 
 
@@ -171,22 +222,18 @@ def _lz4_compress(data: Buffer, level: int | None) -> bytes:
 
 
 def _lz4_decompress(data: Buffer, max_bytes: int) -> bytes:
-    parts: list[bytes] = []
-    room = max_bytes
+    output = _Output(Codec.LZ4, data, max_bytes)
     rest: Buffer | None = data
     while rest:
         frame = lz4.frame.LZ4FrameDecompressor()
         while not frame.eof:
-            part = frame.decompress(rest, max_length=min(_LZ4_STEP, room + 1))
+            part = frame.decompress(rest, max_length=output.step)
             rest = b""
-            if len(part) > room:
-                raise _too_large(Codec.LZ4, data, max_bytes)
+            output.add(part)
             if not frame.eof and frame.needs_input:
                 raise EOFError("the frame is cut short")
-            parts.append(part)
-            room -= len(part)
         rest = frame.unused_data
-    return _joined(parts)
+    return output.joined()
 
 
 # --- zstd ---------------------------------------------------------------------------------------------------------------------------
@@ -195,7 +242,6 @@ def _lz4_decompress(data: Buffer, max_bytes: int) -> bytes:
 _ZSTD_MAX_WINDOW = 8 * 1024 * 1024
 _ZSTD_LARGEST_WINDOW = 128 * 1024 * 1024
 _ZSTD_BLOCK = 128 * 1024
-_ZSTD_STEP = 1 << 20
 _RAW, _RLE = 0, 1
 
 
@@ -215,15 +261,11 @@ def _zstd_decompress(data: Buffer, max_bytes: int) -> bytes:
 
 
 def _zstd_stream(unpacker: zstandard.ZstdDecompressor, data: Buffer, max_bytes: int) -> bytes:
-    parts: list[bytes] = []
-    room = max_bytes
+    output = _Output(Codec.ZSTD, data, max_bytes)
     with unpacker.stream_reader(data, read_across_frames=True) as reader:
-        while part := reader.read(min(_ZSTD_STEP, room + 1)):
-            if len(part) > room:
-                raise _too_large(Codec.ZSTD, data, max_bytes)
-            parts.append(part)
-            room -= len(part)
-    return _joined(parts)
+        while part := reader.read(output.step):
+            output.add(part)
+    return output.joined()
 
 
 def _zstd_frames(view: memoryview) -> tuple[int, int]:
@@ -272,12 +314,6 @@ def _pooled(idle: list[T], make: Callable[[], T]) -> Iterator[T]:
         yield context
     finally:
         idle.append(context)
-
-
-def _joined(parts: list[bytes]) -> bytes:
-    if not parts:
-        raise EOFError("no stream")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 _COMPRESS: dict[Codec, Callable[[Buffer, int | None], Buffer]] = {

@@ -4,10 +4,7 @@ import gzip
 import io
 import os
 import struct
-import subprocess
-import sys
 import tracemalloc
-import zlib
 
 import cramjam
 import lz4.frame
@@ -16,6 +13,7 @@ import zstandard
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from hardening_kit import cost_of, needs_peak_memory
 from penstock.errors import ConfigError, DecompressionError
 from penstock.record.compression import DEFAULT_MAX_DECOMPRESSED, Codec, compress, decompress
 
@@ -256,46 +254,10 @@ def test_KIP_390_every_level_is_taken(codec: Codec, levels: tuple[int, ...]) -> 
         assert decompress(codec, compress(codec, b"level" * 1000, level)) == b"level" * 1000
 
 
-def bomb(codec: Codec) -> bytes:
-    """About 16 KiB that unpack to far more than any limit, where the codec can do that."""
-    zeros = bytes(MEGABYTE)
-    if codec is Codec.GZIP:
-        packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-        return b"".join(packer.compress(zeros) for _ in range(160)) + packer.flush()
-    if codec is Codec.ZSTD:
-        block = (128 * 1024 << 3 | 1 << 1).to_bytes(3, "little") + b"\0"
-        last = (128 * 1024 << 3 | 1 << 1 | 1).to_bytes(3, "little") + b"\0"
-        return b"\x28\xb5\x2f\xfd\x00\x58" + block * 8000 + last
-    if codec is Codec.LZ4:
-        return bytes(lz4.frame.compress(zeros * 160, block_size=lz4.frame.BLOCKSIZE_MAX4MB))
-    block = bytes(cramjam.snappy.compress_raw(zeros))
-    return XERIAL + (struct.pack(">i", len(block)) + block) * 160
-
-
-BOMB_RUN = """
-import resource, sys
-from penstock.errors import DecompressionError
-from penstock.record.compression import Codec, compress, decompress
-codec = Codec(int(sys.argv[1]))
-decompress(codec, compress(codec, b"warm"))
-data = sys.stdin.buffer.read()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-try:
-    decompress(codec, data)
-    print("accepted")
-except DecompressionError as error:
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, error)
-"""
-
-
+@needs_peak_memory
 @pytest.mark.parametrize("codec", PACKED)
 def test_C9_a_bomb_stops_at_the_limit(codec: Codec) -> None:
-    run = subprocess.run([sys.executable, "-c", BOMB_RUN, str(int(codec))], input=bomb(codec), capture_output=True, check=True, env=_path())
+    cost = cost_of("bomb_cases:large_bomb", int(codec))
 
-    grown_kib, message = run.stdout.decode().split(" ", 1)
-    assert "more than the limit of 67108864 bytes" in message
-    assert int(grown_kib) <= 80 * 1024
-
-
-def _path() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    assert "more than the limit of 67108864 bytes" in cost.outcome
+    assert cost.grown_mib <= 80

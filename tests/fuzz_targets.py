@@ -1,0 +1,258 @@
+"""What fuzzing calls: one function per kind of untrusted bytes, the same entry points that client and broker use.
+
+A target takes any bytes. It returns when they were read, or refused with a ProtocolError; anything else that it raises is a finding, and so
+is a second reading, a second reader or a second writer that disagrees. `make fuzz` drives the targets with atheris; plain pytest runs the
+corpus through them.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+from penstock.broker.apis import SERVED
+from penstock.broker.node import BrokerNode
+from penstock.errors import ProtocolError
+from penstock.protocol.api import APIS
+from penstock.protocol.codegen import decode, encode
+from penstock.protocol.frame import FrameReader, decode_request, decode_response
+from penstock.protocol.schema import Message
+from penstock.record.batch import RecordBatch, read_batches, seal
+from penstock.record.columnar import ColumnDecoder
+from penstock.record.compression import Codec, decompress
+from penstock.record.header import AFTER_LENGTH, HEADER_SIZE, MAGIC, MAGIC_AT
+from penstock.types import TopicPartition
+from penstock.wire import varint
+from protocol_strategies import data_messages, versions_of
+
+MAX_CPU_S: Final = 1.0
+MAX_DECOMPRESSED: Final = 1 << 20
+MAX_FRAME: Final = 1 << 17
+START_MS: Final = 1_700_000_000_000
+TP: Final = TopicPartition("t", 0)
+
+DATA_MESSAGES: Final[list[type[Message]]] = [*data_messages("embedded"), *data_messages("records")]
+
+Target = Callable[[bytes], None]
+
+
+class Finding(Exception):
+    """Two ways that must agree do not, or a limit was passed."""
+
+
+def fuzz_responses(data: bytes) -> None:
+    """API key, version, then a response's frame: what a broker may send to a client."""
+    if len(data) < 2 or data[0] not in APIS:
+        return
+    request = APIS[data[0]]
+    version = request.MIN_VERSION + data[1] % (request.MAX_VERSION - request.MIN_VERSION + 1)
+    with suppress(ProtocolError):
+        _check_written_again(decode_response(request, version, data[2:]), version)
+
+
+def fuzz_requests(data: bytes) -> None:
+    """A request's frame: what anybody may send to a broker, before he has said who he is."""
+    with suppress(ProtocolError):
+        found = decode_request(data)
+        _check_written_again(found.request, found.version)
+        if found.api_key in SERVED:
+            _serve(data)
+
+
+def fuzz_embedded(data: bytes) -> None:
+    """A number that chooses, a version, then a struct that lies in another message's bytes or in a topic; the same bytes as varints."""
+    if len(data) < 2:
+        return
+    message = DATA_MESSAGES[data[0] % len(DATA_MESSAGES)]
+    versions = versions_of(message)
+    version = versions[data[1] % len(versions)]
+    with suppress(ProtocolError):
+        _check_written_again(decode(message, data, version, 2)[0], version)
+    for read, write in VARINTS:
+        with suppress(ProtocolError):
+            value, _ = read(data, 2)
+            if read(write(value), 0)[0] != value:
+                raise Finding(f"{read.__name__} and {write.__name__} disagree about {value}")
+
+
+def fuzz_records(data: bytes) -> None:
+    """A byte that says whether length and checksum are put right, then the records of a fetch response or a produce request."""
+    records = sealed(bytearray(data[1:])) if data[:1] == b"\x01" else bytearray(data[1:])
+    as_rows, as_columns = _outcome(read_as_rows, records), _outcome(read_as_columns, records)
+    if as_rows != as_columns:
+        raise Finding(f"rows and columns disagree: {as_rows!r}, {as_columns!r}")
+    with suppress(ProtocolError):
+        for batch in read_batches(records):
+            _look_at(batch)
+
+
+def fuzz_codecs(data: bytes) -> None:
+    """A byte that chooses the codec, then a compressed stream."""
+    if not data:
+        return
+    with suppress(ProtocolError):
+        size = len(decompress(Codec(1 + data[0] % 4), data[1:], MAX_DECOMPRESSED))
+        if size > MAX_DECOMPRESSED:
+            raise Finding(f"{size} bytes are more than the limit")
+
+
+def fuzz_frames(data: bytes) -> None:
+    """How many bytes each read brings, then a stream of frames."""
+    if not data:
+        return
+    expected, is_broken = _frames_of(data[1:])
+    found: list[bytes] = []
+    try:
+        for frames in _received(FrameReader(MAX_FRAME), data[1:], 1 + data[0]):
+            found += frames
+        failed = False
+    except ProtocolError:
+        failed = True
+    if found != expected or failed != is_broken:
+        raise Finding(f"{len(found)} frames and failed={failed}, expected {len(expected)} and {is_broken}")
+
+
+TARGETS: Final[dict[str, Target]] = {
+    "responses": fuzz_responses,
+    "requests": fuzz_requests,
+    "embedded": fuzz_embedded,
+    "records": fuzz_records,
+    "codecs": fuzz_codecs,
+    "frames": fuzz_frames,
+}
+
+VARINTS: Final[list[tuple[Any, Any]]] = [
+    (varint.decode_uvarint, varint.encode_uvarint),
+    (varint.decode_uvarlong, varint.encode_uvarint),
+    (varint.decode_varint, varint.encode_varint),
+    (varint.decode_varlong, varint.encode_varint),
+]
+
+
+def run(target: Target, data: bytes) -> None:
+    """Run a target within the time an input may take, in seconds of the processor.
+
+    An input that seems slow is tried again: the first that meets a version of a message has its code generated.
+    """
+    if _cpu_seconds(target, data) > MAX_CPU_S and (taken := _cpu_seconds(target, data)) > MAX_CPU_S:
+        raise Finding(f"{taken:.1f} s for {len(data)} bytes")
+
+
+def _cpu_seconds(target: Target, data: bytes) -> float:
+    started = time.process_time()
+    target(data)
+    return time.process_time() - started
+
+
+def sealed(records: bytearray) -> bytearray:
+    """The bytes as one batch whose length and checksum are right; as they are when they are too short for one."""
+    if len(records) >= HEADER_SIZE and records[MAGIC_AT] == MAGIC:
+        struct.pack_into(">i", records, 8, len(records) - AFTER_LENGTH)
+        seal(records)
+    return records
+
+
+def read_as_rows(data: bytes | bytearray) -> list[tuple[int, int, bytes | None, bytes | None]]:
+    """Offset, timestamp, key and value of every record, read as objects."""
+    return [row[:4] for batch in read_batches(data) for row in batch.records(MAX_DECOMPRESSED)]
+
+
+def read_as_columns(data: bytes | bytearray) -> list[tuple[int, int, bytes | None, bytes | None]]:
+    """The same, read as Arrow columns."""
+    decoder = ColumnDecoder(("offset", "timestamp", "key", "value", "headers"), max_decompressed=MAX_DECOMPRESSED)
+    for batch in read_batches(data):
+        decoder.add(batch, TP.topic, TP.partition)
+    table = decoder.finish()
+    # As numbers: a timestamp may be any, and not every one is a date.
+    names = [table.column(name).cast("int64").to_pylist() for name in ("offset", "timestamp")]
+    return list(zip(*names, table.column("key").to_pylist(), table.column("value").to_pylist(), strict=True))
+
+
+def _look_at(batch: RecordBatch) -> None:
+    repr(batch)
+    with suppress(ProtocolError):
+        batch.verify_crc()
+    _ = batch.next_offset, batch.last_sequence, batch.delete_horizon_ms, batch.timestamp_type, batch.is_transactional
+    rows = batch.consumer_records(TP, MAX_DECOMPRESSED)
+    if len(rows) != (0 if batch.is_control else batch.records_count):
+        raise Finding(f"{len(rows)} records of {batch.records_count}")
+    batch.control_type()
+
+
+def _outcome(read: Callable[[bytearray], Any], data: bytearray) -> Any:
+    try:
+        return read(data)
+    except ProtocolError as error:
+        return str(error)
+
+
+def _check_written_again(message: Message, version: int) -> None:
+    """What was read can be written, and reads as the same: compared as bytes, since a NaN is not itself."""
+    repr(message)
+    written = encode(message, version)
+    again, end = decode(type(message), written, version)
+    if end != len(written) or encode(again, version) != written:
+        raise Finding(f"{type(message).__name__} v{version} is not what was written")
+
+
+class _Alarm(logging.Handler):
+    """Makes a finding of what the broker logs as a fault of its own."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1]:
+            raise record.exc_info[1]
+
+
+@contextmanager
+def _no_internal_error() -> Iterator[None]:
+    log = logging.getLogger("penstock.broker")
+    alarm = _Alarm(logging.ERROR)
+    log.addHandler(alarm)
+    propagates, log.propagate = log.propagate, False
+    try:
+        yield
+    finally:
+        log.propagate = propagates
+        log.removeHandler(alarm)
+
+
+def _serve(frame: bytes) -> None:
+    node = BrokerNode(wall_offset_ms=START_MS)
+    node.create_topic("t", 1)
+    node.connect(1)
+    with _no_internal_error():
+        node.receive(1, frame, 0)
+        node.advance(600_000)
+        node.outgoing()
+
+
+def _frames_of(data: bytes) -> tuple[list[bytes], bool]:
+    """What a stream holds, found the simplest way: whole frames, and whether it breaks off at a bad size."""
+    frames = []
+    at = 0
+    while at + 4 <= len(data):
+        size = int.from_bytes(data[at : at + 4], "big", signed=True)
+        if not 0 <= size <= MAX_FRAME:
+            return frames, True
+        if at + 4 + size > len(data):
+            break
+        frames.append(data[at + 4 : at + 4 + size])
+        at += 4 + size
+    return frames, False
+
+
+def _received(reader: FrameReader, data: bytes, step: int) -> Iterator[list[bytes]]:
+    while data:
+        buffer = reader.get_buffer()
+        count = min(len(buffer), len(data), step)
+        if not count:
+            raise Finding("a buffer without room")
+        buffer[:count] = data[:count]
+        data = data[count:]
+        yield [bytes(frame) for frame in reader.received(count)]
+    if reader.fault:
+        raise reader.fault
