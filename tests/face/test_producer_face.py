@@ -18,6 +18,7 @@ from penstock.errors import (
     IllegalStateError,
     KafkaError,
     Persisted,
+    RecordTooLargeError,
     SerializationError,
     TimeoutError,
 )
@@ -151,6 +152,28 @@ def test_A25_whoever_waited_for_a_record_finds_its_callback_done(producer: ps.Ka
     for number in range(3):
         assert producer.send(topic, b"v", on_delivery=slow).result(timeout=PATIENCE_S).offset == number
         assert called == list(range(number + 1))
+
+
+@pytest.mark.parametrize("wait", ["flush", "exception", "close"])
+def test_A25_a_record_that_was_never_sent_is_done_after_its_callback(producer: ps.KafkaProducer, topic: str, wait: str) -> None:
+    called: list[KafkaError | None] = []
+
+    def slow(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+        time.sleep(0.3)
+        called.append(error)
+
+    delivery = producer.send(topic, b"x" * 2_000_000, on_delivery=slow)
+    assert not delivery.done()
+    delivery.exception() if wait == "exception" else getattr(producer, wait)()
+    assert called == [delivery.exception()]
+    assert isinstance(called[0], RecordTooLargeError)
+    assert delivery.done()
+
+
+def test_A25_a_callback_that_raises_is_over_too(producer: ps.KafkaProducer, topic: str) -> None:
+    delivery = producer.send(topic, b"x" * 2_000_000, on_delivery=lambda metadata, error: 1 / 0)
+    producer.flush(PATIENCE_S)
+    assert delivery.done()
 
 
 def test_sending_from_a_callback_works(producer: ps.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:

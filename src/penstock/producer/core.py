@@ -19,12 +19,12 @@ from penstock.producer.buffer_pool import BufferPool
 from penstock.producer.delivery import Delivery, FailedSend
 from penstock.producer.failures import Failures
 from penstock.producer.partition_queue import TopicQueues
-from penstock.producer.producer_batch import ProducerBatch
+from penstock.producer.producer_batch import DeliveryCallback, ProducerBatch
 from penstock.producer.record_accumulator import RecordAccumulator, ToSend
 from penstock.producer.sender import Sender, SenderSettings
 from penstock.producer.transaction_manager import TransactionManager
 from penstock.promise import Promise
-from penstock.types import PartitionInfo, TopicPartition
+from penstock.types import PartitionInfo, RecordMetadata, TopicPartition
 
 FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
@@ -61,6 +61,7 @@ class ProducerCore:
         self._wakeup = wakeup
         self._around_callbacks = around_callbacks
         self._now_ms = 0
+        self._failed_sends: dict[Promise[Any], None] = {}
         self.pool = BufferPool(buffer_memory)
         self.transactions = TransactionManager(backoff=backoff) if enable_idempotence else None
         self.accumulator = RecordAccumulator(
@@ -147,17 +148,31 @@ class ProducerCore:
 
     def fail_send(self, record: ToSend, error: KafkaError) -> Delivery:
         """Report a record that did not get into a batch, through its delivery and its callback (K6)."""
-        failed = FailedSend(TopicPartition(record.topic, -1 if record.partition is None else record.partition), error)
-        if record.callback is not None:
-            callback, metadata = record.callback, failed.metadata(0, record.timestamp)
-            self._defer(lambda: _ignore(callback(metadata, error)))
+        tp = TopicPartition(record.topic, -1 if record.partition is None else record.partition)
+        if record.callback is None:
+            return Delivery(FailedSend(tp, error), 0, record.timestamp)
+        called: Promise[Any] = Promise()
+        failed = FailedSend(tp, error, callback_promise=called, waiter=self.accumulator.waiter)
+        self._failed_sends[called] = None
+        callback, metadata = record.callback, failed.metadata(0, record.timestamp)
+        self._defer(lambda: self._call_back(callback, metadata, error, called))
         return Delivery(failed, 0, record.timestamp)
 
-    def flush(self) -> Flow[None]:
-        """Return when all records appended so far are done, their callbacks included (A22, A25)."""
-        self.accumulator.flushes += 1
+    def _call_back(self, callback: DeliveryCallback, metadata: RecordMetadata, error: KafkaError, called: Promise[Any]) -> None:
         try:
-            yield from wait_for_all([batch.promise for batch in (*self.accumulator.unsettled, *self.accumulator.incomplete)])
+            callback(metadata, error)
+        finally:
+            with self._lock:
+                del self._failed_sends[called]
+                called.resolve(None)
+            self._wakeup()
+
+    def flush(self) -> Flow[None]:
+        """Return when all records sent so far are done, their callbacks included (A22, A25)."""
+        self.accumulator.flushes += 1
+        batches = (*self.accumulator.unsettled, *self.accumulator.incomplete)
+        try:
+            yield from wait_for_all([*self._failed_sends, *(batch.promise for batch in batches)])
         finally:
             self.accumulator.flushes -= 1
 
@@ -185,7 +200,3 @@ def wait_for_all(promises: Iterable[Promise[Any]]) -> Flow[None]:
     """Return when all promises are settled."""
     for promise in promises:
         yield Wait(promise)
-
-
-def _ignore(_: object) -> None:
-    """Drop what a callback returned."""

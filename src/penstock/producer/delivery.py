@@ -79,17 +79,19 @@ class Delivery:
 
 
 class FailedSend:
-    """The outcome of a record that never reached a batch."""
+    """The outcome of a record that never reached a batch. callback_promise: settles when its callback has run; None without one."""
 
     __slots__ = ("error", "promise", "tp", "waiter")
 
     succeeded = False
 
-    def __init__(self, tp: TopicPartition, error: KafkaError) -> None:
+    def __init__(
+        self, tp: TopicPartition, error: KafkaError, *, callback_promise: Promise[Any] | None = None, waiter: Waiter | None = None
+    ) -> None:
         self.tp = tp
         self.error = error
-        self.waiter: Waiter | None = None
-        self.promise: Promise[Any] = Promise.resolved(None)
+        self.waiter = waiter
+        self.promise: Promise[Any] = Promise.resolved(None) if callback_promise is None else callback_promise
 
     def metadata(self, index: int, timestamp: int) -> RecordMetadata:
         """Return a placeholder (K6)."""
