@@ -2,7 +2,8 @@
 
 A request header names the API, its version, the correlation id and the client (header v1); flexible versions add a tag section (v2), but
 the client id keeps its classic length (H1). A response header is the correlation id (v0), in flexible versions with a tag section (v1);
-only ApiVersions always answers with v0, because the client does not know yet whom it talks to (H2-H4).
+only ApiVersions always answers with v0, because the client does not know yet whom it talks to (H2-H4). The oldest ControlledShutdown is
+older than client ids: its header ends before (v0).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from penstock.protocol.schema import Request
 from penstock.wire.varint import Bytes
 
 API_VERSIONS_KEY: Final = 18
+CONTROLLED_SHUTDOWN_KEY: Final = 7
 
 _FIXED: Final = struct.Struct(">hhih")
 _START: Final = struct.Struct(">hhi")
@@ -37,10 +39,17 @@ def encode_request_header(request: type[Request], version: int, correlation_id: 
     name = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(name)
     try:
+        if not has_client_id(request, version):
+            return _START.pack(request.API_KEY, version, correlation_id)
         fixed = _FIXED.pack(request.API_KEY, version, correlation_id, length)
     except struct.error as error:
         raise ProtocolError(f"{request.NAME} request header cannot be written: {error}") from error
     return fixed + name + (_NO_TAGS if request.is_flexible(version) else b"")
+
+
+def has_client_id(request: type[Request], version: int) -> bool:
+    """Whether this version has header v1 or v2."""
+    return request.API_KEY != CONTROLLED_SHUTDOWN_KEY or version > 0
 
 
 def decode_request_start(frame: Bytes) -> RequestStart:
@@ -52,6 +61,8 @@ def decode_request_start(frame: Bytes) -> RequestStart:
 
 def decode_client_id(request: type[Request], version: int, frame: Bytes) -> tuple[str | None, int]:
     """Read the rest of a request header; return the client id and where the body starts. Raises ProtocolError."""
+    if not has_client_id(request, version):
+        return None, _START.size
     try:
         client_id, pos = _decode_client_id(frame)
         return client_id, skip_tags(frame, pos, len(frame)) if request.is_flexible(version) else pos

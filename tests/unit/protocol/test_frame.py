@@ -15,6 +15,7 @@ from penstock.protocol.frame import (
     response_correlation_id,
 )
 from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -46,6 +47,14 @@ def test_H1_a_request_comes_back(version: int, client_id: str | None) -> None:
     received = decode_request(body(encode_request(request, version, -5, client_id)))
 
     assert received == RequestFrame(22, version, -5, client_id, request)
+
+
+def test_H1_the_oldest_controlled_shutdown_names_no_client() -> None:
+    request = ControlledShutdownRequest(broker_id=3)
+    framed = encode_request(request, 0, 7, "nobody asks")
+
+    assert framed == bytes.fromhex("0000000c  0007 0000 00000007  00000003")
+    assert decode_request(body(framed)) == RequestFrame(7, 0, 7, None, request)
 
 
 def test_H1_tags_in_a_request_header_are_skipped() -> None:
