@@ -25,6 +25,7 @@ from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from penstock.protocol.schema import Request, Struct
 from penstock.record.batch import seal
 from penstock.testing import EmbeddedKafka
+from raw_fetch import batches_of
 
 pytestmark = pytest.mark.kafka
 
@@ -94,8 +95,11 @@ def compared(part: Any) -> Iterator[tuple[str, Any]]:
 
 
 def check(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, questions: list[Question]) -> None:
-    answers = [{about: ask(kafka.bootstrap_servers, *asked) for about, *asked in questions} for kafka in (kafka44, embedded_kafka)]
-    assert answers[1] == answers[0]
+    theirs, ours = ([ask(kafka.bootstrap_servers, *asked) for _, *asked in questions] for kafka in (kafka44, embedded_kafka))
+    different = [
+        (question.about, kafka, penstock) for question, kafka, penstock in zip(questions, theirs, ours, strict=True) if kafka != penstock
+    ]
+    assert not different
 
 
 def batch(*values: bytes, **options: Any) -> bytes:
@@ -121,6 +125,12 @@ def test_P8_produce(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic:
         "no records": patched(batch(), 57, b"\0\0\0\0"),
         "control batch": patched(batch(), 22, b"\x20"),
         "producer without sequence": batch(producer=(5, 0, -1)),
+        "transactional, but no transactional id": patched(batch(producer=(73, 0, 0)), 22, b"\x10"),
+        "transactional, but no producer": patched(batch(), 22, b"\x10"),
+        "codec 5": patched(batch(), 22, b"\x05"),
+        "codec 7": patched(batch(), 22, b"\x07"),
+        "codec 6 and a broken checksum": patched(batch(), 22, b"\x06", sealed=False),
+        "flagged as stamped by the broker": patched(batch(), 22, b"\x08"),
         "one record from the future": batch(b"a", b"b", timestamp=[NOW_MS, NOW_MS + 4_000_000]),
         "too large": batch(b"x" * 1_100_000),
         "first sequence": batch(producer=(70, 0, 0)),
@@ -139,6 +149,19 @@ def test_P8_produce(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic:
         Question("claimed but not served", produce_request(topic, batch()), 2),
     ]
     check(kafka44, embedded_kafka, questions)
+
+
+def test_P8_what_a_producer_claims_to_be_stamped_by_the_broker(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
+    flagged = [patched(batch(b"a", b"b", codec=codec, timestamp=[NOW_MS - 9, NOW_MS - 5]), 22, bytes([codec | 8])) for codec in (0, 1, 4)]
+    check(kafka44, embedded_kafka, [Question(f"write {at}", produce_request(topic, data), 9) for at, data in enumerate(flagged)])
+    theirs, ours = (
+        [
+            [batch.timestamp_type, batch.max_timestamp, [record.timestamp for record in batch.records()]]
+            for batch in batches_of(servers, topic)
+        ]
+        for servers in (kafka44.bootstrap_servers, embedded_kafka.bootstrap_servers)
+    )
+    assert ours == theirs
 
 
 def test_P8_fetch(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:

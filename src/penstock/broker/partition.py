@@ -19,9 +19,11 @@ from penstock.errors import (
 from penstock.protocol.schema import RecordBytes
 from penstock.record.batch import HEADER_SIZE, Record, RecordBatch, read_batches, seal
 from penstock.record.compression import Codec
+from penstock.record.header import CODEC_BITS, LOG_APPEND_TIME, TRANSACTIONAL
 from penstock.types import NO_TIMESTAMP, TimestampType, TopicPartition
 
 MAGIC_AT = 16
+FLAGS_AT = 22
 MAGIC = 2
 
 
@@ -66,6 +68,8 @@ class Partition:
         if duplicate is not None:
             return Appended(duplicate.base_offset, duplicate.timestamp)
         append_time = now_ms if self.config.uses_append_time else None
+        if append_time is None and batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            batch = _stamped_by_its_producer(batch)
         base_offset = self.log.append(batch, leader_epoch=self.leader_epoch, log_append_time_ms=append_time)
         timestamp = batch.max_timestamp if append_time is None else append_time
         self.producers.record(batch, base_offset=base_offset, timestamp=timestamp, now_ms=now_ms)
@@ -141,12 +145,31 @@ def _only_batch(data: RecordBytes) -> RecordBatch:
     try:
         batches = list(read_batches(data))
     except CorruptRecordError as fault:
-        code = ErrorCode.INVALID_RECORD if _is_sealed(data) else ErrorCode.CORRUPT_MESSAGE
-        raise BrokerError(str(fault), code=code) from fault
+        raise BrokerError(str(fault), code=_code_of_contradiction(data)) from fault
     # A cut batch behind a whole one is ignored, as Kafka does.
     if len(batches) != 1:
         raise InvalidRecordError(f"exactly one whole record batch is allowed per partition, found {len(batches)} in {len(data)} bytes")
     return batches[0]
+
+
+def _code_of_contradiction(data: RecordBytes) -> ErrorCode:
+    if not _is_sealed(data):
+        return ErrorCode.CORRUPT_MESSAGE
+    # Kafka looks for the codec where no such error is expected.
+    return ErrorCode.UNKNOWN_SERVER_ERROR if data[FLAGS_AT] & CODEC_BITS > Codec.ZSTD else ErrorCode.INVALID_RECORD
+
+
+def _stamped_by_its_producer(batch: RecordBatch) -> RecordBatch:
+    """Return a batch without the claim that a broker had set its timestamps; Kafka takes it and stores it like this."""
+    data = bytearray(batch.data)
+    data[FLAGS_AT] &= ~LOG_APPEND_TIME
+    seal(data)
+    return RecordBatch(data)
+
+
+def is_transactional(data: RecordBytes) -> bool:
+    """Whether produced records, good or not, say that they belong to a transaction."""
+    return len(data) > FLAGS_AT and data[MAGIC_AT] == MAGIC and bool(data[FLAGS_AT] & TRANSACTIONAL)
 
 
 def _is_sealed(data: RecordBytes) -> bool:
@@ -173,5 +196,3 @@ def _faults_of(batch: RecordBatch) -> Iterator[str]:
         yield f"{batch.records_count} records, but the last offset delta is {batch.last_offset_delta}"
     if batch.producer_id != NO_PRODUCER_ID and (batch.base_sequence < 0 or batch.producer_epoch < 0):
         yield f"producer {batch.producer_id} without a sequence ({batch.base_sequence}) or an epoch ({batch.producer_epoch})"
-    if batch.timestamp_type == TimestampType.LOG_APPEND_TIME:
-        yield "only the broker may set the timestamp type LogAppendTime"

@@ -10,6 +10,7 @@ from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.record.batch import assign_offsets
 from penstock.record.compression import Codec
+from penstock.types import TimestampType
 
 MAX_SEQUENCE = 2**31 - 1
 
@@ -68,8 +69,7 @@ def test_partitions_succeed_and_fail_on_their_own(client: Client) -> None:
         pytest.param(patched(make_batch(b"a", b"b"), 57, b"\0\0\0\1"), ErrorCode.INVALID_RECORD, id="fewer records than offsets"),
         pytest.param(patched(make_batch(b"a", b"b"), 57, b"\0\0\0\3"), ErrorCode.INVALID_RECORD, id="more records than offsets"),
         pytest.param(patched(make_batch(b"a"), 22, b"\x20"), ErrorCode.INVALID_RECORD, id="control batch"),
-        pytest.param(patched(make_batch(b"a"), 22, b"\x08"), ErrorCode.INVALID_RECORD, id="timestamp type is the broker's"),
-        pytest.param(patched(make_batch(b"a"), 22, b"\x10"), ErrorCode.INVALID_TXN_STATE, id="transactional"),
+        pytest.param(patched(make_batch(b"a"), 22, b"\x05"), ErrorCode.UNKNOWN_SERVER_ERROR, id="unknown codec"),
         pytest.param(make_batch(b"a", producer=(5, 0, -1)), ErrorCode.INVALID_RECORD, id="producer without sequence"),
         pytest.param(make_batch(b"a", timestamp=START_MS + 3_600_001), ErrorCode.INVALID_TIMESTAMP, id="from the future"),
     ],
@@ -79,6 +79,22 @@ def test_E6_what_a_broker_does_not_take(client: Client, records: bytes, code: Er
     assert (ErrorCode(answer.error_code), answer.base_offset) == (code, -1)
     assert answer.error_message
     assert client.bench.node.log("t").end_offset == 0
+
+
+def test_E6_a_transactional_batch_needs_a_transactional_id_and_a_transaction(client: Client) -> None:
+    request = produce_request("t", patched(make_batch(b"a", producer=(5, 0, 0)), 22, b"\x10"))
+    for transactional_id, code in ((None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("id", ErrorCode.INVALID_TXN_STATE)):
+        request.transactional_id = transactional_id
+        assert client.ask(request, 12).responses[0].partition_responses[0].error_code == code
+    assert client.bench.node.log("t").end_offset == 0
+
+
+def test_E6_a_producer_cannot_claim_that_the_broker_stamped_its_records(client: Client) -> None:
+    stamped = START_MS - 5
+    assert client.produce("t", patched(make_batch(b"a", timestamp=stamped), 22, b"\x08")).error_code == 0
+    (batch,) = client.bench.node.log("t").batches()
+    batch.verify_crc()
+    assert (batch.timestamp_type, batch.records()[0].timestamp) == (TimestampType.CREATE_TIME, stamped)
 
 
 def test_E6_acks_must_be_minus_one_zero_or_one(client: Client) -> None:

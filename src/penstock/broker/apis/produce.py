@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.broker.cluster import Topic
-from penstock.broker.partition import Partition, RefusedRecordsError
+from penstock.broker.partition import Partition, RefusedRecordsError, is_transactional
 from penstock.broker.state import Answer, Api, BrokerState, Call, Unanswered
 from penstock.error_codes import ErrorCode
 from penstock.errors import BrokerError
@@ -28,6 +28,7 @@ UNKNOWN = -1
 
 # Errors that Kafka finds so late that it also tells where the log starts.
 _FOUND_AT_THE_LOG = (
+    ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_RECORD,
     ErrorCode.INVALID_TIMESTAMP,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -40,6 +41,8 @@ def handle(call: Call) -> Answer:
     request: ProduceRequest = call.request
     if request.acks not in (0, 1, ALL_IN_SYNC):
         return refuse(request, call.version, ErrorCode.INVALID_REQUIRED_ACKS)
+    if request.transactional_id is None and _has_transactional(request):
+        return refuse(request, call.version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     appended: list[TopicPartition] = []
     response = ProduceResponse(responses=[_append_topic(call, topic, appended) for topic in request.topic_data])
     response.node_endpoints = _leaders_named(call.state, response)
@@ -48,6 +51,10 @@ def handle(call: Call) -> Answer:
     if is_silent(request):
         return Unanswered(close=_has_failure(response))
     return response
+
+
+def _has_transactional(request: ProduceRequest) -> bool:
+    return any(is_transactional(data.records or b"") for topic in request.topic_data for data in topic.partition_data)
 
 
 def is_silent(request: ProduceRequest) -> bool:
