@@ -29,7 +29,7 @@ _MAX_OFFSET_DELTA = 2**31 - 1
 _MOST = 2**63 - 1
 _LEAST = -(2**63)
 # Deltas and sizes come again and again, and looking one up takes a sixth of the time.
-_varint = lru_cache(1 << 14)(encode_varint)
+_varint = lru_cache(1 << 13)(encode_varint)
 _TOLD_INSIDE = frozenset(("base_offset", "base_timestamp", "last_offset_delta", "max_timestamp", "records_count"))
 
 
