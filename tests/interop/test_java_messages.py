@@ -19,7 +19,8 @@ from penstock.errors import ProtocolError, UnsupportedVersionError
 from penstock.protocol import header
 from penstock.protocol.api import APIS
 from penstock.protocol.codegen import decode, encode
-from penstock.protocol.schema import Field, Message, Struct
+from penstock.protocol.prefixed import encode_prefixed
+from penstock.protocol.schema import Data, Field, Message, RecordKey, Struct
 from protocol_strategies import API_MESSAGES, MESSAGES, VERSIONED, filled
 
 pytestmark = pytest.mark.kafka
@@ -116,6 +117,17 @@ def without_tags(message: type[Message], version: int) -> Message:
         if field.is_tagged(version):
             setattr(example, field.name, field.new_default())
     return example
+
+
+@pytest.mark.parametrize("message", [message for message in MESSAGES if issubclass(message, Data)])
+def test_java_puts_the_same_in_front_of_what_has_no_request_around_it(java: JavaMessages, message: type[Data]) -> None:
+    by_type = issubclass(message, RecordKey) and java.kafka >= "4"
+    cases = [(version, example) for version in java.versions(message) for example in examples(message, version)]
+    jobs = [java.job(message, encode(example, version), version, prefix=b"T" if by_type else b"V") for version, example in cases]
+
+    written = [answer.data for answer in seen(java, jobs)]
+
+    assert written == [encode_prefixed(example, version) for version, example in cases]
 
 
 class Odd(NamedTuple):
