@@ -63,6 +63,10 @@ class JavaProgram:
             start_new_session=True,
         )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def ask(self, question: bytes) -> bytes:
         """Return the program's answer. Raises JavaError with the exception it threw instead."""
         try:
