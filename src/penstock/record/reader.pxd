@@ -14,6 +14,9 @@ cdef object new_tuple(type kind, tuple fields)
 cdef void copy_bytes(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
 
 
+cdef class LazyRecord
+
+
 @cython.final
 cdef class RecordWalker:
     cdef const unsigned char[::1] view
@@ -40,14 +43,28 @@ cdef class RecordWalker:
     cdef Py_ssize_t skip_headers(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
     cdef bint fail(self, int fault) noexcept nogil
     cpdef check(self)
-    @cython.locals(at=Py_ssize_t, size=cython.longlong, count=cython.longlong, _=cython.longlong)
-    cdef tuple headers(self)
-    cdef inline bytes key(self)
-    cdef inline bytes value(self)
+    @cython.locals(size=cython.longlong, count=cython.longlong, _=cython.longlong)
+    cdef tuple headers(self, Py_ssize_t at)
+    cdef inline bytes field(self, Py_ssize_t at, Py_ssize_t size)
     cpdef record(self)
     cpdef list records(self)
     @cython.locals(found=list)
     cpdef list consumer_records(self, str topic, object partition, object timestamp_type, object leader_epoch)
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+cdef class LazyRecord:
+    cdef RecordWalker walker
+    cdef readonly long long offset, timestamp
+    cdef Py_ssize_t key_at, key_size, value_at, value_size, headers_at
+
+    cdef inline void take(self, RecordWalker walker) noexcept
+
+
+@cython.locals(made=LazyRecord)
+cdef LazyRecord lazy_record(RecordWalker walker)
 
 
 @cython.final
@@ -75,8 +92,9 @@ cdef class HeaderSink:
     cdef bint fits(self, RecordWalker walker, Py_ssize_t room) noexcept nogil
     cdef void note(self, RecordWalker walker) noexcept nogil
     cpdef rewind(self, Py_ssize_t rows)
-    @cython.locals(row=Py_ssize_t, at=Py_ssize_t, size=cython.longlong, count=cython.longlong, _=cython.longlong)
     cpdef copy(self, RecordWalker walker)
+    @cython.locals(row=Py_ssize_t, at=Py_ssize_t, size=cython.longlong, count=cython.longlong, _=cython.longlong)
+    cdef void copy_rows(self, RecordWalker walker) noexcept nogil
 
 
 @cython.final

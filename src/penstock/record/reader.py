@@ -1,8 +1,8 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Records and whole columns out of the decompressed payload of one record batch.
 
-One walker steps through the payload and holds every rule about it (M10, M12); what differs is only where a record goes: into a Record, or
-into column memory that the caller lent. Compiled, the column path touches no Python object and runs without the interpreter lock; the C
+One walker steps through the payload and holds every rule about it (M10, M12); what differs is only where a record goes: into a Record, into
+a LazyRecord that remembers where its fields are, or into column memory that the caller lent. Compiled, the column path touches no Python object and runs without the interpreter lock; the C
 types are in reader.pxd. Interpreted, the same lines run over bytes and memoryviews.
 
 Inside, nothing raises: the walker stops and `fault` says why; `check()` turns that into an error, outside the lock-free part.
@@ -216,9 +216,9 @@ class RecordWalker:
                 f"record batch at offset {self.base_offset}: {FAULTS[self.fault]} (record {self.seen + 1} of {self.count}, byte {self.at})"
             )
 
-    def headers(self) -> tuple[Header, ...]:
-        """Return the current record's headers; bytes of a key that are not UTF-8 become U+FFFD, as Java reads them."""
-        at, count = self.varint(self.headers_at, self.end)
+    def headers(self, at: int) -> tuple[Header, ...]:
+        """Return the headers whose count is at `at`; bytes of a key that are not UTF-8 become U+FFFD, as Java reads them."""
+        at, count = self.varint(at, self.end)
         headers = []
         for _ in range(count):
             at, size = self.varint(at, self.end)
@@ -229,18 +229,25 @@ class RecordWalker:
                 at += size
         return tuple(headers)
 
-    def key(self) -> bytes | None:
-        """Return the current record's key."""
-        return self.source[self.key_at : self.key_at + self.key_size] if self.key_size >= 0 else None
+    def field(self, at: int, size: int) -> bytes | None:
+        """Return the key or value at `at`; a size of -1 is null."""
+        return self.source[at : at + size] if size >= 0 else None
 
-    def value(self) -> bytes | None:
-        """Return the current record's value."""
-        return self.source[self.value_at : self.value_at + self.value_size] if self.value_size >= 0 else None
+    def __iter__(self) -> RecordWalker:
+        return self
+
+    def __next__(self) -> LazyRecord:
+        """Return the next record; raises CorruptRecordError where the walk ends at a fault."""
+        if not self.advance():
+            self.check()
+            raise StopIteration
+        return lazy_record(self)
 
     def record(self) -> Record:
         """Return the current record."""
-        headers = self.headers() if self.header_count else ()
-        return new_tuple(Record, (self.offset, self.timestamp, self.key(), self.value(), headers))
+        headers = self.headers(self.headers_at) if self.header_count else ()
+        key, value = self.field(self.key_at, self.key_size), self.field(self.value_at, self.value_size)
+        return new_tuple(Record, (self.offset, self.timestamp, key, value, headers))
 
     def records(self) -> list[Record]:
         """Return all records that are left; raises CorruptRecordError."""
@@ -254,11 +261,56 @@ class RecordWalker:
         """Return all records that are left as a consumer hands them out; raises CorruptRecordError."""
         found = []
         while self.advance():
-            headers = self.headers() if self.header_count else ()
-            fields = (topic, partition, self.offset, self.timestamp, timestamp_type, self.key(), self.value(), headers, leader_epoch)
+            headers = self.headers(self.headers_at) if self.header_count else ()
+            key, value = self.field(self.key_at, self.key_size), self.field(self.value_at, self.value_size)
+            fields = (topic, partition, self.offset, self.timestamp, timestamp_type, key, value, headers, leader_epoch)
             found.append(new_tuple(ConsumerRecord, fields))
         self.check()
         return found
+
+
+class LazyRecord:
+    """One record of a payload, as iteration hands it out: key, value and headers are made when they are asked for, anew each time.
+
+    It keeps the whole payload in memory. offset, timestamp (ms since the epoch), key, value and headers are those of Record.
+    """
+
+    def take(self, walker: RecordWalker) -> None:
+        """Become the walker's current record."""
+        self.walker = walker
+        self.offset = walker.offset
+        self.timestamp = walker.timestamp
+        self.key_at = walker.key_at
+        self.key_size = walker.key_size
+        self.value_at = walker.value_at
+        self.value_size = walker.value_size
+        self.headers_at = walker.headers_at
+
+    @property
+    def key(self) -> bytes | None:
+        """The key; None is null."""
+        return self.walker.field(self.key_at, self.key_size)
+
+    @property
+    def value(self) -> bytes | None:
+        """The value; None is null."""
+        return self.walker.field(self.value_at, self.value_size)
+
+    @property
+    def headers(self) -> tuple[Header, ...]:
+        """The headers, in order."""
+        return self.walker.headers(self.headers_at)
+
+    def __repr__(self) -> str:
+        shown = f"offset={self.offset}, timestamp={self.timestamp}, key={self.key!r}, value={self.value!r}"
+        return f"LazyRecord({shown}, headers={self.headers!r})"
+
+
+def lazy_record(walker: RecordWalker) -> LazyRecord:
+    """Return the walker's current record."""
+    made = LazyRecord.__new__(LazyRecord)
+    made.take(walker)
+    return made
 
 
 class BinarySink:
@@ -344,6 +396,11 @@ class HeaderSink:
 
     def copy(self, walker: RecordWalker) -> None:
         """Copy the headers of the rows noted since attach()."""
+        with cython.nogil:
+            self.copy_rows(walker)
+
+    def copy_rows(self, walker: RecordWalker) -> None:
+        """Do the work of copy() without the interpreter lock."""
         for row in range(self.first, self.rows):
             at, count = walker.varint(self.places[row - self.first], walker.end)
             for _ in range(count):

@@ -60,7 +60,7 @@ class KafkaConsumer(HoldsConnections):
         self._on_reset = on_reset
         self._reader = Reader(self._config, "consumer", on_reset=self._report_reset)
         self._sole = _SoleThread()
-        self._decoders: dict[tuple[str, ...] | None, Any] = {}
+        self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...]], Any] = {}
 
     # What is read
 
@@ -132,16 +132,18 @@ class KafkaConsumer(HoldsConnections):
         max_records: int | None = None,
         max_bytes: int | None = None,
         columns: Sequence[str] | None = None,
+        text: Sequence[str] = (),
     ) -> pa.RecordBatch:
         """Return the next records as columns, as poll() does; with no rows when there are none. Deserializers are not applied.
 
-        columns: of key, value, topic, partition, offset, timestamp (the default), timestamp_type, headers, leader_epoch. max_bytes: stop
-        adding record batches once keys, values and headers take this much; default 16 MiB.
+        columns: of key, value, topic, partition, offset, timestamp (the default), timestamp_type, headers, leader_epoch. text: which of key
+        and value are UTF-8 and wanted as strings; a record that is not raises RecordDeserializationError, once those before it are out.
+        max_bytes: stop adding record batches once the columns take this much; default 16 MiB.
         """
         with self._sole:
             self._check_assigned()
             limit = None if max_records is None else _positive("max_records", max_records)
-            sink = self._decoder(columns)
+            sink = self._decoder(columns, text)
             most = ARROW_BYTES if max_bytes is None else _positive("max_bytes", max_bytes)
             self._reader.columns(timeout, sink, limit, lambda: sink.nbytes >= most)
             return sink.finish()
@@ -241,11 +243,11 @@ class KafkaConsumer(HoldsConnections):
         if not len(self._reader.core.subscription):
             raise IllegalStateError("nothing is assigned; assign() partitions before poll()")
 
-    def _decoder(self, columns: Sequence[str] | None) -> Any:
-        # A decoder that is used again knows how much memory the last Arrow batch took.
-        key = None if columns is None else tuple(columns)
+    def _decoder(self, columns: Sequence[str] | None, text: Sequence[str]) -> Any:
+        # Used again, so that rows a Ctrl-C kept from one call come with the next.
+        key = (None if columns is None else tuple(columns), tuple(text))
         if key not in self._decoders:
-            self._decoders[key] = decoder(columns, self._config)
+            self._decoders[key] = decoder(columns, text, self._config)
         return self._decoders[key]
 
     def _report_reset(self, reset: PositionReset) -> None:

@@ -211,15 +211,16 @@ def settings_of(config: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -
     return ConsumerConfig.parse(config, **keywords)
 
 
-def decoder(columns: Sequence[str] | None, config: ConsumerConfig) -> Any:
+def decoder(columns: Sequence[str] | None, text: Sequence[str], config: ConsumerConfig) -> Any:
     """Return a ColumnDecoder for these columns, None for DEFAULT_COLUMNS; imports pyarrow, which is an extra."""
-    if isinstance(columns, str):
-        raise TypeError(f"expected a list of columns, got {columns!r}; write [{columns!r}]")
+    for names in (columns, text):
+        if isinstance(names, str):
+            raise TypeError(f"expected a list of columns, got {names!r}; write [{names!r}]")
     try:
         from penstock.record.columnar import ColumnDecoder
     except ImportError as missing:
         raise ImportError("columns need pyarrow: pip install 'penstock[arrow]'") from missing
-    return ColumnDecoder(tuple(columns) if columns is not None else DEFAULT_COLUMNS, config.max_decompressed_bytes)
+    return ColumnDecoder(tuple(columns) if columns is not None else DEFAULT_COLUMNS, config.max_decompressed_bytes, text=text)
 
 
 DEFAULT_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")

@@ -47,11 +47,22 @@ class Scan:
     losses: what the last iteration had to skip.
     """
 
-    def __init__(self, ranges: Ranges, config: ConsumerConfig, columns: Sequence[str] | None, rows: int, size: int, *, skips: bool) -> None:
+    def __init__(
+        self,
+        ranges: Ranges,
+        config: ConsumerConfig,
+        columns: Sequence[str] | None,
+        rows: int,
+        size: int,
+        *,
+        text: Sequence[str] = (),
+        skips: bool,
+    ) -> None:
         self.losses: list[Loss] = []
         self._wanted = ranges
         self._config = config
         self._columns = columns
+        self._text = text
         self._rows = rows
         self._size = size
         self._skips = skips
@@ -65,7 +76,7 @@ class Scan:
 
     def arrow(self) -> Iterator[pa.RecordBatch]:
         """Yield the records as columns, as many per Arrow batch as batch_rows and batch_bytes allow."""
-        sink = decoder(self._columns, self._config)
+        sink = decoder(self._columns, self._text, self._config)
 
         def is_full() -> bool:
             return bool(sink.rows >= self._rows or sink.nbytes >= self._size)
@@ -85,7 +96,7 @@ class Scan:
 
     def to_table(self) -> pa.Table:
         """Return all records as one table."""
-        empty = decoder(self._columns, self._config).schema.empty_table()
+        empty = decoder(self._columns, self._text, self._config).schema.empty_table()
         return type(empty).from_batches(self.arrow(), empty.schema)
 
     def settle(self, reader: Reader) -> Mapping[TopicPartition, Range]:
@@ -114,6 +125,7 @@ def scan(
     end: Bound | Mapping[Any, Bound] = "latest",
     assignments: Mapping[TopicPartition, tuple[Bound, Bound]] | None = None,
     columns: Sequence[str] | None = None,
+    text: Sequence[str] = (),
     batch_rows: int = 65_536,
     batch_bytes: int = 16 << 20,
     on_data_loss: str = "raise",
@@ -126,7 +138,7 @@ def scan(
     to one of these or to an offset; partitions a mapping leaves out are read from "earliest", to "latest". end is exclusive and found out
     once, when reading begins. assignments names exactly the partitions to read, with start and end each, instead of topics.
 
-    columns: as poll_arrow() has them. batch_rows, batch_bytes: when an Arrow batch is full. on_data_loss: "raise" raises DataLossError
+    columns, text: as poll_arrow() has them. batch_rows, batch_bytes: when an Arrow batch is full. on_data_loss: "raise" raises DataLossError
     when records between start and end are gone, "skip" goes on behind them and notes it in Scan.losses. Other settings are the consumer's;
     max.partition.fetch.bytes is 8 MiB unless given. TimeoutError is raised when nothing moves for default.api.timeout.ms.
     """
@@ -135,7 +147,7 @@ def scan(
     if (topics is None) == (assignments is None):
         raise ConfigError("give either topics or assignments")
     ranges = Ranges.of_assignments(assignments) if assignments is not None else Ranges.of_topics(topics or (), start, end)
-    return Scan(ranges, _config(config, settings), columns, batch_rows, batch_bytes, skips=on_data_loss == "skip")
+    return Scan(ranges, _config(config, settings), columns, batch_rows, batch_bytes, text=text, skips=on_data_loss == "skip")
 
 
 def _config(config: Mapping[str, Any] | None, settings: Mapping[str, Any]) -> ConsumerConfig:

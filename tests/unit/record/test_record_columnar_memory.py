@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from arrow_memory import at_most
 from penstock.record.columnar import EncodedBatch, encode_columns
 from penstock.record.columnar.rows import open_reader, pieces
 from penstock.record.compression import Codec
@@ -19,23 +19,6 @@ from record_kit import NOW_MS
 MIB = 2**20
 LONG = b"long" * (MIB // 4)
 ROWS = 100_000
-
-
-# An array needs the pool it came from until it is gone.
-_POOLS: list[pa.MemoryPool] = []
-
-
-@contextmanager
-def at_most(size: int) -> Iterator[None]:
-    usual = pa.default_memory_pool()
-    measured = pa.proxy_memory_pool(usual)
-    _POOLS.append(measured)
-    pa.set_memory_pool(measured)
-    try:
-        yield
-    finally:
-        pa.set_memory_pool(usual)
-    assert 0 < measured.max_memory() < size
 
 
 def encoded(data: Any) -> Iterator[EncodedBatch]:
