@@ -31,7 +31,7 @@ from penstock.record.header import (
     seal,
     set_producer_state,
 )
-from penstock.record.reader import RecordWalker
+from penstock.record.reader import LazyRecord, RecordWalker
 from penstock.record.record import Header, Record
 from penstock.types import AnyRecord, TimestampType, TopicPartition
 from penstock.wire.varint import varint_size
@@ -180,6 +180,10 @@ class RecordBatch:
         return RecordWalker(
             self.payload(max_bytes), self.records_count, self.base_offset, self.last_offset_delta, self.base_timestamp, append_time
         )
+
+    def __iter__(self) -> Iterator[LazyRecord]:
+        """Step through the records, none of a control batch. Raises CorruptRecordError at a broken one, after those before it."""
+        return iter(()) if self.is_control else iter(self.walker())
 
     def records(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> list[Record]:
         """Return the records, none for a control batch; raises CorruptRecordError."""

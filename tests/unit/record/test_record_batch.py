@@ -70,6 +70,34 @@ def test_M8_what_is_built_is_read_back(codec: Codec, rows: list[tuple[object, ..
     assert batch.codec is codec
 
 
+@pytest.mark.parametrize("codec", CODECS)
+@given(rows=records)
+def test_M8_iteration_finds_the_same_records(codec: Codec, rows: list[tuple[object, ...]]) -> None:
+    batch = only_batch(build(rows, codec))
+
+    found = [(record.offset, record.timestamp, record.key, record.value, record.headers) for record in batch]
+
+    assert found == batch.records()
+
+
+def test_records_of_an_iteration_outlive_their_batch_and_their_turn() -> None:
+    found = list(only_batch(build([(7, b"k", b"v", (("name", b"x"),)), (8, None, b"w")])))
+
+    gc.collect()
+
+    assert [(record.key, record.value) for record in found] == [(b"k", b"v"), (None, b"w")]
+    assert repr(found[0]) == "LazyRecord(offset=0, timestamp=7, key=b'k', value=b'v', headers=(('name', b'x'),))"
+
+
+def test_M12_iteration_ends_at_a_broken_record_after_those_before_it() -> None:
+    payload = raw_record(value=b"\x08good") + raw_record(offset=1, value=b"\x08bad")
+    records = iter(only_batch(forge(payload, records_count=2, last_offset_delta=1)))
+
+    assert next(records).value == b"good"
+    with pytest.raises(CorruptRecordError, match="record 2 of 2"):
+        next(records)
+
+
 @given(rows=records)
 def test_records_for_a_consumer_are_the_same_records_with_their_place(rows: list[tuple[object, ...]]) -> None:
     data = build(rows)
@@ -97,6 +125,7 @@ def test_records_for_a_consumer_outlive_a_garbage_collection() -> None:
 def test_M19_a_control_batch_has_no_records_for_a_consumer() -> None:
     batch = only_batch(forge(raw_record(key=struct.pack(">hh", 0, 1)), attributes=0x30))
 
+    assert list(batch) == []
     assert batch.consumer_records(TopicPartition("orders", 0)) == []
 
 
