@@ -2,8 +2,8 @@
 """Records and whole columns out of the decompressed payload of one record batch.
 
 One walker steps through the payload and holds every rule about it (M10, M12); what differs is only where a record goes: into a Record, into
-a LazyRecord that remembers where its fields are, or into column memory that the caller lent. Compiled, the column path touches no Python object and runs without the interpreter lock; the C
-types are in reader.pxd. Interpreted, the same lines run over bytes and memoryviews.
+a LazyRecord that remembers where its fields are, or into column memory that the caller lent. Compiled, the column path touches no Python
+object and runs without the interpreter lock; the C types are in reader.pxd. Interpreted, the same lines run over bytes and memoryviews.
 
 Inside, nothing raises: the walker stops and `fault` says why; `check()` turns that into an error, outside the lock-free part.
 """
