@@ -1,4 +1,4 @@
-"""Faults on request, for tests of clients: errors, lost answers, delays, disconnects, older versions (E12).
+"""Faults on request, for tests of clients: errors, lost answers, delays, throttling, disconnects, small pieces, older versions (E12).
 
 A fault waits for the next request of its API and is used up by it. Faults of one API are used up in the order they were asked for, one
 per request; the rest of the broker does not know about them.
@@ -16,13 +16,15 @@ from penstock.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is to happen to one request, or, with `partition`, to one partition of it."""
+    """What is to happen to one request, or, with `partition`, to one partition of it. cut_at: how much of the answer is sent, in bytes."""
 
     error_code: ErrorCode = ErrorCode.NONE
     applied: bool = False
     drop: bool = False
     disconnect: bool = False
     delay_ms: int = 0
+    throttle_ms: int = 0
+    cut_at: int | None = None
     partition: TopicPartition | None = None
 
 
@@ -32,7 +34,8 @@ NO_FAULT = Fault(applied=True)
 class Faults:
     """The faults a test has asked for, by API name ("Produce"). Safe to call while the broker runs in another thread.
 
-    requests: how many requests of each API came in so far.
+    requests: how many requests of each API came in so far. bytes_at_a_time: the server reads and writes at most so many at once; None for
+    as many as there are.
     """
 
     def __init__(self, known_apis: frozenset[str]) -> None:
@@ -41,6 +44,7 @@ class Faults:
         self._partition_faults: dict[str, deque[Fault]] = {}
         self._caps: dict[str, int] = {}
         self.requests: Counter[str] = Counter()
+        self.bytes_at_a_time: int | None = None
 
     def fail_next(
         self,
@@ -75,13 +79,25 @@ class Faults:
         """Hold back the answers to the next `times` requests for `ms` milliseconds."""
         self._add(api, [Fault(applied=True, delay_ms=ms)] * times)
 
+    def close_mid_frame(self, api: str, nth: int = 1, *, after_bytes: int = 10) -> None:
+        """Apply the nth next request, send the first bytes of its answer (size included) and close the connection."""
+        self._add(api, [NO_FAULT] * (nth - 1) + [Fault(applied=True, cut_at=after_bytes)])
+
+    def throttle(self, api: str, ms: int, times: int = 1) -> None:
+        """Say in the next `times` answers that the client is over its quota, and leave its connection unread for so long (KIP-219).
+
+        Responses that have no room to say so are not throttled.
+        """
+        self._add(api, [Fault(applied=True, throttle_ms=ms)] * times)
+
     def cap_version(self, api: str, max_version: int) -> None:
         """Serve the API only up to this version from now on, as an older broker would; -1 takes the API away."""
         self._check(api)
         self._caps[api] = max_version
 
     def clear(self) -> None:
-        """Forget all faults and version caps that wait."""
+        """Forget all faults and version caps that wait, and take whole frames again."""
+        self.bytes_at_a_time = None
         self._waiting.clear()
         self._partition_faults.clear()
         self._caps.clear()

@@ -193,6 +193,17 @@ class BrokerNode:
             self._outgoing.append((connection.id, frame))
             self._unmute(connection)
 
+    def _send_throttled(self, connection: Connection, frame: list[Bytes], pause_ms: int) -> None:
+        if self._is_open(connection):
+            self._outgoing.append((connection.id, frame))
+            over = Delayed(lambda: False, lambda now_ms: self._unmute(connection), (), connection.id)
+            self._purgatory.add(over, self._now_ms + pause_ms)
+
+    def _send_cut(self, connection: Connection, frame: list[Bytes], size: int) -> None:
+        if self._is_open(connection):
+            self._outgoing.append((connection.id, [b"".join(frame)[:size]]))
+            self._close(connection, "planned by a test")
+
     def _unmute(self, connection: Connection) -> None:
         connection.muted = False
         if connection.waiting:
@@ -261,6 +272,16 @@ class _Exchange:
         elif self._fault.delay_ms and response is not None:
             self._delay(response)
         elif response is not None and not self._fault.drop:
+            self._send(response)
+
+    def _send(self, response: Response) -> None:
+        pause_ms, cut_at = self._fault.throttle_ms, self._fault.cut_at
+        if cut_at is not None:
+            self._node._send_cut(self._connection, self._encoded(response), cut_at)
+        elif pause_ms and hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = pause_ms
+            self._node._send_throttled(self._connection, self._encoded(response), pause_ms)
+        else:
             self._node._send(self._connection, self._encoded(response))
 
     def _delay(self, response: Response) -> None:

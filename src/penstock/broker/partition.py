@@ -164,7 +164,7 @@ def _stamped_by_its_producer(batch: RecordBatch) -> RecordBatch:
     data = bytearray(batch.data)
     data[FLAGS_AT] &= ~LOG_APPEND_TIME
     seal(data)
-    return RecordBatch(data)
+    return RecordBatch(memoryview(data))
 
 
 def is_transactional(data: RecordBytes) -> bool:

@@ -51,17 +51,17 @@ class _Peer:
         self.closing = False
         self.active_ms = now_ms
 
-    def receive(self) -> bool:
-        """Read what has arrived; False when the other side has closed."""
-        received = self.socket.recv_into(self.reader.get_buffer())
+    def receive(self, limit: int | None) -> bool:
+        """Read what has arrived, up to a limit; False when the other side has closed."""
+        received = self.socket.recv_into(self.reader.get_buffer()[:limit])
         self.frames.extend(self.reader.received(received))
         return received > 0
 
-    def send(self) -> None:
-        """Write as much as the socket takes."""
+    def send(self, limit: int | None) -> None:
+        """Write as much as the socket takes, up to a limit with each call to the system."""
         while self.unsent:
-            sent = self.socket.sendmsg(list(islice(self.unsent, _GATHER)))
-            self._drop(sent)
+            pieces = islice(self.unsent, _GATHER) if limit is None else [self.unsent[0][:limit]]
+            self._drop(self.socket.sendmsg(list(pieces)))
 
     def _drop(self, sent: int) -> None:
         while self.unsent and sent >= len(self.unsent[0]):
@@ -96,6 +96,7 @@ class BrokerServer:
         self._selector = selectors.DefaultSelector()
         self._peers: dict[int, _Peer] = {}
         self._runnable: deque[_Peer] = deque()
+        self._held_back: dict[int, _Peer] = {}
         self._ids = count(1)
         self._listener: socket.socket | None = None
         self._accept_again_ms = 0
@@ -166,7 +167,8 @@ class BrokerServer:
         with self.lock:
             now_ms = self._now_ms()
             deadline_ms = min(self.node.advance(now_ms), self._keep_house(now_ms))
-            self._exchange()
+            if self._exchange():
+                deadline_ms = now_ms
         ready = self._selector.select(max(deadline_ms - self._now_ms(), 0) / 1000)
         with self.lock:
             for key, events in ready:
@@ -190,8 +192,8 @@ class BrokerServer:
         peer.active_ms = self._clock.now_ms()
         try:
             if events & selectors.EVENT_WRITE:
-                peer.send()
-            if events & selectors.EVENT_READ and not peer.receive():
+                peer.send(self.node.faults.bytes_at_a_time)
+            if events & selectors.EVENT_READ and not peer.receive(self.node.faults.bytes_at_a_time):
                 self._drop(peer, "closed by the client")
             self._runnable.append(peer)
         except BlockingIOError:
@@ -199,9 +201,12 @@ class BrokerServer:
         except (OSError, ProtocolError) as fault:
             self._drop(peer, str(fault))
 
-    def _exchange(self) -> None:
-        """Hand requests to the node and its answers to the sockets, until neither has more for the other."""
+    def _exchange(self) -> bool:
+        """Hand requests to the node and its answers to the sockets, until neither has more for the other; whether there were requests."""
+        any_requests = False
         self._deliver()
+        self._runnable.extend(self._held_back.values())
+        self._held_back.clear()
         while self._runnable:
             peer = self._runnable.popleft()
             if peer.id not in self._peers:
@@ -209,7 +214,11 @@ class BrokerServer:
             if peer.frames and not peer.unsent and not self.node.is_busy(peer.id):
                 self._process(peer)
                 self._deliver()
+                any_requests = True
+            elif peer.frames:
+                self._held_back[peer.id] = peer
             self._settle(peer)
+        return any_requests
 
     def _process(self, peer: _Peer) -> None:
         try:
@@ -235,7 +244,7 @@ class BrokerServer:
     def _send(self, peer: _Peer, frame: list[Bytes]) -> None:
         peer.unsent.extend(_gathered(frame))
         try:
-            peer.send()
+            peer.send(self.node.faults.bytes_at_a_time)
         except BlockingIOError:
             pass
         except OSError as fault:

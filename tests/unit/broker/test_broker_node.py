@@ -202,6 +202,26 @@ def test_E12_a_response_is_delayed_and_those_after_it_wait(bench: Bench, client:
     assert [answer.API_KEY for answer in client.answers()] == [3, 1]
 
 
+def test_E12_a_throttled_connection_is_answered_at_once_and_then_left_unread(bench: Bench, client: Client) -> None:
+    bench.node.faults.throttle("Metadata", 300)
+    assert client.ask(MetadataRequest(topics=None), 9).throttle_time_ms == 300
+    client.send(fetch_request("t"), 12)
+    assert bench.advance(299) == 300
+    assert client.answers() == []
+    bench.advance(1)
+    assert [answer.API_KEY for answer in client.answers()] == [1]
+    assert client.ask(MetadataRequest(topics=None), 9).throttle_time_ms == 0
+
+
+@pytest.mark.parametrize("after_bytes", [0, 3, 10])
+def test_E12_a_connection_is_closed_in_the_middle_of_an_answer(bench: Bench, client: Client, after_bytes: int) -> None:
+    bench.node.faults.close_mid_frame("Produce", after_bytes=after_bytes)
+    client.send(produce_request("t", make_batch(b"a")), 9)
+    cut, end = bench.sent[client.id]
+    assert (len(cut or b""), end) == (after_bytes, None)
+    assert bench.node.log("t").end_offset == 1
+
+
 def test_E12_an_error_for_one_partition_leaves_the_others_alone(bench: Bench, client: Client) -> None:
     bench.node.faults.fail_next("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2, topic="t", partition=1)
     codes = [client.produce("t", make_batch(b"a"), partition=partition).error_code for partition in (0, 1, 1, 1)]

@@ -148,6 +148,19 @@ def test_E12_a_planned_disconnect_reaches_the_socket(kafka: EmbeddedKafka, wire:
     assert wire.is_closed_by_peer()
 
 
+def test_E12_an_answer_that_breaks_off_reaches_the_socket(kafka: EmbeddedKafka, wire: Wire) -> None:
+    kafka.faults.close_mid_frame("Metadata", after_bytes=7)
+    wire.send(MetadataRequest(topics=None), 9)
+    assert len(wire._exactly(7)) == 7
+    assert wire.is_closed_by_peer()
+
+
+def test_E12_small_pieces(kafka: EmbeddedKafka, wire: Wire) -> None:
+    whole = wire.ask(MetadataRequest(topics=None), 9)
+    kafka.faults.bytes_at_a_time = 1
+    assert wire.ask(MetadataRequest(topics=None), 9) == whole
+
+
 def test_E4_an_idle_connection_is_closed() -> None:
     with EmbeddedKafka(connections_max_idle_ms=50) as kafka, closing(Wire(kafka)) as wire:
         assert wire.is_closed_by_peer()
