@@ -109,13 +109,18 @@ class KafkaProducer(HoldsConnections):
         timestamp: str | None = None,
         partition: str | None = None,
     ) -> ArrowDelivery:
-        """Send every row of Arrow data: a Table, a RecordBatch, anything with __arrow_c_stream__; return the rows' outcomes.
+        """Send every row of Arrow data: a Table, a RecordBatch, a polars or pandas frame, a DuckDB query, anything with __arrow_c_stream__.
 
-        key ... partition: names of columns; what is not named is null, now, or chosen as in send(). Waits for metadata and, with every
-        batch, for room in buffer.memory, up to max.block.ms. When that was not enough once, it waits no more: rows for which there is no
-        room fail with BufferExhaustedError.
+        key ... partition: names of columns; what is not named, or null, is null, none, now, or chosen as in send(). Keys and values are
+        binary or string, headers list<struct<key, value>> or map, timestamps those of any unit and zone, dates or integer milliseconds,
+        partitions integers; each may be sliced, chunked, behind a dictionary, in runs or views. Data are read piece by piece.
+
+        Returns the rows' outcomes. A row that cannot be sent (too large, no such partition, a negative time, a header without key) fails
+        alone, named by its number. Waits for metadata and, with every batch, for room in buffer.memory, up to max.block.ms. When that was
+        not enough once, it waits no more: rows for which there is no room fail with BufferExhaustedError.
         Raises at once, with nothing sent: TimeoutError, UnknownTopicOrPartitionError, SerializationError for columns that do not fit,
-        ValueError when neither key, value nor headers name a column.
+        ValueError when neither key, value nor headers name a column. What reading the data raises comes through as it is; rows read before
+        may have been sent by then.
         """
         from penstock.record.columnar import encode_columns
 
