@@ -1,6 +1,7 @@
 """Message sets behind the face of a record batch, so that no reader needs to know how old a broker is.
 
 Messages become the records that a batch of magic 2 would hold, byte for byte, and go the same way from there: reading is up-conversion.
+Magic 0 has no timestamps: its records and columns say -1, as any record without one does, with NO_TIMESTAMP_TYPE beside it.
 
 Plain messages were batches of one in their time. Neighbours that agree in all that a batch says once are read as one here, as far as their
 checksums fit: a faulty message stands alone, and takes no good one along. A wrapper is a batch too. Its offset is that of its last message
@@ -28,6 +29,8 @@ _MAX_RUN_BYTES = 1 << 20
 _MAX_OFFSET_DELTA = 2**31 - 1
 _MOST = 2**63 - 1
 _LEAST = -(2**63)
+# -1, as a varint.
+_NULL = b"\x01"
 # Deltas and sizes come again and again, and looking one up takes a sixth of the time.
 _varint = lru_cache(1 << 13)(encode_varint)
 _TOLD_INSIDE = frozenset(("base_offset", "base_timestamp", "last_offset_delta", "max_timestamp", "records_count"))
@@ -51,17 +54,15 @@ class ConvertedRecords:
         delta = timestamp - self.base_timestamp
         if not _LEAST <= delta <= _MOST:
             raise CorruptRecordError(f"message at offset {offset}: the timestamp {timestamp} is out of range")
-        body = b"".join((b"\0", _varint(delta), _varint(offset - self.base_offset), *_field(key), *_field(value), b"\0"))
-        self.payload += _varint(len(body))
-        self.payload += body
+        key_size = _NULL if key is None else _varint(len(key))
+        value_size = _NULL if value is None else _varint(len(value))
+        fields = (b"\0", _varint(delta), _varint(offset - self.base_offset), key_size, key or b"", value_size, value or b"", b"\0")
+        body = b"".join(fields)
+        self.payload += _varint(len(body)) + body
         self.count += 1
         self.last_offset = offset
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
-
-
-def _field(field: memoryview | None) -> tuple[Buffer, Buffer]:
-    return (b"\x01", b"") if field is None else (_varint(len(field)), field)
 
 
 class MessageSet(RecordBatch):
