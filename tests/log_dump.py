@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 import penstock.protocol.records
-from java_kit import compiled
+from java_kit import JavaProgram
 from kafka_cluster import POMS
 from kafka_jars import jars, java
 from penstock.protocol.codegen import decode
@@ -26,17 +26,10 @@ from penstock.protocol.schema import Message, RecordKey, Struct
 from penstock.record.batch import Record, RecordBatch, next_sequence, read_batches
 from penstock.types import TimestampType
 
-SOURCES = Path(__file__).parent / "java"
 TIMEOUT_S = 60
 ABORT, COMMIT = 0, 1
 CONTROL_TYPES = {2: "LEADER_CHANGE", 3: "SNAPSHOT_HEADER", 4: "SNAPSHOT_FOOTER", 5: "KRAFT_VERSION", 6: "KRAFT_VOTERS"}
 TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
-
-
-def run_program(name: str, version: str, *arguments: str) -> str:
-    """Run a program of tests/java with the jars of one Kafka, and return what it prints."""
-    folder = jars(POMS / f"pom-{version}.xml")
-    return _run(f"{compiled(SOURCES / f'{name}.java', folder)}:{folder}/*", name, *arguments)
 
 
 def dump(files: Sequence[Path], *, contents: bool) -> dict[Path, list[str]]:
@@ -200,11 +193,10 @@ def coordinator_records(file: Path, kind: str) -> Iterator[list[Any]]:
             yield [record.offset, number, version, key, as_json(_whole(keys[number].VALUE, record.value, version), version)]
 
 
-def coordinator_records_in_java(file: Path, kind: str) -> list[list[Any]]:
-    """Return the records of a coordinator's log as Kafka 4.4 reads them."""
-    return [
-        [json.loads(column) for column in line.split("\t")] for line in run_program("CoordinatorLog", "4.4.0", kind, str(file)).splitlines()
-    ]
+def coordinator_records_in_java(program: JavaProgram, file: Path, kind: str) -> list[list[Any]]:
+    """Return the same as Kafka reads them. program: CoordinatorLog."""
+    lines = program.ask(f"{kind}\t{file}".encode()).decode().splitlines()
+    return [[json.loads(column) for column in line.split("\t")] for line in lines]
 
 
 def _record_keys(kind: str) -> dict[int, type[RecordKey]]:

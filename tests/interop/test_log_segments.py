@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from java_kit import SOURCES, JavaProgram
 from kafka_cluster import VERSIONS, KafkaCluster
-from log_dump import batches_of, coordinator_records, coordinator_records_in_java, dump, dumped, dumped_aborted, run_program
+from log_dump import batches_of, coordinator_records, coordinator_records_in_java, dump, dumped, dumped_aborted
 from penstock.record.columnar import ColumnDecoder
 from penstock.record.compression import Codec
 from penstock.types import TimestampType
@@ -31,9 +32,10 @@ PATIENCE_S = 30
 
 
 class Logs(NamedTuple):
-    """The log folder of a node that has been killed."""
+    """The log folder of a node that has been killed. in_java: the program that reads coordinators' logs."""
 
     folder: Path
+    in_java: JavaProgram
 
     def files(self, *topics: str, suffix: str = ".log") -> list[Path]:
         return sorted(file for topic in topics for file in self.folder.glob(f"{topic}-*/*{suffix}") if file.stat().st_size)
@@ -48,19 +50,22 @@ class Logs(NamedTuple):
 @pytest.fixture(scope="module", params=[pytest.param(version, id=f"kafka-{version}") for version in VERSIONS])
 def logs(
     request: pytest.FixtureRequest,
+    java_program: Callable[[str, str], JavaProgram],
     start_real_kafka: Callable[..., AbstractContextManager[KafkaCluster]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Logs:
     folder = tmp_path_factory.mktemp("logs")
+    in_java = java_program("CoordinatorLog", "4.4.0")
     with start_real_kafka(request.param, properties={"log.cleaner.backoff.ms": 100}) as cluster:
         for name, (partitions, config) in TOPICS.items():
             cluster.create_topic(name, partitions, config)
-        run_program("LogWriter", request.param, cluster.bootstrap_servers, *GROUP_PROTOCOLS[request.param])
+        with JavaProgram(SOURCES / "LogWriter.java", cluster.jars) as writer:
+            writer.ask(" ".join((cluster.bootstrap_servers, *GROUP_PROTOCOLS[request.param])).encode())
         data = cluster.nodes[0].folder / "data"
         wait_until_compacted(data / "cleaner-offset-checkpoint", "compacted 0 ")
         cluster.nodes[0].kill()
         shutil.copytree(data, folder, dirs_exist_ok=True)
-    return Logs(folder)
+    return Logs(folder, in_java)
 
 
 def wait_until_compacted(checkpoint: Path, partition: str) -> None:
@@ -133,5 +138,5 @@ def test_M8_columns_hold_the_records_of_every_segment(logs: Logs) -> None:
 def test_coordinators_records_hold_what_kafka_reads_in_them(logs: Logs, kind: str, topic: str) -> None:
     files = logs.files(topic)
     ours = {file: list(coordinator_records(file, kind)) for file in files}
-    assert ours == {file: coordinator_records_in_java(file, kind) for file in files}
+    assert ours == {file: coordinator_records_in_java(logs.in_java, file, kind) for file in files}
     assert sum(map(len, ours.values())) > 20

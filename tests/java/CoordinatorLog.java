@@ -1,6 +1,5 @@
 import java.io.File;
 import java.io.IOException;
-import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.record.internal.FileRecords;
@@ -13,42 +12,47 @@ import org.apache.kafka.coordinator.transaction.TransactionCoordinatorRecordSerd
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 
 /**
- * Prints the records of a coordinator's log as Kafka itself reads them: {@code java CoordinatorLog group|transaction FILE}.
+ * Reads the records of a coordinator's log as Kafka itself does. A question is "group" or "transaction", a tab, and a file.
  *
- * One line per record: offset, type of the record, version of its value, key and value as JSON, between tabs; a value that is null prints
- * as version -1 and "null". Kafka's tool for this reads no fields that are younger than itself.
+ * The answer has one line per record: offset, type of the record, version of its value, key and value as JSON, between tabs; a value that
+ * is null has version -1 and is "null". Kafka's tool for this knows no fields that are younger than itself.
  */
 public final class CoordinatorLog {
     private final boolean ofGroups;
     private final CoordinatorRecordSerde serde;
-    private final PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
 
     private CoordinatorLog(boolean ofGroups) {
         this.ofGroups = ofGroups;
         this.serde = ofGroups ? new GroupCoordinatorRecordSerde() : new TransactionCoordinatorRecordSerde();
     }
 
-    public static void main(String[] arguments) throws IOException {
-        new CoordinatorLog(arguments[0].equals("group")).print(new File(arguments[1]));
+    public static void main(String[] arguments) throws Exception {
+        Frames.serve(CoordinatorLog::answer);
     }
 
-    private void print(File segment) throws IOException {
+    private static byte[] answer(byte[] question) throws IOException {
+        String[] asked = new String(question, StandardCharsets.UTF_8).split("\t");
+        return new CoordinatorLog(asked[0].equals("group")).lines(new File(asked[1])).getBytes(StandardCharsets.UTF_8);
+    }
+
+    private String lines(File segment) throws IOException {
+        StringBuilder lines = new StringBuilder();
         try (FileRecords records = FileRecords.open(segment)) {
             for (RecordBatch batch : records.batches()) {
                 if (!batch.isControlBatch()) {
-                    batch.forEach(this::print);
+                    batch.forEach(record -> lines.append(line(record)).append('\n'));
                 }
             }
         }
-        out.flush();
+        return lines.toString();
     }
 
-    private void print(Record record) {
+    private String line(Record record) {
         CoordinatorRecord parsed = serde.deserialize(record.key(), record.value());
         ApiMessageAndVersion value = parsed.value();
         String json = value == null ? "null" : valueAsJson(value);
         int version = value == null ? -1 : value.version();
-        out.println(String.join("\t", record.offset() + "", parsed.key().apiKey() + "", version + "", keyAsJson(parsed.key()), json));
+        return String.join("\t", record.offset() + "", parsed.key().apiKey() + "", version + "", keyAsJson(parsed.key()), json);
     }
 
     private String keyAsJson(ApiMessage key) {

@@ -17,7 +17,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Writes, with Java's own clients, logs that hold every kind of record batch: {@code java LogWriter SERVERS PROTOCOL...}.
+ * Writes, with Java's own clients, logs that hold every kind of record batch. A question is "SERVERS PROTOCOL ...".
  *
  * The topics exist already; each PROTOCOL is a group protocol ("classic", "consumer") with which one group commits. Keys and values are
  * text of one line, because the tool that prints a log prints them as they are.
@@ -37,14 +37,20 @@ public final class LogWriter {
     }
 
     public static void main(String[] arguments) throws Exception {
-        LogWriter writer = new LogWriter(arguments[0]);
+        Frames.serve(LogWriter::answer);
+    }
+
+    private static byte[] answer(byte[] question) throws Exception {
+        String[] asked = new String(question, StandardCharsets.UTF_8).split(" ");
+        LogWriter writer = new LogWriter(asked[0]);
         for (String codec : CODECS) {
             writer.writeEveryWay(codec);
         }
         writer.writeToBeCompacted();
-        for (int at = 1; at < arguments.length; at++) {
-            writer.commitAsGroup(arguments[at]);
+        for (int at = 1; at < asked.length; at++) {
+            writer.commitAsGroup(asked[at]);
         }
+        return new byte[0];
     }
 
     private void writeEveryWay(String codec) throws Exception {
