@@ -89,6 +89,17 @@ def test_the_flag_of_append_time_has_no_meaning_in_magic_0(magic: int) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_bits_that_mean_something_only_in_magic_2_mean_nothing(magic: int, codec: Codec) -> None:
+    message = plain(magic, 0, attributes=0x70)
+    batch = only_batch(raw_wrapper(0, magic, codec, message, attributes=0x70) if codec else message)
+
+    assert offsets(batch) == [0]
+    assert (batch.is_control, batch.is_transactional, batch.delete_horizon_ms, batch.codec) == (False, False, None, codec)
+    assert batch.attributes == codec
+
+
+@BOTH
 def test_M13_a_faulty_message_takes_no_good_one_along(magic: int) -> None:
     batches = list(read_batches(plain(magic, 0, 1) + raw_message(2, magic, crc=7) + plain(magic, 3, 4)))
 
