@@ -170,7 +170,7 @@ class CompressedMessages(MessageSet):
         return self._payload or b""
 
     def _unpack(self, max_bytes: int) -> None:
-        inside = memoryview(self._decompressed(max_bytes))
+        inside = memoryview(self._contents(max_bytes))
         shift = self._shift(inside)
         records = ConvertedRecords()
         for at, end in self._entries(inside):
@@ -182,7 +182,7 @@ class CompressedMessages(MessageSet):
                 records.add(offset + shift, timestamp if self._append_time is None else self._append_time, key, value)
         self._hold(records, max(records.last_offset, self._offset))
 
-    def _decompressed(self, max_bytes: int) -> Buffer:
+    def _contents(self, max_bytes: int) -> Buffer:
         value: Buffer = self._value
         if self.codec is Codec.LZ4 and not self.magic:
             value = mend_frame(value)
