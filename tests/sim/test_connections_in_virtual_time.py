@@ -412,9 +412,9 @@ def test_N3_a_metadata_request_goes_before_user_requests(sim: Simulation) -> Non
     assert client.network.is_ready(1, sim.now_ms)
 
 
-def test_D20_a_cluster_too_old_for_the_question_is_a_fatal_error(sim: Simulation) -> None:
-    server(sim, {ApiVersionsRequest: lambda frame: versions_reply({3: (0, 1), 18: (0, 0)})})
-    client = SimClient(sim, allow_auto_create_topics=False)
+def test_D20_a_cluster_too_new_for_the_question_is_a_fatal_error(sim: Simulation) -> None:
+    server(sim, {ApiVersionsRequest: lambda frame: versions_reply({3: (99, 99), 18: (0, 0)})})
+    client = SimClient(sim)
     client.metadata.set_topics({"t"}, sim.now_ms)
     with pytest.raises(UnsupportedVersionError, match="Metadata"):
         client.driver.wait(client.metadata.await_update(0), 5, "metadata")

@@ -12,18 +12,18 @@ from uuid import UUID
 
 from penstock.admin.retry import ON_ADMIN_ERROR, Attempts, OnError
 from penstock.client.metadata_update import described_partitions
+from penstock.client.topic_queries import all_topics, these_topics
 from penstock.error_codes import ErrorCode
 from penstock.errors import BrokerError, DisconnectError, broker_error
-from penstock.flow import Call, Flow
+from penstock.flow import Flow
 from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from penstock.protocol.schema import Request
 from penstock.types import NewTopic, PartitionInfo
 
 BROKER_DEFAULT = -1
 FIRST_VERSION_WITH_DEFAULTS = 4
-FIRST_VERSION_WITHOUT_CREATION = 4
 LAST_DELETE_VERSION_BY_NAME = 5
 """Later versions name topics in another field, and offer nothing more for names."""
 _NO_ID = UUID(int=0)
@@ -144,9 +144,7 @@ def _error(change: Change, name: str, outcome: Outcome, attempts: Attempts) -> B
 
 def describe_topics(names: Sequence[str]) -> Flow[dict[str, TopicDescription]]:
     """Describe topics by name; raises the first error in the order given."""
-    wanted = [MetadataRequestTopic(name=name) for name in dict.fromkeys(names)]
-    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-    response: MetadataResponse = yield Call(request, min_version=FIRST_VERSION_WITHOUT_CREATION)
+    response: MetadataResponse = yield from these_topics(*names, may_create=False)
     described = {topic.name: topic for topic in response.topics}
     for name in names:
         code = described[name].error_code if name in described else int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -157,7 +155,7 @@ def describe_topics(names: Sequence[str]) -> Flow[dict[str, TopicDescription]]:
 
 def list_topics(*, internal: bool) -> Flow[list[str]]:
     """Return the names of the topics this user may see, sorted; internal ones on request."""
-    response: MetadataResponse = yield Call(MetadataRequest(topics=None), min_version=1)
+    response: MetadataResponse = yield from all_topics()
     return sorted(topic.name for topic in response.topics if topic.name is not None and (internal or not topic.is_internal))
 
 

@@ -1,8 +1,8 @@
 """What brokers speak that cannot say so themselves.
 
-ApiVersions came with Kafka 0.10.0. A 0.9 broker never answers it and leaves the connection open, a 0.8 broker closes the connection: neither
-tells an old broker from a listener of another kind. So whoever has such a broker names its release (broker.version.fallback), nothing is
-asked, and these tables hold, for the APIs that clients of that time used.
+ApiVersions came with Kafka 0.10.0. A 0.9 broker never answers it and leaves the connection open, a 0.8 broker closes the connection;
+listeners of other kinds do the same. So whoever has such a broker names its release (broker.version.fallback), nothing is asked, and these
+tables hold, for the APIs that clients of that time used.
 """
 
 from __future__ import annotations
@@ -63,8 +63,6 @@ RELEASES: Mapping[str, Newest] = {
 }
 
 
-def versions_of(release: str) -> BrokerVersions | None:
-    """Return what brokers of a release speak; None for "", which means that brokers are asked."""
-    if not release:
-        return None
+def versions_of(release: str) -> BrokerVersions:
+    """Return what brokers of one of RELEASES speak."""
     return BrokerVersions({request_type.API_KEY: (0, newest) for request_type, newest in RELEASES[release].items()})

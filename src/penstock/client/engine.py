@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Protocol
 
+from penstock.client.api_versions import BrokerVersions
 from penstock.client.connection_states import ConnectionStates
 from penstock.client.flow_runner import FlowRunner
 from penstock.client.metadata import Metadata
@@ -53,6 +54,7 @@ class Engine:
         rebootstrap: bool = True,
         rebootstrap_trigger_ms: int = 300_000,
         security_protocol: str = "PLAINTEXT",
+        fallback: BrokerVersions | None = None,
     ) -> None:
         self.deferred: deque[Callable[[], None]] = deque()
         self.metadata = Metadata(
@@ -79,6 +81,7 @@ class Engine:
             request_timeout_ms=request_timeout_ms,
             max_in_flight=max_in_flight,
             security_protocol=security_protocol,
+            fallback=fallback,
         )
         self.flows = FlowRunner(self.network)
         self._updater = MetadataUpdater(self.metadata, self.network, rebootstrap=rebootstrap, rebootstrap_trigger_ms=rebootstrap_trigger_ms)

@@ -27,7 +27,7 @@ AUTO_CREATION_SWITCH_SINCE = 4
 
 
 class MetadataQuery(NamedTuple):
-    """A request to be sent. topics: those asked for, None for all. min_version: the oldest version that can say it."""
+    """A request to be sent. topics: those asked for, None for all. min_version: the oldest version that can say it by name."""
 
     request: MetadataRequest
     topics: frozenset[str] | None

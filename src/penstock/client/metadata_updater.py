@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from penstock.client.metadata import Metadata, MetadataQuery
 from penstock.client.network_client import NetworkClient
+from penstock.client.topic_queries import keep_only, request_for_all
 from penstock.clock import NEVER_MS
 from penstock.error_codes import ErrorCode
 from penstock.errors import UnsupportedVersionError
@@ -54,12 +55,14 @@ class MetadataUpdater:
     def _send(self, node_id: int, now_ms: int) -> None:
         query = self._metadata.query(now_ms)
         try:
-            version = self._network.version_for(node_id, MetadataRequest, query.min_version)
+            version = self._network.version_for(node_id, MetadataRequest)
         except UnsupportedVersionError as error:
             self._metadata.update_failed(now_ms)
             self._metadata.fail(error)
             return
-        promise = self._network.send(node_id, query.request, now_ms, min_version=version, max_version=version)
+        asks_all = query.topics is None or version < query.min_version
+        request = request_for_all(version) if asks_all else query.request
+        promise = self._network.send(node_id, request, now_ms, min_version=version, max_version=version)
         self._asked = (query, version, promise)
 
     def _take_answer(self, now_ms: int) -> None:
@@ -71,6 +74,8 @@ class MetadataUpdater:
             self._begin_in_vain(now_ms)
             return
         response = promise.result()
+        if query.topics is not None and version < query.min_version:
+            keep_only(response, sorted(query.topics))
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self._metadata.update_failed(now_ms)
             self._metadata.rebootstrap()

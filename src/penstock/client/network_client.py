@@ -144,7 +144,7 @@ class NetworkClient:
         try:
             return versions.version_for(request_type, min_version, max_version)
         except UnsupportedVersionError as error:
-            raise UnsupportedVersionError(f"{self._address(node_id)}: {error}") from None
+            raise UnsupportedVersionError(f"{self._address(node_id)}: {error.reason}") from None
 
     def least_loaded_node(self, now_ms: int) -> Node | None:
         """Return the node to ask what any node can answer (N26); None when none can be used now.

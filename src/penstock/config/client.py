@@ -53,6 +53,13 @@ class ClientConfig(Config):
     socket_connection_setup_timeout_max_ms: int = milliseconds(30_000, "Longest time a TCP connection may take to be made.", low=1)
     send_buffer_bytes: int = size_bytes(131_072, "Kernel send buffer of a socket; -1 leaves it to the operating system.", low=-1)
     receive_buffer_bytes: int = size_bytes(65_536, "Kernel receive buffer of a socket; -1 leaves it to the operating system.", low=-1)
+    broker_version_fallback: str = choice(
+        "",
+        ("", "0.8.0", "0.8.1", "0.8.2", "0.9.0", "0.10.0"),
+        "Release of brokers that do not say what they speak: name it for brokers before 0.10.0, and for no others. "
+        "Without it every broker is asked (ApiVersions).",
+        advice="name the release without its last number; brokers of later releases are asked, so leave it out for them",
+    )
     metadata_max_age_ms: int = milliseconds(300_000, "Refresh metadata at least this often, to see new brokers and partitions.", low=1)
     metadata_recovery_strategy: str = choice(
         "rebootstrap",

@@ -91,16 +91,17 @@ def text(default: str | None, doc: str) -> Any:
 
 
 def choice(default: str, choices: Sequence[str], doc: str, *, advice: str = "") -> Any:
-    """Declare one of a few words, upper or lower case. advice: for who gives another one."""
+    """Declare one of a few words, upper or lower case; "" among them is leaving the key out. advice: for who gives another word."""
     by_folded = {word.lower(): word for word in choices}
+    named = ", ".join(word for word in choices if word)
 
     def read(value: Any) -> str:
         word = by_folded.get(str(value).strip().lower())
         if word is None:
-            raise ValueError(f"must be one of {', '.join(choices)}; got {value!r}" + (f"; {advice}" if advice else ""))
+            raise ValueError(f"must be one of {named}; got {value!r}" + (f"; {advice}" if advice else ""))
         return word
 
-    return Option("choice", read, default, doc, ", ".join(choices))
+    return Option("choice", read, default, doc, named)
 
 
 def words(default: Mapping[str, int], chosen: int, doc: str) -> Any:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from penstock.client.metadata_update import described_partitions
+from penstock.client.topic_queries import all_topics, these_topics
 from penstock.consumer.known_topics import FINAL_TOPIC_ERRORS, UNKNOWN_GRACE_MS
 from penstock.error_codes import ErrorCode
 from penstock.errors import BrokerError, TimeoutError, UnknownTopicOrPartitionError, topic_error
-from penstock.flow import Call, Flow, Sleep
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from penstock.flow import Flow, Sleep
+from penstock.protocol.messages.metadata import MetadataResponse
 from penstock.types import PartitionInfo
 
 PAUSE_MS = 100
-FIRST_VERSION_WITHOUT_CREATION = 4
 
 
 def partitions_for(topic: str, *, may_create: bool) -> Flow[list[PartitionInfo]]:
     """Describe a topic's partitions. Raises UnknownTopicOrPartitionError, and what the broker holds against the name or the user."""
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=may_create)
     waited_ms = 0
     code = ErrorCode.NONE
     try:
         while True:
-            response: MetadataResponse = yield Call(request, min_version=1 if may_create else FIRST_VERSION_WITHOUT_CREATION)
+            response: MetadataResponse = yield from these_topics(topic, may_create=may_create)
             code = ErrorCode.of(response.topics[0].error_code)
             if code is ErrorCode.NONE:
                 return list(described_partitions(response.topics[0]))
@@ -49,7 +48,7 @@ def _refusal(topic: str, code: ErrorCode) -> BrokerError:
 
 def list_topics() -> Flow[dict[str, list[PartitionInfo]]]:
     """Describe every topic this user may see."""
-    response: MetadataResponse = yield Call(MetadataRequest(topics=None), min_version=1)
+    response: MetadataResponse = yield from all_topics()
     return {
         topic.name: list(described_partitions(topic))
         for topic in response.topics

@@ -74,8 +74,8 @@ def _is_tls(first_bytes: bytes) -> bool:
 
 def _likely_listener(security_protocol: str) -> str:
     return (
-        f"a listener that expects TLS or SASL (yours: security.protocol={security_protocol}), a broker older than 0.10, "
-        "or no Kafka broker at all; check security.protocol and the port"
+        f"a listener that expects TLS or SASL (yours: security.protocol={security_protocol}), a broker older than 0.10 "
+        "(then name its release, as broker.version.fallback=0.9.0), or no Kafka broker at all; check security.protocol and the port"
     )
 
 
