@@ -10,8 +10,8 @@ from penstock.consumer.fetch_session import CLOSING_EPOCH, NO_TOPIC_ID, FetchTar
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from penstock.types import IsolationLevel, TopicPartition
 
-MIN_FETCH_VERSION = 4
-"""The first version whose answers hold record batches of magic 2."""
+FIRST_VERSION_WITH_WHOLE_BATCH = 3
+"""From here on the first batch comes whole, however large (KIP-74)."""
 FIRST_VERSION_WITH_IDS = 13
 
 

@@ -15,7 +15,7 @@ from penstock.consumer.fetch_request import FetchSettings
 from penstock.consumer.fetch_session import FetchSession, SessionRequest
 from penstock.consumer.subscription_state import PartitionState, SubscriptionState
 from penstock.error_codes import ErrorCode
-from penstock.errors import KafkaError, OffsetOutOfRangeError, broker_error
+from penstock.errors import KafkaError, OffsetOutOfRangeError, ProtocolError, RecordTooLargeError, broker_error
 from penstock.protocol.messages.fetch import FetchResponse, PartitionData
 from penstock.types import UNKNOWN_OFFSET, Node, TopicPartition
 
@@ -55,11 +55,15 @@ TOPIC_ID_ERRORS = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_
 
 
 class Asked(NamedTuple):
-    """A request as it was sent: to whom, what its session said, and (state, generation, offset) of every partition it stands for."""
+    """A request as it was sent: to whom, what its session said, and (state, generation, offset) of every partition it stands for.
+
+    cuts_first: whether even the first message of a partition may come cut off.
+    """
 
     node_id: int
     session: SessionRequest
     partitions: Mapping[TopicPartition, tuple[PartitionState, int, int]]
+    cuts_first: bool = False
 
 
 class FetchResponseHandler:
@@ -127,7 +131,7 @@ class FetchResponseHandler:
         if data.error_code:
             return self._on_error(asked.node_id, state, data, endpoints, now_ms)
         self._note_ends(asked.node_id, state, data, now_ms)
-        return self._buffer_records(state, data)
+        return self._buffer_records(state, data, cuts_first=asked.cuts_first)
 
     def _note_ends(self, node_id: int, state: PartitionState, data: PartitionData, now_ms: int) -> None:
         # A follower may know a lower high watermark than the leader did; going back would make the lag jump (KIP-392).
@@ -139,12 +143,17 @@ class FetchResponseHandler:
             state.preferred_replica = data.preferred_read_replica
             state.preferred_until_ms = now_ms + self._settings.replica_lease_ms
 
-    def _buffer_records(self, state: PartitionState, data: PartitionData) -> bool:
+    def _buffer_records(self, state: PartitionState, data: PartitionData, *, cuts_first: bool) -> bool:
         if not data.records:
             return False
         records = memoryview(data.records)
+        if cuts_first and _is_cut(records):
+            return self._buffer_error(state, _does_not_fit(state, self._settings.max_partition_bytes))
+        next_offset = offset_after_last_batch(records)
+        if UNKNOWN_OFFSET < next_offset <= state.fetch_offset:
+            return self._buffer_error(state, _goes_back(state, next_offset))
         aborted = tuple((entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ())
-        self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, records, offset_after_last_batch(records), aborted))
+        self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, records, next_offset, aborted))
         return True
 
     def _on_error(self, node_id: int, state: PartitionState, data: PartitionData, endpoints: Sequence[Node], now_ms: int) -> bool:
@@ -184,6 +193,24 @@ class FetchResponseHandler:
 
 def _place(state: PartitionState, node_id: int) -> str:
     return f"{state.tp}: fetch at offset {state.fetch_offset} from node {node_id}"
+
+
+def _is_cut(records: memoryview) -> bool:
+    """Whether not even the first message is whole."""
+    return len(records) < BATCH_OVERHEAD or BATCH_OVERHEAD + _OFFSET_AND_LENGTH.unpack_from(records)[1] > len(records)
+
+
+def _does_not_fit(state: PartitionState, limit: int) -> RecordTooLargeError:
+    text = (
+        f"{state.tp} at offset {state.fetch_offset}: the next message is larger than max.partition.fetch.bytes={limit}, and this broker, "
+        "older than Kafka 0.10.1, sends no more than that of it; raise the option, or seek past the message"
+    )
+    return RecordTooLargeError(text)
+
+
+def _goes_back(state: PartitionState, next_offset: int) -> ProtocolError:
+    text = f"the broker answered a fetch with nothing but batches before offset {next_offset}; it is broken, or its log is"
+    return ProtocolError(f"{state.tp} at offset {state.fetch_offset}: {text}")
 
 
 def _partitions(response: FetchResponse, session: FetchSession) -> Iterator[tuple[TopicPartition | None, PartitionData]]:

@@ -19,7 +19,7 @@ from penstock.clock import NEVER_MS
 from penstock.consumer.fetch_buffer import READ_AHEAD, CompletedFetch, FetchBuffer
 from penstock.consumer.fetch_request import (
     FIRST_VERSION_WITH_IDS,
-    MIN_FETCH_VERSION,
+    FIRST_VERSION_WITH_WHOLE_BATCH,
     FetchSettings,
     all_have_ids,
     closing_request,
@@ -144,11 +144,12 @@ class Fetcher:
         node = self._node(node_id)
         targets = {tp: self._target(state) for tp, state in plan.wanted.items()}
         newest = FetchRequest.MAX_VERSION if all_have_ids(targets.values()) else LAST_VERSION_WITHOUT_IDS
-        version = self._network.version_for(node_id, FetchRequest, MIN_FETCH_VERSION, newest)
+        version = self._network.version_for(node_id, FetchRequest, max_version=newest)
         session = node.session.begin(targets, by_id=version >= FIRST_VERSION_WITH_IDS)
         request = fetch_request(session, self._settings, max_wait_ms=self._wait_ms(node, plan))
-        asked = Asked(node_id, session, {tp: (state, state.generation, state.fetch_offset) for tp, state in plan.wanted.items()})
-        promise = self._network.send(node_id, request, now_ms, min_version=MIN_FETCH_VERSION, max_version=newest)
+        partitions = {tp: (state, state.generation, state.fetch_offset) for tp, state in plan.wanted.items()}
+        asked = Asked(node_id, session, partitions, cuts_first=version < FIRST_VERSION_WITH_WHOLE_BATCH)
+        promise = self._network.send(node_id, request, now_ms, max_version=newest)
         node.in_flight = True
         promise.on_done(lambda promise: self._done(node, asked, promise))
 

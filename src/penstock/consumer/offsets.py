@@ -14,19 +14,22 @@ from typing import Any
 from penstock.client.backoff import ExponentialBackoff
 from penstock.client.metadata import Metadata
 from penstock.consumer.known_topics import check_exists
+from penstock.consumer.subscription_state import OffsetSpec
 from penstock.error_codes import ErrorCode
 from penstock.errors import BrokerError, ConnectError, TimeoutError, broker_error
 from penstock.flow import Call, Flow, Sleep, Wait
 from penstock.promise import Promise
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
 from penstock.types import NO_TIMESTAMP, UNKNOWN_OFFSET, IsolationLevel, OffsetAndTimestamp, TopicPartition
 
-MIN_LIST_OFFSETS_VERSION = 1
+FIRST_VERSION_BY_TIME = 1
+FIRST_VERSION_WITH_ISOLATION = 2
 CONSUMER_REPLICA_ID = -1
 
 Spawn = Callable[[Flow[Any]], Promise[Any]]
@@ -64,9 +67,13 @@ class LeaderAnswer:
 def ask_leader(
     node_id: int, wanted: Mapping[TopicPartition, int], metadata: Metadata, isolation_level: IsolationLevel
 ) -> Flow[LeaderAnswer]:
-    """Ask one broker for the first offset at or after a time, per partition it leads; -1 and -2 are the ends of the log."""
+    """Ask one broker for the first offset at or after a time, per partition it leads; -1 and -2 are the ends of the log.
+
+    Raises UnsupportedVersionError for a time where the broker is older than 0.10.1, and for read_committed before 0.11.
+    """
+    oldest = _oldest_version(wanted, isolation_level)
     try:
-        response = yield Call(_request(wanted, metadata, isolation_level), node=node_id, min_version=MIN_LIST_OFFSETS_VERSION)
+        response = yield Call(_request(wanted, metadata, isolation_level), node=node_id, min_version=oldest)
     except ConnectError as fault:
         return LeaderAnswer(again=dict.fromkeys(wanted, str(fault)))
     return _answer(node_id, wanted, response)
@@ -141,6 +148,14 @@ class OffsetFinder:
         return delay_ms
 
 
+def _oldest_version(wanted: Mapping[TopicPartition, int], isolation_level: IsolationLevel) -> int:
+    """Return the oldest version that can say it. Version 0 knows the ends of the log, but finds times by segment only (V12)."""
+    if isolation_level is IsolationLevel.READ_COMMITTED:
+        return FIRST_VERSION_WITH_ISOLATION
+    asks_ends_only = all(time in (OffsetSpec.LATEST, OffsetSpec.EARLIEST) for time in wanted.values())
+    return 0 if asks_ends_only else FIRST_VERSION_BY_TIME
+
+
 def _request(wanted: Mapping[TopicPartition, int], metadata: Metadata, isolation_level: IsolationLevel) -> ListOffsetsRequest:
     topics: dict[str, ListOffsetsTopic] = {}
     for tp, time in wanted.items():
@@ -159,7 +174,7 @@ def _answer(node_id: int, wanted: Mapping[TopicPartition, int], response: ListOf
                 continue
             answer.again.pop(tp, None)
             if part.error_code == ErrorCode.NONE:
-                answer.found[tp] = _found(part.offset, part.timestamp, part.leader_epoch)
+                answer.found[tp] = _found(_offset(part), part.timestamp, part.leader_epoch)
             else:
                 _take_error(answer, tp, node_id, part.error_code)
     return answer
@@ -174,6 +189,11 @@ def _take_error(answer: LeaderAnswer, tp: TopicPartition, node_id: int, error_co
         answer.errors[tp] = broker_error(error_code, f"{tp}: list offsets at node {node_id}")
     else:
         answer.again[tp] = f"node {node_id}: {code.name}"
+
+
+def _offset(answer: ListOffsetsPartitionResponse) -> int:
+    """Return the offset, which version 0 answers as a list of the one asked for."""
+    return answer.old_style_offsets[0] if answer.old_style_offsets else answer.offset
 
 
 def _found(offset: int, timestamp: int, leader_epoch: int) -> OffsetAndTimestamp | None:

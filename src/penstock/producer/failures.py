@@ -12,6 +12,7 @@ from penstock.errors import (
     OutOfOrderSequenceError,
     Persisted,
     RecordTooLargeError,
+    UnsupportedRecordFormatError,
     broker_error,
 )
 from penstock.producer.producer_batch import ProducerBatch
@@ -64,6 +65,10 @@ class Failures:
         if errors:
             text = f"{batch.tp}: not written because other records of its batch were refused; persisted: no"
         self._fail(batch, broker_error(answer.error_code, text), errors)
+
+    def unfit(self, batch: ProducerBatch, error: UnsupportedRecordFormatError, node: int) -> None:
+        """The node takes nothing that could hold these records (M15)."""
+        self._fail(batch, UnsupportedRecordFormatError(f"{batch.tp}: {error} (node {node}); persisted: {batch.persisted().value}"))
 
     def too_large(self, batch: ProducerBatch) -> None:
         """A single record is more than the topic takes."""

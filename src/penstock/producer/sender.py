@@ -17,10 +17,11 @@ from penstock.client.metadata import Metadata
 from penstock.client.network_client import NetworkClient
 from penstock.client.snapshot import ClusterSnapshot
 from penstock.error_codes import ErrorCode
-from penstock.errors import DisconnectError, KafkaError, Persisted, UnsupportedVersionError
+from penstock.errors import DisconnectError, KafkaError, Persisted, UnsupportedRecordFormatError, UnsupportedVersionError
 from penstock.flow import Flow
 from penstock.producer.batch_split import split_batch
 from penstock.producer.failures import Failures
+from penstock.producer.produce_format import ProduceFormat
 from penstock.producer.producer_batch import ProducerBatch
 from penstock.producer.reactions import ON_PRODUCE_ERROR, Action
 from penstock.producer.record_accumulator import RecordAccumulator
@@ -36,8 +37,6 @@ from penstock.protocol.messages.produce import (
 from penstock.record.compression import Codec
 from penstock.types import Node
 
-OLDEST_WITH_BATCHES = 3
-OLDEST_WITH_ZSTD = 7
 NEWEST_WITHOUT_TOPIC_IDS = 12
 NO_TOPIC_ID = UUID(int=0)
 
@@ -85,6 +84,7 @@ class Sender:
         self._settings = settings
         self._start = start
         self._failures = Failures(accumulator, transactions, metadata, network)
+        self._format = ProduceFormat(network, codec=settings.codec, level=settings.level, is_idempotent=transactions is not None)
         self._initializing: Promise[Any] | None = None
         self._answers: deque[Answered] = deque()
         self._snapshot: ClusterSnapshot | None = None
@@ -125,7 +125,12 @@ class Sender:
             if not can_send:
                 deadline_ms = min(deadline_ms, now_ms + self._network.poll_delay_ms(node, now_ms))
             elif batches := self._accumulator.drain(node, queues, now_ms, self._transactions):
-                self._send(node, batches, now_ms)
+                encoded = self._encode(node, batches)
+                if encoded:
+                    self._send(node, encoded, now_ms)
+                if len(encoded) < len(batches):
+                    # No answer will bring us back for what waits behind those that cannot be sent.
+                    deadline_ms = now_ms
         return deadline_ms
 
     def _look_for_leaders(self, topics: set[str], now_ms: int) -> None:
@@ -133,7 +138,18 @@ class Sender:
             self._metadata.add_topic(topic, now_ms)
         self._metadata.request_update()
 
-    def _send(self, node: int, batches: list[ProducerBatch], now_ms: int) -> None:
+    def _encode(self, node: int, batches: list[ProducerBatch]) -> dict[ProducerBatch, bytearray]:
+        """Return the batches as the node takes them, without those it can never take: these fail."""
+        magic = self._format.magic(node)
+        encoded = {}
+        for batch in batches:
+            try:
+                encoded[batch] = self._format.encode(batch, magic)
+            except UnsupportedRecordFormatError as error:
+                self._failures.unfit(batch, error, node)
+        return encoded
+
+    def _send(self, node: int, batches: Mapping[ProducerBatch, bytearray], now_ms: int) -> None:
         for batch in batches:
             batch.attempts += 1
             batch.on_the_wire = True
@@ -145,22 +161,23 @@ class Sender:
             node,
             request,
             now_ms,
-            min_version=OLDEST_WITH_ZSTD if self._settings.codec is Codec.ZSTD else OLDEST_WITH_BATCHES,
+            min_version=self._format.oldest_version,
             max_version=NEWEST_WITHOUT_TOPIC_IDS if NO_TOPIC_ID in names else 32767,
             expect_response=self._settings.acks != 0,
         )
-        promise.on_done(lambda done: self._answers.append(Answered(done, node, batches, names)))
+        sent = list(batches)
+        promise.on_done(lambda done: self._answers.append(Answered(done, node, sent, names)))
 
-    def _request(self, batches: list[ProducerBatch]) -> tuple[ProduceRequest, dict[UUID, str]]:
+    def _request(self, batches: Mapping[ProducerBatch, bytearray]) -> tuple[ProduceRequest, dict[UUID, str]]:
         """Return the request (K13) and the names of its topics by id, since newer answers name topics by id only."""
         topics: dict[str, TopicProduceData] = {}
-        for batch in batches:
+        for batch, data in batches.items():
             name, partition = batch.tp
             topic = topics.get(name)
             if topic is None:
                 topic_id = self._metadata.snapshot.topic_id(name) or NO_TOPIC_ID
                 topic = topics[name] = TopicProduceData(name=name, topic_id=topic_id, partition_data=[])
-            topic.partition_data.append(PartitionProduceData(index=partition, records=batch.data))
+            topic.partition_data.append(PartitionProduceData(index=partition, records=data))
         request = ProduceRequest(acks=self._settings.acks, timeout_ms=self._settings.request_timeout_ms, topic_data=list(topics.values()))
         return request, {topic.topic_id: topic.name for topic in topics.values()}
 
@@ -187,15 +204,18 @@ class Sender:
     def _answer_to_all(self, promise: Promise[ProduceResponse | None]) -> PartitionProduceResponse:
         """Return what a lost request means for each of its batches (K14, K15); so does an answer without the partition (TR51)."""
         error = promise.error
+        text = None if error is None else str(error)
         if isinstance(error, DisconnectError) and error.timed_out:
             code = ErrorCode.REQUEST_TIMED_OUT
         elif isinstance(error, UnsupportedVersionError):
-            code = ErrorCode.UNSUPPORTED_VERSION
+            is_codec = self._settings.codec is Codec.ZSTD
+            code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if is_codec else ErrorCode.UNSUPPORTED_VERSION
+            text = f"{self._format.need} ({error.reason})"
         elif error is None and self._settings.acks == 0:
             code = ErrorCode.NONE
         else:
             code = ErrorCode.NETWORK_EXCEPTION
-        return PartitionProduceResponse(error_code=code, base_offset=-1, error_message=None if error is None else str(error))
+        return PartitionProduceResponse(error_code=code, base_offset=-1, error_message=text)
 
     def _take_leader_hints(self, response: ProduceResponse, names: Mapping[UUID, str]) -> None:
         endpoints = [Node(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]

@@ -123,7 +123,7 @@ class TransactionManager:
         try:
             reply: InitProducerIdResponse = yield Call(request)
         except UnsupportedVersionError:
-            return ErrorCode.UNSUPPORTED_VERSION, "; brokers before 0.11 need enable.idempotence=false"
+            return ErrorCode.UNSUPPORTED_VERSION, ": brokers before Kafka 0.11 cannot do that; set enable.idempotence=false for them"
         except ConnectError as error:
             return ErrorCode.NETWORK_EXCEPTION, f": {error}"
         code = ErrorCode.of(reply.error_code)
