@@ -1,6 +1,7 @@
 # make demo    the flights of New York through Kafka and Spark and back, every figure verified
 # make test    lint, then the whole suite, then the compiled modules' tests once more interpreted
 # make test-hardening   the rows of the fault matrix about bad bytes, at full size, with a table of figures
+# make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
 # make bench   penstock beside confluent-kafka and Spark's own connector, on a real Kafka
 # make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
@@ -10,7 +11,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening fuzz fuzzer bench kafka docs lint format clean
+.PHONY: setup demo test suite interpreted test-hardening test-matrix fuzz fuzzer bench kafka docs lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -69,6 +70,9 @@ fuzz: setup .venv/fuzzer
 
 fuzzer: .venv/installed
 	@$(MAKE) --no-print-directory .venv/fuzzer || echo "atheris is not to be had here: nothing beyond the corpus is fuzzed" >&2
+
+test-matrix: setup
+	$(IN_VENV) $(BIN)/pytest -m matrix tests/interop/test_old_brokers.py
 
 bench: setup
 	@$(IN_VENV) PYTHONPATH=tests $(BIN)/python bench

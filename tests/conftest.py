@@ -20,6 +20,8 @@ from hypothesis import settings
 from java_kit import SOURCES, JavaProgram
 from kafka_cluster import POMS, VERSIONS, KafkaCluster
 from kafka_jars import KafkaUnavailable, jars
+from zookeeper_kafka import VERSIONS as ZOOKEEPER_VERSIONS
+from zookeeper_kafka import ZookeeperKafka
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "penstock"
@@ -72,10 +74,10 @@ def _skipped_if_unavailable() -> Iterator[None]:
 
 
 @contextmanager
-def _real_kafka(request: pytest.FixtureRequest, version: str, **arguments: Any) -> Iterator[KafkaCluster]:
+def _real_kafka(request: pytest.FixtureRequest, version: str, **arguments: Any) -> Iterator[Any]:
     failed_before = request.session.testsfailed
     with _skipped_if_unavailable():
-        cluster = KafkaCluster(version, **arguments)
+        cluster = (ZookeeperKafka if version in ZOOKEEPER_VERSIONS else KafkaCluster)(version, **arguments)
     with cluster:
         yield cluster
         if request.session.testsfailed > failed_before:
@@ -87,7 +89,7 @@ NOTES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(scope="session")
-def start_real_kafka(request: pytest.FixtureRequest) -> Callable[..., AbstractContextManager[KafkaCluster]]:
+def start_real_kafka(request: pytest.FixtureRequest) -> Callable[..., AbstractContextManager[Any]]:
     """For a cluster with settings of its own: `with start_real_kafka("4.4.0", properties={...}) as cluster`."""
     return lambda version, **arguments: _real_kafka(request, version, **arguments)
 
@@ -138,7 +140,7 @@ def java_program() -> Iterator[Callable[[str, str], JavaProgram]]:
         yield start
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def note(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Add a line to the end of the report: note("809 versions compared")."""
     return request.config.stash.setdefault(NOTES, []).append
@@ -221,9 +223,20 @@ def _open_sockets() -> set[str]:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _leave_out_the_matrix(config, items)
     # PySpark's gateway opens sockets when it likes and takes over Ctrl-C, so its session begins when all other tests are done.
     items.sort(key=lambda item: item.path.parent.name == "spark")
+
+
+def _leave_out_the_matrix(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Thirteen brokers take minutes: they are for who asks for them, with -m matrix."""
+    if "matrix" in config.option.markexpr:
+        return
+    left_out = [item for item in items if item.get_closest_marker("matrix")]
+    items[:] = [item for item in items if item not in left_out]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
 
 
 Guard = Callable[[], AbstractContextManager[None]]

@@ -9,7 +9,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PATIENCE_S = 30
 
@@ -23,23 +23,23 @@ class PeerRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-Write = Callable[[str, str, str, Sequence[PeerRecord]], None]
-Read = Callable[[str, str, int], list[PeerRecord]]
+Write = Callable[..., None]
+Read = Callable[..., list[PeerRecord]]
 
 
 class Peer(NamedTuple):
-    """write(bootstrap_servers, topic, codec, records); read(bootstrap_servers, topic, count)."""
+    """write(bootstrap_servers, topic, codec, records); read(bootstrap_servers, topic, count). Both take settings of the client's own."""
 
     name: str
     write: Write
     read: Read
 
 
-def _confluent_write(servers: str, topic: str, codec: str, records: Sequence[PeerRecord]) -> None:
+def _confluent_write(servers: str, topic: str, codec: str, records: Sequence[PeerRecord], **settings: Any) -> None:
     from confluent_kafka import Producer
 
     failures: list[object] = []
-    producer = Producer({"bootstrap.servers": servers, "compression.type": codec, "linger.ms": 20})
+    producer = Producer({"bootstrap.servers": servers, "compression.type": codec, "linger.ms": 20, **settings})
     for key, value, timestamp, headers in records:
         producer.produce(
             topic,
@@ -54,10 +54,11 @@ def _confluent_write(servers: str, topic: str, codec: str, records: Sequence[Pee
     assert not failures
 
 
-def _confluent_read(servers: str, topic: str, count: int) -> list[PeerRecord]:
+def _confluent_read(servers: str, topic: str, count: int, **settings: Any) -> list[PeerRecord]:
     from confluent_kafka import Consumer, TopicPartition
 
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": uuid.uuid4().hex, "check.crcs": True, "enable.auto.commit": False})
+    group = {"group.id": uuid.uuid4().hex, "enable.auto.commit": False}
+    consumer = Consumer({"bootstrap.servers": servers, **group, "check.crcs": True, **settings})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[PeerRecord] = []
     deadline = time.monotonic() + PATIENCE_S
@@ -69,12 +70,12 @@ def _confluent_read(servers: str, topic: str, count: int) -> list[PeerRecord]:
     return found
 
 
-def _aiokafka_write(servers: str, topic: str, codec: str, records: Sequence[PeerRecord]) -> None:
+def _aiokafka_write(servers: str, topic: str, codec: str, records: Sequence[PeerRecord], **settings: Any) -> None:
     from aiokafka import AIOKafkaProducer
 
     async def write() -> None:
         compression = None if codec == "none" else codec
-        async with AIOKafkaProducer(bootstrap_servers=servers, compression_type=compression, linger_ms=20) as producer:
+        async with AIOKafkaProducer(bootstrap_servers=servers, compression_type=compression, linger_ms=20, **settings) as producer:
             sent = [
                 await producer.send(topic, key=key, value=value, partition=0, timestamp_ms=timestamp, headers=list(headers))
                 for key, value, timestamp, headers in records
@@ -84,12 +85,12 @@ def _aiokafka_write(servers: str, topic: str, codec: str, records: Sequence[Peer
     asyncio.run(write())
 
 
-def _aiokafka_read(servers: str, topic: str, count: int) -> list[PeerRecord]:
+def _aiokafka_read(servers: str, topic: str, count: int, **settings: Any) -> list[PeerRecord]:
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
     async def read() -> list[PeerRecord]:
         found: list[PeerRecord] = []
-        async with AIOKafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest", check_crcs=True) as consumer:
+        async with AIOKafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest", check_crcs=True, **settings) as consumer:
             consumer.assign([TopicPartition(topic, 0)])
             deadline = time.monotonic() + PATIENCE_S
             while len(found) < count and time.monotonic() < deadline:
@@ -100,11 +101,11 @@ def _aiokafka_read(servers: str, topic: str, count: int) -> list[PeerRecord]:
     return asyncio.run(read())
 
 
-def _kafka_python_write(servers: str, topic: str, codec: str, records: Sequence[PeerRecord]) -> None:
+def _kafka_python_write(servers: str, topic: str, codec: str, records: Sequence[PeerRecord], **settings: Any) -> None:
     from kafka import KafkaProducer
 
     compression = None if codec == "none" else codec
-    producer = KafkaProducer(bootstrap_servers=servers, compression_type=compression, linger_ms=20)
+    producer = KafkaProducer(bootstrap_servers=servers, compression_type=compression, linger_ms=20, **settings)
     sent = [
         producer.send(topic, key=key, value=value, partition=0, timestamp_ms=timestamp, headers=list(headers))
         for key, value, timestamp, headers in records
@@ -114,10 +115,10 @@ def _kafka_python_write(servers: str, topic: str, codec: str, records: Sequence[
     producer.close()
 
 
-def _kafka_python_read(servers: str, topic: str, count: int) -> list[PeerRecord]:
+def _kafka_python_read(servers: str, topic: str, count: int, **settings: Any) -> list[PeerRecord]:
     from kafka import KafkaConsumer, TopicPartition
 
-    consumer = KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest", check_crcs=True)
+    consumer = KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest", check_crcs=True, **settings)
     consumer.assign([TopicPartition(topic, 0)])
     found: list[PeerRecord] = []
     deadline = time.monotonic() + PATIENCE_S
