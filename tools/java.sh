@@ -1,9 +1,10 @@
 #!/bin/sh
 # Print the home of a Java that PySpark 4.3 runs on: 17 or newer, with the module jdk.incubator.vector.
-# JAVA_HOME is looked at first, then PATH. Where there is none, Debian's package is installed if this user may.
+# JAVA_HOME is looked at first, then PATH. Where there is none, Debian's package is installed if this user may: the one with a compiler,
+# which the tests need for their own small programs.
 set -eu
 
-PACKAGE=openjdk-17-jre-headless
+PACKAGE=openjdk-17-jdk-headless
 
 serves() {
     [ -x "$1" ] || return 1
