@@ -104,4 +104,4 @@ def sim_connect(simulation: Simulation) -> Any:
 def in_simulation(monkeypatch: pytest.MonkeyPatch, simulation: Simulation) -> None:
     """Let every client made from now on live in the simulation."""
     monkeypatch.setattr("penstock.sync.reader.connect", sim_connect(simulation))
-    monkeypatch.setattr("penstock.sync.admin.connect", sim_connect(simulation))
+    monkeypatch.setattr("penstock.sync.client.connect", sim_connect(simulation))

@@ -14,6 +14,7 @@ from penstock.errors import (
     IllegalStateError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
+    ProtocolError,
     TimeoutError,
     TopicAuthorizationError,
     UnknownTopicOrPartitionError,
@@ -271,6 +272,22 @@ def test_F28_the_lag_needs_no_request(world: World) -> None:
     asked = world.requests("ListOffsets")
     assert consumer.current_lag(T0) == 6
     assert world.requests("ListOffsets") == asked
+
+
+def test_a_broker_that_answers_with_older_batches_does_not_turn_the_position_back(world: World) -> None:
+    for first in range(3):
+        world.append("t", numbered(2, 2 * first))
+    consumer = world.consumer(T0)
+    assert values(consumer, 6) == numbered(6)
+    log = world.partition("t").log
+    oldest, read = log.read(0, 1), log.read
+    log.read = lambda offset, max_bytes, **options: oldest
+    world.append("t", [b"6"])
+    with pytest.raises(ProtocolError, match="t-0 at offset 6: the broker answered a fetch with nothing but batches before offset 2"):
+        consumer.poll(timeout=5)
+    assert consumer.position(T0) == 6
+    log.read = read
+    assert values(consumer, 1) == [b"6"]
 
 
 def test_F1_a_wakeup_ends_one_call(world: World, simulation: Simulation) -> None:
