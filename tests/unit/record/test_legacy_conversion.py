@@ -136,6 +136,13 @@ def test_M6_append_time_goes_along(codec: Codec) -> None:
     assert shown(batch.data) == [(3, 99, None, b"a"), (4, 99, None, b"b")]
 
 
+@EACH_CODEC
+def test_M1_magic_0_has_no_bit_for_append_time(codec: Codec) -> None:
+    stored = placed(build([(5, None, b"a")], codec), 3, append_time=99)
+
+    assert down_convert_fetched(read_batches(stored), 0)[17] == codec
+
+
 def test_M11_a_batch_that_compaction_emptied_is_left_out() -> None:
     assert down_convert_fetched([only_batch(forge(b"", records_count=0, last_offset_delta=4))], 1) == b""
 

@@ -104,6 +104,13 @@ def test_C7_a_huge_size_is_a_message_that_is_not_there_yet(magic: int, read: Rea
 
 @READERS
 @BOTH
+def test_M7_zstd_is_refused_though_it_could_be_unpacked(magic: int, read: Reader) -> None:
+    with pytest.raises(CorruptRecordError, match=r"message at offset 5 .* zstd, which magic 2 introduced"):
+        read(raw_wrapper(5, magic, Codec.ZSTD, raw_message(5, magic)))
+
+
+@READERS
+@BOTH
 def test_C7_a_negative_offset_is_corrupt(magic: int, read: Reader) -> None:
     with pytest.raises(CorruptRecordError, match=r"offset -1 .*negative"):
         read(raw_message(-1, magic))
