@@ -15,6 +15,7 @@ from penstock.errors import ProtocolError
 from penstock.record.batch import read_batches
 from penstock.record.columnar import ColumnDecoder
 from penstock.record.compression import Codec, compress, decompress
+from penstock.record.legacy_lz4 import mend_frame
 from record_kit import build, forge
 
 Case = Generator[None, None, str]
@@ -52,24 +53,7 @@ def lz4_of(size: int) -> bytes:
 def lz4_with_content_size(announced: int) -> bytes:
     """A frame whose header says so, with a header checksum that fits."""
     honest = bytes(lz4.frame.compress(bytes(3 * MIB), store_size=True, block_size=lz4.frame.BLOCKSIZE_MAX4MB))
-    descriptor = honest[4:6] + struct.pack("<Q", announced)
-    return honest[:4] + descriptor + bytes([_xxh32(descriptor) >> 8 & 0xFF]) + honest[15:]
-
-
-def _xxh32(data: bytes) -> int:
-    """The checksum that lz4 puts behind its header, for fewer than 16 bytes."""
-    mask, at = 0xFFFFFFFF, 0
-    value = 0x165667B1 + len(data)
-    while at + 4 <= len(data):
-        value = (value + int.from_bytes(data[at : at + 4], "little") * 0xC2B2AE3D) & mask
-        value = ((value << 17 | value >> 15) & mask) * 0x27D4EB2F & mask
-        at += 4
-    for byte in data[at:]:
-        value = (value + byte * 0x165667B1) & mask
-        value = ((value << 11 | value >> 21) & mask) * 0x9E3779B1 & mask
-    value = (value ^ value >> 15) * 0x85EBCA77 & mask
-    value = (value ^ value >> 13) * 0xC2B2AE3D & mask
-    return value ^ value >> 16
+    return bytes(mend_frame(honest[:6] + struct.pack("<Q", announced) + honest[14:]))
 
 
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
+from zlib import crc32
 
 from penstock.broker.apis import SERVED
 from penstock.broker.node import BrokerNode
@@ -23,8 +24,9 @@ from penstock.protocol.frame import FrameReader, decode_request, decode_response
 from penstock.protocol.schema import Message
 from penstock.record.batch import RecordBatch, read_batches, seal
 from penstock.record.columnar import ColumnDecoder
-from penstock.record.compression import Codec, decompress
-from penstock.record.header import AFTER_LENGTH, HEADER_SIZE, MAGIC, MAGIC_AT
+from penstock.record.compression import Codec, compress, decompress
+from penstock.record.header import AFTER_LENGTH, CODEC_BITS, HEADER_SIZE, MAGIC, MAGIC_AT
+from penstock.record.legacy import write_message
 from penstock.types import TopicPartition
 from penstock.wire import varint
 from protocol_strategies import data_messages, versions_of
@@ -33,6 +35,8 @@ MAX_CPU_S: Final = 1.0
 MAX_DECOMPRESSED: Final = 1 << 20
 MAX_FRAME: Final = 1 << 17
 START_MS: Final = 1_700_000_000_000
+# The low byte of a batch's attributes.
+ATTRIBUTES_AT: Final = 22
 TP: Final = TopicPartition("t", 0)
 
 DATA_MESSAGES: Final[list[type[Message]]] = [*data_messages("embedded"), *data_messages("records")]
@@ -80,8 +84,8 @@ def fuzz_embedded(data: bytes) -> None:
 
 
 def fuzz_records(data: bytes) -> None:
-    """A byte that says whether length and checksum are put right, then the records of a fetch response or a produce request."""
-    records = sealed(bytearray(data[1:])) if data[:1] == b"\x01" else bytearray(data[1:])
+    """A byte that says how the others become the records of a fetch response or a produce request, see framed_records()."""
+    records = framed_records(data[0], data[1:]) if data else b""
     as_rows, as_columns = _outcome(read_as_rows, records), _outcome(read_as_columns, records)
     if as_rows != as_columns:
         raise Finding(f"rows and columns disagree: {as_rows!r}, {as_columns!r}")
@@ -148,20 +152,48 @@ def _cpu_seconds(target: Target, data: bytes) -> float:
     return time.process_time() - started
 
 
-def sealed(records: bytearray) -> bytearray:
-    """The bytes as one batch whose length and checksum are right; as they are when they are too short for one."""
-    if len(records) >= HEADER_SIZE and records[MAGIC_AT] == MAGIC:
-        struct.pack_into(">i", records, 8, len(records) - AFTER_LENGTH)
+RAW, SEALED, PACKED_BATCH, PACKED_MESSAGES = range(4)
+LEAST_ENTRY: Final = 26
+
+
+def framed_records(how: int, body: bytes) -> bytes:
+    """Bytes as they are; with length and checksum put right; what follows a batch's header compressed; compressed into a wrapper.
+
+    how: one of the four in the lowest two bits, then the codec in three, then the wrapper's magic in one.
+    """
+    kind, codec, magic = how & 3, Codec(min(how >> 2 & 7, Codec.ZSTD)), how >> 5 & 1
+    if kind == RAW:
+        return body
+    if kind == PACKED_BATCH and len(body) > HEADER_SIZE:
+        batch = bytearray(body[:HEADER_SIZE] + compress(codec, body[HEADER_SIZE:]))
+        batch[ATTRIBUTES_AT] = batch[ATTRIBUTES_AT] & ~CODEC_BITS | codec
+        return sealed(batch)
+    if kind == PACKED_MESSAGES and body:
+        wrapper = bytearray()
+        packer = Codec(codec % Codec.ZSTD)
+        write_message(wrapper, magic, body[0], START_MS, None, compress(packer, body[1:]), codec=packer)
+        return bytes(wrapper)
+    return sealed(bytearray(body))
+
+
+def sealed(records: bytearray) -> bytes:
+    """The bytes as one entry whose length and checksum are right; as they are when they are too short for one."""
+    if len(records) < LEAST_ENTRY or records[MAGIC_AT] > MAGIC or (records[MAGIC_AT] == MAGIC and len(records) < HEADER_SIZE):
+        return bytes(records)
+    struct.pack_into(">i", records, 8, len(records) - AFTER_LENGTH)
+    if records[MAGIC_AT] == MAGIC:
         seal(records)
-    return records
+    else:
+        struct.pack_into(">I", records, AFTER_LENGTH, crc32(records[MAGIC_AT:]))
+    return bytes(records)
 
 
-def read_as_rows(data: bytes | bytearray) -> list[tuple[int, int, bytes | None, bytes | None]]:
+def read_as_rows(data: bytes) -> list[tuple[int, int, bytes | None, bytes | None]]:
     """Offset, timestamp, key and value of every record, read as objects."""
     return [row[:4] for batch in read_batches(data) for row in batch.records(MAX_DECOMPRESSED)]
 
 
-def read_as_columns(data: bytes | bytearray) -> list[tuple[int, int, bytes | None, bytes | None]]:
+def read_as_columns(data: bytes) -> list[tuple[int, int, bytes | None, bytes | None]]:
     """The same, read as Arrow columns."""
     decoder = ColumnDecoder(("offset", "timestamp", "key", "value", "headers"), max_decompressed=MAX_DECOMPRESSED)
     for batch in read_batches(data):
@@ -183,7 +215,7 @@ def _look_at(batch: RecordBatch) -> None:
     batch.control_type()
 
 
-def _outcome(read: Callable[[bytearray], Any], data: bytearray) -> Any:
+def _outcome(read: Callable[[bytes], Any], data: bytes) -> Any:
     try:
         return read(data)
     except ProtocolError as error:

@@ -9,15 +9,19 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Generator
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from penstock.errors import ProtocolError
 
 MIB = 1 << 20
 FULL = os.environ.get("PENSTOCK_HARDENING", "") not in ("", "0")
@@ -59,6 +63,46 @@ def scaled(full: int, quick: int) -> int:
 def note(row: str, what: str, measured: object, limit: object) -> None:
     """Put a figure into the table."""
     FIGURES.append(Figure(row, what, str(measured), str(limit)))
+
+
+def count(row: str, what: str, number: int, limit: object) -> None:
+    """Add to a figure that grows with every test of a row."""
+    before = [figure for figure in FIGURES if figure[:2] == (row, what)]
+    FIGURES[:] = [figure for figure in FIGURES if figure not in before]
+    note(row, what, number + sum(int(figure.measured) for figure in before), limit)
+
+
+# Who, in which version, where: what an error has to say before it says what is wrong.
+_SAYS_WHERE = re.compile(
+    r"\w+ v\d+(, at byte \d+| (request|response) header, after byte \d+)"
+    r"|record batch at offset |message at offset |compressed messages up to offset "
+    r"|.+; a request of version -?\d+ came|a request of \d+ bytes"
+)
+
+
+class Tally:
+    """How often what came of it. vague: typed errors that do not say where; an error without a type goes up at once."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.vague: list[str] = []
+
+    def run(self, read: Callable[..., object], *arguments: object) -> str:
+        """Read once; return "read" or the text of the error."""
+        try:
+            read(*arguments)
+        except ProtocolError as error:
+            self.outcomes[type(error).__name__] += 1
+            if not _SAYS_WHERE.match(str(error)):
+                self.vague.append(str(error))
+            return str(error)
+        self.outcomes["read"] += 1
+        return "read"
+
+    def note(self, row: str, what: str) -> None:
+        """Put the numbers into the table."""
+        parts = ", ".join(f"{number} {outcome}" for outcome, number in self.outcomes.most_common())
+        note(row, what, f"{self.outcomes.total()}: {parts}", "all typed")
 
 
 def cost_of(case: str, *arguments: object, address_space: int | None = None) -> Cost:

@@ -16,12 +16,13 @@ import cramjam
 import lz4.frame
 import zstandard
 
-from fuzz_targets import DATA_MESSAGES
+from fuzz_targets import DATA_MESSAGES, PACKED_BATCH, PACKED_MESSAGES
 from penstock.protocol.api import APIS
 from penstock.protocol.codegen import encode
 from penstock.protocol.frame import encode_request, encode_response
 from penstock.record.batch import set_producer_state
 from penstock.record.compression import Codec, compress
+from penstock.record.legacy import write_message
 from protocol_strategies import emptied, filled, versions_of
 from record_kit import NOW_MS, build, forge, raw_record
 
@@ -69,6 +70,21 @@ def records() -> Iterator[bytes]:
     yield b"\x01" + forge(b"", records_count=0, last_offset_delta=5)
     yield b"\x01" + forge(raw_record(), attributes=0x08, max_timestamp=NOW_MS)
     yield b"\x00" + build(ROWS) + build(ROWS, Codec.LZ4) + build(ROWS)[:-1]
+    for codec in list(Codec)[1:]:
+        yield bytes([PACKED_BATCH | codec << 2]) + build(ROWS)
+    yield from messages()
+
+
+def messages() -> Iterator[bytes]:
+    """The same of message sets, plain and to be wrapped."""
+    for magic in (0, 1):
+        entries = bytearray()
+        for offset, (timestamp, key, value, _) in enumerate(ROWS):
+            write_message(entries, magic, offset, timestamp, key, value)
+        yield b"\x00" + entries
+        yield b"\x01" + entries[: len(entries) // 3]
+        for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4):
+            yield bytes([PACKED_MESSAGES | codec << 2 | magic << 5, 2]) + entries
 
 
 def codecs() -> Iterator[bytes]:
@@ -76,7 +92,7 @@ def codecs() -> Iterator[bytes]:
     for codec in list(Codec)[1:]:
         for data in (b"", TEXT, bytes(300)):
             yield bytes([codec - 1]) + compress(codec, data)
-    yield b"\x00" + gzip.compress(TEXT) + gzip.compress(b"two")
+    yield b"\x00" + gzip.compress(TEXT, mtime=0) + gzip.compress(b"two", mtime=0)
     yield b"\x01" + bytes(cramjam.snappy.compress_raw(TEXT))
     for options in ({"block_linked": True}, {"content_checksum": True, "block_checksum": True}, {"store_size": True}):
         yield b"\x02" + lz4.frame.compress(TEXT, **options)

@@ -99,11 +99,9 @@ def decode_correlation_id(frame: Bytes) -> int:
 
 def response_body_start(request: type[Request], version: int, frame: Bytes) -> int:
     """Return where the body of a response starts. Raises ProtocolError."""
-    decode_correlation_id(frame)
-    if not has_tagged_response_header(request, version):
-        return _INT32.size
     try:
-        return skip_tags(frame, _INT32.size, len(frame))
+        decode_correlation_id(frame)
+        return skip_tags(frame, _INT32.size, len(frame)) if has_tagged_response_header(request, version) else _INT32.size
     except ProtocolError as error:
         raise type(error)(f"{request.NAME} v{version} response header, after byte {_INT32.size}: {error}") from error
 

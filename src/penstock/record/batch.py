@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from crc32c import crc32c
 
-from penstock.errors import CorruptRecordError
+from penstock.errors import CorruptRecordError, DecompressionError
 from penstock.record.compression import DEFAULT_MAX_DECOMPRESSED, Buffer, Codec, decompress
 from penstock.record.header import (
     AFTER_LENGTH,
@@ -171,8 +171,14 @@ class RecordBatch:
         """
         if self._payload is None:
             records = self.data[HEADER_SIZE:]
-            self._payload = decompress(self.codec, records, max_bytes) if self.attributes & CODEC_BITS else records
+            self._payload = self._unpacked(records, max_bytes) if self.attributes & CODEC_BITS else records
         return self._payload
+
+    def _unpacked(self, records: memoryview, max_bytes: int) -> Buffer:
+        try:
+            return decompress(self.codec, records, max_bytes)
+        except DecompressionError as fault:
+            raise DecompressionError(f"record batch at offset {self.base_offset} ({len(self.data)} bytes): {fault}") from fault
 
     def walker(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> RecordWalker:
         """Return a walker over the records, at the first one."""

@@ -32,6 +32,13 @@ def encode_uvarint(value: int) -> bytes:
 
 def decode_uvarint(data: Bytes, pos: int) -> tuple[int, int]:
     """Read an unsigned 32-bit varint; return it and the position after it."""
+    if pos + 1 < len(data):
+        # Nearly all are of one byte or two.
+        byte, following = data[pos], data[pos + 1]
+        if byte < 0x80:
+            return byte, pos + 1
+        if following < 0x80:
+            return byte & 0x7F | following << 7, pos + 2
     return _decode(data, pos, UINT32_BITS)
 
 
