@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from aiokafka.record import default_records as aiokafka_records
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import default_records as kafka_python_records
 
+from penstock.record.batch import assign_offsets, set_producer_state
 from penstock.record.columnar import ColumnDecoder
 from penstock.record.compression import Codec
 from record_kit import CODECS, as_rows, build, only_batch, records
@@ -19,10 +20,25 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 PEERS = pytest.mark.parametrize("peer", ["aiokafka", "kafka-python"])
 
 
-def theirs(peer: str, rows: list[tuple[Any, ...]], codec: Codec) -> bytes:
-    identity = {"is_transactional": False, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1, "batch_size": 1 << 20}
+NOBODY = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1, "is_transactional": False}
+identities = st.fixed_dictionaries(
+    {
+        "producer_id": st.integers(0, 2**62),
+        "producer_epoch": st.integers(0, 2**15 - 1),
+        "base_sequence": st.integers(0, 2**31 - 1),
+        "is_transactional": st.booleans(),
+    }
+)
+# What both call by the same names.
+PLACE = ("base_offset", "next_offset", "timestamp_type", "max_timestamp", "crc", "attributes", "last_offset_delta")
+placements = st.fixed_dictionaries(
+    {"base_offset": st.integers(0, 2**50), "leader_epoch": st.integers(-1, 100), "log_append_time_ms": st.none() | st.integers(0, 2**50)}
+)
+
+
+def theirs(peer: str, rows: list[tuple[Any, ...]], codec: Codec, identity: dict[str, Any] = NOBODY) -> bytes:
     module = aiokafka_records if peer == "aiokafka" else kafka_python_records
-    builder = module.DefaultRecordBatchBuilder(magic=2, compression_type=int(codec), **identity)
+    builder = module.DefaultRecordBatchBuilder(magic=2, compression_type=int(codec), batch_size=1 << 20, **identity)
     for offset, (timestamp, key, value, headers) in enumerate(rows):
         assert builder.append(offset, timestamp, key, value, list(headers)) is not None
     return bytes(builder.build())
@@ -54,6 +70,40 @@ def test_M8_we_read_what_peers_write(peer: str, codec: Codec, rows: list[tuple[A
 
     assert as_rows(batch.records()) == rows
     assert decoder.finish().to_pylist() == [{"key": row[1], "value": row[2]} for row in rows]
+
+
+@PEERS
+@pytest.mark.parametrize("codec", CODECS)
+@settings(max_examples=30)
+@given(rows=records, identity=identities, placement=placements)
+def test_M10_peers_see_the_identity_and_the_place_that_we_give_a_batch(
+    peer: str, codec: Codec, rows: list[tuple[Any, ...]], identity: dict[str, Any], placement: dict[str, Any]
+) -> None:
+    data = build(rows, codec)
+    set_producer_state(data, **identity)
+    assign_offsets(data, **placement)
+    ours = only_batch(data)
+
+    batch = (aiokafka_records if peer == "aiokafka" else kafka_python_records).DefaultRecordBatch(bytes(data))
+
+    assert {name: getattr(batch, name) for name in identity} == identity
+    assert {name: getattr(batch, name) for name in PLACE} == {name: getattr(ours, name) for name in PLACE}
+    stamped = [(placement["log_append_time_ms"], *row[1:]) for row in rows] if ours.timestamp_type else rows
+    assert read_by(peer, bytes(data)) == [(placement["base_offset"] + number, *row) for number, row in enumerate(stamped)]
+
+
+@PEERS
+@pytest.mark.parametrize("codec", CODECS)
+@settings(max_examples=30)
+@given(rows=records, identity=identities)
+def test_M10_we_see_the_identity_that_peers_give_a_batch(
+    peer: str, codec: Codec, rows: list[tuple[Any, ...]], identity: dict[str, Any]
+) -> None:
+    data = theirs(peer, rows, codec, identity)
+    batch = only_batch(data)
+
+    assert {name: getattr(batch, name) for name in identity} == identity
+    assert as_rows(batch.records()) == rows
 
 
 @given(rows=records)
