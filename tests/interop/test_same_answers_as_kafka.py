@@ -22,6 +22,7 @@ from penstock.protocol.messages.create_topics import CreatableReplicaAssignment,
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic
 from penstock.protocol.schema import Request, Struct
 from penstock.record.batch import seal
 from penstock.testing import EmbeddedKafka
@@ -40,6 +41,7 @@ COMPARED = {
     "offset",
     "timestamp",
     "leader_epoch",
+    "end_offset",
     "high_watermark",
     "last_stable_offset",
     "session_id",
@@ -201,6 +203,24 @@ def test_P8_list_offsets(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, t
         Question(f"{special} in {version}", list_offsets(topic, special), version) for special, version in ((-3, 6), (-4, 7), (-5, 8))
     ]
     questions += [Question(f"epoch {epoch}", list_offsets(topic, -1, epoch), 11) for epoch in (0, 5)]
+    check(kafka44, embedded_kafka, questions)
+
+
+def epoch_end(topic: str, epoch: int, *, current: int = -1, partition: int = 0) -> OffsetForLeaderEpochRequest:
+    wanted = OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)
+    return OffsetForLeaderEpochRequest(replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[wanted])])
+
+
+def test_P8_the_ends_of_leader_epochs(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
+    questions = [Question("empty", epoch_end(topic, 0), 4), Question("write", produce_request(topic, batch(b"a", b"b", b"c")), 9)]
+    questions += [Question(f"epoch {epoch}", epoch_end(topic, epoch), version) for epoch in (-1, 0, 1, 7) for version in (2, 3, 4)]
+    questions += [
+        Question("fenced", epoch_end(topic, 0, current=9), 4),
+        Question("current", epoch_end(topic, 0, current=0), 4),
+        Question("unknown topic", epoch_end("no-such-topic", 0), 4),
+        Question("unknown partition", epoch_end(topic, 0, partition=9), 4),
+        Question("not served", epoch_end(topic, 0), 1),
+    ]
     check(kafka44, embedded_kafka, questions)
 
 

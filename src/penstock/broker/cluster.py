@@ -96,8 +96,10 @@ class Cluster:
         for partition in topic.partitions:
             self._tell_watchers(partition)
 
-    def move_leader(self, partition: Partition, node_id: int) -> None:
-        """Let another node lead a partition, in a new leader epoch."""
+    def move_leader(self, partition: Partition, node_id: int, *, lose_from: int | None = None) -> None:
+        """Let a node lead a partition, in a new leader epoch. lose_from: it lacks the batches from this offset on (unclean election)."""
+        if lose_from is not None:
+            partition.lose(lose_from)
         partition.leader = node_id
         partition.leader_epoch += 1
         self._tell_watchers(partition)

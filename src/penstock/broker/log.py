@@ -91,6 +91,17 @@ class PartitionLog:
         while len(self._segments) > 1 and self._segments[0].next_offset <= self.start_offset:
             del self._segments[0]
 
+    def truncate(self, end_offset: int) -> None:
+        """Drop the batches that reach beyond an offset, as a replica does that follows a leader with fewer records."""
+        kept = [(bytes(batch.data), batch.next_offset, batch.max_timestamp) for batch in self.batches() if batch.next_offset <= end_offset]
+        first = self._segments[0]
+        self._segments = [Segment(first.base_offset, first.base_position, first.size_bytes)]
+        self.end_offset = first.base_offset
+        for data, next_offset, timestamp in kept:
+            self._active(len(data)).append(data, next_offset, timestamp)
+            self.end_offset = next_offset
+        self.start_offset = min(self.start_offset, self.end_offset)
+
     def retain(self, *, retention_bytes: int, oldest_timestamp_ms: int) -> None:
         """Drop segments from the front: while the rest is still at least retention_bytes (-1: no limit), or all their records are too old.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from penstock.broker.leader_epochs import LeaderEpochs
 from penstock.broker.log import CHUNK_BYTES, PartitionLog
 from penstock.broker.producer_state import NO_PRODUCER_ID, ProducerStates
 from penstock.broker.topics import TopicConfig
@@ -53,7 +54,21 @@ class Partition:
         self.replicas = replicas
         self.isr = replicas
         self.leader = replicas[0]
-        self.leader_epoch = 0
+        self.epochs = LeaderEpochs()
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the present leader."""
+        return self.epochs.current
+
+    @leader_epoch.setter
+    def leader_epoch(self, epoch: int) -> None:
+        self.epochs.begin(epoch, self.log.end_offset)
+
+    def lose(self, end_offset: int) -> None:
+        """Lose the batches that reach beyond an offset, and what is remembered of their producers."""
+        self.log.truncate(end_offset)
+        self.producers.forget_all()
 
     def append(self, data: RecordBytes, now_ms: int, *, allow_zstd: bool = True) -> Appended:
         """Check a produced batch and append it; a duplicate is answered with its original's place and appended nowhere (I15).

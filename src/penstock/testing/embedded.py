@@ -62,3 +62,12 @@ class EmbeddedKafka:
     def end_offset(self, topic: str, partition: int = 0) -> int:
         """The offset the partition's next record will get."""
         return self._server.call(lambda: self.node.log(topic, partition).end_offset)
+
+    def elect_leader(self, topic: str, partition: int = 0, *, lose_from: int | None = None) -> None:
+        """Begin a new leader epoch. lose_from: the batches that reach beyond this offset are lost, as after an unclean election."""
+        self._server.call(lambda: self._elect(topic, partition, lose_from))
+
+    def _elect(self, topic: str, partition: int, lose_from: int | None) -> None:
+        cluster = self.node.cluster
+        found = cluster.partition(cluster.topic(topic), partition)
+        cluster.move_leader(found, found.leader, lose_from=lose_from)

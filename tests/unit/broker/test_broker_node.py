@@ -16,6 +16,7 @@ from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, Delete
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic
 from penstock.protocol.schema import Request
 
 NAMED = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
@@ -40,6 +41,7 @@ def test_every_version_of_api_versions_lists_what_kafka_44_serves(client: Client
         19: (2, 7),
         20: (1, 6),
         22: (0, 5),
+        23: (2, 4),
     }
 
 
@@ -108,6 +110,7 @@ REQUESTS: dict[int, Callable[[int], Request]] = {
         DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]) if version >= 6 else DeleteTopicsRequest(topic_names=["t"])
     ),
     22: lambda version: InitProducerIdRequest(transaction_timeout_ms=1),
+    23: lambda version: OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition()])]),
 }
 EVERY = [
     pytest.param(key, version, id=f"{api.request.NAME}-{version}")

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.broker.apis import api_versions, create_topics, delete_topics, fetch, init_producer_id, list_offsets, metadata, produce
+from penstock.broker.apis import (
+    api_versions,
+    create_topics,
+    delete_topics,
+    fetch,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
 from penstock.broker.state import Api
 
 SERVED: Mapping[int, Api] = {
@@ -18,6 +28,7 @@ SERVED: Mapping[int, Api] = {
         create_topics.API,
         delete_topics.API,
         init_producer_id.API,
+        offset_for_leader_epoch.API,
     )
 }
 

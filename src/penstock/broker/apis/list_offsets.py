@@ -64,8 +64,14 @@ def _answer(call: Call, topic: Topic, wanted: ListOffsetsPartition) -> ListOffse
         partition_index=wanted.partition_index,
         offset=found.offset,
         timestamp=found.timestamp,
-        leader_epoch=partition.leader_epoch if found != NOTHING and call.version >= _HAS_LEADER_EPOCH else -1,
+        leader_epoch=_epoch_of(partition, wanted.timestamp, found) if call.version >= _HAS_LEADER_EPOCH else -1,
     )
+
+
+def _epoch_of(partition: Partition, timestamp: int, found: Found) -> int:
+    if found == NOTHING:
+        return -1
+    return partition.leader_epoch if timestamp == LATEST else partition.epochs.at(found.offset)
 
 
 def _readable(state: BrokerState, topic: Topic, wanted: ListOffsetsPartition) -> Partition:

@@ -1,0 +1,46 @@
+"""Where each leader epoch of a partition began, so that readers and replicas can find out that a log was cut (KIP-101, KIP-320)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import itemgetter
+from typing import NamedTuple
+
+UNKNOWN = -1
+_EPOCH, _START = itemgetter(0), itemgetter(1)
+
+
+class EpochEnd(NamedTuple):
+    """An epoch and the offset after its last record; -1 when nothing is known."""
+
+    epoch: int = UNKNOWN
+    end_offset: int = UNKNOWN
+
+
+class LeaderEpochs:
+    """(epoch, start offset), both ascending."""
+
+    def __init__(self) -> None:
+        self._starts: list[tuple[int, int]] = [(0, 0)]
+
+    @property
+    def current(self) -> int:
+        """The newest epoch."""
+        return self._starts[-1][0]
+
+    def begin(self, epoch: int, start_offset: int) -> None:
+        """A leader was elected; an epoch without records leaves no trace."""
+        self._starts = [entry for entry in self._starts if entry[1] < start_offset] + [(epoch, start_offset)]
+
+    def end_of(self, epoch: int, log_end: int) -> EpochEnd:
+        """Return the newest epoch not after this one, and where it ends; nothing for epochs that have not been."""
+        if epoch == self.current:
+            return EpochEnd(epoch, log_end)
+        after = bisect_right(self._starts, epoch, key=_EPOCH)
+        if epoch < 0 or after == len(self._starts):
+            return EpochEnd()
+        return EpochEnd(self._starts[after - 1][0] if after else epoch, self._starts[after][1])
+
+    def at(self, offset: int) -> int:
+        """Return the epoch an offset belongs to."""
+        return self._starts[max(bisect_right(self._starts, offset, key=_START) - 1, 0)][0]
