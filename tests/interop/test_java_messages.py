@@ -6,7 +6,10 @@ read by Java, shown field by field and written again; Java's bytes, made from JS
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterable, Iterator
+from random import Random
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,6 +22,7 @@ from penstock.errors import ProtocolError, UnsupportedVersionError
 from penstock.protocol import header
 from penstock.protocol.api import APIS
 from penstock.protocol.codegen import decode, encode
+from penstock.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryData, OpData
 from penstock.protocol.prefixed import encode_prefixed
 from penstock.protocol.schema import Data, Field, Message, RecordKey, Struct
 from protocol_strategies import API_MESSAGES, MESSAGES, VERSIONED, filled
@@ -129,6 +133,53 @@ def test_java_puts_the_same_in_front_of_what_has_no_request_around_it(java: Java
     written = [answer.data for answer in seen(java, jobs)]
 
     assert written == [encode_prefixed(example, version) for version, example in cases]
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, 5e-324, 1.7976931348623157e308, -0.0])
+def test_W1_a_double_is_javas_double(java: JavaMessages, value: float) -> None:
+    quota = EntryData(entity=[], ops=[OpData(key="k", value=value)])
+    message = AlterClientQuotasRequest(entries=[quota])
+    written = encode(message, 1)
+
+    read, made = seen(java, [java.job(type(message), data, 1) for data in (written, java.form.of(message, 1))])
+
+    assert read == made == Seen(java.form.shown(message, 1), written)
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_broken_bytes_that_java_refuses_we_refuse_and_what_both_read_is_the_same(java: JavaMessages, message: type[Message]) -> None:
+    cases = [(data, version) for version in java.versions(message) for data in broken(encode(filled(message, version), version))]
+
+    answers = java.do([java.job(message, data, version) for data, version in cases])
+
+    for (data, version), answer in zip(cases, answers, strict=True):
+        assert our_reading(java, message, data, version) in (REFUSED, java_reading(answer)), (version, data.hex())
+
+
+REFUSED = "refused"
+
+
+def broken(data: bytes, count: int = 5) -> list[bytes]:
+    """The same spoilt forms of some bytes in every run: null, negative and huge lengths, bytes changed, lost and too many."""
+    dice = Random(data)
+    found = []
+    for _ in range(count):
+        at = dice.randrange(len(data) + 1)
+        lie = dice.choice([b"\xff" * 4, b"\x80\x00\x00\x00", b"\x7f\xff\xff\xff", b"\xff\xff", b"\x00", b"\x01", dice.randbytes(1), b""])
+        found.append(data[:at] + lie + data[at + dice.choice([0, len(lie)]) :])
+    return found
+
+
+def our_reading(java: JavaMessages, message: type[Message], data: bytes, version: int) -> str:
+    try:
+        found, end = decode(message, data, version)
+    except ProtocolError:
+        return REFUSED
+    return json.dumps(java.form.shown(found, version), sort_keys=True) if end == len(data) else REFUSED
+
+
+def java_reading(answer: Seen | JavaError) -> str:
+    return json.dumps(answer.json, sort_keys=True) if isinstance(answer, Seen) else REFUSED
 
 
 class Odd(NamedTuple):

@@ -1,5 +1,8 @@
+import com.fasterxml.jackson.core.json.JsonReadFeature;
+import com.fasterxml.jackson.core.json.JsonWriteFeature;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.ByteArrayInputStream;
@@ -27,7 +30,11 @@ import org.apache.kafka.common.protocol.ObjectSerializationCache;
  * version ("V") or the record type ("T") in front.
  */
 public final class Messages {
-    private static final ObjectMapper JSON = new ObjectMapper();
+    // Infinity stands there as it does in Python's JSON.
+    private static final ObjectMapper JSON = JsonMapper.builder()
+        .enable(JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS)
+        .disable(JsonWriteFeature.WRITE_NAN_AS_STRINGS)
+        .build();
     private static final Map<String, Methods> METHODS = new HashMap<>();
 
     private record Methods(Class<?> message, Method read, Method write) {
