@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from java_kit import JavaError, JavaProgram
-from java_records import JavaRecords, all_records, program_name, read_by_us
+from java_records import JavaRecords, ReadBatch, all_records, program_name, read_by_us
 from kafka_cluster import VERSIONS
 from penstock.errors import CorruptRecordError
 from penstock.record.batch import assign_offsets, read_batches, set_producer_state
@@ -24,13 +25,16 @@ from penstock.record.legacy import read_message
 from penstock.record.legacy_conversion import down_convert, down_convert_fetched, up_convert
 from penstock.record.legacy_lz4 import mend_frame, spoil_frame
 from penstock.record.record import Record
-from record_kit import CODECS, NOW_MS, build, only_batch, records, values
+from penstock.wire.varint import encode_varint
+from record_kit import CODECS, NOW_MS, build, forge, only_batch, raw_record, records, values
 
 pytestmark = [pytest.mark.kafka, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 enough = settings(max_examples=40)
 OLD_CODECS = [codec for codec in CODECS if codec is not Codec.ZSTD]
 LEVELS = {Codec.GZIP: (1, 6, 9), Codec.LZ4: (1, 9, 17), Codec.ZSTD: (-7, 1, 3, 19, 22)}
 MOST_INT = 2**31 - 1
+# First and other bytes of long characters, of surrogates and of numbers that are none.
+UTF_8_PIECES = [bytes((number,)) for number in b"a\x80\x9f\xa0\xac\xc0\xc3\xe0\xe2\xed\xf0\xf4\xf8\xff"]
 each_codec = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name.lower())
 each_old_codec = pytest.mark.parametrize("codec", OLD_CODECS, ids=lambda codec: codec.name.lower())
 each_old_magic = pytest.mark.parametrize("magic", [0, 1])
@@ -119,6 +123,28 @@ def test_M19_we_read_the_control_batches_that_java_writes(java: JavaRecords, num
     assert read_by_us(data) == java.read(data)
     assert only_batch(data).control_type() == number
     assert only_batch(data).records() == []
+
+
+@pytest.mark.parametrize("times", [[-1], [-1, 5], [5, -1], [0, 2**63 - 1], [2**63 - 1, -1]], ids=str)
+def test_M9_the_farthest_timestamps_that_java_writes(java: JavaRecords, times: list[int]) -> None:
+    data = java.write([Record(offset, time, None, b"v") for offset, time in enumerate(times)])
+
+    assert read_by_us(data) == java.read(data)
+    assert [record.timestamp for record in only_batch(data).records()] == times
+
+
+@enough
+@given(name=st.binary(max_size=12) | st.text("a€😀").map(str.encode) | st.lists(st.sampled_from(UTF_8_PIECES)).map(b"".join))
+def test_M8_a_header_key_of_any_bytes_is_the_text_that_java_reads(java: JavaRecords, name: bytes) -> None:
+    data = forge(raw_record(headers=encode_varint(1) + encode_varint(len(name)) + name + encode_varint(-1)))
+
+    assert header_key(read_by_us(data)) == header_key(java.read(data))
+
+
+def header_key(batches: Sequence[ReadBatch]) -> str:
+    """The only one. For the bytes of a surrogate Java puts one U+FFFD, Python one per byte, so that only where they stand is compared."""
+    ((name, _),) = all_records(batches)[0].headers
+    return re.sub("\ufffd+", "\ufffd", name)
 
 
 @each_codec
