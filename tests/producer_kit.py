@@ -44,9 +44,15 @@ class SimProducer:
         self.room = Room(self.core, self.driver, max_block_ms)  # type: ignore[arg-type]
 
     def send(
-        self, topic: str, value: bytes | None = b"v", key: bytes | None = None, partition: int | None = None, on_delivery: Any = None
+        self,
+        topic: str,
+        value: bytes | None = b"v",
+        key: bytes | None = None,
+        partition: int | None = None,
+        on_delivery: Any = None,
+        headers: tuple[tuple[str, bytes | None], ...] = (),
     ) -> Delivery:
-        record = ToSend(topic, partition, key, value, (), self.driver.wall_ms(), on_delivery)
+        record = ToSend(topic, partition, key, value, headers, self.driver.wall_ms(), on_delivery)
         try:
             return self.room.find(lambda ticket: self.core.append(record, self.sim.now_ms, ticket), topic, partition)
         except KafkaError as error:
