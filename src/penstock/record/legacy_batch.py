@@ -56,9 +56,13 @@ class ConvertedRecords:
             raise CorruptRecordError(f"message at offset {offset}: the timestamp {timestamp} is out of range")
         key_size = _NULL if key is None else _varint(len(key))
         value_size = _NULL if value is None else _varint(len(value))
-        fields = (b"\0", _varint(delta), _varint(offset - self.base_offset), key_size, key or b"", value_size, value or b"", b"\0")
-        body = b"".join(fields)
-        self.payload += _varint(len(body)) + body
+        head = b"".join((b"\0", _varint(delta), _varint(offset - self.base_offset), key_size, key or b"", value_size))
+        self.payload += _varint(len(head) + (len(value) if value else 0) + 1)
+        self.payload += head
+        # The one part that can be large is copied once.
+        if value:
+            self.payload += value
+        self.payload += b"\0"
         self.count += 1
         self.last_offset = offset
         if timestamp > self.max_timestamp:
