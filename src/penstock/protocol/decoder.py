@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
+from struct import calcsize
+from typing import Any, cast
 
 from penstock.protocol import runtime
-from penstock.protocol.schema import Field, Message, Struct
-from penstock.protocol.source import FORMATS, Slot, Source
+from penstock.protocol.schema import UNSET, Field, Message, Struct
+from penstock.protocol.source import FORMATS, MOST_OF_FEW, Slot, Source, few_of
 
 _SIZES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint16": 2, "uint32": 4, "float64": 8, "bool": 1, "uuid": 16}
 
@@ -66,10 +67,7 @@ class _Decoder:
 
     def new_struct(self, struct: type[Struct], target: str) -> None:
         """Make a struct, under a name of its own, and fill it."""
-        var = target if target.isidentifier() else self.fresh("s")
-        self.out.scope[struct.__name__] = struct
-        made = f"new({struct.__name__})"
-        self.out.line(f"{var} = {made}" if var == target else f"{var} = {target} = {made}")
+        var = self.made(struct, target)
         for field in struct.FIELDS:
             with self.out.field(field.name):
                 self.member(field, f"{var}.{field.name}")
@@ -77,20 +75,32 @@ class _Decoder:
             with self.out.field("tags"):
                 self.tags([field for field in struct.FIELDS if field.is_tagged(self.version)], var)
 
+    def made(self, struct: type[Struct], target: str) -> str:
+        """Make a struct without fields so far; return the name it has of its own."""
+        var = target if target.isidentifier() else self.fresh("s")
+        self.out.scope[struct.__name__] = struct
+        self.out.line(f"{var} = new({struct.__name__})" if var == target else f"{var} = {target} = new({struct.__name__})")
+        return var
+
     def member(self, field: Field, target: str) -> None:
         if field.is_inline(self.version):
             self.value(field, target)
         else:
-            self.out.line(f"{target} = {self.default(field)}")
+            self.default(field, target)
 
-    def default(self, field: Field) -> str:
-        """An expression for the field's default value, fresh where it can be changed in place."""
-        value = field.new_default()
-        if isinstance(value, list):
-            return "[]"
-        if isinstance(value, Struct):
-            self.out.scope[type(value).__name__] = type(value)
-            return f"{type(value).__name__}()"
+    def default(self, field: Field, target: str) -> None:
+        """Set a field to its default value, a fresh one where it can be changed in place."""
+        if field.default is not UNSET:
+            self.out.line(f"{target} = {self.constant(field.default)}")
+        elif field.kind == "array":
+            self.out.line(f"{target} = []")
+        else:
+            var = self.made(cast("type[Struct]", field.struct), target)
+            for part in cast("type[Struct]", field.struct).FIELDS:
+                self.default(part, f"{var}.{part.name}")
+
+    def constant(self, value: Any) -> str:
+        """An expression for a value."""
         if value is None or isinstance(value, bool | int | str | bytes):
             return repr(value)
         name = self.fresh("default")
@@ -136,7 +146,11 @@ class _Decoder:
 
     def long_head(self, slow: str = "decode_uvarint") -> None:
         with self.out.block("if n > 127:"):
-            self.out.line(f"n, pos = {slow}(data, pos - 1)")
+            with self.out.block("if data[pos] < 128:"):
+                self.out.line("n = n & 127 | data[pos] << 7")
+                self.out.line("pos += 1")
+            with self.out.block("else:"):
+                self.out.line(f"n, pos = {slow}(data, pos - 1)")
 
     def string(self, field: Field, target: str) -> None:
         self.head("h", "read_string_head")
@@ -172,9 +186,13 @@ class _Decoder:
             self.out.line("pos = stop")
 
     def array(self, field: Field, target: str) -> None:
+        element = cast(Field, field.element)
+        if element.kind in FORMATS and element.kind != "uuid":
+            self.numbers(field, FORMATS[element.kind], target)
+            return
         self.head("i")
         with self.unless_null(field, target, f"n == {self.null}"):
-            self.elements(cast(Field, field.element), target)
+            self.elements(element, target)
 
     def elements(self, element: Field, target: str) -> None:
         """Read as many elements as n says, once it is clear that they can be there."""
@@ -183,11 +201,22 @@ class _Decoder:
             self.out.line("n -= 1")
         with self.out.block(f"if not 0 <= n <= (end - pos) // {smallest}:"):
             self.out.line(f"raise count_fault(n, end - pos, {smallest})")
-        if element.kind in FORMATS and element.kind != "uuid":
-            self.out.line(f'{target} = list(unpack_from(f">{{n}}{FORMATS[element.kind]}", data, pos))')
-            self.out.line(f"pos += n * {smallest}")
-        else:
-            self.loop(element, target)
+        self.loop(element, target)
+
+    def numbers(self, field: Field, letter: str, target: str) -> None:
+        """Read an array of numbers: a few at once, as nearly always, or any other count with all its checks."""
+        self.run.append(Slot("B" if self.flexible else "i", "n", self.out.path))
+        self.flush()
+        few, size = few_of(letter), calcsize(f">{letter}")
+        self.out.scope[f"few_{letter}"] = [None, *few] if self.flexible else few
+        with self.out.block(f"if {int(self.flexible)} <= n <= {MOST_OF_FEW + self.flexible}:"):
+            self.out.line(f"{target} = [*few_{letter}[n](data, pos)]")
+            self.out.line(f"pos += n * {size}{f' - {size}' if self.flexible else ''}")
+        with self.out.block("else:"):
+            if self.flexible:
+                self.out.line("n, pos = decode_uvarint(data, pos - 1)")
+                self.out.line("n -= 1")
+            self.out.line(f"{target}, pos = read_numbers({letter!r}, n, data, pos, end, {field.nullable.has(self.version)})")
 
     def loop(self, element: Field, target: str) -> None:
         items, item = self.fresh("items"), self.fresh("item")
@@ -237,4 +266,14 @@ def _unpack(name: str, places: str) -> str:
     return f"{places}{'' if ', ' in places else ','} = {name}(data, pos)"
 
 
-_HELPERS = ("uuid_of", "decode_uvarint", "read_string_head", "length_fault", "count_fault", "skip_tags", "read_tag_head", "tag_size_fault")
+_HELPERS = (
+    "uuid_of",
+    "decode_uvarint",
+    "read_string_head",
+    "read_numbers",
+    "length_fault",
+    "count_fault",
+    "skip_tags",
+    "read_tag_head",
+    "tag_size_fault",
+)

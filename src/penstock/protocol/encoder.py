@@ -10,7 +10,7 @@ from typing import cast
 
 from penstock.protocol import runtime
 from penstock.protocol.schema import Field, Message, Struct
-from penstock.protocol.source import FORMATS, Slot, Source
+from penstock.protocol.source import FORMATS, MOST_OF_FEW, Slot, Source, counted_of
 
 
 def encoder_source(message: type[Message], version: int) -> Source:
@@ -100,7 +100,7 @@ class _Encoder:
             return
         self.flush()
         self.out.line(f"n = 0 if {place} is None else {length} + 1" if nullable else f"n = {length} + 1")
-        self.out.line(f"{self.add}(SHORT[n] if n < 128 else {long}(n))")
+        self.out.line(f"{self.add}(SHORT[n] if n < 128 else pair(n & 127 | 128, n >> 7) if n < 16384 else {long}(n))")
 
     def string(self, field: Field, place: str) -> None:
         if field.nullable.has(self.version):
@@ -113,10 +113,8 @@ class _Encoder:
 
     def bytestring(self, field: Field, place: str) -> None:
         self.out.line(f"blob = {place}")
-        if field.nullable.has(self.version):
-            self.out.line('data = b"" if blob is None else memoryview(blob).cast("B")')
-        else:
-            self.out.line('data = memoryview(blob).cast("B")')
+        plain = 'blob if type(blob) in PLAIN else memoryview(blob).cast("B")'
+        self.out.line(f'data = b"" if blob is None else {plain}' if field.nullable.has(self.version) else f"data = {plain}")
         self.head(field, "blob", "len(data)", "i")
         self.out.line(f"{self.add}(data)")
 
@@ -124,12 +122,26 @@ class _Encoder:
         element = cast(Field, field.element)
         items = self.fresh("items")
         self.out.line(f"{items} = {place}")
-        self.head(field, items, f"len({items})", "i")
         if element.kind in FORMATS and element.kind != "uuid":
+            self.numbers(field, FORMATS[element.kind], items)
+            return
+        self.head(field, items, f"len({items})", "i")
+        self.loop(element, f"{items} or ()" if field.nullable.has(self.version) else items)
+
+    def numbers(self, field: Field, letter: str, items: str) -> None:
+        """Write an array of numbers: a few at once with their count, as nearly always, or any other way."""
+        self.flush()
+        head = "B" if self.flexible else "i"
+        counted = f"counted_{head}{letter}"
+        self.out.scope[counted] = counted_of(head, letter)
+        few = f"{items} is not None and len({items})" if field.nullable.has(self.version) else f"len({items})"
+        with self.out.block(f"if {few} <= {MOST_OF_FEW}:"):
+            self.out.line(f"n = len({items})")
+            self.out.line(f"{self.add}({counted}[n](n{' + 1' if self.flexible else ''}, *{items}))")
+        with self.out.block("else:"):
+            self.head(field, items, f"len({items})", "i")
             with self.out.block(f"if {items}:"):
-                self.out.line(f'{self.add}(pack(f">{{len({items})}}{FORMATS[element.kind]}", *{items}))')
-        else:
-            self.loop(element, f"{items} or ()" if field.nullable.has(self.version) else items)
+                self.out.line(f'{self.add}(pack(f">{{len({items})}}{letter}", *{items}))')
 
     def loop(self, element: Field, items: str) -> None:
         item = self.fresh("item")
@@ -165,23 +177,35 @@ class _Encoder:
             self.run.append(Slot("x", "", self.out.path))
             return
         self.flush()
+        places = {field: f"{var}.{field.name}" for field in sorted(fields, key=lambda field: field.tag)}
+        for field, place in places.items():
+            # Looked at several times.
+            if field.kind in ("struct", "array"):
+                places[field] = self.named(place)
+        tests = [self.differs(field, place) for field, place in places.items()]
+        with self.out.block(f"if {' or '.join(tests)}:"):
+            self.tagged(places, tests)
+        with self.out.block("else:"):
+            self.out.line(f"{self.add}(SHORT[0])")
+
+    def tagged(self, places: dict[Field, str], tests: list[str]) -> None:
+        """Write a tag section with something in it. tests: what tells whether a field is not at its default."""
         found = self.fresh("tags")
         self.out.line(f"{found} = []")
-        for field in sorted(fields, key=lambda field: field.tag):
-            with self.out.field(field.name):
-                self.tag(field, f"{var}.{field.name}", found)
+        for (field, place), test in zip(places.items(), tests, strict=True):
+            with self.out.field(field.name), self.out.block(f"if {test}:"):
+                self.tag(field, place, found)
         self.out.line(f"{self.add}(SHORT[len({found})])")
         self.out.line(f"parts.extend({found})" if self.add == "add" else f"{self.add}(b''.join({found}))")
 
     def tag(self, field: Field, place: str, found: str) -> None:
-        with self.out.block(f"if {self.differs(field, place)}:"):
-            inner, outer = self.fresh("value"), self.add
-            self.out.line(f"{inner} = []")
-            self.add = f"{inner}.append"
-            self.value(field, place)
-            self.flush()
-            self.add = outer
-            self.out.line(f"{found}.append(tagged({field.tag}, {inner}))")
+        inner, outer = self.fresh("value"), self.add
+        self.out.line(f"{inner} = []")
+        self.add = f"{inner}.append"
+        self.value(field, place)
+        self.flush()
+        self.add = outer
+        self.out.line(f"{found}.append(tagged({field.tag}, {inner}))")
 
 
-_HELPERS = ("SHORT", "encode_uvarint", "write_string_head", "tagged")
+_HELPERS = ("SHORT", "PLAIN", "pair", "encode_uvarint", "write_string_head", "tagged")

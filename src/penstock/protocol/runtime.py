@@ -6,6 +6,7 @@ Each of these raises a bare ProtocolError or TruncatedError; the generated funct
 from __future__ import annotations
 
 from functools import lru_cache
+from struct import Struct, calcsize, unpack_from
 from typing import Final
 from uuid import UUID
 
@@ -16,6 +17,11 @@ MAX_STRING_BYTES: Final = 32767
 
 # Lengths and counts below 128, which is nearly all of them.
 SHORT: Final = tuple(bytes([value]) for value in range(128))
+# Those of two bytes.
+pair: Final = Struct("BB").pack
+
+# Types whose length is their size, and which can be written as they are.
+PLAIN: Final = (bytes, bytearray)
 
 
 @lru_cache(maxsize=4096)
@@ -39,6 +45,16 @@ def write_string_head(value: int) -> bytes:
     return encode_uvarint(value)
 
 
+def read_numbers(letter: str, count: int, data: Bytes, pos: int, end: int, nullable: bool) -> tuple[list[int | float] | None, int]:
+    """Read `count` numbers of one format, -1 for null; return them and the position after them."""
+    if count == -1 and nullable:
+        return None, pos
+    size = calcsize(f">{letter}")
+    if not 0 <= count <= (end - pos) // size:
+        raise count_fault(count, end - pos, size)
+    return list(unpack_from(f">{count}{letter}", data, pos)), pos + count * size
+
+
 def length_fault(length: int, remaining: int) -> ProtocolError:
     """Say what is wrong with a length."""
     if length == -1:
@@ -60,9 +76,9 @@ def count_fault(count: int, remaining: int, smallest: int) -> ProtocolError:
 def read_tag_head(data: Bytes, pos: int, end: int, last: int) -> tuple[int, int, int]:
     """Read tag and size of a tagged field; return the tag, where its value ends, and where it starts. last: the tag before, or -1."""
     tag, pos = decode_uvarint(data, pos)
+    size, pos = decode_uvarint(data, pos)
     if tag <= last:
         raise ProtocolError(f"tag {tag} follows tag {last}; tags must ascend")
-    size, pos = decode_uvarint(data, pos)
     if size > end - pos:
         raise TruncatedError(f"tag {tag} announces {size} bytes, but only {end - pos} remain")
     return tag, pos + size, pos

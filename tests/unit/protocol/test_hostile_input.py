@@ -70,9 +70,13 @@ def test_W3_a_huge_count_costs_no_memory() -> None:
 
 
 def test_W3_a_count_of_numbers_is_checked_too() -> None:
-    replicas = "00000000 00000001 0000 0001 74 00000001  0000 00000000 00000000  00000003 0000000000000000"
+    partition = "00000000 00000001 0000 0001 74 00000001  0000 00000000 00000000"
 
-    assert "in topics.partitions.replica_nodes: 3 elements of at least 4 bytes" in refusal(MetadataResponse, 0, replicas)
+    many = refusal(MetadataResponse, 0, f"{partition} 00000033 0000000000000000")
+    few = refusal(MetadataResponse, 0, f"{partition} 00000003 0000000000000000")
+
+    assert "in topics.partitions.replica_nodes: 51 elements of at least 4 bytes" in many
+    assert "in topics.partitions.replica_nodes: the bytes end too early" in few
 
 
 @pytest.mark.parametrize(
