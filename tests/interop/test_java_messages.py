@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Any, NamedTuple
@@ -148,25 +149,30 @@ def test_W1_a_double_is_javas_double(java: JavaMessages, value: float) -> None:
 
 @pytest.mark.parametrize("message", MESSAGES)
 def test_broken_bytes_that_java_refuses_we_refuse_and_what_both_read_is_the_same(java: JavaMessages, message: type[Message]) -> None:
-    cases = [(data, version) for version in java.versions(message) for data in broken(encode(filled(message, version), version))]
+    some = [(example, version) for version in java.versions(message) for example in examples(message, version)[1:5]]
+    cases = [(data, version) for example, version in some for data in broken(encode(example, version))]
 
     answers = java.do([java.job(message, data, version) for data, version in cases])
 
     for (data, version), answer in zip(cases, answers, strict=True):
+        if isinstance(answer, JavaError) and TOO_STRICT.fullmatch(answer.message):
+            continue
         assert our_reading(java, message, data, version) in (REFUSED, java_reading(answer)), (version, data.hex())
 
 
 REFUSED = "refused"
+# W7: a tag that only other versions know is a tag that nobody knows.
+TOO_STRICT = re.compile(r"Tag \d+ is not valid for version \d+")
 
 
-def broken(data: bytes, count: int = 5) -> list[bytes]:
-    """The same spoilt forms of some bytes in every run: null, negative and huge lengths, bytes changed, lost and too many."""
+def broken(data: bytes, count: int = 3) -> list[bytes]:
+    """The same spoilt forms of some bytes in every run: other lengths, which may mean null, and bytes changed, lost and too many."""
     dice = Random(data)
     found = []
     for _ in range(count):
         at = dice.randrange(len(data) + 1)
-        lie = dice.choice([b"\xff" * 4, b"\x80\x00\x00\x00", b"\x7f\xff\xff\xff", b"\xff\xff", b"\x00", b"\x01", dice.randbytes(1), b""])
-        found.append(data[:at] + lie + data[at + dice.choice([0, len(lie)]) :])
+        lie = dice.choice([b"\xff" * 4, b"\xff" * 2, b"\x00", b"\x01", b"\x7f\xff\xff\xff", dice.randbytes(1), b""])
+        found.append(data[:at] + lie + data[at + dice.choice([0, 1, len(lie), len(lie)]) :])
     return found
 
 
