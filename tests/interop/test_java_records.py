@@ -29,7 +29,7 @@ from penstock.wire.varint import encode_varint
 from record_kit import CODECS, NOW_MS, build, forge, only_batch, raw_record, records, values
 
 pytestmark = [pytest.mark.kafka, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
-enough = settings(max_examples=40)
+enough = settings(max_examples=25)
 OLD_CODECS = [codec for codec in CODECS if codec is not Codec.ZSTD]
 LEVELS = {Codec.GZIP: (1, 6, 9), Codec.LZ4: (1, 9, 17), Codec.ZSTD: (-7, 1, 3, 19, 22)}
 MOST_INT = 2**31 - 1

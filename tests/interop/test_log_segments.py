@@ -75,10 +75,12 @@ def wait_until_compacted(checkpoint: Path, partition: str) -> None:
         time.sleep(0.1)
 
 
-def test_M8_segments_hold_what_kafkas_tool_prints(logs: Logs) -> None:
+def test_M8_segments_hold_what_kafkas_tool_prints(logs: Logs, note: Callable[[str], None]) -> None:
     files = logs.of_users()
     assert len(files) >= 11
-    assert {file: dumped(file, contents=True) for file in files} == dump(files, contents=True)
+    printed = dump(files, contents=True)
+    assert {file: dumped(file, contents=True) for file in files} == printed
+    note(f"log segments: {len(files)} files, {sum(map(len, printed.values()))} batches and records as Kafka's tool prints them")
 
 
 def test_M20_kafkas_own_segments_hold_what_its_tool_prints(logs: Logs) -> None:
