@@ -25,7 +25,14 @@ from peer_clients import PEERS, Peer, PeerRecord
 from penstock.client.api_versions import BrokerVersions
 from penstock.client.broker_fallback import RELEASES, versions_of
 from penstock.config import AdminConfig
-from penstock.errors import BootstrapError, Persisted, UnsupportedCompressionError, UnsupportedRecordFormatError, UnsupportedVersionError
+from penstock.errors import (
+    BootstrapError,
+    DeliveryTimeout,
+    Persisted,
+    UnsupportedCompressionError,
+    UnsupportedRecordFormatError,
+    UnsupportedVersionError,
+)
 from penstock.flow import Call, Flow
 from penstock.protocol.messages.fetch import FetchRequest
 from penstock.protocol.messages.metadata import MetadataRequest
@@ -260,6 +267,46 @@ def test_the_fallback_table_is_what_the_broker_says(broker: Broker) -> None:
     if broker.says_what_it_speaks and broker.release in RELEASES:
         ours = versions_of(broker.release).ranges
         assert ours == {key: span for key, span in broker.spoken.ranges.items() if key in ours}
+
+
+def test_C3_other_brokers_take_and_give_message_sets_too(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    topic = broker.topic("downgraded")
+    old = {"bootstrap_servers": broker.servers, "broker_version_fallback": "0.9.0" if broker.is_at_least("0.9") else "0.8.2"}
+    soon = {"delivery_timeout_ms": 3000, "request_timeout_ms": 3000, "linger_ms": 0}
+    with ps.KafkaProducer(**old, enable_idempotence=False, compression_type="gzip", **soon) as producer:
+        sent = [producer.send(topic, key=b"k", value=b"%d" % n, timestamp=EPOCH_2020) for n in range(100)]
+        producer.flush(PATIENCE_S)
+    if broker.is_at_least("4.0"):
+        assert all(isinstance(delivery.exception(0), DeliveryTimeout) for delivery in sent)
+        assert "is broker.version.fallback right" in caplog.text
+        return
+    with ps.KafkaConsumer(**old, auto_offset_reset="earliest") as consumer:
+        consumer.assign([ps.TopicPartition(topic, 0)])
+        assert [(r.offset, r.value) for r in consumer.poll(timeout=PATIENCE_S)] == [(n, b"%d" % n) for n in range(100)]
+    assert [(r.value, r.timestamp) for r in read(broker, topic, 100)] == [(b"%d" % n, NO_TIMESTAMP) for n in range(100)]
+
+
+def test_V10_a_topic_in_an_older_format_than_its_broker(broker: Broker) -> None:
+    if not broker.has_timestamps or broker.is_at_least("3.0"):
+        return
+    topic = broker.topic("old-format", **{"message.format.version": "0.9.0"})
+    with broker.producer(enable_idempotence=False, compression_type="lz4") as producer:
+        for n in range(100):
+            producer.send(topic, key=b"k", value=b"%d" % n, timestamp=EPOCH_2020)
+        producer.flush(PATIENCE_S)
+    assert [(r.value, r.timestamp) for r in read(broker, topic, 100)] == [(b"%d" % n, NO_TIMESTAMP) for n in range(100)]
+
+
+def test_several_partitions(broker: Broker) -> None:
+    broker.kafka.create_topic("many", partitions=3)
+    keys = [b"key-%d" % n for n in range(300)]
+    with broker.producer() as producer:
+        sent = [producer.send("many", key=key, value=key) for key in keys]
+        producer.flush(PATIENCE_S)
+        wanted = sorted((delivery.result(0).partition, delivery.result(0).offset, key) for delivery, key in zip(sent, keys, strict=True))
+    rows = ps.scan("many", **broker.settings, columns=["partition", "offset", "value"]).to_table().to_pylist()
+    assert sorted((row["partition"], row["offset"], row["value"]) for row in rows) == wanted
+    assert {partition for partition, _, _ in wanted} == {0, 1, 2}
 
 
 def test_M15_idempotence(broker: Broker) -> None:

@@ -120,6 +120,14 @@ def test_C2_without_the_option_the_error_names_it(sim: Simulation, hangs_up: boo
         SimClient(sim).ask(MetadataRequest(topics=[]), timeout_s=20)
 
 
+def test_C2_a_broker_that_is_not_that_old_hangs_up_and_the_cause_says_why(sim: Simulation) -> None:
+    kafka = server(sim)
+    kafka.handlers[MetadataRequest] = lambda frame: kafka.hang_up(kafka.connected[-1])
+    client = SimClient(sim, fallback=versions_of("0.9.0"))
+    sim.advance(1000)
+    assert "is broker.version.fallback right" in client.network.failures()["kafka:9092"]
+
+
 def test_TR4_every_topic_is_an_empty_list_in_version_0(sim: Simulation) -> None:
     broker = OldBroker(sim, KAFKA_0_9)
     client = SimClient(sim)

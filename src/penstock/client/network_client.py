@@ -413,13 +413,15 @@ class NetworkClient:
         (self._strangers.add if stranger else self._strangers.discard)(address)
 
     def _cause(self, node_id: int, disconnect: Disconnect) -> str:
-        return diagnose(
+        cause = diagnose(
             disconnect.ending,
             _DOING[self._states.state(node_id)],
             first_bytes=disconnect.first_bytes,
             detail=disconnect.cause,
             security_protocol=self._security_protocol,
         )
+        hung_up = disconnect.ending in (Ending.CLOSED, Ending.RESET) and self._in_flight.count(node_id)
+        return cause + _NOT_THAT_OLD if self._fallback is not None and hung_up else cause
 
     def _reject(self, request: InFlightRequest, error: BaseException) -> None:
         if request.promise is not None:
@@ -445,6 +447,8 @@ class NetworkClient:
             return (2, 0 if known is None else known.last_attempt_ms)
         return None
 
+
+_NOT_THAT_OLD = "; brokers do that to a version they do not know: is broker.version.fallback right, and needed at all?"
 
 _SO_FAR: Mapping[ConnectionState, Ending] = {
     ConnectionState.CONNECTING: Ending.CONNECT_TIMED_OUT,
