@@ -94,7 +94,7 @@ cdef class RowWriter:
     cdef Py_ssize_t room_for(
         self, RecordBatchBuilder batch, const long long[::1] rows, Py_ssize_t first, const long long[::1] sizes
     ) noexcept nogil
-    @cython.locals(index=Py_ssize_t)
+    @cython.locals(index=Py_ssize_t, last=Py_ssize_t)
     cdef Py_ssize_t write_rows(
         self, unsigned char* target, RecordBatchBuilder batch, const long long[::1] rows, Py_ssize_t first
     ) noexcept nogil

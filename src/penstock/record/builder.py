@@ -356,9 +356,10 @@ class RowWriter:
         if batch.records_count == 0:
             batch.base_timestamp = batch.max_timestamp = self.timestamps[rows[first] - self.first_row]
         index = first
+        last = len(rows) - ROWS_AHEAD if self.value.present else 0
         while index < len(rows) and self.write_row(target, batch, rows[index] - self.first_row):
             index += 1
-            if index + ROWS_AHEAD < len(rows):
+            if index < last:
                 self.value.fetch(rows[index + ROWS_AHEAD] - self.first_row)
         return index
 

@@ -388,10 +388,24 @@ def test_an_empty_table_makes_no_batches(data: pa.Table) -> None:
     assert encode(data) == ([], [])
 
 
-def test_no_columns_but_rows_makes_tombstones() -> None:
-    found = read(encode(pa.table({"key": [b"a", b"b"], "other": [1, 2]}), ("key",))[0])
+def test_keys_alone_make_tombstones() -> None:
+    found = read(encode(pa.table({"key": [b"%d" % row for row in range(100)], "other": range(100)}), ("key",))[0])
 
-    assert [found[row][1].value for row in range(2)] == [None, None]
+    assert [(found[row][1].key, found[row][1].value) for row in range(100)] == [(b"%d" % row, None) for row in range(100)]
+
+
+@pytest.mark.parametrize("kind", [pa.null(), pa.binary(), pa.string_view()], ids=str)
+def test_columns_of_nulls_alone_make_records_of_nulls(kind: pa.DataType) -> None:
+    found = read(encode(pa.table({"key": pa.nulls(100, kind), "value": pa.nulls(100, kind)}), ("key", "value"))[0])
+
+    assert {(record.key, record.value) for _, record in found.values()} == {(None, None)}
+    assert len(found) == 100
+
+
+def test_headers_alone_make_records_of_headers() -> None:
+    found = read(encode(pa.table({"headers": pa.array([[("h", b"x")]] * 100, pa.map_(pa.string(), pa.binary()))}), ("headers",))[0])
+
+    assert [found[row][1][1:] for row in range(100)] == [(NOW_MS, None, None, (("h", b"x"),))] * 100
 
 
 def test_a_long_value_column_beyond_one_piece() -> None:

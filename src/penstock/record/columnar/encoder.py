@@ -6,6 +6,7 @@ measured, assigned to partitions and sorted by them as columns of numbers, befor
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -178,14 +179,15 @@ class _Encoder:
 
     def _timestamps(self, column: pa.Array | None, rows: int) -> memoryview:
         if column is None:
-            column = pa.repeat(pa.scalar(self._now_ms, pa.int64()), rows)
-        column = column.fill_null(self._now_ms)
+            return memoryview(array("q", [self._now_ms]) * rows)
+        if column.null_count:
+            column = column.fill_null(self._now_ms)
         return memoryview(column.buffers()[1]).cast("B").cast("q")[column.offset : column.offset + rows]
 
     def _given_partitions(self, column: pa.Array | None, rows: int, first_row: int) -> memoryview:
         """Return each row's partition as far as `column` gives one; a bad one is rejected."""
         if column is None:
-            column = pa.nulls(rows, pa.int64())
+            return memoryview(array("i", [UNASSIGNED]) * rows)
         given = column.fill_null(UNASSIGNED)
         bad = pc.and_(pc.is_valid(column), pc.or_(pc.less(given, 0), pc.greater_equal(given, self._partition_count)))
         for row in pc.indices_nonzero(bad).to_pylist():
