@@ -178,6 +178,29 @@ class OffsetOutOfRangeError(BrokerError):
         self.offset = offset
 
 
+class LogTruncationError(OffsetOutOfRangeError):
+    """The log was cut before the position, by a leader that lacked records: some that were read are gone or replaced (KIP-320).
+
+    divergent_offset: where what was read and what is there part, None when the broker cannot tell. seek() there to go on.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        code: ErrorCode | None = None,
+        partition: TopicPartition | None = None,
+        offset: int | None = None,
+        divergent_offset: int | None = None,
+    ) -> None:
+        super().__init__(message, code=code, partition=partition, offset=offset)
+        self.divergent_offset = divergent_offset
+
+
+class TopicRecreatedError(OffsetOutOfRangeError):
+    """The topic was deleted and another one of the same name created, which the position says nothing about. seek() to go on."""
+
+
 class UnknownTopicOrPartitionError(BrokerError):
     """The topic or partition does not exist, or may not be described by this user."""
 

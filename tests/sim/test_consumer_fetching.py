@@ -223,7 +223,7 @@ def test_A27_what_retention_removed_is_skipped_by_policy_and_told(world: World) 
     consumer.seek(T0, 3)
     world.partition("t").log.advance_start(10)
     assert values(consumer, 10) == numbered(10, 10)
-    assert [tuple(reset) for reset in resets] == [(T0, 3, 10)]
+    assert [tuple(reset) for reset in resets] == [(T0, 3, 10, "out of range")]
 
 
 def test_A27_without_a_policy_it_is_an_error_that_names_the_place(world: World) -> None:

@@ -21,6 +21,7 @@ from penstock.consumer.fetch_request import FetchSettings
 from penstock.consumer.fetcher import Fetcher
 from penstock.consumer.offsets import OffsetFinder
 from penstock.consumer.position_resetter import PositionReset, PositionResetter
+from penstock.consumer.position_validator import PositionValidator
 from penstock.consumer.stall import Stalls
 from penstock.consumer.subscription_state import OffsetSpec, PartitionState, PartitionStatus, SubscriptionState
 from penstock.consumer.topics import list_topics, partitions_for
@@ -60,15 +61,16 @@ class ConsumerCore:
         self._buffer = FetchBuffer()
         self._stalls = Stalls(self.subscription, engine.metadata, engine.network, patience_ms=default_api_timeout_ms)
         self._finder = OffsetFinder(metadata=engine.metadata, isolation_level=read.isolation_level, backoff=backoff, spawn=self._spawn)
-        resetter = PositionResetter(
-            subscription=self.subscription,
-            buffer=self._buffer,
-            metadata=engine.metadata,
-            isolation_level=read.isolation_level,
-            backoff=backoff,
-            spawn=self._spawn,
-            on_reset=lambda reset: engine.deferred.append(lambda: on_reset(reset)),
-        )
+        positions: Mapping[str, Any] = {
+            "subscription": self.subscription,
+            "buffer": self._buffer,
+            "metadata": engine.metadata,
+            "backoff": backoff,
+            "spawn": self._spawn,
+            "on_reset": lambda reset: engine.deferred.append(lambda: on_reset(reset)),
+        }
+        validator = PositionValidator(reset_to=self._reset_to, **positions)
+        resetter = PositionResetter(isolation_level=read.isolation_level, **positions)
         self._fetcher = Fetcher(
             subscription=self.subscription,
             buffer=self._buffer,
@@ -87,7 +89,7 @@ class ConsumerCore:
         )
         self.collect_records = self._collector.collect_records
         self.collect_columns = self._collector.collect_columns
-        for poller in (self, resetter, self._fetcher):
+        for poller in (self, validator, resetter, self._fetcher):
             engine.add_poller(poller)
 
     def poll(self, now_ms: int) -> int:

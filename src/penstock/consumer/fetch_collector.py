@@ -123,7 +123,7 @@ class FetchCollector:
         while (fetch := self._buffer.take()) is not None:
             if self._reset_to is None or not isinstance(fetch.error, OffsetOutOfRangeError):
                 return fetch
-            fetch.state.await_reset(self._reset_to, out_of_range=fetch.fetch_offset)
+            fetch.state.await_reset(self._reset_to, gave_up=fetch.fetch_offset, reason="out of range")
             self._buffer.done(fetch)
         return None
 

@@ -19,7 +19,7 @@ from penstock.consumer.decode import RecordConverter
 from penstock.consumer.fetch_buffer import CompletedFetch
 from penstock.errors import CorruptRecordError, KafkaError
 from penstock.record.batch import RecordBatch, read_batches
-from penstock.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, AnyRecord, IsolationLevel
+from penstock.types import UNKNOWN_OFFSET, AnyRecord, IsolationLevel
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class FetchCursor:
     def __init__(self, fetch: CompletedFetch, options: ReadOptions, converter: RecordConverter) -> None:
         self.fetch = fetch
         self.position = fetch.fetch_offset
-        self.leader_epoch = NO_LEADER_EPOCH
+        self.leader_epoch = fetch.state.leader_epoch
         self.exhausted = False
         self._options = options
         self._converter = converter

@@ -55,7 +55,7 @@ TOPIC_ID_ERRORS = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_
 
 
 class Asked(NamedTuple):
-    """A request as it was sent: to whom, what its session said, and (state, generation, offset) of every partition it stands for.
+    """A request as it was sent: to whom, what its session said, and (state, round, offset) of every partition it stands for.
 
     cuts_first: whether even the first message of a partition may come cut off.
     """
@@ -116,17 +116,17 @@ class FetchResponseHandler:
             self._note(asked, code.name, now_ms)
 
     def _note(self, asked: Asked, reason: str, now_ms: int) -> None:
-        for state, generation, _ in asked.partitions.values():
-            if generation == state.generation:
+        for state, round, _ in asked.partitions.values():
+            if round == state.round:
                 self._retry_later(state, f"node {asked.node_id}: {reason}", now_ms)
 
     def _take_in(self, asked: Asked, tp: TopicPartition, data: PartitionData, endpoints: Sequence[Node], now_ms: int) -> bool:
-        """Take in one partition's part, unless its position was moved by force meanwhile (F10)."""
+        """Take in one partition's part, unless its position was moved by force or validated meanwhile (F10)."""
         known = asked.partitions.get(tp)
         if known is None:
             return False
-        state, generation, offset = known
-        if generation != state.generation or offset != state.fetch_offset:
+        state, round, offset = known
+        if round != state.round or offset != state.fetch_offset:
             return False
         if data.error_code:
             return self._on_error(asked.node_id, state, data, endpoints, now_ms)

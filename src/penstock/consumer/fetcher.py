@@ -147,7 +147,7 @@ class Fetcher:
         version = self._network.version_for(node_id, FetchRequest, max_version=newest)
         session = node.session.begin(targets, by_id=version >= FIRST_VERSION_WITH_IDS)
         request = fetch_request(session, self._settings, max_wait_ms=self._wait_ms(node, plan))
-        partitions = {tp: (state, state.generation, state.fetch_offset) for tp, state in plan.wanted.items()}
+        partitions = {tp: (state, state.round, state.fetch_offset) for tp, state in plan.wanted.items()}
         asked = Asked(node_id, session, partitions, cuts_first=version < FIRST_VERSION_WITH_WHOLE_BATCH)
         promise = self._network.send(node_id, request, now_ms, max_version=newest)
         node.in_flight = True
@@ -172,7 +172,7 @@ class Fetcher:
             node.empty_answers = 0 if brought_data else node.empty_answers + 1
             return
         node.session.failed(None)
-        states = [state for state, generation, _ in asked.partitions.values() if generation == state.generation]
+        states = [state for state, round, _ in asked.partitions.values() if round == state.round]
         if isinstance(error, ConnectError):
             # Connections come back by themselves, at the network client's pace.
             for state in states:

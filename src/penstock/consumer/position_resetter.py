@@ -23,11 +23,19 @@ Waiting = dict[TopicPartition, tuple[PartitionState, int]]
 
 
 class PositionReset(NamedTuple):
-    """A position that was out of range and moved by auto.offset.reset; `offset - asked_offset` records were skipped, or are read again."""
+    """A position that could not be kept and was moved by auto.offset.reset: `offset - asked_offset` records were skipped or come again.
+
+    reason: "out of range", TRUNCATED or RECREATED.
+    """
 
     partition: TopicPartition
     asked_offset: int
     offset: int
+    reason: str = "out of range"
+
+
+TRUNCATED = "the log was truncated"
+RECREATED = "the topic was deleted and created again"
 
 
 class PositionResetter:
@@ -81,6 +89,8 @@ class PositionResetter:
         wanted = {tp: int(state.reset_to) for tp, (state, _) in waiting.items() if state.reset_to is not None}
         for state, generation in waiting.values():
             self._asked[state] = generation
+            # Only a leader of this epoch answers.
+            state.validated_epoch = self._metadata.snapshot.leader_epoch(state.tp)
         promise = self._spawn(ask_leader(node_id, wanted, self._metadata, self._isolation_level))
         promise.on_done(lambda promise: self._answered(waiting, promise))
 
@@ -110,13 +120,13 @@ class PositionResetter:
                 self._metadata.request_update()
 
     def _move(self, state: PartitionState, found: OffsetAndTimestamp) -> None:
-        asked = state.asked_offset
+        asked, reason = state.asked_offset, state.reset_reason
         state.move_to(found.offset, found.leader_epoch)
         state.asked_offset = None
         state.heard(self._now_ms)
         self._buffer.announce()
         if asked is not None:
-            self._on_reset(PositionReset(state.tp, asked, found.offset))
+            self._on_reset(PositionReset(state.tp, asked, found.offset, reason))
 
     def _raise_to_caller(self, state: PartitionState, error: KafkaError) -> None:
         self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, error=error))

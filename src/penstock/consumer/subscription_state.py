@@ -1,24 +1,28 @@
 """What is read, and from where (behaviour 17.1).
 
-Each assigned partition is in one of three states:
+Each assigned partition is in one of four states:
 
     INITIALIZING   assigned, nobody has asked for its records yet
     AWAIT_RESET    its position is being looked up at the beginning or the end of the log
     FETCHING       it has a position
+    VALIDATING     it has a position, and somebody else leads now: nothing is fetched until that log is known to hold what was read
 
 assign() starts in INITIALIZING and keeps partitions that stay. The first poll moves INITIALIZING to AWAIT_RESET by auto.offset.reset, or
 reports that there is no position. A lookup that answers, and any seek, lead to FETCHING. seek_to_beginning and seek_to_end lead back to
-AWAIT_RESET, lazily: the lookup happens when somebody needs the position.
+AWAIT_RESET, lazily: the lookup happens when somebody needs the position. position_validator leads from FETCHING to VALIDATING and back.
 
 A partition has two offsets. `position` is what the caller sees: the next record to be handed out. `fetch_offset` runs ahead of it: the
 next offset to ask the broker for. Both belong to a `generation`; whatever moves the position by force begins a new one, and everything
 fetched for an older generation is stale. That one number replaces comparing offsets after a seek, a reset or a reassignment (TR57).
+Answers still on their way belong to a `round`: validation begins a new one, because what an earlier leader says does not count any more,
+while what was read from it before stays read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, IntEnum
+from uuid import UUID
 
 from penstock.errors import IllegalStateError
 from penstock.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, AnyRecord, TopicPartition
@@ -37,6 +41,7 @@ class PartitionStatus(Enum):
     INITIALIZING = "initializing"
     AWAIT_RESET = "await reset"
     FETCHING = "fetching"
+    VALIDATING = "validating"
 
 
 class PartitionState:
@@ -59,23 +64,33 @@ class PartitionState:
         "position",
         "preferred_replica",
         "preferred_until_ms",
+        "reset_reason",
         "reset_to",
         "retry_at_ms",
+        "round",
         "status",
         "stop_offset",
+        "topic_id",
         "tp",
+        "validated_epoch",
     )
 
     def __init__(self, tp: TopicPartition, now_ms: int) -> None:
         self.tp = tp
         self.status = PartitionStatus.INITIALIZING
         self.generation = 0
+        self.round = 0
         self.position = UNKNOWN_OFFSET
         self.leader_epoch = NO_LEADER_EPOCH
         self.fetch_offset = UNKNOWN_OFFSET
         self.reset_to: OffsetSpec | None = None
         self.asked_offset: int | None = None
-        """The offset that was out of range, when that is why the position is being reset."""
+        """The position that was given up, when that is why another one is looked up."""
+        self.reset_reason = ""
+        self.topic_id: UUID | None = None
+        """The topic that the position belongs to: names are used again."""
+        self.validated_epoch = NO_LEADER_EPOCH
+        """The leader epoch whose log is known to hold what was read up to the position, or in which the position was looked up."""
         self.stop_offset: int | None = None
         """A bounded read hands out nothing at or after this offset."""
         self.paused = False
@@ -94,7 +109,7 @@ class PartitionState:
     @property
     def has_position(self) -> bool:
         """Whether the next record's offset is known."""
-        return self.status is PartitionStatus.FETCHING
+        return self.status in (PartitionStatus.FETCHING, PartitionStatus.VALIDATING)
 
     @property
     def finished(self) -> bool:
@@ -116,13 +131,29 @@ class PartitionState:
         self.leader_epoch = leader_epoch
         self.reset_to = None
 
-    def await_reset(self, to: OffsetSpec, *, out_of_range: int | None = None) -> None:
-        """Begin a new generation without a position, to be found at one end of the log."""
+    def await_reset(self, to: OffsetSpec, *, gave_up: int | None = None, reason: str = "") -> None:
+        """Begin a new generation without a position, to be found at one end of the log. gave_up: the position it had, for a reason."""
         self._begin_generation()
         self.status = PartitionStatus.AWAIT_RESET
         self.reset_to = to
-        self.asked_offset = out_of_range
+        self.asked_offset = gave_up
+        self.reset_reason = reason
         self.position = self.fetch_offset = UNKNOWN_OFFSET
+
+    def await_validation(self) -> None:
+        """Fetch no more until it is known whether the log of a new leader holds what was read."""
+        self.status = PartitionStatus.VALIDATING
+
+    def validated(self, leader_epoch: int) -> None:
+        """Go on at the position; answers to what was asked before count no more."""
+        self.status = PartitionStatus.FETCHING
+        self.validated_epoch = leader_epoch
+        self.round += 1
+
+    def belongs_to(self, topic_id: UUID | None) -> None:
+        """Forget what was known of the leaders of a topic that is no more."""
+        self.topic_id = topic_id
+        self.validated_epoch = self.leader_epoch = NO_LEADER_EPOCH
 
     def retire(self) -> None:
         """Make everything fetched for this assignment stale."""
@@ -148,6 +179,7 @@ class PartitionState:
 
     def _begin_generation(self) -> None:
         self.generation += 1
+        self.round += 1
         self.faulted = False
         self.failed_attempts = 0
         self.retry_at_ms = 0
@@ -211,13 +243,16 @@ class SubscriptionState:
         """Move a position; it takes effect with the next poll (O5)."""
         if offset < 0:
             raise ValueError(f"cannot seek {tp} to {offset}; offsets begin at 0, see seek_to_beginning and seek_to_end")
-        self.state(tp).move_to(offset, leader_epoch)
+        state = self.state(tp)
+        state.belongs_to(None)
+        state.move_to(offset, leader_epoch)
         self.changes += 1
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
         """Ask for the position to be looked up; no partitions means all (O5)."""
         states = [self.state(tp) for tp in partitions] or list(self)
         for state in states:
+            state.belongs_to(None)
             state.await_reset(to)
         self.changes += 1
 

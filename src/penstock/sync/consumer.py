@@ -50,7 +50,7 @@ class KafkaConsumer(HoldsConnections):
     consumer (ConcurrentUseError otherwise); wakeup() alone may be called from any. Timeouts are in seconds; those of calls that ask the
     brokers default to default.api.timeout.ms. Every method but close() raises ClosedError after close(), ForkedError in a child process.
 
-    on_reset: called on the client's own thread with a PositionReset when a position was out of range and auto.offset.reset moved it.
+    on_reset: called on the client's own thread with a PositionReset when a position could not be kept and auto.offset.reset moved it.
     """
 
     def __init__(
@@ -251,7 +251,7 @@ class KafkaConsumer(HoldsConnections):
         return self._decoders[key]
 
     def _report_reset(self, reset: PositionReset) -> None:
-        log.warning("%s: offset %d is out of range; going on at %d", reset.partition, reset.asked_offset, reset.offset)
+        log.warning("%s at offset %d: %s; going on at %d", reset.partition, reset.asked_offset, reset.reason, reset.offset)
         if self._on_reset is not None:
             self._on_reset(reset)
 

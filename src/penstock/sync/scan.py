@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from penstock.config import ConsumerConfig
 from penstock.consumer.core import ConsumerCore
 from penstock.consumer.subscription_state import OffsetSpec
-from penstock.errors import ConfigError, DataLossError, KafkaError, OffsetOutOfRangeError, TimeoutError
+from penstock.errors import (
+    ConfigError,
+    DataLossError,
+    KafkaError,
+    LogTruncationError,
+    OffsetOutOfRangeError,
+    TimeoutError,
+    TopicRecreatedError,
+)
 from penstock.sync.reader import Reader, decoder
 from penstock.sync.scan_range import Bound, Range, Ranges, resolve
 from penstock.types import AnyRecord, TopicPartition
@@ -138,9 +146,9 @@ def scan(
     to one of these or to an offset; partitions a mapping leaves out are read from "earliest", to "latest". end is exclusive and found out
     once, when reading begins. assignments names exactly the partitions to read, with start and end each, instead of topics.
 
-    columns, text: as poll_arrow() has them. batch_rows, batch_bytes: when an Arrow batch is full. on_data_loss: "raise" raises DataLossError
-    when records between start and end are gone, "skip" goes on behind them and notes it in Scan.losses. Other settings are the consumer's;
-    max.partition.fetch.bytes is 8 MiB unless given. TimeoutError is raised when nothing moves for default.api.timeout.ms.
+    columns, text: as poll_arrow() has them. batch_rows, batch_bytes: when an Arrow batch is full. on_data_loss: "raise" raises
+    DataLossError when records between start and end are gone, "skip" goes on behind them and notes it in Scan.losses. Other settings are
+    the consumer's; max.partition.fetch.bytes is 8 MiB unless given. TimeoutError is raised when nothing moves for default.api.timeout.ms.
     """
     if on_data_loss not in ("raise", "skip"):
         raise ConfigError(f"on_data_loss must be 'raise' or 'skip', got {on_data_loss!r}")
@@ -200,8 +208,9 @@ class _Reading:
             raise gone
         log_start = self._log_start(tp)
         stop = self.reader.look(lambda core: core.subscription.state(tp).stop_offset) or asked
-        is_behind = log_start <= asked
-        why = "the log ends before that" if is_behind else f"the log now starts at {log_start}"
+        is_other = isinstance(gone, LogTruncationError | TopicRecreatedError)
+        is_behind = is_other or log_start <= asked
+        why = gone.reason if is_other else "the log ends before that" if is_behind else f"the log now starts at {log_start}"
         onward = stop if is_behind else min(log_start, stop)
         if not self._scan.skips:
             raise DataLossError(f"{tp}: records [{asked}, {onward}) are gone: asked for offset {asked}, {why}") from gone

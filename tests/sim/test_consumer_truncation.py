@@ -1,0 +1,291 @@
+"""The log under a position is not the one that was read: cut by a new leader, or of another topic of the same name. In virtual time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from consumer_sim import World, in_simulation
+from penstock.broker.leader_epochs import EpochEnd
+from penstock.consumer.position_resetter import PositionReset
+from penstock.error_codes import ErrorCode
+from penstock.errors import (
+    DataLossError,
+    LogTruncationError,
+    OffsetOutOfRangeError,
+    TimeoutError,
+    TopicAuthorizationError,
+    TopicRecreatedError,
+)
+from penstock.sync.consumer import KafkaConsumer
+from penstock.sync.scan import scan
+from penstock.testing.simulation import Simulation
+from penstock.types import TopicPartition
+
+T0 = TopicPartition("t", 0)
+API = "OffsetForLeaderEpoch"
+
+
+@pytest.fixture
+def simulation(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulation]:
+    with Simulation(seed=11) as simulation:
+        in_simulation(monkeypatch, simulation)
+        yield simulation
+
+
+@pytest.fixture
+def world(simulation: Simulation) -> World:
+    """Two nodes; ten records written by node 1 in epoch 0, in batches of two."""
+    world = World(simulation, nodes=2)
+    world.topic("t")
+    write(world, 0, 10)
+    return world
+
+
+def write(world: World, first: int, count: int, mark: bytes = b"") -> None:
+    for number in range(first, first + count, 2):
+        world.append("t", [b"%d" % n + mark for n in (number, number + 1)])
+
+
+def elect(world: World, node_id: int, lose_from: int | None = None) -> None:
+    world.cluster.move_leader(world.partition("t"), node_id, lose_from=lose_from)
+
+
+def recreate(world: World, partitions: int = 1) -> None:
+    world.cluster.remove(world.cluster.topics["t"])
+    world.topic("t", partitions)
+
+
+def read(consumer: KafkaConsumer, polls: int = 40) -> list[bytes]:
+    """Poll for a while; return all values."""
+    return [record.value for _ in range(polls) for record in consumer.poll(timeout=0.1)]
+
+
+def numbers(*ranges: tuple[int, int], mark: bytes = b"") -> list[bytes]:
+    return [b"%d" % n + mark for first, end in ranges for n in range(first, end)]
+
+
+def test_O10_a_new_leader_with_the_same_records_is_followed_without_a_gap(world: World) -> None:
+    resets: list[PositionReset] = []
+    consumer = world.consumer(T0, on_reset=resets.append)
+    assert read(consumer) == numbers((0, 10))
+    assert world.requests(API) == 0
+    for round, node_id in enumerate((2, 1), start=1):
+        elect(world, node_id)
+        write(world, 10 * round, 10)
+        assert read(consumer) == numbers((10 * round, 10 * round + 10))
+    assert resets == []
+
+
+def test_O10_the_leader_is_asked_once_for_each_election(world: World) -> None:
+    consumer = world.consumer(T0)
+    read(consumer)
+    for asked, node_id in enumerate((2, 1, 2), start=1):
+        elect(world, node_id)
+        read(consumer)
+        assert world.requests(API) == asked
+    write(world, 10, 4)
+    assert read(consumer) == numbers((10, 14))
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_A26_a_log_that_was_cut_is_read_on_from_where_it_diverges(world: World, reset: str, caplog: pytest.LogCaptureFixture) -> None:
+    resets: list[PositionReset] = []
+    consumer = world.consumer(T0, on_reset=resets.append, auto_offset_reset=reset)
+    consumer.seek(T0, 0)
+    assert read(consumer) == numbers((0, 10))
+    elect(world, 2, lose_from=6)
+    write(world, 6, 10, b"-new")
+    with caplog.at_level(logging.WARNING, "penstock.sync.consumer"):
+        assert read(consumer) == numbers((6, 16), mark=b"-new")
+    assert resets == [PositionReset(T0, 10, 6, "the log was truncated")]
+    assert "t-0 at offset 10: the log was truncated; going on at 6" in caplog.text
+
+
+def test_A26_without_a_policy_the_caller_is_told_until_it_seeks(world: World) -> None:
+    consumer = world.consumer(T0, auto_offset_reset="none")
+    consumer.seek(T0, 0)
+    assert read(consumer) == numbers((0, 10))
+    elect(world, 2, lose_from=6)
+    write(world, 6, 10, b"-new")
+    for _ in range(3):
+        with pytest.raises(LogTruncationError, match=r"t-0 at offset 10: .*records from offset 6 on are gone or replaced") as raised:
+            read(consumer)
+        assert (raised.value.partition, raised.value.offset, raised.value.divergent_offset) == (T0, 10, 6)
+        assert isinstance(raised.value, OffsetOutOfRangeError)
+        assert consumer.position(T0) == 10
+    consumer.seek(T0, 6)
+    assert read(consumer) == numbers((6, 16), mark=b"-new")
+
+
+def test_A26_what_was_fetched_before_goes_out_first(world: World) -> None:
+    consumer = world.consumer(T0, auto_offset_reset="none")
+    consumer.seek(T0, 0)
+    assert [record.value for record in consumer.poll(timeout=5, max_records=3)] == numbers((0, 3))
+    elect(world, 2, lose_from=6)
+    world.simulation.advance(1_000)
+    found: list[bytes] = []
+    with pytest.raises(LogTruncationError, match="t-0 at offset 10"):
+        while True:
+            found.extend(record.value for record in consumer.poll(timeout=5, max_records=3))
+    assert found == numbers((3, 10))
+
+
+def test_A26_a_leader_that_cannot_tell_where_an_epoch_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    resets: list[PositionReset] = []
+    consumer = world.consumer(T0, on_reset=resets.append)
+    assert read(consumer) == numbers((0, 10))
+    monkeypatch.setattr(world.partition("t").epochs, "end_of", lambda epoch, log_end: EpochEnd())
+    elect(world, 2)
+    assert read(consumer) == numbers((0, 10))
+    assert resets == [PositionReset(T0, 10, 0, "the log was truncated")]
+    strict = world.consumer(T0, auto_offset_reset="none")
+    strict.seek(T0, 0)
+    read(strict)
+    elect(world, 1)
+    with pytest.raises(LogTruncationError, match="it cannot be told where") as raised:
+        read(strict)
+    assert raised.value.divergent_offset is None
+
+
+CODES = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_O10_a_leader_that_is_not_ready_is_asked_again(world: World, code: ErrorCode) -> None:
+    consumer = world.consumer(T0)
+    read(consumer)
+    for node in world.nodes:
+        node.faults.fail_next(API, code, times=2, topic="t")
+    elect(world, 2)
+    write(world, 10, 2)
+    assert read(consumer, 100) == numbers((10, 12))
+    assert world.requests(API) == 3
+
+
+def test_O10_a_lost_answer_is_asked_for_again(world: World) -> None:
+    consumer = world.consumer(T0)
+    read(consumer)
+    world.nodes[1].faults.disconnect(API)
+    elect(world, 2)
+    write(world, 10, 2)
+    assert read(consumer, 100) == numbers((10, 12))
+
+
+def test_O10_who_may_not_ask_is_told(world: World) -> None:
+    consumer = world.consumer(T0)
+    read(consumer)
+    world.nodes[1].faults.fail_next(API, ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic="t")
+    elect(world, 2)
+    with pytest.raises(TopicAuthorizationError, match="t-0: the end of a leader epoch at node 2"):
+        read(consumer)
+    write(world, 10, 2)
+    assert read(consumer) == numbers((10, 12))
+
+
+@pytest.mark.parametrize("newest", [-1, 2])
+def test_O10_brokers_that_do_not_tell_are_trusted(world: World, newest: int) -> None:
+    for node in world.nodes:
+        node.faults.cap_version(API, newest)
+    consumer = world.consumer(T0)
+    read(consumer)
+    elect(world, 2)
+    write(world, 10, 2)
+    assert read(consumer) == numbers((10, 12))
+
+
+def test_O10_a_seek_ends_the_question(world: World) -> None:
+    consumer = world.consumer(T0, auto_offset_reset="none")
+    consumer.seek(T0, 0)
+    read(consumer)
+    world.nodes[1].faults.delay(API, ms=3_000)
+    elect(world, 2, lose_from=6)
+    assert read(consumer, 10) == []
+    consumer.seek(T0, 2)
+    assert read(consumer) == numbers((2, 6))
+
+
+def test_O10_a_leader_that_never_answers_is_a_stall(world: World) -> None:
+    consumer = world.consumer(T0, default_api_timeout_ms=20_000)
+    read(consumer)
+    world.nodes[1].faults.fail_next(API, ErrorCode.NOT_LEADER_OR_FOLLOWER, times=10_000, topic="t")
+    elect(world, 2)
+    with pytest.raises(TimeoutError, match=r"t-0 \(position 10\): node 2: NOT_LEADER_OR_FOLLOWER"):
+        consumer.poll(timeout=60)
+
+
+@pytest.mark.parametrize(("reset", "seen"), [("earliest", numbers((0, 6), mark=b"-new")), ("latest", [])])
+def test_A24_a_topic_that_was_created_again_is_read_by_policy_and_told(
+    world: World, reset: str, seen: list[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    resets: list[PositionReset] = []
+    consumer = world.consumer(T0, on_reset=resets.append, auto_offset_reset=reset)
+    consumer.seek(T0, 0)
+    assert read(consumer) == numbers((0, 10))
+    elect(world, 2)
+    read(consumer)
+    recreate(world)
+    write(world, 0, 6, b"-new")
+    with caplog.at_level(logging.WARNING, "penstock.sync.consumer"):
+        assert read(consumer, 200) == seen
+    assert resets == [PositionReset(T0, 10, 0 if reset == "earliest" else 6, "the topic was deleted and created again")]
+    assert "the topic was deleted and created again" in caplog.text
+    write(world, 6, 2, b"-later")
+    assert read(consumer) == numbers((6, 8), mark=b"-later")
+
+
+def test_A24_a_longer_topic_of_the_same_name_is_not_read_on_silently(world: World) -> None:
+    consumer = world.consumer(T0)
+    read(consumer)
+    recreate(world)
+    write(world, 0, 20, b"-new")
+    assert read(consumer, 200) == numbers((0, 20), mark=b"-new")
+
+
+def test_A24_without_a_policy_the_caller_is_told_until_it_seeks(world: World) -> None:
+    consumer = world.consumer(T0, auto_offset_reset="none")
+    consumer.seek(T0, 0)
+    assert read(consumer) == numbers((0, 10))
+    recreate(world)
+    write(world, 0, 20, b"-new")
+    for _ in range(2):
+        with pytest.raises(TopicRecreatedError, match="t-0: the topic was deleted and created again") as raised:
+            read(consumer, 200)
+        assert (raised.value.partition, raised.value.offset) == (T0, 10)
+    consumer.seek_to_beginning()
+    assert read(consumer) == numbers((0, 20), mark=b"-new")
+
+
+def scanned(world: World, disturb: Any, **options: Any) -> tuple[list[bytes], Any]:
+    """Read offsets 0 to 10 in a scan, disturbed after the fifth record."""
+    servers = ",".join(f"b{number}:9092" for number in (1, 2))
+    found = scan("t", {"bootstrap.servers": servers}, end={0: 10}, max_partition_fetch_bytes=1_100, fetch_max_bytes=100, **options)
+    values = []
+    for record in found:
+        if len(values) == 4:
+            disturb()
+        values.append(record.value)
+    return values, found
+
+
+def test_A26_a_scan_of_a_log_that_is_cut_loses_data_and_says_so(world: World) -> None:
+    with pytest.raises(DataLossError, match="the log was truncated by a leader that lacked records"):
+        scanned(world, lambda: elect(world, 2, lose_from=2))
+
+
+def test_A26_a_scan_may_pass_over_what_was_cut(world: World) -> None:
+    values, found = scanned(world, lambda: elect(world, 2, lose_from=2), on_data_loss="skip")
+    assert values == numbers((0, len(values)))
+    assert [loss[1:] for loss in found.losses] == [(len(values), 10)]
+
+
+def test_A24_a_scan_of_a_topic_that_is_created_again_loses_data_and_says_so(world: World) -> None:
+    def disturb() -> None:
+        recreate(world)
+        write(world, 0, 20, b"-new")
+
+    with pytest.raises(DataLossError, match="the topic was deleted and created again"):
+        scanned(world, disturb)
