@@ -22,13 +22,19 @@ from kafka_jars import jars, java
 from penstock.protocol.codegen import decode
 from penstock.protocol.records.aborted_txn import AbortedTxn
 from penstock.protocol.records.end_txn_marker import EndTxnMarker
+from penstock.protocol.records.snapshot_footer_record import SnapshotFooterRecord
+from penstock.protocol.records.snapshot_header_record import SnapshotHeaderRecord
 from penstock.protocol.schema import Message, RecordKey, Struct
 from penstock.record.batch import Record, RecordBatch, next_sequence, read_batches
 from penstock.types import TimestampType
 
 TIMEOUT_S = 60
 ABORT, COMMIT = 0, 1
-CONTROL_TYPES = {2: "LEADER_CHANGE", 3: "SNAPSHOT_HEADER", 4: "SNAPSHOT_FOOTER", 5: "KRAFT_VERSION", 6: "KRAFT_VOTERS"}
+SNAPSHOT_TYPES: dict[int, tuple[str, type[Message]]] = {
+    3: ("SnapshotHeader", SnapshotHeaderRecord),
+    4: ("SnapshotFooter", SnapshotFooterRecord),
+}
+OTHER_CONTROL_TYPES = {2: "LEADER_CHANGE", 5: "KRAFT_VERSION", 6: "KRAFT_VOTERS"}
 TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
 
 
@@ -126,12 +132,16 @@ def _size(field: bytes | None) -> int:
 
 def _control(batch: RecordBatch, record: Record) -> str:
     kind = batch.control_type()
-    if kind not in (ABORT, COMMIT):
-        assert kind is not None
-        return f" controlType: {CONTROL_TYPES[kind]}({kind})"
+    assert kind is not None
     assert record.value is not None
-    marker, _ = decode(EndTxnMarker, record.value, _int16(record.value), 2)
-    return f" endTxnMarker: {'COMMIT' if kind == COMMIT else 'ABORT'} coordinatorEpoch: {marker.coordinator_epoch}"
+    if kind in (ABORT, COMMIT):
+        marker, _ = decode(EndTxnMarker, record.value, _int16(record.value), 2)
+        return f" endTxnMarker: {'COMMIT' if kind == COMMIT else 'ABORT'} coordinatorEpoch: {marker.coordinator_epoch}"
+    if kind in SNAPSHOT_TYPES:
+        name, message = SNAPSHOT_TYPES[kind]
+        struct, _ = decode(message, record.value, _int16(record.value))
+        return f" {name} {json.dumps(as_json(struct, 0), separators=(',', ':'))}"
+    return f" controlType: {OTHER_CONTROL_TYPES[kind]}({kind})"
 
 
 def dumped_aborted(file: Path) -> list[str]:

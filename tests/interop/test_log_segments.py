@@ -34,6 +34,7 @@ PATIENCE_S = 30
 class Logs(NamedTuple):
     """The log folder of a node that has been killed. in_java: the program that reads coordinators' logs."""
 
+    version: str
     folder: Path
     in_java: JavaProgram
 
@@ -44,7 +45,9 @@ class Logs(NamedTuple):
         return self.files(*TOPICS)
 
     def of_kafka(self) -> list[Path]:
-        return self.files("__consumer_offsets", "__transaction_state", "__cluster_metadata")
+        snapshots = self.files("__cluster_metadata", suffix=".checkpoint")
+        assert snapshots
+        return [*self.files("__consumer_offsets", "__transaction_state", "__cluster_metadata"), *snapshots]
 
 
 @pytest.fixture(scope="module", params=[pytest.param(version, id=f"kafka-{version}") for version in VERSIONS])
@@ -64,8 +67,8 @@ def logs(
         data = cluster.nodes[0].folder / "data"
         wait_until_compacted(data / "cleaner-offset-checkpoint", "compacted 0 ")
         cluster.nodes[0].kill()
-        shutil.copytree(data, folder, dirs_exist_ok=True)
-    return Logs(folder, in_java)
+        shutil.copytree(data, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.index", "*.timeindex"))
+    return Logs(request.param, folder, in_java)
 
 
 def wait_until_compacted(checkpoint: Path, partition: str) -> None:
@@ -80,7 +83,9 @@ def test_M8_segments_hold_what_kafkas_tool_prints(logs: Logs, note: Callable[[st
     assert len(files) >= 11
     printed = dump(files, contents=True)
     assert {file: dumped(file, contents=True) for file in files} == printed
-    note(f"log segments: {len(files)} files, {sum(map(len, printed.values()))} batches and records as Kafka's tool prints them")
+    note(
+        f"log segments of Kafka {logs.version}: {len(files)} files, {sum(map(len, printed.values()))} batches and records as Kafka's tool prints them"
+    )
 
 
 def test_M20_kafkas_own_segments_hold_what_its_tool_prints(logs: Logs) -> None:
