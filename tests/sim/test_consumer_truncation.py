@@ -134,6 +134,20 @@ def test_A26_what_was_fetched_before_goes_out_first(world: World) -> None:
     assert found == numbers((3, 10))
 
 
+def test_A26_what_an_earlier_leader_says_late_does_not_count(world: World) -> None:
+    consumer = world.consumer(T0)
+    assert read(consumer) == numbers((0, 10))
+    world.nodes[0].faults.delay("Fetch", ms=5_000)
+    world.simulation.advance(600)
+    write(world, 10, 2, b"-lost")
+    world.simulation.advance(600)
+    elect(world, 2, lose_from=10)
+    consumer._reader._engine.metadata.request_update()
+    assert read(consumer, 100) == []
+    write(world, 10, 2, b"-new")
+    assert read(consumer) == numbers((10, 12), mark=b"-new")
+
+
 def test_A26_a_leader_that_cannot_tell_where_an_epoch_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     resets: list[PositionReset] = []
     consumer = world.consumer(T0, on_reset=resets.append)
