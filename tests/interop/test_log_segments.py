@@ -45,8 +45,9 @@ class Logs(NamedTuple):
         return self.files(*TOPICS)
 
     def of_kafka(self) -> list[Path]:
+        # Kafka 4 begins with a snapshot of its metadata.
         snapshots = self.files("__cluster_metadata", suffix=".checkpoint")
-        assert snapshots
+        assert snapshots or self.version < "4"
         return [*self.files("__consumer_offsets", "__transaction_state", "__cluster_metadata"), *snapshots]
 
 
@@ -83,9 +84,8 @@ def test_M8_segments_hold_what_kafkas_tool_prints(logs: Logs, note: Callable[[st
     assert len(files) >= 11
     printed = dump(files, contents=True)
     assert {file: dumped(file, contents=True) for file in files} == printed
-    note(
-        f"log segments of Kafka {logs.version}: {len(files)} files, {sum(map(len, printed.values()))} batches and records as Kafka's tool prints them"
-    )
+    lines = sum(map(len, printed.values()))
+    note(f"log segments of Kafka {logs.version}: {len(files)} files, {lines} batches and records as Kafka's tool prints them")
 
 
 def test_M20_kafkas_own_segments_hold_what_its_tool_prints(logs: Logs) -> None:
