@@ -142,7 +142,7 @@ def test_A26_what_an_earlier_leader_says_late_does_not_count(world: World) -> No
     write(world, 10, 2, b"-lost")
     world.simulation.advance(600)
     elect(world, 2, lose_from=10)
-    consumer._reader._engine.metadata.request_update()
+    consumer._reader._engine.metadata.apply_leader_hint(T0, 2, 1)
     assert read(consumer, 100) == []
     write(world, 10, 2, b"-new")
     assert read(consumer) == numbers((10, 12), mark=b"-new")
