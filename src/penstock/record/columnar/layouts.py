@@ -131,8 +131,8 @@ def to_headers(array: pa.Array) -> pa.Array:
 
 def _header_entries(array: pa.Array) -> pa.Array:
     indices, entries = unwrap(array)
-    fields = dict(zip(entries.type.names, entries.flatten(), strict=True))
-    return pa.StructArray.from_arrays([_write_out(indices, to_binary(fields[name])) for name in HEADER.names], fields=list(HEADER))
+    fields = dict(zip((field.name for field in entries.type), entries.flatten(), strict=True))
+    return pa.StructArray.from_arrays([_write_out(indices, to_binary(fields[field.name])) for field in HEADER], fields=list(HEADER))
 
 
 def parts_of_headers(kind: pa.DataType) -> dict[str, Any] | None:

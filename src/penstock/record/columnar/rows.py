@@ -142,7 +142,11 @@ def pieces(reader: pa.RecordBatchReader, used: dict[str, str], size: int) -> Ite
 
 
 def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    if len(batches) > 1:
+        # Not pa.concat_batches(), which came with pyarrow 19.
+        batches = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    (joined,) = batches
+    return joined
 
 
 def _window(batch: pa.RecordBatch, used: dict[str, str]) -> pa.RecordBatch:
