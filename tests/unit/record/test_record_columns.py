@@ -225,6 +225,20 @@ def test_many_batches_grow_the_columns() -> None:
     assert table["partition"].to_pylist() == sorted(table["partition"].to_pylist())
 
 
+def test_a_decoder_that_expects_what_came_last_decodes_the_same() -> None:
+    seasoned = ColumnDecoder()
+    for batches, rows in ((1, 1), (7, 100), (3, 333), (1, 2), (40, 5), (2, 1000)):
+        fresh = ColumnDecoder()
+        for decoder in (seasoned, fresh):
+            for number in range(batches):
+                decoder.add(placed([(NOW_MS + row, b"k" * (row % 3) or None, bytes(row % 41)) for row in range(rows)]), "t", number)
+
+        table = seasoned.finish()
+
+        table.validate(full=True)
+        assert table == fresh.finish()
+
+
 def test_header_keys_that_are_no_utf8_are_read_as_java_reads_them() -> None:
     decoder = ColumnDecoder(("headers",))
     decoder.add(only_batch(forge(raw_record(headers=b"\x02\x04\xff\xfe\x02x"))), "t", 0)

@@ -30,11 +30,14 @@ class Memory:
         self._fill = fill
         self._most = most
 
-    def reserve(self, size: int) -> memoryview:
-        """Make room for `size` bytes altogether; return a view of all there are, the only one that is valid from now on."""
+    def reserve(self, size: int, growth: float = 1.0) -> memoryview:
+        """Make room for `size` bytes altogether; return a view of all there are, the only one that is valid from now on.
+
+        growth: how many times as much is expected in the end. Memory that is not used costs nothing, and moving what is there does.
+        """
         old = self._buffer.size
         if size > old or not old:
-            new = max(min(max(size, 2 * old), self._most), _LEAST_CAPACITY)
+            new = max(min(max(int(size * growth) & -8, size, 2 * old), self._most), _LEAST_CAPACITY)
             self._buffer.resize(new)
             if self._fill is not None:
                 memoryview(self._buffer).cast("B")[old:new] = bytes((self._fill,)) * (new - old)
@@ -58,13 +61,13 @@ class Binary:
         self._offsets = Memory()
         self._validity = Memory(fill=0xFF)
 
-    def reserve(self, rows: int, size: int) -> None:
-        """Make room for `rows` more values of `size` bytes altogether."""
+    def reserve(self, rows: int, size: int, growth: float = 1.0) -> None:
+        """Make room for `rows` more values of `size` bytes altogether; growth: as for Memory."""
         rows += self.sink.rows
         self.sink.attach(
-            self._data.reserve(self.sink.size + size),
-            self._offsets.reserve((rows + 1) * 4).cast("i"),
-            self._validity.reserve((rows + 7) // 8),
+            self._data.reserve(self.sink.size + size, growth),
+            self._offsets.reserve((rows + 1) * 4, growth).cast("i"),
+            self._validity.reserve((rows + 7) // 8, growth),
         )
 
     def array(self, kind: pa.DataType, rows: int) -> pa.Array:

@@ -41,6 +41,8 @@ _HEADER_WIDTH = 8
 TEXTS = ("key", "value")
 
 _MAX_INT32 = 2**31 - 1
+# So much memory at most is taken because the last Arrow batch needed it. Pages that are not written to cost nothing.
+_MOST_EXPECTED = 16 * 1024 * 1024
 _MAX_INT64 = 2**63 - 1
 # Rows that one add() takes, so that its caller can stop in time: a few bytes of a compressed batch may be a record.
 _MOST_ROWS = 1 << 20
@@ -80,6 +82,7 @@ class ColumnDecoder:
         self._text = tuple(text)
         self._max_decompressed = max_decompressed
         self._max_column_bytes = max_column_bytes
+        self._expected_bytes = 0
         self._row_width = sum(_WIDTHS[column] for column in columns)
         self._reset()
 
@@ -94,6 +97,7 @@ class ColumnDecoder:
         self._runs: list[tuple[str, int, int, int]] = []
         self._run_ends: list[int] = []
         self._topic_bytes = 0
+        self._seen_bytes = 0
 
     @property
     def rows(self) -> int:
@@ -139,6 +143,8 @@ class ColumnDecoder:
         """Return what was collected as one Arrow batch, and start anew."""
         arrays = [self._array(field.name, field.type) for field in self.schema]
         result = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        # What comes next is mostly as large: moving what grows takes as long as decoding it.
+        self._expected_bytes = min(self._seen_bytes, _MOST_EXPECTED)
         self._reset()
         return result
 
@@ -146,6 +152,7 @@ class ColumnDecoder:
         """Add up to `most` records, but for the bytes of their headers; return the walker over them, and the offset to go on at."""
         walker = batch.walker(self._max_decompressed)
         rows = min(most, batch.records_count)
+        self._seen_bytes += batch.size_bytes
         self._reserve(rows, len(batch.payload()))
         stopped = self._sink.fill(walker, start, end, self._sink.rows + rows)
         return walker, min(walker.offset, end) if stopped else batch.next_offset
@@ -160,11 +167,12 @@ class ColumnDecoder:
         return [record for record in records if record.offset >= start_offset][index]
 
     def _reserve(self, rows: int, payload_size: int) -> None:
+        growth = self._expected_bytes / self._seen_bytes
         for binary in (self._key, self._value):
             if binary:
-                binary.reserve(rows, payload_size)
+                binary.reserve(rows, payload_size, growth)
         total = self._sink.rows + rows
-        views = [memory.reserve(total * 8).cast("q") if memory else None for memory in (self._offsets, self._timestamps)]
+        views = [memory.reserve(total * 8, growth).cast("q") if memory else None for memory in (self._offsets, self._timestamps)]
         self._sink.attach(*views)
         if self._headers:
             self._headers.reserve(rows)
