@@ -71,10 +71,13 @@ class PositionValidator:
     def poll(self, now_ms: int) -> int:
         """Follow what metadata says of topics and leaders; return when a question may be asked again."""
         self._now_ms = now_ms
-        for state in self._subscription:
+        snapshot = self._metadata.snapshot
+        doubtful = [state for state in self._subscription if state.followed is not snapshot or state.status is not PartitionStatus.FETCHING]
+        for state in doubtful:
             self._follow_topic(state)
             self._follow_leader(state)
-        groups, deadline_ms = self._plan(now_ms)
+            state.followed = snapshot
+        groups, deadline_ms = self._plan(doubtful, now_ms)
         for node_id, questions in groups.items():
             self._ask(node_id, questions)
         return deadline_ms
@@ -122,11 +125,11 @@ class PositionValidator:
         else:
             state.await_validation()
 
-    def _plan(self, now_ms: int) -> tuple[dict[int, list[_Question]], int]:
+    def _plan(self, doubtful: list[PartitionState], now_ms: int) -> tuple[dict[int, list[_Question]], int]:
         groups: dict[int, list[_Question]] = {}
         deadline_ms = NEVER_MS
         snapshot = self._metadata.snapshot
-        for state in self._subscription:
+        for state in doubtful:
             if state.status is not PartitionStatus.VALIDATING or state.buffered or state in self._asked:
                 continue
             leader = snapshot.leader(state.tp)

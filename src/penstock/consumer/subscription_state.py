@@ -53,6 +53,7 @@ class PartitionState:
         "failed_attempts",
         "faulted",
         "fetch_offset",
+        "followed",
         "generation",
         "heard_ms",
         "high_watermark",
@@ -89,6 +90,8 @@ class PartitionState:
         self.reset_reason = ""
         self.topic_id: UUID | None = None
         """The topic that the position belongs to: names are used again."""
+        self.followed: object = None
+        """The picture of the cluster that the position was last compared with."""
         self.validated_epoch = NO_LEADER_EPOCH
         """The leader epoch whose log is known to hold what was read up to the position, or in which the position was looked up."""
         self.stop_offset: int | None = None
@@ -148,12 +151,14 @@ class PartitionState:
         """Go on at the position; answers to what was asked before count no more."""
         self.status = PartitionStatus.FETCHING
         self.validated_epoch = leader_epoch
+        self.followed = None
         self.round += 1
 
     def belongs_to(self, topic_id: UUID | None) -> None:
         """Forget what was known of the leaders of a topic that is no more."""
         self.topic_id = topic_id
         self.validated_epoch = self.leader_epoch = NO_LEADER_EPOCH
+        self.followed = None
 
     def retire(self) -> None:
         """Make everything fetched for this assignment stale."""
@@ -180,6 +185,7 @@ class PartitionState:
     def _begin_generation(self) -> None:
         self.generation += 1
         self.round += 1
+        self.followed = None
         self.faulted = False
         self.failed_attempts = 0
         self.retry_at_ms = 0
