@@ -9,8 +9,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 
-from crc32c import crc32c
-
 from penstock.errors import CorruptRecordError, DecompressionError
 from penstock.record.compression import DEFAULT_MAX_DECOMPRESSED, Buffer, Codec, decompress
 from penstock.record.header import (
@@ -27,6 +25,7 @@ from penstock.record.header import (
     MAGIC_AT,
     TRANSACTIONAL,
     assign_offsets,
+    checksum,
     next_sequence,
     seal,
     set_producer_state,
@@ -160,7 +159,7 @@ class RecordBatch:
 
     def verify_crc(self) -> None:
         """Raise CorruptRecordError unless the checksum fits (M13)."""
-        actual = crc32c(self.data[CRC_FROM:])
+        actual = checksum(self.data[CRC_FROM:])
         if actual != self.crc:
             raise self._corrupt(f"checksum {actual:#010x}, the header says {self.crc:#010x}")
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from crc32c import crc32c
-
-from penstock.record.compression import Codec, compress
+from penstock.record.compression import Buffer, Codec, compress
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
@@ -52,10 +50,18 @@ def finish_batch(
     return batch
 
 
+def checksum(data: Buffer) -> int:
+    """Return the CRC-32C of bytes (M13)."""
+    # Imported when first needed: the package reads its own metadata, which takes as long as importing everything that makes a consumer.
+    from crc32c import crc32c
+
+    return crc32c(data)
+
+
 def seal(batch: bytearray | memoryview) -> None:
     """Compute the batch's checksum and put it in."""
     with memoryview(batch) as view:
-        struct.pack_into(">I", batch, _CRC_AT, crc32c(view[CRC_FROM:]))
+        struct.pack_into(">I", batch, _CRC_AT, checksum(view[CRC_FROM:]))
 
 
 def set_producer_state(
