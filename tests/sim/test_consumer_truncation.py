@@ -19,6 +19,7 @@ from penstock.errors import (
     TimeoutError,
     TopicAuthorizationError,
     TopicRecreatedError,
+    UnknownTopicOrPartitionError,
 )
 from penstock.sync.consumer import KafkaConsumer
 from penstock.sync.scan import scan
@@ -271,6 +272,17 @@ def test_A24_without_a_policy_the_caller_is_told_until_it_seeks(world: World) ->
         assert (raised.value.partition, raised.value.offset) == (T0, 10)
     consumer.seek_to_beginning()
     assert read(consumer) == numbers((0, 20), mark=b"-new")
+
+
+def test_A24_a_partition_that_the_new_topic_lacks_is_named(world: World) -> None:
+    consumer = world.consumer(TopicPartition("u", 1))
+    world.topic("u", 2)
+    world.append("u", [b"0"], 1)
+    assert read(consumer) == [b"0"]
+    world.cluster.remove(world.cluster.topics["u"])
+    world.topic("u", 1)
+    with pytest.raises(UnknownTopicOrPartitionError, match="u-1 does not exist; topic 'u' has 1 partitions"):
+        consumer.poll(timeout=30)
 
 
 def scanned(world: World, disturb: Any, **options: Any) -> tuple[list[bytes], Any]:

@@ -33,7 +33,9 @@ class ConsumerConfig(ClientConfig):
     key_deserializer: Callable[..., Any] | None = function("Turns a key's bytes into an object; without one, keys are bytes or None.")
     value_deserializer: Callable[..., Any] | None = function("Turns a value's bytes into an object; without one, values are bytes or None.")
     auto_offset_reset: str = choice(
-        "latest", ("latest", "earliest", "none"), "Where to begin without a position, or when the position is out of range; none raises."
+        "latest",
+        ("latest", "earliest", "none"),
+        "Where to begin without a position, or when the position is out of range or of a topic that is no more; none raises.",
     )
     max_poll_records: int = integer(500, "Records one poll() returns at most.", low=1)
     fetch_min_bytes: int = size_bytes(1, "The broker answers a fetch once it has this much, or fetch.max.wait.ms has passed.")

@@ -17,7 +17,7 @@ Generated from `src/penstock/protocol` by `make docs`; a test keeps it current.
 Every API of Kafka 3.9 to 4.4 is declared in `src/penstock/protocol/messages`, request and response together, in all versions from the
 oldest one of 3.9 to the newest one of 4.4. Drafts are versions that Kafka has not released, or withdrew before it did: they encode and
 decode, and are never negotiated. Flexible is the first version with compact lengths and tagged fields (KIP-482). Used by says who speaks
-the API today: the client, the embedded broker, or nobody yet."""
+the API today: the client, the embedded broker, or nobody yet. `KafkaClient.request` sends any of them."""
 
 USERS: Final = {"client": ("client", "producer", "consumer", "admin", "sync"), "broker": ("broker",)}
 

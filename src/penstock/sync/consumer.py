@@ -120,6 +120,7 @@ class KafkaConsumer(HoldsConnections):
         nobody may see, such as aborted ones. Trouble that keeps records away is raised: a topic that does not exist, brokers that cannot be
         reached, nothing heard of a partition for default.api.timeout.ms. Damaged data (CorruptRecordError) and records that do not
         deserialize (RecordDeserializationError) are raised once the records before them are out, and again until seek() moves past them.
+        So are, with auto.offset.reset=none, positions that do not hold: OffsetOutOfRangeError, LogTruncationError, TopicRecreatedError.
         """
         with self._sole:
             self._check_assigned()
