@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from kafka_cluster import KafkaCluster
 from penstock.consumer.position_resetter import PositionReset
 from penstock.errors import LogTruncationError, TopicRecreatedError, UnknownTopicOrPartitionError
+from penstock.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from penstock.protocol.schema import Request
 from penstock.testing import EmbeddedKafka
 
 PATIENCE = 100
@@ -77,3 +80,45 @@ def test_A26_a_log_that_was_cut_is_noticed() -> None:
             read(consumer, 1)
         consumer.seek(tp, cut.value.divergent_offset or 0)
         assert read(consumer, 5) == numbered(5, b"new")
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_O10_a_killed_leader_costs_a_reader_nothing(kafka_cluster: KafkaCluster) -> None:
+    kafka_cluster.create_topic("followed", partitions=3, config={"min.insync.replicas": 2})
+    partitions, resets = [ps.TopicPartition("followed", number) for number in range(3)], list[PositionReset]()
+    to = {"bootstrap_servers": kafka_cluster.bootstrap_servers}
+    with ps.KafkaConsumer(to, auto_offset_reset="earliest", on_reset=resets.append) as consumer, ps.KafkaProducer(to) as producer:
+        consumer.assign(partitions)
+        asked = count_requests(consumer, OffsetForLeaderEpochRequest)
+        seen: list[tuple[int, int]] = []
+        for victim in (None, *kafka_cluster.nodes[:2]):
+            if victim is not None:
+                victim.kill()
+            sent = [producer.send("followed", b"%d" % number, partition=number % 3) for number in range(300)]
+            assert [delivery.exception() for delivery in sent] == [None] * 300
+            wanted = len(seen) + 300
+            for _ in range(PATIENCE):
+                seen += [(record.partition, record.offset) for record in consumer.poll(timeout=1)]
+                if len(seen) >= wanted:
+                    break
+            if victim is not None:
+                victim.restart()
+    assert sorted(seen) == [(partition, offset) for partition in range(3) for offset in range(300)]
+    assert resets == []
+    assert len(asked) >= 2
+
+
+def count_requests(consumer: ps.KafkaConsumer, kind: type[Request]) -> list[Request]:
+    """Return a list that fills with the requests of a kind that the consumer sends."""
+    network = consumer._reader._engine.network
+    sent: list[Request] = []
+    send = network.send
+
+    def noting(node_id: int, request: Request, *arguments: Any, **options: Any) -> Any:
+        if isinstance(request, kind):
+            sent.append(request)
+        return send(node_id, request, *arguments, **options)
+
+    network.send = noting  # type: ignore[method-assign]
+    return sent
