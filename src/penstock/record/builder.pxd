@@ -94,12 +94,12 @@ cdef class RowWriter:
     cdef Py_ssize_t room_for(
         self, RecordBatchBuilder batch, const long long[::1] rows, Py_ssize_t first, const long long[::1] sizes
     ) noexcept nogil
-    @cython.locals(index=Py_ssize_t, last=Py_ssize_t)
+    @cython.locals(index=Py_ssize_t, last=Py_ssize_t, row=Py_ssize_t)
     cdef Py_ssize_t write_rows(
-        self, unsigned char* target, RecordBatchBuilder batch, const long long[::1] rows, Py_ssize_t first
+        self, unsigned char* target, RecordBatchBuilder batch, const long long[::1] rows, Py_ssize_t first, const long long[::1] sizes
     ) noexcept nogil
     @cython.locals(timestamp=cython.longlong, delta=cython.longlong, count=cython.longlong, body=Py_ssize_t, at=Py_ssize_t)
-    cdef bint write_row(self, unsigned char* target, RecordBatchBuilder batch, Py_ssize_t row) noexcept nogil
+    cdef bint write_row(self, unsigned char* target, RecordBatchBuilder batch, Py_ssize_t row, Py_ssize_t fields) noexcept nogil
 
 
 @cython.locals(size=cython.longlong)

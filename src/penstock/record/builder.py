@@ -337,7 +337,7 @@ class RowWriter:
         batch.reserve(self.room_for(batch, rows, first, sizes))
         target = batch._buffer
         with cython.nogil:
-            return self.write_rows(target, batch, rows, first)
+            return self.write_rows(target, batch, rows, first, sizes)
 
     def room_for(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
         """Return how many bytes write() needs room for, and more if the rest of the batch is going to need it soon."""
@@ -351,25 +351,27 @@ class RowWriter:
                 return room
         return needed
 
-    def write_rows(self, target: Any, batch: RecordBatchBuilder, rows: Any, first: int) -> int:
+    def write_rows(self, target: Any, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
         """Do the work of write() without the interpreter lock."""
         if batch.records_count == 0:
             batch.base_timestamp = batch.max_timestamp = self.timestamps[rows[first] - self.first_row]
         index = first
         last = len(rows) - ROWS_AHEAD if self.value.present else 0
-        while index < len(rows) and self.write_row(target, batch, rows[index] - self.first_row):
+        while index < len(rows):
+            row = rows[index] - self.first_row
+            if not self.write_row(target, batch, row, sizes[row] - MAX_ROW_OVERHEAD):
+                break
             index += 1
             if index < last:
                 self.value.fetch(rows[index + ROWS_AHEAD] - self.first_row)
         return index
 
-    def write_row(self, target: Any, batch: RecordBatchBuilder, row: int) -> bool:
-        """Append one row unless it would end beyond the batch's limit; False then."""
+    def write_row(self, target: Any, batch: RecordBatchBuilder, row: int, fields: int) -> bool:
+        """Append one row, whose key, value and headers take `fields` bytes, unless it would end beyond the batch's limit; False then."""
         timestamp = self.timestamps[row]
         delta = timestamp - batch.base_timestamp
         count = batch.records_count
-        body = 1 + varint_size(delta) + varint_size(count) + field_size(self.key.size(row)) + field_size(self.value.size(row))
-        body += self.headers.size(row)
+        body = 1 + varint_size(delta) + varint_size(count) + fields
         if count > 0 and batch._at + varint_size(body) + body > batch.write_limit:
             return False
         at = write_varint(target, batch._at, body)
