@@ -181,10 +181,10 @@ class RecordBatch:
 
     def walker(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> RecordWalker:
         """Return a walker over the records, at the first one."""
+        # First of all: what bounds the payload must be told before a field is asked for that only the payload tells (legacy_batch).
+        payload = self.payload(max_bytes)
         append_time = self.max_timestamp if self.attributes & LOG_APPEND_TIME else None
-        return RecordWalker(
-            self.payload(max_bytes), self.records_count, self.base_offset, self.last_offset_delta, self.base_timestamp, append_time
-        )
+        return RecordWalker(payload, self.records_count, self.base_offset, self.last_offset_delta, self.base_timestamp, append_time)
 
     def __iter__(self) -> Iterator[LazyRecord]:
         """Step through the records, none of a control batch. Raises CorruptRecordError at a broken one, after those before it."""

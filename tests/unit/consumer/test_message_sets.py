@@ -11,6 +11,7 @@ from penstock.consumer.fetch_cursor import ReadOptions
 from penstock.errors import CorruptRecordError, DecompressionError
 from penstock.record.columnar import ColumnDecoder
 from penstock.record.compression import Codec
+from penstock.record.header import LOG_APPEND_TIME
 from record_kit import raw_message, raw_wrapper
 
 
@@ -96,10 +97,11 @@ def test_M13_a_faulty_message_inside_a_wrapper_stops_it() -> None:
 
 
 @pytest.mark.parametrize("limit", [100, 100_000])
-def test_Z6_the_consumers_own_limit_holds_for_a_wrapper(limit: int) -> None:
+@pytest.mark.parametrize(("magic", "attributes"), [(0, 0), (1, 0), (1, LOG_APPEND_TIME)], ids=["magic 0", "magic 1", "LogAppendTime"])
+def test_Z6_the_consumers_own_limit_holds_for_a_wrapper(limit: int, magic: int, attributes: int) -> None:
     bench = Bench(options=ReadOptions(max_decompressed_bytes=limit))
     bench.assign(0)
-    bench.fetched(raw_wrapper(0, 0, Codec.LZ4, plain(0, magic=0, value=bytes(1000))))
+    bench.fetched(raw_wrapper(0, magic, Codec.LZ4, plain(0, magic=magic, value=bytes(1000)), attributes=attributes))
 
     if limit == 100:
         with pytest.raises(DecompressionError, match="more than the limit of 100 bytes"):
