@@ -17,11 +17,9 @@ from penstock.consumer.subscription_state import PartitionState, SubscriptionSta
 from penstock.error_codes import ErrorCode
 from penstock.errors import KafkaError, OffsetOutOfRangeError, ProtocolError, RecordTooLargeError, broker_error
 from penstock.protocol.messages.fetch import FetchResponse, PartitionData
+from penstock.record.header import AFTER_LENGTH, LEAST_LENGTH, MAGIC, MAGIC_AT
 from penstock.types import UNKNOWN_OFFSET, Node, TopicPartition
 
-BATCH_OVERHEAD = 12
-BATCH_HEADER = 61
-MAGIC_AT = 16
 LAST_OFFSET_DELTA_AT = 23
 _OFFSET_AND_LENGTH = Struct(">qi")
 _INT32 = Struct(">i")
@@ -197,7 +195,7 @@ def _place(state: PartitionState, node_id: int) -> str:
 
 def _is_cut(records: memoryview) -> bool:
     """Whether not even the first message is whole."""
-    return len(records) < BATCH_OVERHEAD or BATCH_OVERHEAD + _OFFSET_AND_LENGTH.unpack_from(records)[1] > len(records)
+    return len(records) < AFTER_LENGTH or AFTER_LENGTH + _OFFSET_AND_LENGTH.unpack_from(records)[1] > len(records)
 
 
 def _does_not_fit(state: PartitionState, limit: int) -> RecordTooLargeError:
@@ -224,16 +222,18 @@ def _partitions(response: FetchResponse, session: FetchSession) -> Iterator[tupl
 
 
 def offset_after_last_batch(records: bytes | memoryview) -> int:
-    """Return the offset after the last complete batch by stepping over headers, UNKNOWN_OFFSET when that takes a closer look (M11)."""
-    at, last, end = 0, -1, len(records)
-    while at + BATCH_HEADER <= end:
-        length = _OFFSET_AND_LENGTH.unpack_from(records, at)[1]
-        if length < BATCH_HEADER - BATCH_OVERHEAD or records[at + MAGIC_AT] != 2:
+    """Return the offset after all complete batches by stepping over headers, UNKNOWN_OFFSET when that takes a closer look (M11)."""
+    at, after, end = 0, UNKNOWN_OFFSET, len(records)
+    while at + MAGIC_AT < end:
+        offset, length = _OFFSET_AND_LENGTH.unpack_from(records, at)
+        magic = records[at + MAGIC_AT]
+        if magic > MAGIC or length < LEAST_LENGTH[magic]:
             return UNKNOWN_OFFSET
-        if at + BATCH_OVERHEAD + length > end:
+        if at + AFTER_LENGTH + length > end:
             break
-        last, at = at, at + BATCH_OVERHEAD + length
-    if last < 0:
-        return UNKNOWN_OFFSET
-    base_offset = int(_OFFSET_AND_LENGTH.unpack_from(records, last)[0])
-    return base_offset + int(_INT32.unpack_from(records, last + LAST_OFFSET_DELTA_AT)[0]) + 1
+        # A wrapper of a message set has the offset of its last message (M5).
+        delta = _INT32.unpack_from(records, at + LAST_OFFSET_DELTA_AT)[0] if magic == MAGIC else 0
+        # The highest, where a log is out of order (TR9): a reader would meet again what it asks for behind the last one.
+        after = max(after, offset + delta + 1)
+        at += AFTER_LENGTH + length
+    return after

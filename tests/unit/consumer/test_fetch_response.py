@@ -19,7 +19,9 @@ from penstock.consumer.subscription_state import SubscriptionState
 from penstock.error_codes import ErrorCode
 from penstock.errors import BrokerError
 from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, LeaderIdAndEpoch, PartitionData
+from penstock.record.compression import Codec
 from penstock.types import UNKNOWN_OFFSET, Node, PartitionInfo, TopicPartition
+from record_kit import raw_message, raw_wrapper
 
 NODE = 2
 
@@ -143,9 +145,21 @@ def test_M11_the_end_of_data_is_the_last_complete_batch() -> None:
     assert offset_after_last_batch(memoryview(whole)) == 20
 
 
+def test_M5_the_end_of_messages_is_the_last_complete_entry() -> None:
+    plain = raw_message(5, 0) + raw_message(9, 1)
+    assert offset_after_last_batch(plain) == 10
+    assert offset_after_last_batch(plain + raw_message(10, 1)[:-1]) == 10
+    assert offset_after_last_batch(plain + raw_wrapper(14, 1, Codec.GZIP, raw_message(0, 1) + raw_message(4, 1))) == 15
+    assert offset_after_last_batch(plain + batch(10, [b"a", b"b"])) == 12
+
+
+def test_TR9_the_end_of_messages_out_of_order_is_the_highest() -> None:
+    assert offset_after_last_batch(raw_message(5, 1) + raw_message(9, 1) + raw_message(8, 1)) == 10
+
+
 def test_data_that_takes_a_closer_look_has_no_known_end() -> None:
-    cut, old, short = batch(0)[:-1], bytearray(batch(0)), bytearray(batch(0))
-    old[16] = 1
+    cut, younger, short = batch(0)[:-1], bytearray(batch(0)), bytearray(batch(0))
+    younger[16] = 3
     short[8:12] = (3).to_bytes(4, "big")
-    for data in (b"", cut, bytes(old), bytes(short)):
+    for data in (b"", cut, bytes(younger), bytes(short), raw_message(0, 1, size=21)):
         assert offset_after_last_batch(data) == UNKNOWN_OFFSET
