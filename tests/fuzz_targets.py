@@ -64,7 +64,7 @@ def fuzz_requests(data: bytes) -> None:
         found = decode_request(data)
         _check_written_again(found.request, found.version)
         if found.api_key in SERVED:
-            _serve(data)
+            serve(data)
 
 
 def fuzz_embedded(data: bytes) -> None:
@@ -86,7 +86,7 @@ def fuzz_embedded(data: bytes) -> None:
 def fuzz_records(data: bytes) -> None:
     """A byte that says how the others become the records of a fetch response or a produce request, see framed_records()."""
     records = framed_records(data[0], data[1:]) if data else b""
-    as_rows, as_columns = _outcome(read_as_rows, records), _outcome(read_as_columns, records)
+    as_rows, as_columns = outcome_of(read_as_rows, records), outcome_of(read_as_columns, records)
     if as_rows != as_columns:
         raise Finding(f"rows and columns disagree: {as_rows!r}, {as_columns!r}")
     with suppress(ProtocolError):
@@ -215,7 +215,8 @@ def _look_at(batch: RecordBatch) -> None:
     batch.control_type()
 
 
-def _outcome(read: Callable[[bytes], Any], data: bytes) -> Any:
+def outcome_of(read: Callable[[bytes], Any], data: bytes) -> Any:
+    """What was read, or the text of the error."""
     try:
         return read(data)
     except ProtocolError as error:
@@ -252,14 +253,16 @@ def _no_internal_error() -> Iterator[None]:
         log.removeHandler(alarm)
 
 
-def _serve(frame: bytes) -> None:
+def serve(frame: bytes) -> str:
+    """Send a request to a broker; return whether it answered, closed the connection or stayed silent. Its own faults are raised."""
     node = BrokerNode(wall_offset_ms=START_MS)
     node.create_topic("t", 1)
     node.connect(1)
     with _no_internal_error():
         node.receive(1, frame, 0)
         node.advance(600_000)
-        node.outgoing()
+        frames = [frame for _, frame in node.outgoing()]
+    return "silent" if not frames else "closed" if frames[0] is None else "answered"
 
 
 def _frames_of(data: bytes) -> tuple[list[bytes], bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 
@@ -9,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fuzz_targets import serve
 from hardening_kit import FULL, Tally, count, note, scaled
 from mutation_kit import damaged
+from penstock.broker.apis import SERVED
 from penstock.errors import TruncatedError
 from penstock.protocol.api import APIS
 from penstock.protocol.codegen import decode, encode
@@ -70,6 +73,18 @@ def test_C2_damaged_requests_are_read_or_refused_with_a_type_and_a_place() -> No
     tally.note("C2", "damaged requests")
     assert not tally.vague[:10]
     assert tally.outcomes["TruncatedError"] > DAMAGED
+
+
+def test_C2_a_broker_answers_damaged_requests_or_closes_the_connection() -> None:
+    random, outcomes = Random(6), Counter[str]()
+    for api in SERVED.values():
+        for version in range(api.request.MIN_VERSION, api.request.MAX_VERSION + 1):
+            for message in (filled(api.request, version), emptied(api.request, version)):
+                frame = encode_request(message, version, 7, "client")[SIZE:]
+                outcomes.update(serve(damaged(frame, random, start=SIZE)) for _ in range(scaled(100, 3)))
+
+    note("C2", "damaged requests to a broker", f"{outcomes.total()}: {dict(outcomes)}", "no failure inside the broker")
+    assert {"answered", "closed"} <= set(outcomes) <= {"answered", "closed", "silent"}
 
 
 def test_C2_damaged_structs_inside_other_bytes_are_read_or_refused() -> None:
