@@ -4,6 +4,7 @@
 # make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
 # make bench   penstock beside confluent-kafka and Spark's own connector, on a real Kafka
+# make bench-codec   penstock's codecs beside other clients', without a broker, in an environment of their own
 # make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
 # make docs    the pages of docs/ that are made from the source
 #
@@ -11,7 +12,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening test-matrix fuzz fuzzer bench kafka docs lint format clean
+.PHONY: setup demo test suite interpreted test-hardening test-matrix fuzz fuzzer bench bench-codec kafka docs lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -77,6 +78,24 @@ test-matrix: setup
 bench: setup
 	@$(IN_VENV) PYTHONPATH=tests $(BIN)/python bench
 
+bench-codec: .venv-bench/built
+	@.venv-bench/bin/python bench/codec.py
+
+# Peers and penstock as a user gets them: the same pins, nothing else, and penstock compiled and installed.
+BENCH_PIP := .venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.venv-bench/installed: constraints.txt pyproject.toml
+	@echo "Creating .venv-bench ..."
+	@$(PYTHON) -m venv .venv-bench
+	@$(BENCH_PIP) pip setuptools wheel Cython
+	@PENSTOCK_PURE=1 $(BENCH_PIP) --no-build-isolation '.[arrow,bench]'
+	@touch $@
+
+.venv-bench/built: .venv-bench/installed setup.py $(shell find src -name '*.py' -o -name '*.pxd')
+	@echo "Compiling and installing penstock ..."
+	@$(BENCH_PIP) --no-build-isolation --no-deps --force-reinstall .
+	@touch $@
+
 kafka: setup
 	@$(IN_VENV) $(BIN)/python tests/kafka_cluster.py
 
@@ -95,6 +114,6 @@ format: setup
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv build .fuzz .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis demo/out bench/results spark-warehouse metastore_db derby.log
+	rm -rf .venv .venv-bench build .fuzz .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis demo/out bench/results spark-warehouse metastore_db derby.log
 	find src \( -name '*.so' -o -name '*.pyd' -o -name '*.c' -o -name '*.html' \) -delete
 	find . -name __pycache__ -prune -exec rm -rf {} +
