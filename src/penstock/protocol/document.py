@@ -20,6 +20,8 @@ decode, and are never negotiated. Flexible is the first version with compact len
 the API today: the client, the embedded broker, or nobody yet. `KafkaClient.request` sends any of them."""
 
 USERS: Final = {"client": ("client", "producer", "consumer", "admin", "sync"), "broker": ("broker",)}
+# A table of what old brokers speak, whether anybody here has a use for it or not.
+_NO_USER: Final = "broker_fallback.py"
 
 
 def document() -> str:
@@ -54,7 +56,7 @@ def _drafts(request: type[Request]) -> str:
 def _imported_by(packages: tuple[str, ...]) -> set[str]:
     """The message modules that these packages import, found in their source: nothing of them may be imported here."""
     root = Path(__file__).parents[1]
-    sources = [path.read_text() for package in packages for path in sorted((root / package).rglob("*.py"))]
+    sources = [path.read_text() for package in packages for path in sorted((root / package).rglob("*.py")) if path.name != _NO_USER]
     return {found for source in sources for found in re.findall(r"penstock\.protocol\.messages\.(\w+) import", source)}
 
 

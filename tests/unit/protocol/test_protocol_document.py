@@ -18,3 +18,8 @@ def test_the_document_says_who_uses_an_api() -> None:
     assert rows["Envelope"].endswith("| 0 |  | 0+ | nobody yet |")
     assert rows["SaslHandshake"].split(" | ")[4] == "none"
     assert rows["ShareFetch"].split(" | ")[2:4] == ["1-2", "0"]
+
+
+def test_an_api_of_which_only_old_brokers_versions_are_known_has_no_user() -> None:
+    users = {line.split("|")[2].split("]")[0].strip(" ["): line.split("|")[6].strip() for line in document().splitlines() if "](" in line}
+    assert (users["Fetch"], users["OffsetForLeaderEpoch"], users["SaslHandshake"]) == ("client, broker", "client, broker", "nobody yet")
