@@ -15,6 +15,7 @@ from penstock.errors import ProtocolError
 from penstock.record.batch import read_batches
 from penstock.record.columnar import ColumnDecoder
 from penstock.record.compression import Codec, compress, decompress
+from penstock.record.legacy import write_message
 from penstock.record.legacy_lz4 import mend_frame
 from record_kit import build, forge
 
@@ -131,6 +132,23 @@ def bomb_in_a_batch(name: str) -> Case:
     batch = forged(codec, data)
     yield
     return f"{outcome(lambda: read_rows(batch))}; {outcome(lambda: read_columns(batch))}"
+
+
+def bomb_in_a_wrapper(magic: int, is_nested: bool) -> Case:
+    """A message set of before 0.11 that repeats one message, or a wrapper, as often as 16 KiB can say."""
+    entry = bytearray()
+    inner = gzip_of(MIB) if is_nested else b""
+    write_message(entry, magic, 5, 0, None, inner, codec=Codec.GZIP if is_nested else Codec.NONE)
+    body = bytes(compress(Codec.GZIP, bytes(entry) * (5 * MIB // len(entry)), 9))
+    wrapper = bytearray()
+    write_message(wrapper, magic, 5, 0, None, body, codec=Codec.GZIP)
+    assert len(wrapper) <= BOMB_SIZE, f"{len(wrapper)} bytes"
+    warm = bytearray()
+    write_message(warm, magic, 5, 0, None, compress(Codec.GZIP, bytes(entry)), codec=Codec.GZIP)
+    outcome(lambda: read_rows(warm))
+    outcome(lambda: read_columns(warm))
+    yield
+    return f"{outcome(lambda: read_rows(wrapper))}; {outcome(lambda: read_columns(wrapper))}"
 
 
 def forged(codec: Codec, body: bytes) -> bytearray:

@@ -57,6 +57,17 @@ def test_C9_a_bomb_in_a_batch_costs_no_more_than_the_limit(name: str) -> None:
     assert cost.grown_mib <= LIMIT_MIB
 
 
+@pytest.mark.parametrize("is_nested", [True, False], ids=["nested", "plain"])
+@pytest.mark.parametrize("magic", [0, 1] if FULL else [1])
+def test_C9_a_bomb_in_a_wrapper_costs_no_more_than_the_limit(magic: int, is_nested: bool) -> None:
+    cost = cost_of("bomb_cases:bomb_in_a_wrapper", magic, is_nested)
+    what = f"gzip in a wrapper of magic {magic}{', nested' if is_nested else ''}: to rows and columns"
+
+    note("C9", what, shown(cost), f"{LIMIT_MIB} MiB")
+    assert "compressed within compressed messages" in cost.outcome if is_nested else cost.outcome == "accepted 1; accepted 1"
+    assert cost.grown_mib <= LIMIT_MIB
+
+
 @pytest.mark.skipif(not FULL, reason="takes gigabytes: in `make test-hardening`")
 @pytest.mark.parametrize("peer", PEERS)
 @pytest.mark.parametrize("name", ["zstd, 500 MiB", "zstd, announces 1 TiB", "lz4, announces 1 TiB", "snappy, block announces 4 GiB"])

@@ -7,7 +7,9 @@ from collections import Counter
 
 import pytest
 
+import differential_responses
 from differential_kit import CRASHED, HUNG, PEERS, Reading, read_by_us, readings
+from differential_responses import many_responses, read_by_kafka_python, valid
 from hardening_kit import FULL, note, scaled
 from hostile_records import WHOLE, many
 
@@ -58,6 +60,8 @@ def judged(kind: str, ours: Reading, theirs: Reading) -> tuple[str, str | None]:
         return "both refuse", ""
     if ours.rows is None:
         return "only we refuse", listed(STRICTER, ours.refusal)
+    if theirs in (CRASHED, HUNG):
+        return "only they end", ""
     if theirs.rows is None:
         return "only they refuse", listed(LAXER, theirs.refusal)
     return ("same rows", "") if ours.rows == theirs.rows else ("other rows", kind if kind in OTHER_ROWS else None)
@@ -89,3 +93,37 @@ def test_C14_others_agree_or_the_difference_is_listed() -> None:
 def test_C14_all_agree_about_records_that_are_not_damaged(peer: str) -> None:
     assert readings(peer, WHOLE) == [read_by_us(data) for data in WHOLE]
     assert all(read_by_us(data).rows for data in WHOLE)
+
+
+# The same of responses: what of our refusals kafka-python accepts.
+STRICTER_RESPONSES = {
+    r"(\d+ bytes are announced|tag \d+ announces \d+ bytes), but only -?\d+ remain": "it takes what there is of a string or bytes",
+    r"negative (count|length) -\d+": "it takes every negative count or length for null",
+    r"null where null is not allowed": "it does not look where null is allowed",
+    r"holds more than \d+ bits|is longer than \d+ bytes": "it reads a varint to whatever end",
+    r"tags must ascend": "it takes tags in any order, and twice",
+    r"ends \d+ bytes (after|before) its announced end": "it does not compare a tagged field with its size",
+}
+
+
+@pytest.mark.timeout(600)
+def test_C14_kafka_python_agrees_about_responses_or_the_difference_is_listed() -> None:
+    verdicts, classes, unlisted = Counter[str](), set(), []
+    for given in many_responses(INPUTS, SEED):
+        ours, theirs = differential_responses.read_by_us(given), read_by_kafka_python(given)
+        verdict, why = judged("response", ours, theirs) if ours.rows else judged_response(ours, theirs)
+        verdicts[verdict] += 1
+        classes.add(why)
+        if why is None:
+            unlisted.append((given, ours, theirs))
+
+    shown = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
+    note("C14", f"damaged responses, {len(valid())} versions, beside kafka-python", f"{INPUTS}: {shown}", "all listed")
+    assert not unlisted[:5], f"{len(unlisted)} differences are not listed"
+    assert len(valid()) > 250
+    if FULL:
+        assert set(STRICTER_RESPONSES) <= classes
+
+
+def judged_response(ours: Reading, theirs: Reading) -> tuple[str, str | None]:
+    return ("both refuse", "") if theirs.rows is None else ("only we refuse", listed(STRICTER_RESPONSES, ours.refusal))

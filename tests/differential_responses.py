@@ -1,0 +1,73 @@
+"""Damaged responses read by penstock and by kafka-python, whose codec is interpreted from Kafka's schemas.
+
+A response that both read is compared as what each writes of it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from random import Random
+from typing import Any
+
+from kafka.protocol.api_message import ApiMessage
+
+from differential_kit import Reading
+from mutation_kit import damaged
+from penstock.errors import ProtocolError
+from penstock.protocol.api import APIS
+from penstock.protocol.codegen import decode, encode
+from penstock.protocol.schema import Response
+from protocol_strategies import filled
+
+MODULES = ("admin", "consumer", "metadata", "producer", "sasl")
+
+Input = tuple[int, int, bytes]
+
+
+@cache
+def theirs(name: str) -> Any:
+    """kafka-python's class of this name, None when it has none."""
+    found = (getattr(import_module(f"kafka.protocol.{module}"), name, None) for module in MODULES)
+    return next((each for each in found if each is not None), None)
+
+
+@cache
+def valid() -> list[Input]:
+    """API key, version and bytes of a response, for all that kafka-python writes as we do."""
+    every = [(key, version) for key in APIS for version in range(APIS[key].MIN_VERSION, APIS[key].MAX_VERSION + 1)]
+    whole = [(key, version, encode(filled(response_of(key), version, 1), version)) for key, version in every]
+    return [each for each in whole if theirs(response_of(each[0]).__name__) and read_by_kafka_python(each).rows == [each[2]]]
+
+
+def response_of(key: int) -> type[Response]:
+    return APIS[key].RESPONSE
+
+
+def many_responses(count: int, seed: int) -> Iterator[Input]:
+    """So many damaged ones, the same for the same seed."""
+    random = Random(seed)
+    for _ in range(count):
+        key, version, data = random.choice(valid())
+        yield key, version, damaged(data, random)
+
+
+def read_by_us(given: Input) -> Reading:
+    """Read it, and write it again."""
+    key, version, data = given
+    try:
+        return Reading([encode(decode(response_of(key), data, version)[0], version)])
+    except ProtocolError as error:
+        return Reading(None, str(error))
+
+
+def read_by_kafka_python(given: Input) -> Reading:
+    """The same; whatever it raises is a refusal."""
+    key, version, data = given
+    try:
+        found = ApiMessage.decode.__func__(theirs(response_of(key).__name__), data, version=version)
+        found._header = None  # which decoding forgets and encoding asks for
+        return Reading([bytes(found.encode(version=version))])
+    except Exception as error:
+        return Reading(None, f"{type(error).__name__}: {error}")
