@@ -16,13 +16,13 @@ cdef int FULL, ROWS_AHEAD, GROWTH, NO_PARTITION, BAD_ROW, RECORDS_AT, MAX_ROW_OV
 cdef long long MOST
 
 @cython.locals(zigzag=cython.ulonglong, size=cython.int)
-cdef int varint_size(long long value) noexcept nogil
-cdef Py_ssize_t field_size(Py_ssize_t size) noexcept nogil
+cdef inline int varint_size(long long value) noexcept nogil
+cdef inline Py_ssize_t field_size(Py_ssize_t size) noexcept nogil
 @cython.locals(zigzag=cython.ulonglong)
-cdef Py_ssize_t write_varint(unsigned char* target, Py_ssize_t at, long long value) noexcept nogil
-cdef Py_ssize_t write_field(unsigned char* target, Py_ssize_t at, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
-cdef Py_ssize_t write_bytes(unsigned char* target, Py_ssize_t at, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
-cdef Py_ssize_t write_deltas(unsigned char* target, Py_ssize_t at, long long timestamp_delta, long long offset_delta) noexcept nogil
+cdef inline Py_ssize_t write_varint(unsigned char* target, Py_ssize_t at, long long value) noexcept nogil
+cdef inline Py_ssize_t write_field(unsigned char* target, Py_ssize_t at, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
+cdef inline Py_ssize_t write_bytes(unsigned char* target, Py_ssize_t at, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
+cdef inline Py_ssize_t write_deltas(unsigned char* target, Py_ssize_t at, long long timestamp_delta, long long offset_delta) noexcept nogil
 cdef bytes pack_headers(object headers)
 @cython.locals(at=Py_ssize_t)
 cdef _append_varint(bytearray target, long long value)
@@ -58,10 +58,10 @@ cdef class BinaryColumn:
     cdef const long long[::1] offsets
     cdef Py_ssize_t shift
 
-    cdef Py_ssize_t size(self, Py_ssize_t row) noexcept nogil
-    cdef void fetch(self, Py_ssize_t row) noexcept nogil
+    cdef inline Py_ssize_t size(self, Py_ssize_t row) noexcept nogil
+    cdef inline void fetch(self, Py_ssize_t row) noexcept nogil
     @cython.locals(size=Py_ssize_t, source="const unsigned char*")
-    cdef Py_ssize_t write(self, unsigned char* target, Py_ssize_t at, Py_ssize_t row) noexcept nogil
+    cdef inline Py_ssize_t write(self, unsigned char* target, Py_ssize_t at, Py_ssize_t row) noexcept nogil
 
 
 @cython.final
@@ -69,11 +69,11 @@ cdef class HeaderColumn:
     cdef BinaryColumn lists, keys, values
 
     @cython.locals(size=Py_ssize_t)
-    cdef Py_ssize_t count(self, Py_ssize_t row) noexcept nogil
+    cdef inline Py_ssize_t count(self, Py_ssize_t row) noexcept nogil
     @cython.locals(count=Py_ssize_t, total=Py_ssize_t, index=Py_ssize_t, entry=Py_ssize_t, key_size=Py_ssize_t)
-    cdef Py_ssize_t size(self, Py_ssize_t row) noexcept nogil
+    cdef inline Py_ssize_t size(self, Py_ssize_t row) noexcept nogil
     @cython.locals(count=Py_ssize_t, index=Py_ssize_t, entry=Py_ssize_t)
-    cdef Py_ssize_t write(self, unsigned char* target, Py_ssize_t at, Py_ssize_t row) noexcept nogil
+    cdef inline Py_ssize_t write(self, unsigned char* target, Py_ssize_t at, Py_ssize_t row) noexcept nogil
 
 
 @cython.final
@@ -99,7 +99,7 @@ cdef class RowWriter:
         self, unsigned char* target, RecordBatchBuilder batch, const long long[::1] rows, Py_ssize_t first, const long long[::1] sizes
     ) noexcept nogil
     @cython.locals(timestamp=cython.longlong, delta=cython.longlong, count=cython.longlong, body=Py_ssize_t, at=Py_ssize_t)
-    cdef bint write_row(self, unsigned char* target, RecordBatchBuilder batch, Py_ssize_t row, Py_ssize_t fields) noexcept nogil
+    cdef inline bint write_row(self, unsigned char* target, RecordBatchBuilder batch, Py_ssize_t row, Py_ssize_t fields) noexcept nogil
 
 
 @cython.locals(size=cython.longlong)
