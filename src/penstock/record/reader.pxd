@@ -53,8 +53,6 @@ cdef class RecordWalker:
 
 
 @cython.final
-@cython.no_gc
-@cython.freelist(64)
 cdef class LazyRecord:
     cdef RecordWalker walker
     cdef readonly long long offset, timestamp
