@@ -67,8 +67,9 @@ def decode(cls: type[M], data: Bytes, version: int, offset: int = 0) -> tuple[M,
         return decoder(data, offset, end)
     # What is built refers to nothing but its parts, and the collector would go through it again and again while it grows: for the metadata
     # of 10,000 partitions that takes twice as long as reading them.
-    gc.disable()
     try:
+        # Within the try: a Ctrl-C may come right behind it.
+        gc.disable()
         return decoder(data, offset, end)
     finally:
         gc.enable()
