@@ -257,6 +257,16 @@ def test_A18_a_batch_nobody_acknowledges_expires_and_tells_the_last_error(sim: S
     assert "attempts, last: NOT_LEADER_OR_FOLLOWER from node 1); persisted: unknown" in str(error)
 
 
+def test_A18_a_batch_whose_connection_ends_again_and_again_tells_how(sim: Simulation, broker: BrokerNode) -> None:
+    producer = SimProducer(sim, delivery_timeout_ms=10_000, request_timeout_ms=3000)
+    for _ in range(100):
+        broker.faults.disconnect("Produce")
+    delivery = producer.send("t")
+    sim.advance(11_000)
+    assert "last: NETWORK_EXCEPTION from node 1: Produce v" in str(delivery.exception(0))
+    assert "got no answer: the broker closed the connection); persisted: unknown" in str(delivery.exception(0))
+
+
 def test_A18_a_batch_in_flight_expires_and_a_late_answer_changes_nothing(sim: Simulation, broker: BrokerNode) -> None:
     called = []
     producer = SimProducer(sim, delivery_timeout_ms=10_000, request_timeout_ms=30_000)

@@ -238,7 +238,7 @@ class Sender:
             return
         if reaction.action is not Action.COMPLETE:
             batch.may_be_persisted |= reaction.persisted is Persisted.UNKNOWN
-            batch.remember(code, f"from node {node}")
+            batch.remember(code, f"from node {node}: {answer.error_message}" if answer.error_message else f"from node {node}")
         self._reactions[reaction.action](batch, answer, node, now_ms)
 
     def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
