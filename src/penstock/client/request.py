@@ -60,7 +60,8 @@ def _find(node: int | str, metadata: Metadata) -> Flow[int]:
         found = _look_up(node, metadata.snapshot)
     if found is None:
         known = ", ".join(str(node_id) for node_id in sorted(metadata.snapshot.nodes))
-        raise ConnectError(f"{f'node {node}' if node != CONTROLLER else 'a controller'} is not among the cluster's nodes: {known}")
+        fault = f"node {node} is not among" if node != CONTROLLER else "no controller is named (Kafka before 0.10 never does) among"
+        raise ConnectError(f"{fault} the cluster's nodes: {known}")
     return found
 
 
