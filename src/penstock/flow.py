@@ -23,6 +23,8 @@ class Call:
 
     node: a node id, or ANY_NODE for the least loaded one. The runner connects first and waits for the connection to be ready.
     timeout_ms: for this request; None takes the client's request.timeout.ms. expect_response: False resumes with None once it is written.
+    may_block: the broker may take long over it on purpose. Answers come in order, so whatever is sent there next would wait behind it: when
+    the flow's time is over first, the connection goes with it, unless others wait for answers on it too.
     Thrown into the flow: DisconnectError, ConnectError, UnsupportedVersionError, ProtocolError.
     """
 
@@ -32,6 +34,7 @@ class Call:
     min_version: int = 0
     max_version: int = 32767
     expect_response: bool = True
+    may_block: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,13 @@ from penstock.protocol.api import APIS
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from penstock.protocol.messages.list_groups import ListGroupsRequest
+from penstock.protocol.messages.list_offsets import ListOffsetsRequest
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
 from penstock.protocol.messages.produce import ProduceRequest
 from penstock.protocol.messages.share_fetch import ShareFetchRequest
 from penstock.protocol.schema import Request
 from penstock.testing import Simulation
-from sim_kit import HOST, PORT, ScriptedServer, SimClient, one_node, server, versions_reply
+from sim_kit import HOST, PORT, ScriptedServer, SimClient, broker, one_node, server, versions_reply
 
 SPOKEN = {0: (3, 12), 3: (0, 12), 18: (0, 4), 60: (1, 7), 78: (0, 9)}
 
@@ -139,6 +140,29 @@ def test_the_time_of_the_call_bounds_it(sim: Simulation, kafka: ScriptedServer) 
     with pytest.raises(TimeoutError, match="DescribeCluster request"):
         ask(SimClient(sim), DescribeClusterRequest(), timeout_s=2)
     assert sim.now_ms - before_ms <= 2_500
+
+
+def test_a_request_that_took_too_long_does_not_hold_up_the_next_one(sim: Simulation) -> None:
+    node = broker(sim)
+    node.faults.drop_response("ListOffsets")
+    client = SimClient(sim)
+    with pytest.raises(TimeoutError, match="ListOffsets request"):
+        ask(client, ListOffsetsRequest(), node=1, timeout_s=2)
+    before_ms = sim.now_ms
+    assert ask(client, MetadataRequest(topics=[]), node=1).controller_id == 1
+    assert sim.now_ms - before_ms < 1000
+
+
+def test_a_request_that_took_too_long_leaves_the_connection_to_others(sim: Simulation) -> None:
+    node = broker(sim)
+    node.faults.delay("ListOffsets", ms=5000)
+    client = SimClient(sim)
+    late = client.start(request(ListOffsetsRequest(), client.metadata, node=1), within_ms=2000)
+    sim.advance(ms=1000)
+    behind = client.start(request(MetadataRequest(topics=[]), client.metadata, node=1))
+    sim.advance(ms=5000)
+    assert isinstance(late.error, TimeoutError)
+    assert behind.result().controller_id == 1
 
 
 def test_an_answer_may_be_given_more_time_than_others(sim: Simulation, kafka: ScriptedServer) -> None:

@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class _Task:
-    """A flow under way and the step it stands at. losses: of the node called, when the call began."""
+    """A flow under way and the step it stands at. losses: of the node called, when the call began. sent_to: the node, once it is."""
 
-    __slots__ = ("deadline_ms", "describe", "flow", "losses", "outcome", "promise", "started_ms", "step", "wake_ms")
+    __slots__ = ("deadline_ms", "describe", "flow", "losses", "outcome", "promise", "sent_to", "started_ms", "step", "wake_ms")
 
     def __init__(self, flow: Flow[Any], now_ms: int, deadline_ms: int, describe: str) -> None:
         self.flow = flow
@@ -33,6 +33,7 @@ class _Task:
         self.outcome: Promise[Any] | None = Promise.resolved(None)
         self.wake_ms = NEVER_MS
         self.losses = 0
+        self.sent_to: int | None = None
 
 
 class FlowRunner:
@@ -87,10 +88,16 @@ class FlowRunner:
             if task.outcome is not None and task.outcome.done:
                 self._resume(task, task.outcome)
             elif now_ms >= task.deadline_ms:
-                self._abort(task, TimeoutError(f"{task.describe}: not done within {task.deadline_ms - task.started_ms} ms"))
+                self._end(task, now_ms)
             else:
                 return min(task.deadline_ms, task.wake_ms)
         return NEVER_MS
+
+    def _end(self, task: _Task, now_ms: int) -> None:
+        """A flow's time is over."""
+        if isinstance(task.step, Call) and task.step.may_block and task.outcome is not None and task.sent_to is not None:
+            self._network.abandon(task.sent_to, task.outcome, now_ms)
+        self._abort(task, TimeoutError(f"{task.describe}: not done within {task.deadline_ms - task.started_ms} ms"))
 
     def _try_step(self, task: _Task, now_ms: int) -> None:
         """Begin the step a task stands at, when that has not happened yet and is possible."""
@@ -119,6 +126,7 @@ class FlowRunner:
         elif call.node is not None and not self._network.knows(node_id):
             task.outcome = Promise.rejected(ConnectError(f"node {node_id} is not among the cluster's nodes"))
         elif self._network.ready(node_id, now_ms):
+            task.sent_to = node_id
             task.outcome = self._network.send(
                 node_id,
                 call.request,

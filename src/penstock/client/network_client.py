@@ -233,6 +233,12 @@ class NetworkClient:
             self._selectable.close(node_id, "disconnected on request")
             self._lose(node_id, now_ms, Disconnect(ChannelState.LOCAL_CLOSE, "", Ending.LOCAL))
 
+    def abandon(self, node_id: int, promise: Promise[Any], now_ms: int) -> None:
+        """Nobody waits for this answer any more: drop the connection if it is the only one that is to come on it."""
+        oldest = self._in_flight.oldest(node_id)
+        if oldest is not None and oldest.promise is promise and self._in_flight.count(node_id) == 1:
+            self.disconnect(node_id, now_ms)
+
     def close(self) -> None:
         """Close every connection and reject what is in flight."""
         self._closed = True

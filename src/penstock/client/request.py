@@ -35,7 +35,7 @@ def request(
     node_id = ANY_NODE if node is None else (yield from _find(node, metadata))
     bounds = {} if version is None else {"min_version": version, "max_version": version}
     expect_response = not (isinstance(message, ProduceRequest) and message.acks == 0)
-    return (yield Call(message, node_id, timeout_ms, expect_response=expect_response, **bounds))
+    return (yield Call(message, node_id, timeout_ms, expect_response=expect_response, may_block=True, **bounds))
 
 
 def api_versions(metadata: Metadata, *, node: Destination = ANY_NODE) -> Flow[Mapping[str, tuple[int, int]]]:

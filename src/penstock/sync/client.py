@@ -40,7 +40,7 @@ class KafkaClient(arguments.HoldsConnections):
 
         node: a node id; "controller"; None for the least loaded node. version: None for the newest that both sides have released;
         drafts have to be named. A Produce with acks=0 has no response: None. With a timeout longer than request.timeout.ms the broker
-        may take that long to answer.
+        may take that long to answer. A node answers in order, so a request to it waits behind those that other threads sent before.
 
         Raises UnsupportedVersionError, naming what both sides speak, before anything is sent; BootstrapError when no broker can be
         reached, ConnectError when that node cannot, DisconnectError when the answer is lost (what was asked may have been done),
