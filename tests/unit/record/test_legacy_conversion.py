@@ -113,7 +113,9 @@ def test_V10_an_old_client_gets_no_headers_and_no_markers(magic: int) -> None:
 def test_V10_what_is_old_enough_already_is_passed_on() -> None:
     old = raw_message(3, 0) + raw_wrapper(5, 0, Codec.GZIP, raw_message(4, 0) + raw_message(5, 0))
 
-    assert down_convert_fetched(read_batches(old + raw_message(6, 1)), 1) == old + raw_message(6, 1)
+    # To the letter, with bits that mean nothing.
+    odd = raw_message(6, 1, attributes=0x40)
+    assert down_convert_fetched(read_batches(old + odd), 1) == old + odd
     assert down_convert_fetched(read_batches(old + raw_message(6, 1)), 0) == old + raw_message(6, 0)
 
 
@@ -121,9 +123,11 @@ def test_V10_what_is_old_enough_already_is_passed_on() -> None:
 def test_V10_plain_messages_begin_where_the_client_asked_and_wrappers_are_whole(magic: int) -> None:
     plain, packed = placed(build(values(3)), 10), placed(build(values(3), Codec.GZIP), 13)
 
-    converted = down_convert_fetched(read_batches(plain + packed), magic, first_offset=14)
+    def offsets(first_offset: int) -> list[int]:
+        return [offset for offset, *_ in shown(down_convert_fetched(read_batches(plain + packed), magic, first_offset))]
 
-    assert [offset for offset, *_ in shown(converted)] == [13, 14, 15]
+    assert offsets(12) == [12, 13, 14, 15]
+    assert offsets(14) == [13, 14, 15]
 
 
 @EACH_CODEC
@@ -191,8 +195,11 @@ def test_M6_append_time_comes_back() -> None:
 
 
 def test_offsets_too_far_apart_for_one_batch_are_refused() -> None:
-    old = raw_wrapper(2**40, 0, Codec.GZIP, raw_message(1, 0) + raw_message(2**40, 0))
+    def spanning(offsets: int) -> bytes:
+        return raw_wrapper(1 + offsets, 0, Codec.GZIP, raw_message(1, 0) + raw_message(1 + offsets, 0))
 
-    assert [offset for offset, *_ in shown(old)] == [1, 2**40]
-    with pytest.raises(UnsupportedRecordFormatError, match=f"spans {2**40 - 1} offsets"):
-        up_convert(old)
+    assert [offset for offset, *_ in shown(up_convert(spanning(2**31 - 1)))] == [1, 2**31]
+    for offsets in (2**31, 2**40):
+        assert [offset for offset, *_ in shown(spanning(offsets))] == [1, 1 + offsets]
+        with pytest.raises(UnsupportedRecordFormatError, match=f"spans {offsets} offsets"):
+            up_convert(spanning(offsets))
