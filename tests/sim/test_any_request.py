@@ -114,6 +114,11 @@ def test_a_node_and_the_controller_are_found_in_fresh_metadata(sim: Simulation, 
     assert kafka.count(DescribeClusterRequest) == 1
 
 
+def test_node_0_is_a_node_like_any_other(sim: Simulation, kafka: ScriptedServer) -> None:
+    kafka.handlers[MetadataRequest] = lambda frame: one_node(brokers=[MetadataResponseBroker(node_id=0, host=HOST, port=PORT)])
+    assert ask(SimClient(sim), DescribeClusterRequest(), node=0)
+
+
 @pytest.mark.parametrize(("node", "text"), [(7, "node 7 is not among the cluster's nodes: 1"), (-1, "node -1 is not among")])
 def test_a_node_that_is_not_there_is_an_error(sim: Simulation, kafka: ScriptedServer, node: int, text: str) -> None:
     with pytest.raises(ConnectError, match=text):
@@ -177,12 +182,13 @@ def test_a_produce_without_acknowledgement_has_no_response(sim: Simulation, kafk
 
 
 def test_the_versions_both_sides_speak_are_listed_by_name(sim: Simulation, kafka: ScriptedServer) -> None:
-    _speak(kafka, {**SPOKEN, 1: (90, 99), 5000: (0, 3)})
+    _speak(kafka, {**SPOKEN, 1: (90, 99), 17: (1, 5), 5000: (0, 3)})
     client = SimClient(sim)
     shared = client.driver.run(api_versions(client.metadata), 10, "ApiVersions")
     assert shared == {
         "Produce": (3, 12),
         "Metadata": (0, 12),
+        "SaslHandshake": (1, 1),
         "ApiVersions": (0, 4),
         "DescribeCluster": (1, 2),
         "ShareFetch": (ShareFetchRequest.MIN_VERSION, ShareFetchRequest.MAX_VERSION),

@@ -137,6 +137,14 @@ def test_TR4_every_topic_is_an_empty_list_in_version_0(sim: Simulation) -> None:
     assert set(client.metadata.snapshot.topics) == {"other", "t"}
 
 
+def test_TR4_every_topic_is_null_from_version_1_on(sim: Simulation) -> None:
+    broker = OldBroker(sim, KAFKA_0_10_0)
+    client = SimClient(sim)
+    client.metadata.set_topics(None, sim.now_ms)
+    assert client.updated()
+    assert [(frame.version, frame.request.topics) for frame in broker.requests(MetadataRequest)] == [(1, None)]
+
+
 @pytest.mark.parametrize("spoken", [KAFKA_0_9, KAFKA_0_10_2], ids=["version 0", "version 2"])
 def test_a_topic_is_not_created_by_who_does_not_want_that(sim: Simulation, spoken: dict[int, tuple[int, int]]) -> None:
     broker = OldBroker(sim, spoken)
@@ -146,6 +154,16 @@ def test_a_topic_is_not_created_by_who_does_not_want_that(sim: Simulation, spoke
     assert not any(frame.request.topics for frame in broker.requests(MetadataRequest)), "asking by name creates a topic"
     topics = client.metadata.snapshot.topics
     assert {name: topic.error for name, topic in topics.items()} == {"t": ErrorCode.NONE, "missing": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def test_a_reader_describes_the_topic_it_asked_for(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = OldBroker(sim, KAFKA_0_9)
+    reader = consumer(monkeypatch, sim, allow_auto_create_topics=False)
+    assert [info.topic for info in reader.partitions_for("t")] == ["t"]
+    with pytest.raises(UnknownTopicOrPartitionError):
+        reader.partitions_for("missing")
+    reader.close()
+    assert not any(frame.request.topics for frame in broker.requests(MetadataRequest))
 
 
 def test_an_administrator_looks_and_does_not_touch(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
