@@ -14,7 +14,7 @@ from penstock.client.snapshot import ClusterSnapshot, TopicMetadata
 from penstock.consumer.fetch_buffer import FetchBuffer
 from penstock.consumer.fetch_request import FetchSettings
 from penstock.consumer.fetch_response import ON_FETCH_ERROR, Asked, FetchResponseHandler, OnError, offset_after_last_batch
-from penstock.consumer.fetch_session import NO_TOPIC_ID, FetchSession, FetchTarget
+from penstock.consumer.fetch_session import NO_SESSION, NO_TOPIC_ID, FetchSession, FetchTarget
 from penstock.consumer.subscription_state import SubscriptionState
 from penstock.error_codes import ErrorCode
 from penstock.errors import BrokerError
@@ -41,12 +41,12 @@ class Client:
         self.handler = FetchResponseHandler(self.subscription, self.buffer, self.metadata, FetchSettings(), backoff)
         self.session = FetchSession()
 
-    def answer(self, *, tp: TopicPartition = TP, code: int = 0, top: int = 0, **data: Any) -> bool:
+    def answer(self, *, tp: TopicPartition = TP, code: int = 0, top: int = 0, session_id: int = NO_SESSION, **data: Any) -> bool:
         request = self.session.begin({TP: FetchTarget(NO_TOPIC_ID, self.state.fetch_offset, -1, 1)}, by_id=False)
-        asked = Asked(NODE, request, {TP: (self.state, self.state.generation, self.state.fetch_offset)})
+        asked = Asked(NODE, request, {TP: (self.state, self.state.round, self.state.fetch_offset)})
         part = PartitionData(partition_index=tp.partition, error_code=code, **data)
         topics = [] if top else [FetchableTopicResponse(topic=tp.topic, partitions=[part])]
-        return self.handler.handle(self.session, asked, FetchResponse(error_code=top, responses=topics), 5_000)
+        return self.handler.handle(self.session, asked, FetchResponse(error_code=top, session_id=session_id, responses=topics), 5_000)
 
     @property
     def wants_metadata(self) -> bool:
@@ -86,12 +86,22 @@ def test_data_goes_into_the_buffer_as_it_came_and_the_next_fetch_goes_on_behind_
 def test_TR57_data_for_a_position_that_moved_is_dropped() -> None:
     client = Client()
     request = client.session.begin({TP: FetchTarget(NO_TOPIC_ID, 10, -1, 1)}, by_id=False)
-    asked = Asked(NODE, request, {TP: (client.state, client.state.generation, 10)})
+    asked = Asked(NODE, request, {TP: (client.state, client.state.round, 10)})
     client.subscription.seek(TP, 50)
     part = PartitionData(partition_index=TP.partition, records=batch(10))
     response = FetchResponse(responses=[FetchableTopicResponse(topic=TP.topic, partitions=[part])])
     assert not client.handler.handle(client.session, asked, response, 0)
     assert client.buffer.take() is None
+
+
+def test_TR57_what_came_from_one_broker_is_not_taken_from_another_again() -> None:
+    client = Client()
+    request = client.session.begin({TP: FetchTarget(NO_TOPIC_ID, 10, -1, 1)}, by_id=False)
+    asked = Asked(NODE, request, {TP: (client.state, client.state.round, 10)})
+    part = PartitionData(partition_index=TP.partition, records=batch(10, [b"a", b"b"]))
+    response = FetchResponse(responses=[FetchableTopicResponse(topic=TP.topic, partitions=[part])])
+    assert [client.handler.handle(client.session, asked, response, 0) for _ in range(2)] == [True, False]
+    assert client.state.buffered == 1
 
 
 def test_F19_an_answer_for_something_else_is_not_believed() -> None:
@@ -103,7 +113,10 @@ def test_F19_an_answer_for_something_else_is_not_believed() -> None:
 
 def test_F20_a_lost_session_is_renewed_at_once_other_faults_after_a_pause() -> None:
     client = Client()
+    client.answer(session_id=7)
+    assert client.session.session_id == 7
     client.answer(top=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    assert client.session.session_id == NO_SESSION
     assert client.state.retry_at_ms == 0
     client.answer(top=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
     assert client.state.retry_at_ms > 5_000
@@ -148,7 +161,8 @@ def test_M11_the_end_of_data_is_the_last_complete_batch() -> None:
 def test_M5_the_end_of_messages_is_the_last_complete_entry() -> None:
     plain = raw_message(5, 0) + raw_message(9, 1)
     assert offset_after_last_batch(plain) == 10
-    assert offset_after_last_batch(plain + raw_message(10, 1)[:-1]) == 10
+    for size in range(len(raw_message(10, 1))):
+        assert offset_after_last_batch(plain + raw_message(10, 1)[:size]) == 10
     assert offset_after_last_batch(plain + raw_wrapper(14, 1, Codec.GZIP, raw_message(0, 1) + raw_message(4, 1))) == 15
     assert offset_after_last_batch(plain + batch(10, [b"a", b"b"])) == 12
 
