@@ -9,7 +9,7 @@ import pytest
 
 from penstock.client.request import CONTROLLER, api_versions, request
 from penstock.error_codes import ErrorCode
-from penstock.errors import ConnectError, DisconnectError, TimeoutError, UnsupportedVersionError
+from penstock.errors import ClosedError, ConnectError, DisconnectError, TimeoutError, UnsupportedVersionError
 from penstock.protocol.api import APIS
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -153,6 +153,18 @@ def test_a_request_that_took_too_long_does_not_hold_up_the_next_one(sim: Simulat
     client = SimClient(sim)
     with pytest.raises(TimeoutError, match="ListOffsets request"):
         ask(client, ListOffsetsRequest(), node=1, timeout_s=2)
+    before_ms = sim.now_ms
+    assert ask(client, MetadataRequest(topics=[]), node=1).controller_id == 1
+    assert sim.now_ms - before_ms < 1000
+
+
+def test_a_request_that_nobody_waits_for_does_not_hold_up_the_next_one(sim: Simulation) -> None:
+    broker(sim).faults.drop_response("ListOffsets")
+    client = SimClient(sim)
+    left = client.start(request(ListOffsetsRequest(), client.metadata, node=1))
+    sim.advance(ms=1000)
+    client.engine.flows.cancel(left, sim.now_ms)
+    assert isinstance(left.error, ClosedError)
     before_ms = sim.now_ms
     assert ask(client, MetadataRequest(topics=[]), node=1).controller_id == 1
     assert sim.now_ms - before_ms < 1000

@@ -69,6 +69,12 @@ class FlowRunner:
         self._tasks = [task for task in self._tasks if not task.promise.done]
         return next_ms
 
+    def cancel(self, promise: Promise[Any], now_ms: int) -> None:
+        """End the flow of a promise that nobody waits for any longer, as its deadline would. Does nothing once it has ended."""
+        for task in self._tasks:
+            if task.promise is promise and not promise.done:
+                self._end(task, now_ms, ClosedError(f"nobody waits for {task.describe} any longer"))
+
     def fail(self, error: Exception) -> None:
         """End the flows that want to send something: no node will ever take it."""
         for task in self._tasks:
@@ -88,16 +94,17 @@ class FlowRunner:
             if task.outcome is not None and task.outcome.done:
                 self._resume(task, task.outcome)
             elif now_ms >= task.deadline_ms:
-                self._end(task, now_ms)
+                limit_ms = task.deadline_ms - task.started_ms
+                self._end(task, now_ms, TimeoutError(f"{task.describe}: not done within {limit_ms} ms"))
             else:
                 return min(task.deadline_ms, task.wake_ms)
         return NEVER_MS
 
-    def _end(self, task: _Task, now_ms: int) -> None:
+    def _end(self, task: _Task, now_ms: int, error: Exception) -> None:
         """A flow's time is over."""
         if isinstance(task.step, Call) and task.step.may_block and task.outcome is not None and task.sent_to is not None:
             self._network.abandon(task.sent_to, task.outcome, now_ms)
-        self._abort(task, TimeoutError(f"{task.describe}: not done within {task.deadline_ms - task.started_ms} ms"))
+        self._abort(task, error)
 
     def _try_step(self, task: _Task, now_ms: int) -> None:
         """Begin the step a task stands at, when that has not happened yet and is possible."""

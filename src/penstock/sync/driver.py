@@ -113,18 +113,26 @@ class Driver:
         return promise.result()
 
     def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
-        """Run a flow to its end, as wait() does."""
+        """Run a flow to its end, as wait() does. What breaks the wait off, such as KeyboardInterrupt, ends the flow too."""
         self.check_usable()
         with self.lock:
             now_ms = self.now_ms()
             promise = self._engine.flows.start(flow, now_ms, deadline_ms=deadline_ms(now_ms, timeout_s), describe=what)
-        self.wakeup()
         try:
+            self.wakeup()
             return self.wait(promise, None if timeout_s is None else timeout_s + FLOW_GRACE_S, what)
         except TimeoutError as error:
             if error is not promise.error:
                 raise
             raise timeout_error(self._engine.network, error, timeout_s) from None
+        finally:
+            if not (promise.done or self._closing):
+                self._cancel(promise)
+
+    def _cancel(self, promise: Promise[Any]) -> None:
+        with self.lock:
+            self._engine.flows.cancel(promise, self.now_ms())
+        self.wakeup()
 
     def close(self, timeout_s: float | None = None) -> None:
         """Stop the I/O thread, close every connection, reject whatever waits. Idempotent; in a forked child it does nothing.

@@ -239,6 +239,25 @@ def test_B18_ctrl_c_ends_a_wait_and_the_client_goes_on(client: Client) -> None:
     assert signal.getsignal(signal.SIGINT) is handler
 
 
+def test_B18_ctrl_c_ends_what_was_waited_for_too(client: Client) -> None:
+    ended = threading.Event()
+
+    def endless() -> Flow[None]:
+        try:
+            yield Sleep(60_000)
+        finally:
+            ended.set()
+
+    client.ask()
+    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        client.driver.run(endless(), 30, "a signal")
+    timer.join()
+    assert ended.is_set()
+    assert client.ask().brokers
+
+
 def test_an_engine_that_crashes_tells_everybody(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
         def poll(self, now_ms: int) -> int:
