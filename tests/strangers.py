@@ -54,6 +54,12 @@ def talkative_server(connection: socket.socket) -> None:
     connection.sendall(b"\x7f\xff\xff\xff" + b"\x00" * 100)
 
 
+def mumbling_server(connection: socket.socket) -> None:
+    """Answer with a frame and the right correlation id, and nothing that makes sense behind it."""
+    request = connection.recv(1000)
+    connection.sendall(b"\x00\x00\x00\x0c" + request[8:12] + b"\xff" * 8)
+
+
 def alerting_server(connection: socket.socket) -> None:
     """Answer as Java's TLS does to bytes that are not TLS: a fatal alert, internal error."""
     connection.recv(1000)

@@ -80,6 +80,7 @@ def test_C10_wrong_port(use: Callable[[str], None]) -> None:
 def test_C10_a_web_server_on_the_port(use: Callable[[str], None]) -> None:
     with serving(web_server) as address:
         text = failure(use, address)
+    assert text.startswith("no broker could be reached: no address is a Kafka listener of this security.protocol\n")
     assert f"{address}  answered with HTTP: this is a web server, not a Kafka listener" in text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -126,6 +127,16 @@ def test_C2_a_broker_that_is_not_that_old_hangs_up_and_the_cause_says_why(sim: S
     client = SimClient(sim, fallback=versions_of("0.9.0"))
     sim.advance(1000)
     assert "is broker.version.fallback right" in client.network.failures()["kafka:9092"]
+
+
+def test_C2_an_answer_that_cannot_be_read_asks_whether_the_fallback_is_right(sim: Simulation) -> None:
+    kafka = server(sim)
+    kafka.handlers[MetadataRequest] = lambda frame: struct.pack(">ii", 24, frame.correlation_id) + b"\x7f" * 20
+    client = SimClient(sim, fallback=versions_of("0.10.0"))
+    sim.advance(1000)
+    cause = client.network.failures()["kafka:9092"]
+    assert "an answer cannot be read (MetadataResponse v1" in cause
+    assert "is broker.version.fallback right" in cause
 
 
 def test_TR4_every_topic_is_an_empty_list_in_version_0(sim: Simulation) -> None:

@@ -108,7 +108,7 @@ class Engine:
         return now_ms if self.flows.can_go_on else min(deadlines)
 
     def _give_up(self) -> None:
-        error = self.network.bootstrap_error("no broker could be reached: no address is a Kafka listener of this security.protocol")
+        error = self.network.bootstrap_error(0)
         self.metadata.fail(error)
         self.flows.fail(error)
 

@@ -26,6 +26,7 @@ from penstock.errors import (
     DisconnectError,
     IllegalStateError,
     KafkaError,
+    ProtocolError,
     UnsupportedVersionError,
 )
 from penstock.net.diagnose import Doing, diagnose, is_stranger
@@ -173,9 +174,10 @@ class NetworkClient:
         }
         return {**waiting, **self._failures}
 
-    def bootstrap_error(self, message: str) -> BootstrapError:
+    def bootstrap_error(self, waited_s: float) -> BootstrapError:
         """Return the error for a client that never reached a broker, with what is known of each address."""
-        return BootstrapError(message, self.failures())
+        reason = ": no address is a Kafka listener of this security.protocol" if self.hopeless else f" within {waited_s:g} s"
+        return BootstrapError("no broker could be reached" + reason, self.failures())
 
     @property
     def hopeless(self) -> bool:
@@ -395,7 +397,8 @@ class NetworkClient:
         self._selectable.close(node_id, str(error))
         if request is not None:
             self._reject(request, error)
-        self._lose(node_id, now_ms, Disconnect(ChannelState.READY, str(error), Ending.FAILED))
+        ending = Ending.UNREADABLE if isinstance(error, ProtocolError) else Ending.FAILED
+        self._lose(node_id, now_ms, Disconnect(ChannelState.READY, str(error), ending))
 
     def _lose(self, node_id: int, now_ms: int, disconnect: Disconnect) -> None:
         """A connection is gone: back off, reject its requests oldest first, have metadata refreshed (N14)."""
@@ -426,8 +429,12 @@ class NetworkClient:
             detail=disconnect.cause,
             security_protocol=self._security_protocol,
         )
+        if self._fallback is None:
+            return cause
+        if disconnect.ending is Ending.UNREADABLE:
+            return f"{cause}; is broker.version.fallback right?"
         hung_up = disconnect.ending in (Ending.CLOSED, Ending.RESET) and self._in_flight.count(node_id)
-        return cause + _NOT_THAT_OLD if self._fallback is not None and hung_up else cause
+        return cause + _NOT_THAT_OLD if hung_up else cause
 
     def _reject(self, request: InFlightRequest, error: BaseException) -> None:
         if request.promise is not None:

@@ -40,7 +40,7 @@ class Stalls:
     def _unreachable(self, waited_ms: int) -> KafkaError | None:
         if not self._network.failures():
             return None
-        return self._network.bootstrap_error(f"no broker could be reached within {waited_ms / 1000:.1f} s")
+        return self._network.bootstrap_error(round(waited_ms / 1000, 1))
 
     def _missing(self, waiting: list[PartitionState], now_ms: int, grace_ms: int) -> BrokerError | None:
         snapshot = self._metadata.snapshot

@@ -43,7 +43,7 @@ def diagnose(ending: Ending, doing: Doing, *, first_bytes: bytes = b"", detail: 
     stranger = _stranger(first_bytes, security_protocol)
     if stranger is not None and doing is not Doing.WORKING:
         return stranger
-    if ending is Ending.BAD_FRAME:
+    if ending is Ending.BAD_FRAME or (ending is Ending.UNREADABLE and doing is Doing.NEGOTIATING):
         return f"answered with bytes that are not Kafka's protocol ({_shown(first_bytes, detail)}); check the port in bootstrap.servers"
     if doing is Doing.NEGOTIATING and ending in _BEFORE_ANSWER:
         return f"{_BEFORE_ANSWER[ending]}: {_likely_listener(security_protocol)}"
@@ -96,4 +96,4 @@ def _in_brackets(detail: str) -> str:
 
 
 def _shown(first_bytes: bytes, detail: str) -> str:
-    return f"first bytes {first_bytes[:16].hex(' ')}" + (f"; {detail}" if detail else "")
+    return detail or f"first bytes {first_bytes[:16].hex(' ')}"

@@ -40,6 +40,7 @@ class Ending(Enum):
     CLOSED = "the broker closed the connection"
     RESET = "the broker reset the connection"
     BAD_FRAME = "the bytes are no Kafka frame"
+    UNREADABLE = "an answer cannot be read"
     UNANSWERED = "a request was not answered in time"
     IDLE = "the connection was idle for too long"
     LOCAL = "the connection was closed here"

@@ -279,7 +279,7 @@ def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float 
     if not failures or timeout_s is None or type(error) is not TimeoutError:
         return error
     if not network.ever_ready:
-        return network.bootstrap_error(f"no broker could be reached within {timeout_s:g} s")
+        return network.bootstrap_error(timeout_s)
     return TimeoutError("\n".join([str(error), *(f"  {address}  {cause}" for address, cause in failures.items())]))
 
 

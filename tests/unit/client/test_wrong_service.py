@@ -106,7 +106,8 @@ def test_C10_a_web_server_that_waits_for_a_line_is_named_at_once() -> None:
     [
         (strangers.silent_server, "accepts connections but does not answer ApiVersions"),
         (hangs_up, "closed the connection before it answered ApiVersions"),
-        (strangers.talkative_server, "not Kafka's protocol (first bytes 7f ff ff ff"),
+        (strangers.talkative_server, "not Kafka's protocol (a frame announces 2147483647 bytes"),
+        (strangers.mumbling_server, "not Kafka's protocol (ApiVersionsResponse v0, at byte"),
     ],
 )
 def test_C10_where_the_evidence_is_thin_the_error_comes_at_the_deadline(answer: strangers.Answer, words: str) -> None:
