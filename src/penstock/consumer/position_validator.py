@@ -98,7 +98,7 @@ class PositionValidator:
             self._give_up(state, policy, RECREATED)
         else:
             state.await_validation()
-            self._refuse(state, TopicRecreatedError(f"{state.tp}: {RECREATED}", partition=state.tp, offset=state.position))
+            self._refuse(state, _recreated(state.tp, state.position))
 
     def _policy_for(self, state: PartitionState) -> OffsetSpec | None:
         return None if state.stop_offset is not None else self._reset_to
@@ -195,6 +195,11 @@ class PositionValidator:
         state.validated_epoch = question.leader_epoch
         self._buffer.announce()
         self._on_reset(PositionReset(state.tp, position, end.offset, TRUNCATED))
+
+
+def _recreated(tp: TopicPartition, position: int) -> TopicRecreatedError:
+    text = f"{tp} at offset {position}: {RECREATED}, and this is no position in the new one; seek() to go on"
+    return TopicRecreatedError(text, partition=tp, offset=position)
 
 
 def _truncation(tp: TopicPartition, position: int, end: EpochEnd) -> LogTruncationError:

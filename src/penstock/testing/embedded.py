@@ -11,7 +11,10 @@ from uuid import UUID
 from penstock.broker.cluster import DEFAULT
 from penstock.broker.control import Faults
 from penstock.broker.node import BrokerNode
+from penstock.broker.partition import Partition
 from penstock.broker.server import BrokerServer
+from penstock.errors import UnknownTopicOrPartitionError
+from penstock.sync import arguments
 
 
 class EmbeddedKafka:
@@ -60,14 +63,26 @@ class EmbeddedKafka:
         return self._server.call(lambda: self.node.create_topic(name, partitions, config)).id
 
     def end_offset(self, topic: str, partition: int = 0) -> int:
-        """The offset the partition's next record will get."""
-        return self._server.call(lambda: self.node.log(topic, partition).end_offset)
+        """The offset the partition's next record will get. Raises UnknownTopicOrPartitionError."""
+        return self._server.call(lambda: self._partition(topic, partition).log.end_offset)
 
     def elect_leader(self, topic: str, partition: int = 0, *, lose_from: int | None = None) -> None:
-        """Begin a new leader epoch. lose_from: the batches that reach beyond this offset are lost, as after an unclean election."""
+        """Begin a new leader epoch. lose_from: the batches that reach beyond this offset are lost, as after an unclean election.
+
+        Raises UnknownTopicOrPartitionError.
+        """
+        if lose_from is not None and arguments.whole("lose_from", lose_from) < 0:
+            raise ValueError(f"lose_from is an offset, got {lose_from}")
         self._server.call(lambda: self._elect(topic, partition, lose_from))
 
     def _elect(self, topic: str, partition: int, lose_from: int | None) -> None:
-        cluster = self.node.cluster
-        found = cluster.partition(cluster.topic(topic), partition)
-        cluster.move_leader(found, found.leader, lose_from=lose_from)
+        found = self._partition(topic, partition)
+        self.node.cluster.move_leader(found, found.leader, lose_from=lose_from)
+
+    def _partition(self, topic: str, partition: int) -> Partition:
+        known = self.node.cluster.topic(topic)
+        if known is None:
+            raise UnknownTopicOrPartitionError(f"topic {topic!r} does not exist")
+        if not 0 <= partition < len(known.partitions):
+            raise UnknownTopicOrPartitionError(f"topic {topic!r} has no partition {partition}; it has {len(known.partitions)}, from 0")
+        return known.partitions[partition]

@@ -11,13 +11,14 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker_kit import fetch_request, make_batch, only_partition, produce_request
 from penstock.broker.node import BrokerNode
 from penstock.broker.server import BrokerServer
-from penstock.errors import ConfigError, ConnectError, IllegalStateError
+from penstock.errors import ConfigError, ConnectError, IllegalStateError, UnknownTopicOrPartitionError
 from penstock.protocol.frame import decode_response, encode_request
 from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.protocol.schema import Request, Response
@@ -278,3 +279,21 @@ def test_the_command_refuses_what_is_not_a_port(port: str) -> None:
     output, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, output) == (2, "")
     assert f"'{port}' is not a port; ports go from 0 (any free one) to 65535" in errors
+
+
+def test_the_embedded_broker_names_the_partition_it_lacks() -> None:
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("t", partitions=2)
+        for ask in (kafka.elect_leader, kafka.end_offset):
+            with pytest.raises(UnknownTopicOrPartitionError, match="topic 'nowhere' does not exist"):
+                ask("nowhere")
+            with pytest.raises(UnknownTopicOrPartitionError, match="topic 't' has no partition 2; it has 2, from 0"):
+                ask("t", 2)
+
+
+@pytest.mark.parametrize(("lose_from", "error"), [(-1, ValueError), ("3", TypeError)])
+def test_records_are_lost_from_an_offset_on(lose_from: Any, error: type[Exception]) -> None:
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("t")
+        with pytest.raises(error, match="lose_from"):
+            kafka.elect_leader("t", lose_from=lose_from)
