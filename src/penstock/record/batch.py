@@ -30,7 +30,8 @@ from penstock.record.header import (
     seal,
     set_producer_state,
 )
-from penstock.record.reader import LazyRecord, RecordWalker
+from penstock.record.lazy import LazyRecord, LazyRecords
+from penstock.record.reader import RecordWalker
 from penstock.record.record import Header, Record
 from penstock.types import AnyRecord, TimestampType, TopicPartition
 from penstock.wire.varint import varint_size
@@ -188,7 +189,7 @@ class RecordBatch:
 
     def __iter__(self) -> Iterator[LazyRecord]:
         """Step through the records, none of a control batch. Raises CorruptRecordError at a broken one, after those before it."""
-        return iter(()) if self.is_control else iter(self.walker())
+        return iter(()) if self.is_control else LazyRecords(self.walker())
 
     def records(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> list[Record]:
         """Return the records, none for a control batch; raises CorruptRecordError."""

@@ -14,9 +14,6 @@ cdef object new_tuple(type kind, tuple fields)
 cdef void copy_bytes(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
 
 
-cdef class LazyRecord
-
-
 @cython.final
 cdef class RecordWalker:
     cdef const unsigned char[::1] view
@@ -50,19 +47,6 @@ cdef class RecordWalker:
     cpdef list records(self)
     @cython.locals(found=list)
     cpdef list consumer_records(self, str topic, object partition, object timestamp_type, object leader_epoch)
-
-
-@cython.final
-cdef class LazyRecord:
-    cdef RecordWalker walker
-    cdef readonly long long offset, timestamp
-    cdef Py_ssize_t key_at, key_size, value_at, value_size, headers_at
-
-    cdef inline void take(self, RecordWalker walker) noexcept
-
-
-@cython.locals(made=LazyRecord)
-cdef LazyRecord lazy_record(RecordWalker walker)
 
 
 @cython.final

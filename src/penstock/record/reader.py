@@ -1,9 +1,10 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Records and whole columns out of the decompressed payload of one record batch.
 
-One walker steps through the payload and holds every rule about it (M10, M12); what differs is only where a record goes: into a Record, into
-a LazyRecord that remembers where its fields are, or into column memory that the caller lent. Compiled, the column path touches no Python
-object and runs without the interpreter lock; the C types are in reader.pxd. Interpreted, the same lines run over bytes and memoryviews.
+One walker steps through the payload and holds every rule about it (M10, M12); what differs is only where a record goes: into a Record,
+into a LazyRecord that remembers where its fields are (penstock.record.lazy), or into column memory that the caller lent. Compiled, the
+column path touches no Python object and runs without the interpreter lock; the C types are in reader.pxd. Interpreted, the same lines run
+over bytes and memoryviews.
 
 Inside, nothing raises: the walker stops and `fault` says why; `check()` turns that into an error, outside the lock-free part.
 """
@@ -219,6 +220,8 @@ class RecordWalker:
     def headers(self, at: int) -> tuple[Header, ...]:
         """Return the headers whose count is at `at`; bytes of a key that are not UTF-8 become U+FFFD, as Java reads them."""
         at, count = self.varint(at, self.end)
+        if count == 0:
+            return ()
         headers = []
         for _ in range(count):
             at, size = self.varint(at, self.end)
@@ -232,16 +235,6 @@ class RecordWalker:
     def field(self, at: int, size: int) -> bytes | None:
         """Return the key or value at `at`; a size of -1 is null."""
         return self.source[at : at + size] if size >= 0 else None
-
-    def __iter__(self) -> RecordWalker:
-        return self
-
-    def __next__(self) -> LazyRecord:
-        """Return the next record; raises CorruptRecordError where the walk ends at a fault."""
-        if not self.advance():
-            self.check()
-            raise StopIteration
-        return lazy_record(self)
 
     def record(self) -> Record:
         """Return the current record."""
@@ -267,50 +260,6 @@ class RecordWalker:
             found.append(new_tuple(ConsumerRecord, fields))
         self.check()
         return found
-
-
-class LazyRecord:
-    """One record of a payload, as iteration hands it out: key, value and headers are made when they are asked for, anew each time.
-
-    It keeps the whole payload in memory. offset, timestamp (ms since the epoch), key, value and headers are those of Record.
-    """
-
-    def take(self, walker: RecordWalker) -> None:
-        """Become the walker's current record."""
-        self.walker = walker
-        self.offset = walker.offset
-        self.timestamp = walker.timestamp
-        self.key_at = walker.key_at
-        self.key_size = walker.key_size
-        self.value_at = walker.value_at
-        self.value_size = walker.value_size
-        self.headers_at = walker.headers_at
-
-    @property
-    def key(self) -> bytes | None:
-        """The key; None is null."""
-        return self.walker.field(self.key_at, self.key_size)
-
-    @property
-    def value(self) -> bytes | None:
-        """The value; None is null."""
-        return self.walker.field(self.value_at, self.value_size)
-
-    @property
-    def headers(self) -> tuple[Header, ...]:
-        """The headers, in order."""
-        return self.walker.headers(self.headers_at)
-
-    def __repr__(self) -> str:
-        shown = f"offset={self.offset}, timestamp={self.timestamp}, key={self.key!r}, value={self.value!r}"
-        return f"LazyRecord({shown}, headers={self.headers!r})"
-
-
-def lazy_record(walker: RecordWalker) -> LazyRecord:
-    """Return the walker's current record."""
-    made = LazyRecord.__new__(LazyRecord)
-    made.take(walker)
-    return made
 
 
 class BinarySink:
