@@ -7,7 +7,6 @@ need; when something fails, the line it failed on tells which field it was.
 
 from __future__ import annotations
 
-import gc
 import struct
 from collections.abc import Callable
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
@@ -25,9 +24,6 @@ Decoder: TypeAlias = Callable[[Bytes, int, int], tuple[Any, int]]
 
 _DECODE_FAULTS: Final = (struct.error, IndexError, UnicodeDecodeError, ProtocolError)
 _ENCODE_FAULTS: Final = (struct.error, AttributeError, TypeError, ValueError, OverflowError, ProtocolError)
-
-# Bytes of a message that may hold so many structs that it pays to keep the garbage collector out.
-_MANY_OBJECTS: Final = 4096
 
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
@@ -59,20 +55,11 @@ def decode(cls: type[M], data: Bytes, version: int, offset: int = 0) -> tuple[M,
     """Read a message that starts at offset; return it and the position after it.
 
     Fields of record batches are views of data. Raises TruncatedError when the bytes end too early, another ProtocolError when they
-    break the format, UnsupportedVersionError when the API has no such version.
+    break the format, UnsupportedVersionError when the API has no such version. While an array of many structs is read, the process's
+    garbage collector is off; see penstock.protocol.decoder.
     """
     decoder = _decoders.get((cls, version)) or _new_decoder(cls, version)
-    end = len(data)
-    if end - offset < _MANY_OBJECTS or not gc.isenabled():
-        return decoder(data, offset, end)
-    # What is built refers to nothing but its parts, and the collector would go through it again and again while it grows: for the metadata
-    # of 10,000 partitions that takes twice as long as reading them.
-    try:
-        # Within the try: a Ctrl-C may come right behind it.
-        gc.disable()
-        return decoder(data, offset, end)
-    finally:
-        gc.enable()
+    return decoder(data, offset, len(data))
 
 
 def _new_encoder(cls: type[Message], version: int) -> Encoder:

@@ -111,5 +111,26 @@ def test_the_garbage_collector_stays_away_while_a_large_message_is_read() -> Non
     assert len(message.topics) == 3000
 
 
+@pytest.fixture
+def paused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Has an entry for each time that the garbage collector is turned off."""
+    seen: list[str] = []
+    monkeypatch.setattr(gc, "disable", lambda: seen.append("off"))
+    return seen
+
+
+def a_fetch_response(topics: int, size: int) -> bytes:
+    parts = [PartitionData(records=bytes(size))]
+    return encode(FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=parts) for _ in range(topics)]), 11)
+
+
+@pytest.mark.parametrize(("topics", "size", "times"), [(63, 20_000, 0), (64, 900, 0), (64, 20_000, 1), (1000, 100, 1)])
+def test_the_garbage_collector_is_kept_out_of_many_structs_only_and_not_of_many_bytes(
+    paused: list[str], topics: int, size: int, times: int
+) -> None:
+    decode(FetchResponse, a_fetch_response(topics, size), 11)
+    assert len(paused) == times
+
+
 def collections() -> int:
     return sum(generation["collections"] for generation in gc.get_stats())
