@@ -81,8 +81,8 @@ def test_a_node_that_is_not_there(embedded: Any) -> None:
     ("arguments", "text"),
     [
         (("Metadata",), "expected a request"),
-        ((MetadataRequest,), "expected a request"),
-        ((MetadataRequest(), {"node": "leader"}), "node must be a whole number"),
+        ((MetadataRequest,), "expected a request, .* got the class MetadataRequest; call it"),
+        ((MetadataRequest(), {"node": "leader"}), "node must be a node id, 'controller' or None, got 'leader'"),
         ((MetadataRequest(), {"version": "newest"}), "version must be a whole number"),
         ((MetadataRequest(), {"timeout": "1 s"}), "a timeout is a number of seconds"),
     ],

@@ -122,6 +122,10 @@ def test_an_illegal_name_says_what_is_legal(producer: ps.KafkaProducer, name: st
             lambda consumer: [consumer.assign([TP]), consumer.poll_arrow(columns="value")],
             "expected a list of columns, got 'value'; write ['value']",
         ),
+        (
+            lambda consumer: [consumer.assign([TP]), consumer.poll_arrow(text=True)],
+            "expected a list of columns, got True; write [True]",
+        ),
     ],
 )
 def test_what_is_read_is_checked(consumer: ps.KafkaConsumer, use: Callable[[ps.KafkaConsumer], object], text: str) -> None:

@@ -67,6 +67,12 @@ def topic_partitions(partitions: Any) -> list[TopicPartition]:
     return [topic_partition(tp) for tp in partitions]
 
 
+def column_names(names: Any) -> tuple[str, ...]:
+    """Return names of columns; which there are is for the decoder to know."""
+    _refuse_lone(names, str, "columns")
+    return tuple(names)
+
+
 def new_topics(topics: Any) -> list[NewTopic]:
     """Return the topics to be created; settings may be given as numbers and bools, and are text on the wire."""
     _refuse_lone(topics, (str, NewTopic), "NewTopic")
@@ -100,7 +106,8 @@ def whole(name: str, number: Any) -> int:
 def message(request: Any) -> Request:
     """Return a request that is to be sent as it is."""
     if not isinstance(request, Request):
-        raise TypeError(f"expected a request, such as DescribeClusterRequest() of penstock.protocol.messages, got {request!r}")
+        given = f"the class {request.__name__}; call it" if isinstance(request, type) else repr(request)
+        raise TypeError(f"expected a request, such as DescribeClusterRequest() of penstock.protocol.messages, got {given}")
     return request
 
 
@@ -108,7 +115,10 @@ def destination(node: Any) -> Destination:
     """Return where a request goes."""
     if node is None or node == CONTROLLER:
         return node  # type: ignore[no-any-return]
-    return whole("node", node)
+    try:
+        return index(node)
+    except TypeError:
+        raise TypeError(f"node must be a node id, {CONTROLLER!r} or None, got {node!r}") from None
 
 
 def header_pairs(headers: Headers | Mapping[str, bytes | None]) -> Headers:

@@ -145,10 +145,11 @@ class Driver:
         self._closing = True
         self._io_signal.set()
         self._selectable.wakeup()
+        limit_s = wait_s(timeout_s)
         if not self._thread.is_alive():
             self._finish()
         elif threading.current_thread() is not self._thread:
-            self._thread.join(wait_s(timeout_s))
+            self._thread.join(limit_s)
 
     # Waiting
 

@@ -17,7 +17,7 @@ from penstock.consumer.position_resetter import PositionReset
 from penstock.errors import KafkaError, TimeoutError, WakeupError
 from penstock.flow import Flow, Wait
 from penstock.promise import Promise
-from penstock.sync.arguments import deadline_ms
+from penstock.sync.arguments import column_names, deadline_ms
 from penstock.sync.connect import connect
 from penstock.types import AnyRecord, IsolationLevel
 
@@ -213,14 +213,13 @@ def settings_of(config: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -
 
 def decoder(columns: Sequence[str] | None, text: Sequence[str], config: ConsumerConfig) -> Any:
     """Return a ColumnDecoder for these columns, None for DEFAULT_COLUMNS; imports pyarrow, which is an extra."""
-    for names in (columns, text):
-        if isinstance(names, str):
-            raise TypeError(f"expected a list of columns, got {names!r}; write [{names!r}]")
+    wanted = DEFAULT_COLUMNS if columns is None else column_names(columns)
+    strings = column_names(text)
     try:
         from penstock.record.columnar import ColumnDecoder
     except ImportError as missing:
         raise ImportError("columns need pyarrow: pip install 'penstock[arrow]'") from missing
-    return ColumnDecoder(tuple(columns) if columns is not None else DEFAULT_COLUMNS, config.max_decompressed_bytes, text=text)
+    return ColumnDecoder(wanted, config.max_decompressed_bytes, text=strings)
 
 
 DEFAULT_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")

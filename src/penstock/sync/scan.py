@@ -24,6 +24,7 @@ from penstock.errors import (
     TimeoutError,
     TopicRecreatedError,
 )
+from penstock.sync.arguments import column_names
 from penstock.sync.reader import Reader, decoder
 from penstock.sync.scan_range import Bound, Range, Ranges, resolve
 from penstock.types import AnyRecord, TopicPartition
@@ -69,8 +70,8 @@ class Scan:
         self.losses: list[Loss] = []
         self._wanted = ranges
         self._config = config
-        self._columns = columns
-        self._text = text
+        self._columns = None if columns is None else column_names(columns)
+        self._text = column_names(text)
         self._rows = rows
         self._size = size
         self._skips = skips

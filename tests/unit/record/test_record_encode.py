@@ -165,9 +165,18 @@ def test_a_column_name_that_is_there_twice_is_refused() -> None:
         encode(pa.table([pa.array([b"x"]), pa.array([b"y"])], names=["value", "value"]))
 
 
-def test_what_is_no_arrow_data_is_refused() -> None:
-    with pytest.raises(SerializationError, match="list is no Arrow data"):
-        encode([1, 2])
+class Lazy:
+    """A query that has not run yet, as polars has them."""
+
+    def collect(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("data", "way"), [([{"v": 1}], r"Table\.from_pylist"), ({"v": [1]}, r"pyarrow\.table\("), (Lazy(), r"collect\(\) it")]
+)
+def test_what_is_no_arrow_data_is_refused_with_a_way_to_make_it_so(data: Any, way: str) -> None:
+    with pytest.raises(SerializationError, match=rf"{type(data).__name__} is no Arrow data .*{way}"):
+        encode(data)
 
 
 MOMENT = dt.datetime(2024, 5, 6, 7, 8, 9, 123456, tzinfo=dt.UTC)

@@ -42,7 +42,15 @@ def open_reader(data: Any) -> pa.RecordBatchReader:
             return open_reader(pa.record_batch(data))
     except pa.ArrowException as error:
         raise SerializationError(f"{type(data).__name__} cannot be read as a table with named columns: {error}") from error
-    raise SerializationError(f"{type(data).__name__} is no Arrow data: it has no __arrow_c_stream__")
+    raise SerializationError(f"{type(data).__name__} is no Arrow data (it has no __arrow_c_stream__): {_way_to_arrow(data)}")
+
+
+def _way_to_arrow(data: Any) -> str:
+    if hasattr(data, "collect"):
+        return "collect() it first"
+    if isinstance(data, list):
+        return "make it a table with pyarrow.Table.from_pylist(rows)"
+    return "make it a table with pyarrow.table({'value': [...]})"
 
 
 def check_columns(columns: pa.Schema, used: dict[str, str]) -> None:
