@@ -14,7 +14,7 @@ from penstock.admin.retry import ON_ADMIN_ERROR, Attempts, OnError
 from penstock.client.metadata_update import described_partitions
 from penstock.client.topic_queries import all_topics, these_topics
 from penstock.error_codes import ErrorCode
-from penstock.errors import BrokerError, DisconnectError, broker_error
+from penstock.errors import BrokerError, DisconnectError, UnsupportedVersionError, broker_error
 from penstock.flow import Flow
 from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -80,10 +80,15 @@ def create_topics(topics: Sequence[NewTopic], attempts: Attempts, *, timeout_ms:
             topics=[_creatable(by_name[name]) for name in names], timeout_ms=timeout_ms, validate_only=validate_only
         ),
         lambda response: {topic.name: Outcome(topic.error_code, topic.error_message, _created(topic)) for topic in response.topics},
-        min_version=FIRST_VERSION_WITH_DEFAULTS if needs_defaults else 1,
+        min_version=FIRST_VERSION_WITH_DEFAULTS if needs_defaults else int(validate_only),
         max_version=CreateTopicsRequest.MAX_VERSION,
     )
-    return (yield from _carry_out(change, list(by_name), attempts))
+    try:
+        return (yield from _carry_out(change, list(by_name), attempts))
+    except UnsupportedVersionError as error:
+        if needs_defaults:
+            raise UnsupportedVersionError(f"{error.reason}; brokers before 2.4 need partitions and replication_factor") from None
+        raise
 
 
 def delete_topics(names: Sequence[str], attempts: Attempts, *, timeout_ms: int) -> Flow[None]:

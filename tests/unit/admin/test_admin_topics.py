@@ -15,7 +15,7 @@ from penstock.client.backoff import ExponentialBackoff
 from penstock.client.metadata import Metadata
 from penstock.client.snapshot import ClusterSnapshot
 from penstock.error_codes import ErrorCode
-from penstock.errors import BrokerError, DisconnectError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from penstock.errors import BrokerError, DisconnectError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, UnsupportedVersionError
 from penstock.flow import Call, Flow, Sleep, Wait
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from penstock.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
@@ -54,10 +54,26 @@ def names(step: Any) -> list[str]:
     return [topic.name for topic in step.request.topics]
 
 
+def test_X2_a_broker_without_defaults_needs_the_numbers() -> None:
+    flow = creating(NewTopic("a", 3))
+    next(flow)
+    with pytest.raises(UnsupportedVersionError, match=r"CreateTopics: .*; brokers before 2\.4 need partitions and replication_factor"):
+        flow.throw(UnsupportedVersionError("h:1: CreateTopics: versions 4 to 7 are needed, the broker speaks 0 to 2"))
+    flow = creating(NewTopic("a", 3, 1))
+    next(flow)
+    with pytest.raises(UnsupportedVersionError, match=r"^gone: UNSUPPORTED_VERSION \(35\)$"):
+        flow.throw(UnsupportedVersionError("gone"))
+
+
+def test_X2_only_looking_is_younger_than_creating() -> None:
+    call: Any = next(create_topics([NewTopic("a", 3, 1)], attempts(), timeout_ms=1_000, validate_only=True))
+    assert call.min_version == 1
+
+
 def test_X2_creation_goes_to_the_controller() -> None:
     flow = creating(NewTopic("a", 3, 1, {"retention.ms": "5"}))
     call: Any = next(flow)
-    assert (call.node, call.min_version) == (4, 1)
+    assert (call.node, call.min_version) == (4, 0)
     (topic,) = call.request.topics
     assert (topic.name, topic.num_partitions, topic.replication_factor) == ("a", 3, 1)
     assert [(config.name, config.value) for config in topic.configs] == [("retention.ms", "5")]
