@@ -104,6 +104,7 @@ def test_A26_a_log_that_was_cut_is_read_on_from_where_it_diverges(world: World, 
         assert read(consumer) == numbers((6, 16), mark=b"-new")
     assert resets == [PositionReset(T0, 10, 6, "the log was truncated")]
     assert "t-0 at offset 10: the log was truncated; going on at 6" in caplog.text
+    assert world.requests(API) == 1, "the answer holds for the offset it names"
 
 
 def test_A26_without_a_policy_the_caller_is_told_until_it_seeks(world: World) -> None:
@@ -149,11 +150,12 @@ def test_A26_what_an_earlier_leader_says_late_does_not_count(world: World) -> No
     assert read(consumer) == numbers((10, 12), mark=b"-new")
 
 
-def test_A26_a_leader_that_cannot_tell_where_an_epoch_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("end", [EpochEnd(), EpochEnd(epoch=0), EpochEnd(end_offset=4)], ids=["neither", "no offset", "no epoch"])
+def test_A26_a_leader_that_cannot_tell_where_an_epoch_ended(world: World, end: EpochEnd, monkeypatch: pytest.MonkeyPatch) -> None:
     resets: list[PositionReset] = []
     consumer = world.consumer(T0, on_reset=resets.append)
     assert read(consumer) == numbers((0, 10))
-    monkeypatch.setattr(world.partition("t").epochs, "end_of", lambda epoch, log_end: EpochEnd())
+    monkeypatch.setattr(world.partition("t").epochs, "end_of", lambda epoch, log_end: end)
     elect(world, 2)
     assert read(consumer) == numbers((0, 10))
     assert resets == [PositionReset(T0, 10, 0, "the log was truncated")]
@@ -274,6 +276,23 @@ def test_A24_without_a_policy_the_caller_is_told_until_it_seeks(world: World) ->
         assert (raised.value.partition, raised.value.offset) == (T0, 10)
     consumer.seek_to_beginning()
     assert read(consumer) == numbers((0, 20), mark=b"-new")
+
+
+def test_A24_a_late_answer_about_the_old_topic_is_no_position_in_the_new_one(world: World) -> None:
+    consumer = world.consumer(T0)
+    read(consumer)
+    elect(world, 2)
+    read(consumer)
+    world.nodes[1].faults.delay("ListOffsets", ms=5_000)
+    consumer.seek_to_end()
+    assert read(consumer, 10) == []
+    recreate(world)
+    write(world, 0, 20, b"-new")
+    consumer._reader._engine.metadata.request_update()
+    assert read(consumer, 100) == []
+    assert consumer.position(T0) == 20
+    write(world, 20, 2, b"-new")
+    assert read(consumer) == numbers((20, 22), mark=b"-new")
 
 
 def test_A24_a_partition_that_the_new_topic_lacks_is_named(world: World) -> None:

@@ -106,7 +106,6 @@ class PositionValidator:
     def _give_up(self, state: PartitionState, policy: OffsetSpec, reason: str) -> None:
         state.await_reset(policy, gave_up=state.position, reason=reason)
         self._buffer.drop_stale()
-        self._buffer.announce()
 
     def _refuse(self, state: PartitionState, error: KafkaError) -> None:
         """Let the caller see an error, after what is buffered, and again after it was raised, until it seeks."""
@@ -193,7 +192,6 @@ class PositionValidator:
         state, position = question.state, question.position
         state.move_to(end.offset, end.epoch)
         state.validated_epoch = question.leader_epoch
-        self._buffer.announce()
         self._on_reset(PositionReset(state.tp, position, end.offset, TRUNCATED))
 
 
