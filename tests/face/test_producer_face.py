@@ -48,6 +48,10 @@ def read(kafka: EmbeddedKafka, topic: str) -> list[Any]:
     return list(ps.scan(topic, bootstrap_servers=kafka.bootstrap_servers))
 
 
+def test_a_record_that_never_got_a_partition_names_its_topic_only(producer: ps.KafkaProducer, topic: str) -> None:
+    assert repr(producer.send(topic, b"x" * (1 << 21))).startswith(f"<Delivery to {topic}: a record for topic ")
+
+
 def test_a_handle_tells_how_far_its_record_is(producer: ps.KafkaProducer, topic: str) -> None:
     delivery = producer.send(topic, b"v", timestamp=datetime(2020, 1, 1, tzinfo=UTC))
     assert repr(delivery) == f"<Delivery to {topic}-0: pending>"

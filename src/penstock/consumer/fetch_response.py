@@ -178,7 +178,8 @@ class FetchResponseHandler:
         if node_id == state.preferred_replica:
             state.preferred_replica = None
             return False
-        error = OffsetOutOfRangeError(_place(state, node_id), partition=state.tp, offset=state.fetch_offset)
+        text = f"{_place(state, node_id)}: the log has no such offset; seek() to go on"
+        error = OffsetOutOfRangeError(text, partition=state.tp, offset=state.fetch_offset)
         return self._buffer_error(state, error)
 
     def _buffer_error(self, state: PartitionState, error: KafkaError) -> bool:

@@ -115,8 +115,8 @@ class ProducerCore:
                 topic.refresh(metadata.snapshot)
         except BootstrapError:
             raise
-        except TimeoutError as error:
-            raise self._unknown(name, partition, limit) from error
+        except TimeoutError:
+            raise self._unknown(name, partition, limit) from None
         return topic
 
     def partitions_for(self, name: str, limit: str) -> Flow[list[PartitionInfo]]:

@@ -72,10 +72,12 @@ class Delivery:
         return outcome.error_of(self._index)
 
     def __repr__(self) -> str:
+        tp = self._outcome.tp
+        where = tp if tp.partition >= 0 else tp.topic
         if not self.done():
-            return f"<Delivery to {self._outcome.tp}: pending>"
+            return f"<Delivery to {where}: pending>"
         error = self._outcome.error_of(self._index)
-        return f"<Delivery to {self._outcome.tp}: {error or self._outcome.metadata(self._index, self._timestamp)}>"
+        return f"<Delivery to {where}: {error or self._outcome.metadata(self._index, self._timestamp)}>"
 
 
 class FailedSend:
