@@ -306,13 +306,13 @@ def test_A24_a_partition_that_the_new_topic_lacks_is_named(world: World) -> None
         consumer.poll(timeout=30)
 
 
-def scanned(world: World, disturb: Any, **options: Any) -> tuple[list[bytes], Any]:
-    """Read offsets 0 to 10 in a scan, disturbed after the fifth record."""
+def scanned(world: World, disturb: Any, *, after: int = 4, **options: Any) -> tuple[list[bytes], Any]:
+    """Read offsets 0 to 10 in a scan, disturbed as record number `after`, from 0, comes out."""
     servers = ",".join(f"b{number}:9092" for number in (1, 2))
     found = scan("t", {"bootstrap.servers": servers}, end={0: 10}, max_partition_fetch_bytes=1_100, fetch_max_bytes=100, **options)
     values = []
     for record in found:
-        if len(values) == 4:
+        if len(values) == after:
             disturb()
         values.append(record.value)
     return values, found
@@ -323,8 +323,42 @@ def test_A26_a_scan_of_a_log_that_is_cut_loses_data_and_says_so(world: World) ->
         scanned(world, lambda: elect(world, 2, lose_from=2))
 
 
-def test_A26_a_scan_may_pass_over_what_was_cut(world: World) -> None:
-    values, found = scanned(world, lambda: elect(world, 2, lose_from=2), on_data_loss="skip")
+def test_A26_a_scan_may_go_on_with_what_replaced_the_cut_records(world: World) -> None:
+    def disturb() -> None:
+        elect(world, 2, lose_from=2)
+        write(world, 2, 20, b"-new")
+
+    values, found = scanned(world, disturb, on_data_loss="skip")
+    (loss,) = found.losses
+    assert values == numbers((0, loss.asked_offset)) + numbers((2, 10), mark=b"-new")
+    assert (loss.partition, loss.next_offset) == (T0, 2)
+
+
+def test_A26_a_scan_goes_on_as_far_as_the_new_log_goes(world: World) -> None:
+    def disturb() -> None:
+        elect(world, 2, lose_from=2)
+        write(world, 2, 4, b"-new")
+
+    values, found = scanned(world, disturb, on_data_loss="skip")
+    cut, ended = found.losses
+    assert values == numbers((0, cut.asked_offset)) + numbers((2, 6), mark=b"-new")
+    assert (cut.next_offset, ended[1:]) == (2, (6, 10))
+
+
+def test_A26_a_scan_reads_nothing_before_its_start_again(world: World) -> None:
+    def disturb() -> None:
+        elect(world, 2, lose_from=2)
+        write(world, 2, 20, b"-new")
+
+    values, found = scanned(world, disturb, on_data_loss="skip", start={0: 4}, after=2)
+    (loss,) = found.losses
+    assert values == numbers((4, loss.asked_offset)) + numbers((4, 10), mark=b"-new")
+    assert loss.next_offset == 4
+
+
+def test_A26_a_scan_may_pass_over_what_cannot_be_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world.partition("t").epochs, "end_of", lambda epoch, log_end: EpochEnd())
+    values, found = scanned(world, lambda: elect(world, 2), on_data_loss="skip")
     assert values == numbers((0, len(values)))
     assert [loss[1:] for loss in found.losses] == [(len(values), 10)]
 

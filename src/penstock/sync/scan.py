@@ -43,7 +43,11 @@ PARTITION_FETCH_BYTES = 8 << 20
 
 
 class Loss(NamedTuple):
-    """Records that a scan with on_data_loss="skip" passed over because they are gone: [asked_offset, next_offset)."""
+    """Records that a scan with on_data_loss="skip" passed over because they are gone: [asked_offset, next_offset).
+
+    After a truncation next_offset may be the smaller one: the records from there on that had come out are gone, and those that are there
+    instead come out as well.
+    """
 
     partition: TopicPartition
     asked_offset: int
@@ -148,8 +152,10 @@ def scan(
     once, when reading begins. assignments names exactly the partitions to read, with start and end each, instead of topics.
 
     columns, text: as poll_arrow() has them. batch_rows, batch_bytes: when an Arrow batch is full. on_data_loss: "raise" raises
-    DataLossError when records between start and end are gone, "skip" goes on behind them and notes it in Scan.losses. Other settings are
-    the consumer's; max.partition.fetch.bytes is 8 MiB unless given. TimeoutError is raised when nothing moves for default.api.timeout.ms.
+    DataLossError when records between start and end are gone, "skip" goes on behind them and notes it in Scan.losses. Where a new leader
+    replaced records (KIP-320), it goes on with the first that differs, so offsets may come twice, as far as the new log goes; where that
+    cannot be told, and in a topic that was created again, the rest of the range counts as gone. Other settings are the consumer's;
+    max.partition.fetch.bytes is 8 MiB unless given. TimeoutError is raised when nothing moves for default.api.timeout.ms.
     """
     if on_data_loss not in ("raise", "skip"):
         raise ConfigError(f"on_data_loss must be 'raise' or 'skip', got {on_data_loss!r}")
@@ -207,20 +213,43 @@ class _Reading:
         tp, asked = gone.partition, gone.offset
         if tp is None or asked is None:
             raise gone
-        log_start = self._log_start(tp)
         stop = self.reader.look(lambda core: core.subscription.state(tp).stop_offset) or asked
+        if self._scan.skips and isinstance(gone, LogTruncationError) and gone.divergent_offset is not None:
+            self._read_replaced(tp, asked, gone.divergent_offset, stop, gone.reason)
+            return
+        log_start = self._offset(tp, OffsetSpec.EARLIEST)
         is_other = isinstance(gone, LogTruncationError | TopicRecreatedError)
         is_behind = is_other or log_start <= asked
         why = gone.reason if is_other else "the log ends before that" if is_behind else f"the log now starts at {log_start}"
         onward = stop if is_behind else min(log_start, stop)
         if not self._scan.skips:
             raise DataLossError(f"{tp}: records [{asked}, {onward}) are gone: asked for offset {asked}, {why}") from gone
-        log.warning("%s: skipping offsets [%d, %d): %s", tp, asked, onward, why)
-        self._scan.losses.append(Loss(tp, asked, onward))
-        self.reader.change(lambda core, _: core.seek(tp, onward))
+        self._skip(Loss(tp, asked, onward), why)
+        self._go_on(tp, onward, stop)
 
-    def _log_start(self, tp: TopicPartition) -> int:
-        found = self.reader.run(lambda core, now_ms: core.find_offsets({tp: int(OffsetSpec.EARLIEST)}, now_ms), None, "log start")
+    def _read_replaced(self, tp: TopicPartition, asked: int, divergent: int, stop: int, why: str) -> None:
+        """Go on with the records that stand where others were read, up to the end of the new log if that comes first."""
+        start, _ = self._scan.settle(self.reader)[tp]
+        end = min(self._offset(tp, OffsetSpec.LATEST), stop)
+        onward = min(max(start, divergent), end)
+        self._skip(Loss(tp, asked, onward), why)
+        if end < stop:
+            self._skip(Loss(tp, end, stop), "the log ends before that")
+        self._go_on(tp, onward, end)
+
+    def _skip(self, loss: Loss, why: str) -> None:
+        log.warning("%s: asked for offset %d, going on at %d: %s", *loss, why)
+        self._scan.losses.append(loss)
+
+    def _go_on(self, tp: TopicPartition, offset: int, stop: int) -> None:
+        def change(core: ConsumerCore, _: int) -> None:
+            core.seek(tp, offset)
+            core.subscription.state(tp).stop_offset = stop
+
+        self.reader.change(change)
+
+    def _offset(self, tp: TopicPartition, end: OffsetSpec) -> int:
+        found = self.reader.run(lambda core, now_ms: core.find_offsets({tp: int(end)}, now_ms), None, "the ends of a log")
         at = found[tp]
         return 0 if at is None else at.offset
 
