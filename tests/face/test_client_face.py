@@ -72,6 +72,15 @@ def test_an_admin_sends_any_request_too(embedded: Any) -> None:
         assert admin.request(MetadataRequest(topics=[])).cluster_id == admin.describe_cluster().cluster_id
 
 
+def test_with_a_fallback_the_versions_are_those_of_that_release(embedded: Any) -> None:
+    with ps.KafkaClient(bootstrap_servers=embedded.bootstrap_servers, broker_version_fallback="0.9.0") as client:
+        versions = client.api_versions()
+        assert (versions["Fetch"], versions["ListGroups"]) == ((0, 1), (0, 0))
+        assert "ApiVersions" not in versions
+    with pytest.raises(ClosedError):
+        client.api_versions()
+
+
 def test_a_node_that_is_not_there(embedded: Any) -> None:
     with ps.KafkaClient(bootstrap_servers=embedded.bootstrap_servers) as client, pytest.raises(ConnectError, match="node 77"):
         client.request(MetadataRequest(), node=77)

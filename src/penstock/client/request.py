@@ -43,7 +43,12 @@ def api_versions(metadata: Metadata, *, node: Destination = ANY_NODE) -> Flow[Ma
     reply: ApiVersionsResponse = yield from request(handshake_request(), metadata, node=node)
     if reply.error_code:
         raise broker_error(reply.error_code, "ApiVersions")
-    theirs = BrokerVersions.of(reply).ranges
+    return shared_versions(BrokerVersions.of(reply))
+
+
+def shared_versions(spoken: BrokerVersions) -> Mapping[str, tuple[int, int]]:
+    """Return what penstock speaks of what a broker does, both ends included, by the API's name."""
+    theirs = spoken.ranges
     shared = {api.NAME: _shared(api, *theirs[key]) for key, api in APIS.items() if key in theirs}
     return {name: span for name, span in shared.items() if span[0] <= span[1]}
 

@@ -12,7 +12,7 @@ from penstock.config import ClientConfig
 from penstock.flow import Flow
 from penstock.protocol.schema import Request
 from penstock.sync import arguments
-from penstock.sync.connect import connect
+from penstock.sync.connect import connect, fallback
 
 T = TypeVar("T")
 
@@ -57,7 +57,14 @@ class KafkaClient(arguments.HoldsConnections):
         return self._run(flow, timeout, f"{wanted.NAME} request")
 
     def api_versions(self, *, node: Destination = None, timeout: float | None = None) -> dict[str, tuple[int, int]]:
-        """Return the versions that a node and penstock share, both ends included, by the API's name ("Fetch"). Raises as request()."""
+        """Return the versions that a node and penstock share, both ends included, by the API's name ("Fetch"). Raises as request().
+
+        With broker.version.fallback no node is asked: these are the versions of that release.
+        """
+        assumed = fallback(self._config.broker_version_fallback)
+        if assumed is not None:
+            self._driver.check_usable()
+            return dict(request.shared_versions(assumed))
         flow = request.api_versions(self._engine.metadata, node=arguments.destination(node))
         return dict(self._run(flow, timeout, "ApiVersions request"))
 

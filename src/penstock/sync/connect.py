@@ -42,13 +42,14 @@ def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[En
         connection_setup_timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
         rebootstrap=config.metadata_recovery_strategy == "rebootstrap",
         security_protocol=config.security_protocol,
-        fallback=_fallback(config.broker_version_fallback),
+        fallback=fallback(config.broker_version_fallback),
         **engine_settings,
     )
     return engine, Driver(engine, selector, name=f"{kind} '{client_id}'")
 
 
-def _fallback(release: str) -> BrokerVersions | None:
+def fallback(release: str) -> BrokerVersions | None:
+    """Return what brokers of broker.version.fallback speak, None where each is asked."""
     if not release:
         return None
     # Met only with brokers that are years behind; most programs never load it.
