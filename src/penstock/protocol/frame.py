@@ -101,23 +101,10 @@ def decode_request(frame: Bytes) -> RequestFrame:
 def decode_response(request_type: type[Request], version: int, frame: Bytes) -> Response:
     """Read the response to a request of this type and version. Raises ProtocolError.
 
-    A broker that does not know the version of an ApiVersions request answers in version 0 (H9), so that is tried as well (H10).
+    A broker that does not know the version of an ApiVersions request answers in version 0 (H9): the caller has to expect that.
     """
     pos = header.response_body_start(request_type, version, frame)
-    response_type = request_type.RESPONSE
-    try:
-        return decode(response_type, frame, version, pos)[0]
-    except ProtocolError as fault:
-        if request_type.API_KEY != header.API_VERSIONS_KEY or version == 0:
-            raise
-        return _decode_oldest(response_type, frame, pos, fault)
-
-
-def _decode_oldest(response_type: type[Response], frame: Bytes, pos: int, fault: ProtocolError) -> Response:
-    try:
-        return decode(response_type, frame, 0, pos)[0]
-    except ProtocolError:
-        raise fault from None
+    return decode(request_type.RESPONSE, frame, version, pos)[0]
 
 
 def response_correlation_id(frame: Bytes) -> int:

@@ -72,6 +72,14 @@ def test_H10_an_answer_in_version_0_is_understood_whatever_was_asked() -> None:
     assert converse(reply(0, _0=(0, 2), _1=(0, 3)))[1].ranges == {0: (0, 2), 1: (0, 3)}
 
 
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("keys", [[], [ApiVersion(api_key=18, min_version=0, max_version=4)]])
+@pytest.mark.parametrize("code", [0, UNSUPPORTED])
+def test_H10_any_answer_may_be_in_version_0(version: int, keys: list[ApiVersion], code: int) -> None:
+    answer = ApiVersionsResponse(error_code=code, api_keys=keys)
+    assert read_reply(encode_response(answer, 0, 1)[4:], version) == answer
+
+
 def test_an_answer_in_no_version_breaks_the_protocol() -> None:
     with pytest.raises(ProtocolError):
         converse(b"\0\0\0\1\0\0\xff\xff\xff")

@@ -92,21 +92,6 @@ def test_H3_api_versions_responses_never_have_tags_in_their_header(version: int)
     assert decode_response(ApiVersionsRequest, version, received) == response
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("keys", [[], [ApiVersion(api_key=18, min_version=0, max_version=4)]])
-def test_H9_H10_an_api_versions_response_may_be_of_version_0_whatever_was_asked(version: int, keys: list[ApiVersion]) -> None:
-    refusal = ApiVersionsResponse(error_code=35, api_keys=keys)
-
-    assert decode_response(ApiVersionsRequest, version, body(encode_response(refusal, 0, 1))) == refusal
-
-
-def test_H10_garbage_is_reported_for_the_version_that_was_asked() -> None:
-    with pytest.raises(ProtocolError, match=r"^ApiVersionsResponse v4, at byte "):
-        decode_response(ApiVersionsRequest, 4, bytes.fromhex("00000001 0000 7f"))
-    with pytest.raises(ProtocolError, match=r"^ApiVersionsResponse v0, at byte "):
-        decode_response(ApiVersionsRequest, 0, bytes.fromhex("00000001 0000 7f"))
-
-
 @pytest.mark.parametrize(
     ("text", "key", "version", "says"),
     [
