@@ -24,8 +24,10 @@ def down_convert(batch: RecordBatch, magic: int, level: int | None = None) -> by
     """Return a built batch as a message set of `magic` 0 or 1, for a broker that takes nothing newer (Produce 2 and before).
 
     level: of the codec. Magic 0 loses the timestamps. Raises UnsupportedRecordFormatError for what a message set cannot hold: headers,
-    zstd, and the identity of an idempotent or transactional producer.
+    zstd, and the identity of an idempotent or transactional producer. For batches that are in a log already, see down_convert_fetched.
     """
+    if magic not in (0, 1):
+        raise ValueError(f"message sets are of magic 0 or 1, got {magic!r}")
     records = batch.records()
     for need in _needs(batch, records):
         raise UnsupportedRecordFormatError(f"{need}; the broker takes only message sets (magic {magic}), so nothing was sent")

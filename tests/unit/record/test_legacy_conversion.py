@@ -59,6 +59,12 @@ def test_M4_a_produce_request_holds_one_wrapper_numbered_from_0(magic: int, code
         assert data[18:30] == (9).to_bytes(8) + b"\xff" * 4
 
 
+@pytest.mark.parametrize("magic", [-1, 2, None])
+def test_M15_a_message_set_of_another_magic_is_refused(magic: Any) -> None:
+    with pytest.raises(ValueError, match=f"message sets are of magic 0 or 1, got {magic}"):
+        down_convert(only_batch(build(values(2))), magic)
+
+
 def test_M1_messages_are_no_larger_than_their_fields() -> None:
     for magic, overhead in ((0, 26), (1, 34)):
         assert len(down_convert(only_batch(build([(NOW_MS, b"key", b"value")])), magic)) == overhead + 8
