@@ -36,7 +36,7 @@ class KafkaClient(arguments.HoldsConnections):
         self._driver.start()
 
     def request(self, message: Request, *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> Any:
-        """Send a request once and return its response as it came; error codes in it raise nothing.
+        """Send a request once and return its response as it came; error codes in it raise nothing (see penstock.errors.broker_error).
 
         node: a node id; "controller"; None for the least loaded node. version: None for the newest that both sides have released;
         drafts have to be named. A Produce with acks=0 has no response: None. With a timeout longer than request.timeout.ms the broker
