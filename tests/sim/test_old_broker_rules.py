@@ -286,6 +286,23 @@ def test_M15_headers_fail_their_batch_and_nothing_else(sim: Simulation) -> None:
     assert broker.values() == [b"before", b"after"]
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_M15_records_without_headers_go_without_those_that_have_some(sim: Simulation, codec: Codec) -> None:
+    broker = OldBroker(sim, KAFKA_0_10_2)
+    sender = producer(sim, codec=codec)
+    some = (("h", b"1"),)
+    headers = [(), some, some, (), (), some]
+    sent = [sender.send("t", b"%d" % n, partition=0, headers=each) for n, each in enumerate(headers)]
+    sender.flush()
+    assert [delivery.exception(0) is None for delivery in sent] == [not each for each in headers]
+    for delivery in (sent[1], sent[2], sent[5]):
+        error = delivery.exception(0)
+        assert isinstance(error, UnsupportedRecordFormatError)
+        assert error.persisted is Persisted.NO
+    assert [sent[n].result(0).offset for n in (0, 3, 4)] == [0, 1, 2]
+    assert broker.values() == [b"0", b"3", b"4"]
+
+
 def test_M15_idempotence_ends_the_producer_and_says_what_to_do(sim: Simulation) -> None:
     broker = OldBroker(sim, KAFKA_0_10_2)
     sender = SimProducer(sim, enable_idempotence=True)

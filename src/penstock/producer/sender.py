@@ -19,7 +19,7 @@ from penstock.client.snapshot import ClusterSnapshot
 from penstock.error_codes import ErrorCode
 from penstock.errors import DisconnectError, KafkaError, Persisted, UnsupportedRecordFormatError, UnsupportedVersionError
 from penstock.flow import Flow
-from penstock.producer.batch_split import split_batch
+from penstock.producer.batch_split import split_batch, split_by_headers
 from penstock.producer.failures import Failures
 from penstock.producer.produce_format import ProduceFormat
 from penstock.producer.producer_batch import ProducerBatch
@@ -139,15 +139,23 @@ class Sender:
         self._metadata.request_update()
 
     def _encode(self, node: int, batches: list[ProducerBatch]) -> dict[ProducerBatch, bytearray]:
-        """Return the batches as the node takes them, without those it can never take: these fail."""
+        """Return the batches as the node takes them, without those it can never take."""
         magic = self._format.magic(node)
         encoded = {}
         for batch in batches:
             try:
                 encoded[batch] = self._format.encode(batch, magic)
             except UnsupportedRecordFormatError as error:
-                self._failures.unfit(batch, error, node)
+                self._unfit(batch, error, node)
         return encoded
+
+    def _unfit(self, batch: ProducerBatch, error: UnsupportedRecordFormatError, node: int) -> None:
+        """Fail the records that the node cannot take; others of the same batch go without them."""
+        parts = split_by_headers(batch, self._settings.codec, self._settings.level)
+        if len(parts) > 1:
+            self._accumulator.put_parts(batch, parts)
+        else:
+            self._failures.unfit(batch, error, node)
 
     def _send(self, node: int, batches: Mapping[ProducerBatch, bytearray], now_ms: int) -> None:
         for batch in batches:
