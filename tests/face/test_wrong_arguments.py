@@ -169,6 +169,12 @@ def test_a_timeout_must_be_a_number(face: Any, use: str) -> None:
         USES_OF_A_TIMEOUT[use](face, float("nan"))
 
 
+@pytest.mark.parametrize("use", USES_OF_A_TIMEOUT)
+def test_a_timeout_must_not_be_negative(face: Any, use: str) -> None:
+    with pytest.raises(ValueError, match="a timeout must not be negative, got -1 seconds"):
+        USES_OF_A_TIMEOUT[use](face, -1)
+
+
 @pytest.mark.parametrize(
     ("topics", "text"),
     [

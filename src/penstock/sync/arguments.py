@@ -32,13 +32,15 @@ def deadline_ms(now_ms: int, timeout_s: float | None) -> int:
         raise TypeError(f"a timeout is a number of seconds or None, got {timeout_s!r}")
     if timeout_s != timeout_s:
         raise ValueError("a timeout is a number of seconds or None, got nan")
+    if timeout_s < 0:
+        raise ValueError(f"a timeout must not be negative, got {timeout_s!r} seconds")
     return now_ms + int(timeout_s * 1000) if timeout_s < FOR_EVER_S else NEVER_MS
 
 
 def wait_s(timeout_s: float | None) -> float | None:
     """Return a timeout as Python's own waits take it: they refuse infinity and nan."""
     left_ms = deadline_ms(0, timeout_s)
-    return None if left_ms == NEVER_MS else max(min(left_ms / 1000, TIMEOUT_MAX), 0)
+    return None if left_ms == NEVER_MS else min(left_ms / 1000, TIMEOUT_MAX)
 
 
 def topic_name(topic: Any) -> str:

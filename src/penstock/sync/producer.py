@@ -175,8 +175,6 @@ class KafkaProducer(HoldsConnections):
         timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. From a callback nothing is waited
         for. In a forked child this does nothing.
         """
-        if timeout is not None and timeout < 0:
-            raise ValueError(f"a timeout of {timeout} seconds")
         try:
             self._driver.check_usable()
         except (ForkedError, ClosedError):
