@@ -2,7 +2,8 @@
 
 Batches are kept as the bytes that came in, with only the base offset and the leader epoch patched (a new timestamp type too, under
 LogAppendTime), and are handed out as slices of the segments that hold them: neither append nor read looks at a single record.
-Segments are the unit of retention, as in Kafka.
+Segments are the unit of retention, as in Kafka. A read in Kafka ends where its segment does; segments of memory are so much smaller than
+segment.bytes usually is that a read goes on in the next one here, and copies.
 """
 
 from __future__ import annotations
@@ -22,10 +23,7 @@ _BASE_OFFSET = attrgetter("base_offset")
 
 
 class PartitionLog:
-    """Record batches with ascending offsets from log_start_offset to end_offset.
-
-    A read never crosses the end of a segment, so one answer may be smaller than what the log holds.
-    """
+    """Record batches with ascending offsets from log_start_offset to end_offset."""
 
     def __init__(self, *, segment_bytes: int = CHUNK_BYTES) -> None:
         self._max_capacity = min(segment_bytes, CHUNK_BYTES)
@@ -62,11 +60,23 @@ class PartitionLog:
 
         The caller has checked that start_offset <= offset <= end_offset. The first batch may begin before `offset`.
         """
-        return self._segment_at(offset).read(offset, max_bytes, at_least_one=at_least_one)
+        index = self._index_at(offset)
+        first = self._segments[index]
+        pieces = [first.read(offset, max_bytes, at_least_one=at_least_one)]
+        start = first.position_of(offset)
+        at = start + len(pieces[0])
+        for segment in self._segments[index + 1 :]:
+            # Only behind a segment that was read to its end.
+            more = segment.read(segment.base_offset, start + max_bytes - at, at_least_one=False) if segment.base_position == at else b""
+            if not more:
+                break
+            pieces.append(more)
+            at += len(more)
+        return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
 
     def bytes_after(self, offset: int) -> int:
         """Return how many bytes a reader at `offset` has before it."""
-        return self._end_position - self._segment_at(offset).position_of(offset)
+        return self._end_position - self._segments[self._index_at(offset)].position_of(offset)
 
     def batches_reaching(self, timestamp: int) -> Iterator[RecordBatch]:
         """Every readable batch with a record at or after `timestamp`, in order; the first is found without walking the log."""
@@ -135,6 +145,5 @@ class PartitionLog:
             self._segments.pop()
         self._segments.append(fresh)
 
-    def _segment_at(self, offset: int) -> Segment:
-        index = bisect_right(self._segments, offset, key=_BASE_OFFSET) - 1
-        return self._segments[max(index, 0)]
+    def _index_at(self, offset: int) -> int:
+        return max(bisect_right(self._segments, offset, key=_BASE_OFFSET) - 1, 0)

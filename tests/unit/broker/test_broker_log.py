@@ -56,6 +56,25 @@ def test_E9_a_read_returns_whole_batches_and_the_first_one_even_if_it_is_too_lar
     assert len(log.read(0, 5, at_least_one=False)) == 0
 
 
+@pytest.mark.parametrize("batches", range(1, 8))
+def test_E9_a_read_goes_on_behind_the_end_of_a_segment_as_far_as_it_may(batches: int):
+    log, batch = PartitionLog(segment_bytes=300), make_batch(b"x" * 100)
+    fill(log, *[make_batch(b"%d" % n * 100) for n in range(9)])
+    wanted = [b"%d" % n * 100 for n in range(9)]
+    assert values(log.read(2, batches * len(batch) + 5)) == wanted[2 : 2 + batches]
+    assert values(log.read(2, 10_000)) == wanted[2:]
+    assert values(log.read(8, 10_000)) == wanted[8:]
+    assert values(log.read(2, 5)) == wanted[2:3]
+
+
+def test_E9_a_batch_that_does_not_fit_ends_a_read_though_one_behind_it_would():
+    small, large = make_batch(b"a"), make_batch(b"large" * 80)
+    log = PartitionLog(segment_bytes=len(small) + len(large))
+    fill(log, small, large, small, large)
+    assert values(log.read(0, 3 * len(small))) == [b"a"]
+    assert values(log.read(0, 2 * len(large))) == [b"a", b"large" * 80, b"a"]
+
+
 def test_a_slice_that_was_read_does_not_change_when_the_log_grows_or_is_trimmed():
     log, batch = PartitionLog(segment_bytes=300), make_batch(b"x" * 100)
     fill(log, batch)
