@@ -66,8 +66,10 @@ class PartitionLog:
         start = first.position_of(offset)
         at = start + len(pieces[0])
         for segment in self._segments[index + 1 :]:
-            # Only behind a segment that was read to its end.
-            more = segment.read(segment.base_offset, start + max_bytes - at, at_least_one=False) if segment.base_position == at else b""
+            if at < segment.base_position:
+                # The one before it was not read to its end.
+                break
+            more = segment.read(segment.base_offset, start + max_bytes - at, at_least_one=False)
             if not more:
                 break
             pieces.append(more)

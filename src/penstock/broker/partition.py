@@ -18,9 +18,10 @@ from penstock.errors import (
     UnsupportedCompressionError,
 )
 from penstock.protocol.schema import RecordBytes
-from penstock.record.batch import HEADER_SIZE, Record, RecordBatch, read_batches, seal
+from penstock.record.batch import HEADER_SIZE, RecordBatch, read_batches, seal
 from penstock.record.compression import Codec
 from penstock.record.header import CODEC_BITS, LOG_APPEND_TIME, TRANSACTIONAL
+from penstock.record.lazy import LazyRecord
 from penstock.types import NO_TIMESTAMP, TimestampType, TopicPartition
 
 MAGIC_AT = 16
@@ -146,9 +147,9 @@ class Partition:
         if without:
             raise RefusedRecordsError(f"{self.name}: a compacted topic takes no record without a key", ErrorCode.INVALID_RECORD, without)
 
-    def _records_of(self, batch: RecordBatch) -> list[Record]:
+    def _records_of(self, batch: RecordBatch) -> Iterator[LazyRecord]:
         try:
-            return batch.records()
+            yield from batch
         except CorruptRecordError as fault:
             # The checksum fits, so the producer made it like this.
             raise InvalidRecordError(f"{self.name}: {fault}") from fault

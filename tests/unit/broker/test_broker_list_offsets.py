@@ -6,6 +6,7 @@ from broker_kit import Bench, Client, make_batch
 from penstock.broker.apis.list_offsets import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from penstock.error_codes import ErrorCode
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from penstock.record.batch import RecordBatch
 from penstock.record.compression import Codec
 
 
@@ -43,6 +44,14 @@ def test_an_empty_log_has_ends_and_no_records(client: Client) -> None:
     assert client.offset_of("t", LATEST) == (0, 0, -1)
     assert client.offset_of("t", MAX_TIMESTAMP) == (0, -1, -1)
     assert client.offset_of("t", 5) == (0, -1, -1)
+
+
+def test_a_broken_record_is_in_the_way_of_later_times_only(client: Client) -> None:
+    data = bytearray(make_batch(b"a", b"bb", timestamp=[10, 40]))
+    data[-10] = 0x7E
+    client.bench.node.log("t").append(RecordBatch(memoryview(data)), leader_epoch=0)
+    assert client.offset_of("t", 5) == (0, 0, 10)
+    assert client.offset_of("t", 20)[0] == ErrorCode.CORRUPT_MESSAGE
 
 
 def test_without_tiered_storage_everything_is_local(filled: Client) -> None:

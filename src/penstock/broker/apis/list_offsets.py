@@ -93,7 +93,7 @@ def find(partition: Partition, timestamp: int, version: int) -> Found:
 def _first_at_or_after(partition: Partition, timestamp: int) -> Found:
     try:
         for batch in partition.log.batches_reaching(timestamp):
-            for record in batch.records():
+            for record in batch:
                 if record.timestamp >= timestamp and record.offset >= partition.log.start_offset:
                     return Found(record.offset, record.timestamp)
     except CorruptRecordError as fault:
