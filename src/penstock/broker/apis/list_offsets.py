@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from penstock.broker.cluster import Topic
+from penstock.broker.each_partition import answer_each
 from penstock.broker.partition import Partition
 from penstock.broker.state import Api, BrokerState, Call
 from penstock.error_codes import ErrorCode
@@ -18,7 +19,6 @@ from penstock.protocol.messages.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
-from penstock.protocol.schema import ZERO_UUID
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 _HAS_LEADER_EPOCH = 4
@@ -38,28 +38,27 @@ NOTHING = Found()
 def handle(call: Call) -> ListOffsetsResponse:
     """Answer for every partition on its own."""
     request: ListOffsetsRequest = call.request
-    return ListOffsetsResponse(topics=[_answer_topic(call, topic) for topic in request.topics])
+    return ListOffsetsResponse(
+        topics=[_topic(topic, answer_each(call, topic.name, topic.partitions, _answer, _failure)) for topic in request.topics]
+    )
 
 
 def refuse(request: ListOffsetsRequest, version: int, code: ErrorCode) -> ListOffsetsResponse:
     """Answer with an error in every partition."""
-    return ListOffsetsResponse(topics=[_refused(topic, code) for topic in request.topics])
+    return ListOffsetsResponse(topics=[_topic(topic, [_failure(wanted, code) for wanted in topic.partitions]) for topic in request.topics])
 
 
-def _answer_topic(call: Call, topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
-    try:
-        found = call.state.find_topic(topic.name, ZERO_UUID, by_id=False)
-    except BrokerError as error:
-        return _refused(topic, error.code)
-    return ListOffsetsTopicResponse(name=topic.name, partitions=[_answer(call, found, wanted) for wanted in topic.partitions])
+def _topic(topic: ListOffsetsTopic, partitions: list[ListOffsetsPartitionResponse]) -> ListOffsetsTopicResponse:
+    return ListOffsetsTopicResponse(name=topic.name, partitions=partitions)
+
+
+def _failure(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=code)
 
 
 def _answer(call: Call, topic: Topic, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-    try:
-        partition = _readable(call.state, topic, wanted)
-        found = find(partition, wanted.timestamp, call.version)
-    except BrokerError as error:
-        return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=error.code)
+    partition = _readable(call.state, topic, wanted)
+    found = find(partition, wanted.timestamp, call.version)
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index,
         offset=found.offset,
@@ -115,11 +114,6 @@ _SPECIAL: Mapping[int, Callable[[Partition], Found]] = {
     LATEST_TIERED: lambda partition: NOTHING,
     EARLIEST_PENDING_UPLOAD: lambda partition: NOTHING,
 }
-
-
-def _refused(topic: ListOffsetsTopic, code: ErrorCode) -> ListOffsetsTopicResponse:
-    answers = [ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=code) for wanted in topic.partitions]
-    return ListOffsetsTopicResponse(name=topic.name, partitions=answers)
 
 
 API = Api(ListOffsetsRequest, 1, 11, handle, refuse, 1)
