@@ -9,9 +9,11 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any, NamedTuple
 
 PATIENCE_S = 30
+EPOCH_2020 = 1_577_836_800_000
 
 
 class PeerRecord(NamedTuple):
@@ -21,6 +23,22 @@ class PeerRecord(NamedTuple):
     value: bytes | None
     timestamp: int
     headers: tuple[tuple[str, bytes | None], ...]
+
+
+def peer_records(count: int) -> list[PeerRecord]:
+    """Nulls, empties, headers, every byte, text that compresses, noise that does not, and a value larger than a batch: `count` of them."""
+    noise = Random(20_26)
+    corners = [
+        PeerRecord(None, b"value", EPOCH_2020, ()),
+        PeerRecord(b"key", None, EPOCH_2020 + 1, ()),
+        PeerRecord(b"", b"", EPOCH_2020 + 2, ()),
+        PeerRecord(bytes(range(256)), bytes(range(256)), EPOCH_2020 + 3, (("a", b"1"), ("a", b"2"), ("empty", b""))),
+        PeerRecord(b"key", b"out of order", EPOCH_2020 - 5, (("schlüssel ✓", "wert ✓".encode()),)),
+        PeerRecord(b"large", b"0123456789" * 20_000, EPOCH_2020 + 4, ()),
+        PeerRecord(b"noise", noise.randbytes(50_000), EPOCH_2020 + 5, ()),
+    ]
+    many = [PeerRecord(b"%d" % n, b"text %d " % n * (n % 30), EPOCH_2020 + n, (("n", b"%d" % n),)) for n in range(count - len(corners))]
+    return corners + many
 
 
 Write = Callable[..., None]

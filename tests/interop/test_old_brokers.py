@@ -6,7 +6,6 @@ error that says so. One broker runs at a time; a line at its end says what was n
 
 from __future__ import annotations
 
-import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ import pytest
 import kafka_cluster
 import penstock as ps
 import zookeeper_kafka
-from peer_clients import PEERS, Peer, PeerRecord
+from peer_clients import EPOCH_2020, PEERS, Peer, PeerRecord, peer_records
 from penstock.client.api_versions import BrokerVersions
 from penstock.client.broker_fallback import RELEASES, versions_of
 from penstock.config import AdminConfig
@@ -45,7 +44,6 @@ VERSIONS = (*zookeeper_kafka.VERSIONS, "3.3.2", "3.7.2", "3.9.2", "4.3.0", "4.4.
 SHOWN = (ProduceRequest, FetchRequest, MetadataRequest)
 PATIENCE_S = 30
 RECORDS = 1000
-EPOCH_2020 = 1_577_836_800_000
 NO_TIMESTAMP = -1
 # Records of 2020 would be older than any retention.
 KEEP = {"log.retention.hours": 1_000_000}
@@ -122,22 +120,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in version.split("."))
 
 
-def _records() -> list[PeerRecord]:
-    noise = random.Random(20_26)
-    corners = [
-        PeerRecord(None, b"value", EPOCH_2020, ()),
-        PeerRecord(b"key", None, EPOCH_2020 + 1, ()),
-        PeerRecord(b"", b"", EPOCH_2020 + 2, ()),
-        PeerRecord(bytes(range(256)), bytes(range(256)), EPOCH_2020 + 3, (("a", b"1"), ("a", b"2"), ("empty", b""))),
-        PeerRecord(b"key", b"out of order", EPOCH_2020 - 5, (("schlüssel ✓", "wert ✓".encode()),)),
-        PeerRecord(b"large", b"0123456789" * 20_000, EPOCH_2020 + 4, ()),
-        PeerRecord(b"noise", noise.randbytes(50_000), EPOCH_2020 + 5, ()),
-    ]
-    many = [PeerRecord(b"%d" % n, b"text %d " % n * (n % 30), EPOCH_2020 + n, (("n", b"%d" % n),)) for n in range(RECORDS - len(corners))]
-    return corners + many
-
-
-SENT = _records()
+SENT = peer_records(RECORDS)
 
 
 @pytest.fixture(scope="module", params=VERSIONS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
 
@@ -11,34 +10,17 @@ import pytest
 
 import penstock as ps
 from kafka_cluster import KafkaCluster
-from peer_clients import PEERS, Peer, PeerRecord
+from peer_clients import EPOCH_2020, PEERS, Peer, PeerRecord, peer_records
 
 pytestmark = pytest.mark.kafka
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PATIENCE_S = 30
-EPOCH_2020 = 1_577_836_800_000
 each_peer = pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 each_codec = pytest.mark.parametrize("codec", CODECS)
 
 
-def records() -> list[PeerRecord]:
-    """Nulls, empties, headers, every byte, text that compresses, noise that does not, and a value larger than a batch."""
-    noise = random.Random(20_26)
-    corners = [
-        PeerRecord(None, b"value", EPOCH_2020, ()),
-        PeerRecord(b"key", None, EPOCH_2020 + 1, ()),
-        PeerRecord(b"", b"", EPOCH_2020 + 2, ()),
-        PeerRecord(bytes(range(256)), bytes(range(256)), EPOCH_2020 + 3, (("a", b"1"), ("a", b"2"), ("empty", b""))),
-        PeerRecord(b"key", b"out of order", EPOCH_2020 - 5, (("schlüssel ✓", "wert ✓".encode()),)),
-        PeerRecord(b"large", b"0123456789" * 20_000, EPOCH_2020 + 4, ()),
-        PeerRecord(b"noise", noise.randbytes(50_000), EPOCH_2020 + 5, ()),
-    ]
-    many = [PeerRecord(b"%d" % n, b"text %d " % n * (n % 30), EPOCH_2020 + n, (("n", b"%d" % n),)) for n in range(500)]
-    return corners + many
-
-
-SENT = records()
+SENT = peer_records(507)
 
 
 def penstock_write(servers: str, topic: str, codec: str) -> None:
