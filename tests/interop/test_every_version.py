@@ -83,9 +83,14 @@ def topic(any_kafka: Any, broker: Conversation, new_topic: Callable[..., str]) -
     """A topic that the broker not only created but also tells of."""
     name = new_topic(any_kafka)
     deadline = time.monotonic() + 20
-    while broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12).topics[0].error_code and time.monotonic() < deadline:
+    while not is_served(broker, name) and time.monotonic() < deadline:
         time.sleep(0.05)
     return name
+
+
+def is_served(broker: Conversation, name: str) -> bool:
+    described = broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12).topics[0]
+    return not described.error_code and not any(partition.error_code for partition in described.partitions)
 
 
 def topic_id(broker: Conversation, name: str) -> UUID:
