@@ -36,6 +36,8 @@ START_TIMEOUT_S = 60
 # Below the range that the system hands to outgoing connections, so that a node finds its port free again when it restarts.
 PORTS = range(20_000, 32_000)
 PR_SET_PDEATHSIG = 1
+# Tests write records of years ago, which a broker would delete as soon as it looks: half a minute after its start, then every five.
+KEEP_EVERYTHING = {"log.retention.hours": 1_000_000}
 LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -159,6 +161,7 @@ class KafkaNode:
             "group.initial.rebalance.delay.ms": 0,
             "broker.session.timeout.ms": 3000,
             "broker.heartbeat.interval.ms": 500,
+            **KEEP_EVERYTHING,
             **self.cluster.properties,
         }
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from kafka_cluster import POMS, START_TIMEOUT_S, die_with_parent, free_ports, receive
+from kafka_cluster import KEEP_EVERYTHING, POMS, START_TIMEOUT_S, die_with_parent, free_ports, receive
 from kafka_jars import jars, java
 
 VERSIONS = ("0.8.2.2", "0.9.0.1", "0.10.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.0.1", "2.8.2")
@@ -109,6 +109,7 @@ class ZookeeperKafka:
             "transaction.state.log.replication.factor": 1,
             "transaction.state.log.min.isr": 1,
             "group.initial.rebalance.delay.ms": 0,
+            **KEEP_EVERYTHING,
             **self.properties,
         }
 

@@ -45,8 +45,6 @@ SHOWN = (ProduceRequest, FetchRequest, MetadataRequest)
 PATIENCE_S = 30
 RECORDS = 1000
 NO_TIMESTAMP = -1
-# Records of 2020 would be older than any retention.
-KEEP = {"log.retention.hours": 1_000_000}
 QUIET = {"log_level": 2}
 
 
@@ -128,7 +126,7 @@ def broker(
     request: pytest.FixtureRequest, start_real_kafka: Callable[..., AbstractContextManager[Any]], note: Callable[[str], None]
 ) -> Iterator[Broker]:
     """Each version in turn, and its line in the report."""
-    with start_real_kafka(request.param, properties=KEEP) as kafka:
+    with start_real_kafka(request.param) as kafka:
         running = Broker(kafka, request.param)
         # 0.8 names no broker before there is a topic.
         running.topic("first")
