@@ -5,26 +5,23 @@ Kafka 4.4's DumpLogSegments is not in Maven Central; 3.9's prints the logs of bo
 
 from __future__ import annotations
 
-import base64
-import importlib
 import json
-import pkgutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
-import penstock.protocol.records
 from java_kit import JavaProgram
+from java_messages import JsonForm
 from kafka_cluster import POMS
 from kafka_jars import jars, java
 from penstock.protocol.codegen import decode
+from penstock.protocol.prefixed import GROUP_RECORDS, TRANSACTION_RECORDS, decode_prefixed, encode_prefixed, read_prefix
 from penstock.protocol.records.aborted_txn import AbortedTxn
 from penstock.protocol.records.end_txn_marker import EndTxnMarker
 from penstock.protocol.records.snapshot_footer_record import SnapshotFooterRecord
 from penstock.protocol.records.snapshot_header_record import SnapshotHeaderRecord
-from penstock.protocol.schema import Message, RecordKey, Struct
+from penstock.protocol.schema import Data, Message
 from penstock.record.batch import Record, RecordBatch, next_sequence, read_batches
 from penstock.types import TimestampType
 
@@ -34,6 +31,8 @@ SNAPSHOT_TYPES: dict[int, tuple[str, type[Message]]] = {
     3: ("SnapshotHeader", SnapshotHeaderRecord),
     4: ("SnapshotFooter", SnapshotFooterRecord),
 }
+COORDINATOR_RECORDS = {"group": GROUP_RECORDS, "transaction": TRANSACTION_RECORDS}
+FORM = JsonForm({}, set())
 OTHER_CONTROL_TYPES = {2: "LEADER_CHANGE", 5: "KRAFT_VERSION", 6: "KRAFT_VOTERS"}
 TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
 
@@ -135,12 +134,12 @@ def _control(batch: RecordBatch, record: Record) -> str:
     assert kind is not None
     assert record.value is not None
     if kind in (ABORT, COMMIT):
-        marker, _ = decode(EndTxnMarker, record.value, _int16(record.value), 2)
+        marker = decode_prefixed(EndTxnMarker, record.value)
         return f" endTxnMarker: {'COMMIT' if kind == COMMIT else 'ABORT'} coordinatorEpoch: {marker.coordinator_epoch}"
     if kind in SNAPSHOT_TYPES:
         name, message = SNAPSHOT_TYPES[kind]
-        struct, _ = decode(message, record.value, _int16(record.value))
-        return f" {name} {json.dumps(as_json(struct, 0), separators=(',', ':'))}"
+        struct, _ = decode(message, record.value, read_prefix(name, record.value))
+        return f" {name} {json.dumps(FORM.shown(struct, 0), separators=(',', ':'))}"
     return f" controlType: {OTHER_CONTROL_TYPES[kind]}({kind})"
 
 
@@ -149,7 +148,7 @@ def dumped_aborted(file: Path) -> list[str]:
     data = file.read_bytes()
     lines, at = [], 0
     while at < len(data):
-        version = _int16(data[at:])
+        version = read_prefix("AbortedTxn", data[at:])
         entry, at = decode(AbortedTxn, data, version, at + 2)
         fields = {"version": version, "producerId": entry.producer_id, "firstOffset": entry.first_offset}
         fields |= {"lastOffset": entry.last_offset, "lastStableOffset": entry.last_stable_offset}
@@ -157,66 +156,26 @@ def dumped_aborted(file: Path) -> list[str]:
     return lines
 
 
-def _int16(data: bytes) -> int:
-    return int.from_bytes(data[:2], "big", signed=True)
-
-
-def as_json(struct: Struct, version: int) -> dict[str, Any]:
-    """Return what Kafka's JSON converters make of a struct: tagged fields that hold their default are left out."""
-    shown = {}
-    for field in type(struct).FIELDS:
-        value = getattr(struct, field.name)
-        if field.is_inline(version) or (field.is_tagged(version) and value != field.new_default()):
-            shown[_camel_case(field.name)] = _json_value(value, version)
-    return shown
-
-
-def _json_value(value: Any, version: int) -> Any:
-    match value:
-        case Struct():
-            return as_json(value, version)
-        case list():
-            return [_json_value(each, version) for each in value]
-        case UUID():
-            return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
-        case bytes() | memoryview():
-            return base64.b64encode(value).decode()
-    return value
-
-
-def _camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
 def coordinator_records(file: Path, kind: str) -> Iterator[list[Any]]:
     """Yield the records of a coordinator's log as CoordinatorLog prints them. kind: "group" or "transaction"."""
-    keys = _record_keys(kind)
     for record in (record for batch in batches_of(file) for record in batch.records()):
         assert record.key is not None
-        number = _int16(record.key)
-        key = as_json(_whole(keys[number], record.key, 0), 0)
-        if record.value is None:
-            yield [record.offset, number, -1, key, None]
-        else:
-            version = _int16(record.value)
-            yield [record.offset, number, version, key, as_json(_whole(keys[number].VALUE, record.value, version), version)]
+        found = COORDINATOR_RECORDS[kind].decode(record.key, record.value)
+        key = _shown_whole(found.key, 0, record.key)
+        version, value = -1, None
+        if found.value is not None and record.value is not None:
+            version = read_prefix(found.value.NAME, record.value)
+            value = _shown_whole(found.value, version, record.value)
+        yield [record.offset, found.key.RECORD_TYPE, version, key, value]
+
+
+def _shown_whole(found: Data, version: int, data: bytes) -> dict[str, Any]:
+    """Return what Java shows of a struct that holds all of `data`."""
+    assert encode_prefixed(found, version) == data
+    return FORM.shown(found, version)
 
 
 def coordinator_records_in_java(program: JavaProgram, file: Path, kind: str) -> list[list[Any]]:
     """Return the same as Kafka reads them. program: CoordinatorLog."""
     lines = program.ask(f"{kind}\t{file}".encode()).decode().splitlines()
     return [[json.loads(column) for column in line.split("\t")] for line in lines]
-
-
-def _record_keys(kind: str) -> dict[int, type[RecordKey]]:
-    """Return the declared keys by their number; the two kinds of logs number theirs apart."""
-    for module in pkgutil.iter_modules(penstock.protocol.records.__path__, "penstock.protocol.records."):
-        importlib.import_module(module.name)
-    return {key.RECORD_TYPE: key for key in RecordKey.__subclasses__() if (key.__name__ == "TransactionLogKey") == (kind == "transaction")}
-
-
-def _whole(message: type[Message], data: bytes, version: int) -> Struct:
-    struct, end = decode(message, data, version, 2)
-    assert end == len(data)
-    return struct

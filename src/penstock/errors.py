@@ -272,10 +272,11 @@ class OutOfOrderSequenceError(BrokerError):
 _BY_CODE: Mapping[ErrorCode, type[BrokerError]] = {cls.CODE: cls for cls in BrokerError.__subclasses__() if cls.CODE is not None}
 
 
-_TOPIC_FAULTS: Mapping[ErrorCode, str] = {
+FINAL_TOPIC_ERRORS: Mapping[ErrorCode, str] = {
     ErrorCode.INVALID_TOPIC_EXCEPTION: "a topic's name is 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', but not '.' or '..'",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this user may not describe it; ask for the DESCRIBE permission",
 }
+"""What brokers say of a topic that will not change by asking again, and what to do about it."""
 
 
 class NoOffsetForPartitionError(KafkaError):
@@ -295,4 +296,4 @@ def broker_error(code: int, message: str = "") -> BrokerError:
 
 def topic_error(code: ErrorCode, name: str) -> BrokerError:
     """Return the exception for what brokers hold against a topic as a whole."""
-    return broker_error(code, ": ".join([f"topic '{name}'", *filter(None, [_TOPIC_FAULTS.get(code)])]))
+    return broker_error(code, ": ".join([f"topic '{name}'", *filter(None, [FINAL_TOPIC_ERRORS.get(code)])]))

@@ -51,7 +51,9 @@ def test_C3_a_failure_that_is_not_typed_is_a_finding_for_every_seed(target: str,
         raise IndexError("broken")
 
     monkeypatch.setattr(fuzz_targets, READS[target], broken)
-    for path in (CORPUS / target).glob("seed-*.bin"):
+    seeds = sorted((CORPUS / target).glob("seed-*.bin"))
+    assert seeds
+    for path in seeds:
         with pytest.raises(IndexError, match="broken"):
             run(TARGETS[target], path.read_bytes())
 

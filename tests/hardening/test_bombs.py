@@ -40,9 +40,7 @@ def shown(cost: Cost) -> str:
 def test_C9_a_bomb_costs_no_more_than_the_limit(name: str) -> None:
     cost = cost_of("bomb_cases:bomb_at_the_codec", name)
 
-    note(
-        "C9", f"{name}: decompress", f"{cost.grown_mib:.1f} MiB, {cost.cpu_ms:.0f} ms, {cost.outcome.partition(':')[0]}", f"{LIMIT_MIB} MiB"
-    )
+    note("C9", f"{name}: decompress", shown(cost), f"{LIMIT_MIB} MiB")
     assert cost.outcome.startswith(f"accepted {ALLOWED[name]} bytes" if name in ALLOWED else "DecompressionError: ")
     assert cost.grown_mib <= LIMIT_MIB
 

@@ -55,28 +55,20 @@ class BrokerVersions:
 
         Drafts are chosen only by a caller who takes exactly one version.
         """
-        if min_version == max_version:
-            return self._exactly(request_type, min_version)
-        ours = (max(request_type.MIN_VERSION, min_version), min(request_type.MAX_VERSION, max_version))
         theirs = self.ranges.get(request_type.API_KEY)
         if theirs is None:
             raise UnsupportedVersionError(f"the broker does not know {request_type.NAME}")
-        newest = min(ours[1], theirs[1])
-        if newest < max(ours[0], theirs[0]):
-            raise UnsupportedVersionError(
-                f"{request_type.NAME}: versions {ours[0]} to {ours[1]} are needed, the broker speaks {theirs[0]} to {theirs[1]}"
-            )
-        return newest
-
-    def _exactly(self, request_type: type[Request], version: int) -> int:
-        theirs = self.ranges.get(request_type.API_KEY)
-        ours = (request_type.OLDEST_VERSION, request_type.NEWEST_VERSION)
-        if theirs is None:
-            raise UnsupportedVersionError(f"the broker does not know {request_type.NAME}")
-        if not (ours[0] <= version <= ours[1] and theirs[0] <= version <= theirs[1]):
+        is_named = min_version == max_version
+        released = (request_type.MIN_VERSION, request_type.MAX_VERSION)
+        ours = (request_type.OLDEST_VERSION, request_type.NEWEST_VERSION) if is_named else released
+        newest = min(ours[1], theirs[1], max_version)
+        if newest >= max(ours[0], theirs[0], min_version):
+            return newest
+        if is_named:
             spoken = f"penstock speaks {ours[0]} to {ours[1]}, the broker {theirs[0]} to {theirs[1]}"
-            raise UnsupportedVersionError(f"{request_type.NAME} v{version} is not spoken by both sides: {spoken}")
-        return version
+            raise UnsupportedVersionError(f"{request_type.NAME} v{min_version} is not spoken by both sides: {spoken}")
+        needed = f"versions {max(ours[0], min_version)} to {min(ours[1], max_version)} are needed"
+        raise UnsupportedVersionError(f"{request_type.NAME}: {needed}, the broker speaks {theirs[0]} to {theirs[1]}")
 
 
 def handshake_request() -> ApiVersionsRequest:

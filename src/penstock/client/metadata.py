@@ -17,13 +17,12 @@ from typing import NamedTuple
 from penstock.client.backoff import ExponentialBackoff
 from penstock.client.metadata_update import apply_response, with_leader
 from penstock.client.snapshot import ClusterSnapshot, TopicMetadata
+from penstock.client.topic_queries import FIRST_VERSION_WITH_NULL_FOR_ALL, FIRST_VERSION_WITHOUT_CREATION, request_for, request_for_all
 from penstock.clock import NEVER_MS
 from penstock.errors import ClosedError
 from penstock.promise import Promise
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.types import NO_LEADER_EPOCH, Node, TopicPartition
-
-AUTO_CREATION_SWITCH_SINCE = 4
 
 
 class MetadataQuery(NamedTuple):
@@ -149,11 +148,8 @@ class Metadata:
         partial = bool(self._new) and not self._need_full and now_ms < self._age_ends_ms and not self._all_topics
         topics = None if self._all_topics else frozenset(self._new) if partial else self.topics
         may_create = self._allow_auto_create_topics or not topics
-        request = MetadataRequest(
-            topics=None if topics is None else [MetadataRequestTopic(name=name) for name in sorted(topics)],
-            allow_auto_topic_creation=may_create,
-        )
-        return MetadataQuery(request, topics, partial, 0 if may_create else AUTO_CREATION_SWITCH_SINCE)
+        request = request_for_all(FIRST_VERSION_WITH_NULL_FOR_ALL) if topics is None else request_for(sorted(topics), may_create=may_create)
+        return MetadataQuery(request, topics, partial, 0 if may_create else FIRST_VERSION_WITHOUT_CREATION)
 
     # What came of it
 

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from penstock.consumer.decode import RecordConverter
 from penstock.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from penstock.consumer.fetch_cursor import ColumnSink, FetchCursor, ReadOptions
-from penstock.consumer.subscription_state import OffsetSpec, SubscriptionState
+from penstock.consumer.subscription_state import OUT_OF_RANGE, OffsetSpec, SubscriptionState
 from penstock.errors import KafkaError, OffsetOutOfRangeError
 from penstock.types import AnyRecord
 
@@ -123,7 +123,7 @@ class FetchCollector:
         while (fetch := self._buffer.take()) is not None:
             if self._reset_to is None or not isinstance(fetch.error, OffsetOutOfRangeError):
                 return fetch
-            fetch.state.await_reset(self._reset_to, gave_up=fetch.fetch_offset, reason="out of range")
+            fetch.state.await_reset(self._reset_to, gave_up=fetch.fetch_offset, reason=OUT_OF_RANGE)
             self._buffer.done(fetch)
         return None
 

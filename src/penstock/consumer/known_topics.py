@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from penstock.client.snapshot import ClusterSnapshot
 from penstock.error_codes import ErrorCode
-from penstock.errors import BrokerError, UnknownTopicOrPartitionError, topic_error
+from penstock.errors import FINAL_TOPIC_ERRORS, BrokerError, UnknownTopicOrPartitionError, topic_error
 from penstock.types import TopicPartition
 
 UNKNOWN_GRACE_MS = 2_000
-FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 
 def check_exists(tp: TopicPartition, snapshot: ClusterSnapshot, waited_ms: int, grace_ms: int = UNKNOWN_GRACE_MS) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from penstock.consumer.leader_answer import CONSUMER_REPLICA_ID, LeaderAnswer
 from penstock.error_codes import ErrorCode
-from penstock.errors import BrokerError, ConnectError, broker_error
+from penstock.errors import ConnectError, broker_error
 from penstock.flow import Call, Flow
 from penstock.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -20,7 +20,6 @@ from penstock.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, TopicPartition
 
 FIRST_VERSION_FOR_CONSUMERS = 3
 """Earlier ones take the permissions of a broker."""
-CONSUMER_REPLICA_ID = -1
 RAISED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})
 """Any other code is tried again, at the leader of fresh metadata."""
 
@@ -44,13 +43,7 @@ class EpochEnd(NamedTuple):
         return self.epoch != NO_LEADER_EPOCH and self.offset != UNKNOWN_OFFSET
 
 
-@dataclass(slots=True)
-class EpochsAnswer:
-    """What one leader said: ends, reasons to ask again, and errors to raise."""
-
-    ends: dict[TopicPartition, EpochEnd] = field(default_factory=dict)
-    again: dict[TopicPartition, str] = field(default_factory=dict)
-    errors: dict[TopicPartition, BrokerError] = field(default_factory=dict)
+EpochsAnswer: TypeAlias = LeaderAnswer[EpochEnd]
 
 
 def ask_epoch_ends(node_id: int, wanted: Mapping[TopicPartition, EpochAsked]) -> Flow[EpochsAnswer]:
@@ -58,7 +51,7 @@ def ask_epoch_ends(node_id: int, wanted: Mapping[TopicPartition, EpochAsked]) ->
     try:
         response = yield Call(_request(wanted), node=node_id, min_version=FIRST_VERSION_FOR_CONSUMERS)
     except ConnectError as fault:
-        return EpochsAnswer(again=dict.fromkeys(wanted, str(fault)))
+        return EpochsAnswer.missing(wanted, str(fault))
     return _answer(node_id, wanted, response)
 
 
@@ -72,7 +65,7 @@ def _request(wanted: Mapping[TopicPartition, EpochAsked]) -> OffsetForLeaderEpoc
 
 
 def _answer(node_id: int, wanted: Mapping[TopicPartition, EpochAsked], response: OffsetForLeaderEpochResponse) -> EpochsAnswer:
-    answer = EpochsAnswer(again=dict.fromkeys(wanted, f"node {node_id} left it out of its answer"))
+    answer = EpochsAnswer.missing(wanted, f"node {node_id} left it out of its answer")
     for topic in response.topics:
         for part in topic.partitions:
             tp = TopicPartition(topic.topic, part.partition)
@@ -85,7 +78,7 @@ def _answer(node_id: int, wanted: Mapping[TopicPartition, EpochAsked], response:
 def _take_in(answer: EpochsAnswer, tp: TopicPartition, node_id: int, part: EpochEndOffset) -> None:
     code = ErrorCode.of(part.error_code)
     if code is ErrorCode.NONE:
-        answer.ends[tp] = EpochEnd(part.leader_epoch, part.end_offset)
+        answer.found[tp] = EpochEnd(part.leader_epoch, part.end_offset)
     elif code in RAISED:
         answer.errors[tp] = broker_error(part.error_code, f"{tp}: the end of a leader epoch at node {node_id}")
     else:

@@ -7,16 +7,16 @@ at whoever leads by then, until everything is found or the call's time is over.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 from penstock.client.backoff import ExponentialBackoff
 from penstock.client.metadata import Metadata
 from penstock.consumer.known_topics import check_exists
+from penstock.consumer.leader_answer import CONSUMER_REPLICA_ID, LeaderAnswer
 from penstock.consumer.subscription_state import OffsetSpec
 from penstock.error_codes import ErrorCode
-from penstock.errors import BrokerError, ConnectError, TimeoutError, broker_error
+from penstock.errors import ConnectError, TimeoutError, broker_error
 from penstock.flow import Call, Flow, Sleep, Wait
 from penstock.promise import Promise
 from penstock.protocol.messages.list_offsets import (
@@ -30,7 +30,6 @@ from penstock.types import NO_TIMESTAMP, UNKNOWN_OFFSET, IsolationLevel, OffsetA
 
 FIRST_VERSION_BY_TIME = 1
 FIRST_VERSION_WITH_ISOLATION = 2
-CONSUMER_REPLICA_ID = -1
 
 Spawn = Callable[[Flow[Any]], Promise[Any]]
 """Starts a flow beside the running one."""
@@ -55,18 +54,13 @@ ON_LIST_OFFSETS_ERROR: Mapping[ErrorCode, OnError] = {
 """Any other code is tried again, known as retriable or not (O8)."""
 
 
-@dataclass(slots=True)
-class LeaderAnswer:
-    """What one leader said: offsets found (None: there is none), reasons to ask again, and errors to raise."""
-
-    found: dict[TopicPartition, OffsetAndTimestamp | None] = field(default_factory=dict)
-    again: dict[TopicPartition, str] = field(default_factory=dict)
-    errors: dict[TopicPartition, BrokerError] = field(default_factory=dict)
+OffsetsAnswer: TypeAlias = LeaderAnswer[OffsetAndTimestamp | None]
+"""None: there is no such offset."""
 
 
 def ask_leader(
     node_id: int, wanted: Mapping[TopicPartition, int], metadata: Metadata, isolation_level: IsolationLevel
-) -> Flow[LeaderAnswer]:
+) -> Flow[OffsetsAnswer]:
     """Ask one broker for the first offset at or after a time, per partition it leads; -1 and -2 are the ends of the log.
 
     Raises UnsupportedVersionError for a time where the broker is older than 0.10.1, and for read_committed before 0.11.
@@ -75,7 +69,7 @@ def ask_leader(
     try:
         response = yield Call(_request(wanted, metadata, isolation_level), node=node_id, min_version=oldest)
     except ConnectError as fault:
-        return LeaderAnswer(again=dict.fromkeys(wanted, str(fault)))
+        return OffsetsAnswer.missing(wanted, str(fault))
     return _answer(node_id, wanted, response)
 
 
@@ -116,13 +110,13 @@ class OffsetFinder:
         if any(tp.topic not in self._metadata.snapshot.topics for tp in wanted):
             yield Wait(self._metadata.await_update(self._metadata.request_update()))
 
-    def _ask_all(self, wanted: Mapping[TopicPartition, int], waited_ms: int) -> Flow[list[LeaderAnswer]]:
+    def _ask_all(self, wanted: Mapping[TopicPartition, int], waited_ms: int) -> Flow[list[OffsetsAnswer]]:
         """Ask every leader at once; what has no leader is to be asked again."""
         groups, leaderless = self._by_leader(wanted)
         for tp in leaderless:
             check_exists(tp, self._metadata.snapshot, waited_ms)
         promises = [self._spawn(ask_leader(node_id, part, self._metadata, self._isolation_level)) for node_id, part in groups.items()]
-        answers = [LeaderAnswer(again=leaderless)]
+        answers = [OffsetsAnswer(again=leaderless)]
         for promise in promises:
             answers.append((yield Wait(promise)))
         return answers
@@ -165,8 +159,8 @@ def _request(wanted: Mapping[TopicPartition, int], metadata: Metadata, isolation
     return ListOffsetsRequest(replica_id=CONSUMER_REPLICA_ID, isolation_level=int(isolation_level), topics=list(topics.values()))
 
 
-def _answer(node_id: int, wanted: Mapping[TopicPartition, int], response: ListOffsetsResponse) -> LeaderAnswer:
-    answer = LeaderAnswer(again=dict.fromkeys(wanted, f"node {node_id} left it out of its answer"))
+def _answer(node_id: int, wanted: Mapping[TopicPartition, int], response: ListOffsetsResponse) -> OffsetsAnswer:
+    answer = OffsetsAnswer.missing(wanted, f"node {node_id} left it out of its answer")
     for topic in response.topics:
         for part in topic.partitions:
             tp = TopicPartition(topic.name, part.partition_index)
@@ -180,7 +174,7 @@ def _answer(node_id: int, wanted: Mapping[TopicPartition, int], response: ListOf
     return answer
 
 
-def _take_error(answer: LeaderAnswer, tp: TopicPartition, node_id: int, error_code: int) -> None:
+def _take_error(answer: OffsetsAnswer, tp: TopicPartition, node_id: int, error_code: int) -> None:
     code = ErrorCode.of(error_code)
     reaction = ON_LIST_OFFSETS_ERROR.get(code, OnError.RETRY)
     if reaction is OnError.NO_OFFSET:

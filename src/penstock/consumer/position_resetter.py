@@ -13,8 +13,8 @@ from penstock.client.backoff import ExponentialBackoff
 from penstock.client.metadata import Metadata
 from penstock.clock import NEVER_MS
 from penstock.consumer.fetch_buffer import CompletedFetch, FetchBuffer
-from penstock.consumer.offsets import LeaderAnswer, Spawn, ask_leader
-from penstock.consumer.subscription_state import PartitionState, PartitionStatus, SubscriptionState
+from penstock.consumer.offsets import OffsetsAnswer, Spawn, ask_leader
+from penstock.consumer.subscription_state import OUT_OF_RANGE, PartitionState, PartitionStatus, SubscriptionState
 from penstock.errors import KafkaError
 from penstock.promise import Promise
 from penstock.types import IsolationLevel, OffsetAndTimestamp, TopicPartition
@@ -25,17 +25,13 @@ Waiting = dict[TopicPartition, tuple[PartitionState, int]]
 class PositionReset(NamedTuple):
     """A position that could not be kept and was moved by auto.offset.reset: `offset - asked_offset` records were skipped or come again.
 
-    reason: "out of range", TRUNCATED or RECREATED.
+    reason: OUT_OF_RANGE, TRUNCATED or RECREATED.
     """
 
     partition: TopicPartition
     asked_offset: int
     offset: int
-    reason: str = "out of range"
-
-
-TRUNCATED = "the log was truncated"
-RECREATED = "the topic was deleted and created again"
+    reason: str = OUT_OF_RANGE
 
 
 class PositionResetter:
@@ -94,7 +90,7 @@ class PositionResetter:
         promise = self._spawn(ask_leader(node_id, wanted, self._metadata, self._isolation_level))
         promise.on_done(lambda promise: self._answered(waiting, promise))
 
-    def _answered(self, waiting: Waiting, promise: Promise[LeaderAnswer]) -> None:
+    def _answered(self, waiting: Waiting, promise: Promise[OffsetsAnswer]) -> None:
         current = {tp: state for tp, (state, generation) in waiting.items() if generation == state.generation}
         for state, generation in waiting.values():
             if self._asked.get(state) == generation:
@@ -108,7 +104,7 @@ class PositionResetter:
         else:
             raise error
 
-    def _take_in(self, current: dict[TopicPartition, PartitionState], answer: LeaderAnswer) -> None:
+    def _take_in(self, current: dict[TopicPartition, PartitionState], answer: OffsetsAnswer) -> None:
         for tp, state in current.items():
             if tp in answer.errors:
                 self._raise_to_caller(state, answer.errors[tp])

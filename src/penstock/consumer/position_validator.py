@@ -20,8 +20,8 @@ from penstock.clock import NEVER_MS
 from penstock.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from penstock.consumer.leader_epochs import EpochAsked, EpochEnd, EpochsAnswer, ask_epoch_ends
 from penstock.consumer.offsets import Spawn
-from penstock.consumer.position_resetter import RECREATED, TRUNCATED, PositionReset
-from penstock.consumer.subscription_state import OffsetSpec, PartitionState, PartitionStatus, SubscriptionState
+from penstock.consumer.position_resetter import PositionReset
+from penstock.consumer.subscription_state import RECREATED, TRUNCATED, OffsetSpec, PartitionState, PartitionStatus, SubscriptionState
 from penstock.errors import KafkaError, LogTruncationError, TopicRecreatedError, UnsupportedVersionError
 from penstock.promise import Promise
 from penstock.types import NO_LEADER_EPOCH, TopicPartition
@@ -172,7 +172,7 @@ class PositionValidator:
             self._metadata.request_update()
         else:
             state.heard(self._now_ms)
-            self._judge(question, answer.ends[state.tp])
+            self._judge(question, answer.found[state.tp])
 
     def _judge(self, question: _Question, end: EpochEnd) -> None:
         state = question.state

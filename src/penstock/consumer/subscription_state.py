@@ -35,6 +35,12 @@ class OffsetSpec(IntEnum):
     EARLIEST = -2
 
 
+OUT_OF_RANGE = "out of range"
+TRUNCATED = "the log was truncated"
+RECREATED = "the topic was deleted and created again"
+"""Why a position could not be kept."""
+
+
 class PartitionStatus(Enum):
     """Where a partition stands on its way to a position; see the module's text."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from penstock.client.metadata_update import described_partitions
 from penstock.client.topic_queries import all_topics, these_topics
-from penstock.consumer.known_topics import FINAL_TOPIC_ERRORS, UNKNOWN_GRACE_MS
+from penstock.consumer.known_topics import UNKNOWN_GRACE_MS
 from penstock.error_codes import ErrorCode
-from penstock.errors import BrokerError, TimeoutError, UnknownTopicOrPartitionError, topic_error
+from penstock.errors import FINAL_TOPIC_ERRORS, BrokerError, TimeoutError, UnknownTopicOrPartitionError, topic_error
 from penstock.flow import Flow, Sleep
 from penstock.protocol.messages.metadata import MetadataResponse
 from penstock.types import PartitionInfo

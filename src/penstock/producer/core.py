@@ -13,7 +13,7 @@ from typing import Any
 from penstock.client.backoff import ExponentialBackoff
 from penstock.client.engine import Engine
 from penstock.error_codes import ErrorCode
-from penstock.errors import BootstrapError, KafkaError, TimeoutError, UnknownTopicOrPartitionError, topic_error
+from penstock.errors import FINAL_TOPIC_ERRORS, BootstrapError, KafkaError, TimeoutError, UnknownTopicOrPartitionError, topic_error
 from penstock.flow import Flow, Wait
 from penstock.producer.buffer_pool import BufferPool
 from penstock.producer.delivery import Delivery, FailedSend
@@ -25,8 +25,6 @@ from penstock.producer.sender import Sender, SenderSettings
 from penstock.producer.transaction_manager import TransactionManager
 from penstock.promise import Promise
 from penstock.types import PartitionInfo, RecordMetadata, TopicPartition
-
-FINAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 
 class ProducerCore:

@@ -16,14 +16,6 @@ from penstock.types import Headers, NewTopic, TopicPartition
 FOR_EVER_S = NEVER_MS / 1000
 
 
-class HoldsConnections:
-    """Mixin of the clients: no copy of one could work, in this process or another (B19)."""
-
-    def __reduce_ex__(self, _: Any) -> Any:
-        kind = type(self).__name__
-        raise TypeError(f"a {kind} holds connections and a thread, and cannot be pickled or copied; create one where it is used")
-
-
 def deadline_ms(now_ms: int, timeout_s: float | None) -> int:
     """Return when a timeout in seconds is over; None and infinity never are."""
     if timeout_s is None:

@@ -13,13 +13,14 @@ from penstock.flow import Flow
 from penstock.protocol.schema import Request
 from penstock.sync import arguments
 from penstock.sync.connect import connect, fallback
+from penstock.sync.process import HoldsConnections
 
 T = TypeVar("T")
 
 CLOSE_TIMEOUT_S = 30.0
 
 
-class KafkaClient(arguments.HoldsConnections):
+class KafkaClient(HoldsConnections):
     """Sends any request of Kafka's protocol, in any version that both sides speak, to any node.
 
     For what the other clients have no method for. The messages are in `penstock.protocol.messages`, one module per API; docs/PROTOCOL.md

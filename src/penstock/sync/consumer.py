@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from penstock.consumer.position_resetter import PositionReset
 from penstock.consumer.subscription_state import OffsetSpec
 from penstock.errors import ClosedError, ConcurrentUseError, IllegalStateError
-from penstock.sync.arguments import HoldsConnections, column_names, topic_name, topic_partition, topic_partitions, whole
+from penstock.sync.arguments import column_names, topic_name, topic_partition, topic_partitions, whole
+from penstock.sync.process import HoldsConnections
 from penstock.sync.reader import Reader, decoder, settings_of
 from penstock.sync.times import epoch_ms
 from penstock.types import AnyRecord, OffsetAndTimestamp, PartitionInfo, TopicPartition
@@ -248,7 +249,7 @@ class KafkaConsumer(HoldsConnections):
         # Used again, so that rows a Ctrl-C kept from one call come with the next.
         key = (None if columns is None else column_names(columns), column_names(text))
         if key not in self._decoders:
-            self._decoders[key] = decoder(columns, text, self._config)
+            self._decoders[key] = decoder(*key, self._config)
         return self._decoders[key]
 
     def _report_reset(self, reset: PositionReset) -> None:

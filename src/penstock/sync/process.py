@@ -1,12 +1,13 @@
-"""Which process this is, without asking the system each time: that takes as long as half of a send()."""
+"""Clients and processes: a client belongs to the one that made it."""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 
 class Process:
-    """The running process. `id` is renewed in a child made by fork()."""
+    """The running process. `id` is renewed in a child made by fork(); asking the system each time takes as long as half of a send()."""
 
     id = os.getpid()
 
@@ -18,3 +19,11 @@ class Process:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=Process.renew)
+
+
+class HoldsConnections:
+    """Mixin of the clients: no copy of one could work, in this process or another (B19)."""
+
+    def __reduce_ex__(self, _: Any) -> Any:
+        kind = type(self).__name__
+        raise TypeError(f"a {kind} holds connections and a thread, and cannot be pickled or copied; create one where it is used")

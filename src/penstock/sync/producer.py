@@ -22,7 +22,8 @@ from penstock.producer.record_accumulator import ToSend
 from penstock.promise import Promise
 from penstock.record.compression import Codec
 from penstock.serialization import to_bytes
-from penstock.sync.arguments import HoldsConnections, deadline_ms, header_pairs, topic_name, whole
+from penstock.sync.arguments import deadline_ms, header_pairs, topic_name, whole
+from penstock.sync.process import HoldsConnections
 from penstock.sync.producer_room import Room
 from penstock.sync.producer_settings import build
 from penstock.sync.times import epoch_ms

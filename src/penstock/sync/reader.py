@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from random import Random
@@ -17,7 +17,7 @@ from penstock.consumer.position_resetter import PositionReset
 from penstock.errors import KafkaError, TimeoutError, WakeupError
 from penstock.flow import Flow, Wait
 from penstock.promise import Promise
-from penstock.sync.arguments import column_names, deadline_ms
+from penstock.sync.arguments import deadline_ms
 from penstock.sync.connect import connect
 from penstock.types import AnyRecord, IsolationLevel
 
@@ -211,15 +211,13 @@ def settings_of(config: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -
     return ConsumerConfig.parse(config, **keywords)
 
 
-def decoder(columns: Sequence[str] | None, text: Sequence[str], config: ConsumerConfig) -> Any:
+def decoder(columns: tuple[str, ...] | None, text: tuple[str, ...], config: ConsumerConfig) -> Any:
     """Return a ColumnDecoder for these columns, None for DEFAULT_COLUMNS; imports pyarrow, which is an extra."""
-    wanted = DEFAULT_COLUMNS if columns is None else column_names(columns)
-    strings = column_names(text)
     try:
         from penstock.record.columnar import ColumnDecoder
     except ImportError as missing:
         raise ImportError("columns need pyarrow: pip install 'penstock[arrow]'") from missing
-    return ColumnDecoder(wanted, config.max_decompressed_bytes, text=strings)
+    return ColumnDecoder(DEFAULT_COLUMNS if columns is None else columns, config.max_decompressed_bytes, text=text)
 
 
 DEFAULT_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
