@@ -3,8 +3,8 @@
 # make test-hardening   the rows of the fault matrix about bad bytes, at full size, with a table of figures
 # make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
-# make bench   penstock beside confluent-kafka and Spark's own connector, on a real Kafka
-# make bench-codec   penstock's codecs beside other clients', without a broker, in an environment of their own
+# make bench   levada beside confluent-kafka and Spark's own connector, on a real Kafka
+# make bench-codec   levada's codecs beside other clients', without a broker, in an environment of their own
 # make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
 # make docs    the pages of docs/ that are made from the source
 #
@@ -25,7 +25,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 setup: .venv/built .venv/java-home
 
 .venv/created:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "penstock needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "levada needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "Creating .venv ..."
 	@$(PYTHON) -m venv .venv
 	@touch $@
@@ -34,7 +34,7 @@ setup: .venv/built .venv/java-home
 .venv/installed: .venv/created constraints.txt pyproject.toml
 	@echo "Installing the pinned packages, which takes a minute or two ..."
 	@$(PIP) pip setuptools wheel Cython
-	@PENSTOCK_PURE=1 $(PIP) --no-build-isolation -e '.[arrow,spark,cli,dev]'
+	@LEVADA_PURE=1 $(PIP) --no-build-isolation -e '.[arrow,spark,cli,dev]'
 	@touch $@
 
 .venv/built: .venv/installed $(SOURCES)
@@ -55,10 +55,10 @@ suite:
 	$(IN_VENV) $(BIN)/pytest
 
 interpreted:
-	$(IN_VENV) PENSTOCK_PURE=1 $(BIN)/pytest tests/unit/wire tests/unit/record
+	$(IN_VENV) LEVADA_PURE=1 $(BIN)/pytest tests/unit/wire tests/unit/record
 
 test-hardening: setup
-	@PENSTOCK_HARDENING=1 $(BIN)/pytest -m hardening tests/hardening tests/fuzz
+	@LEVADA_HARDENING=1 $(BIN)/pytest -m hardening tests/hardening tests/fuzz
 
 FUZZ_SECONDS ?= 600
 
@@ -81,18 +81,18 @@ bench: setup
 bench-codec: .venv-bench/built
 	@.venv-bench/bin/python bench/codec.py
 
-# Peers and penstock as a user gets them: the same pins, nothing else, and penstock compiled and installed.
+# Peers and levada as a user gets them: the same pins, nothing else, and levada compiled and installed.
 BENCH_PIP := .venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .venv-bench/installed: constraints.txt pyproject.toml
 	@echo "Creating .venv-bench ..."
 	@$(PYTHON) -m venv .venv-bench
 	@$(BENCH_PIP) pip setuptools wheel Cython
-	@PENSTOCK_PURE=1 $(BENCH_PIP) --no-build-isolation '.[arrow,bench]'
+	@LEVADA_PURE=1 $(BENCH_PIP) --no-build-isolation '.[arrow,bench]'
 	@touch $@
 
 .venv-bench/built: .venv-bench/installed setup.py $(shell find src -name '*.py' -o -name '*.pxd')
-	@echo "Compiling and installing penstock ..."
+	@echo "Compiling and installing levada ..."
 	@$(BENCH_PIP) --no-build-isolation --no-deps --force-reinstall .
 	@touch $@
 
@@ -100,8 +100,8 @@ kafka: setup
 	@$(IN_VENV) $(BIN)/python tests/kafka_cluster.py
 
 docs: setup
-	$(BIN)/python -m penstock.config.document > docs/CONFIGURATION.md
-	$(BIN)/python -m penstock.protocol.document > docs/PROTOCOL.md
+	$(BIN)/python -m levada.config.document > docs/CONFIGURATION.md
+	$(BIN)/python -m levada.protocol.document > docs/PROTOCOL.md
 
 # The cache does not notice when a module that a file imports appears, and then sorts imports differently from a fresh clone.
 lint: setup

@@ -1,6 +1,6 @@
 """Compile the [c] modules, those with a .pxd file of C types beside their source, where there is a C compiler; everything else is data.
 
-Without a compiler, and with PENSTOCK_PURE=1, the same sources run interpreted.
+Without a compiler, and with LEVADA_PURE=1, the same sources run interpreted.
 """
 
 import os
@@ -17,7 +17,7 @@ FLAGS = ["/O2"] if sys.platform == "win32" else ["-O3", "--param=inline-unit-gro
 
 def extensions() -> list[Extension]:
     """Return the [c] modules, cythonized; none when the interpreted form is asked for."""
-    if os.environ.get("PENSTOCK_PURE", "") not in ("", "0"):
+    if os.environ.get("LEVADA_PURE", "") not in ("", "0"):
         return []
     from Cython.Build import cythonize
 

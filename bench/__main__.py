@@ -1,4 +1,4 @@
-"""penstock beside its peers, on a real Kafka 4.4 node of this machine: `make bench`, or `python bench clients` for a part.
+"""levada beside its peers, on a real Kafka 4.4 node of this machine: `make bench`, or `python bench clients` for a part.
 
 Every run of every system is a process of its own. The broker shares the machine's processors with the client, as it does for everybody
 here; compare systems with each other, not with a cluster.
@@ -28,18 +28,18 @@ RECORDS = {100: 1_000_000, 1024: 300_000}
 SPARK_RECORDS = {size: 4 * records for size, records in RECORDS.items()}
 
 PRODUCERS = {
-    "penstock send": "produce:penstock_send",
-    "penstock send_arrow": "produce:penstock_send_arrow",
+    "levada send": "produce:levada_send",
+    "levada send_arrow": "produce:levada_send_arrow",
     "confluent-kafka produce": "produce:confluent_produce",
     "confluent-kafka produce_batch": "produce:confluent_produce_batch",
 }
 CONSUMERS = {
-    "penstock poll": "consume:penstock_poll",
-    "penstock poll_arrow": "consume:penstock_poll_arrow",
+    "levada poll": "consume:levada_poll",
+    "levada poll_arrow": "consume:levada_poll_arrow",
     "confluent-kafka consume": "consume:confluent_consume",
     "confluent-kafka consume to Arrow": "consume:confluent_consume_to_arrow",
 }
-SPARK = {"penstock format": "spark_read:penstock_format", "spark-kafka connector": "spark_read:kafka_format"}
+SPARK = {"levada format": "spark_read:levada_format", "spark-kafka connector": "spark_read:kafka_format"}
 
 
 class Bench:

@@ -1,4 +1,4 @@
-"""penstock's codecs beside those of aiokafka, kafka-python and confluent-kafka, on one core and without a broker: `make bench-codec`."""
+"""levada's codecs beside those of aiokafka, kafka-python and confluent-kafka, on one core and without a broker: `make bench-codec`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import codec_protocol
 import codec_records
 from codec_report import MEMCPY, Row, message_table, message_targets, record_table, record_targets, rows_of
 from codec_timing import Case, measure, pin_to_one_core
-from penstock.record.compression import Codec
-from penstock.record.reader import COMPILED
+from levada.record.compression import Codec
+from levada.record.reader import COMPILED
 from report import write
 
 SIZES = (100, 1024)
@@ -66,7 +66,7 @@ def header(core: int) -> str:
     """What runs where."""
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     form = "compiled" if COMPILED else "INTERPRETED"
-    return f"Python {platform.python_version()} on core {core}, penstock {form}, {packages}"
+    return f"Python {platform.python_version()} on core {core}, levada {form}, {packages}"
 
 
 def report(chosen: argparse.Namespace) -> Iterator[str]:

@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass
 
 IMPORTS = {
-    "penstock": "import penstock",
-    "penstock, its faces loaded": "from penstock import KafkaAdmin, KafkaConsumer, KafkaProducer",
+    "levada": "import levada",
+    "levada, its faces loaded": "from levada import KafkaAdmin, KafkaConsumer, KafkaProducer",
     "confluent-kafka": "import confluent_kafka",
     "aiokafka": "import aiokafka",
     "kafka-python": "import kafka",

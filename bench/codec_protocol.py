@@ -1,6 +1,6 @@
-"""Whole messages encoded and decoded: Metadata of 10,000 partitions, Fetch and Produce of 1,000, by penstock, aiokafka and kafka-python.
+"""Whole messages encoded and decoded: Metadata of 10,000 partitions, Fetch and Produce of 1,000, by levada, aiokafka and kafka-python.
 
-In the newest version that all three know, and in the newest that penstock and kafka-python do (aiokafka has no flexible ones of these).
+In the newest version that all three know, and in the newest that levada and kafka-python do (aiokafka has no flexible ones of these).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 from uuid import UUID
 
 from codec_timing import Case
-from penstock.protocol.codegen import decode, encode
-from penstock.protocol.messages import fetch, metadata, produce
-from penstock.protocol.schema import Message
+from levada.protocol.codegen import decode, encode
+from levada.protocol.messages import fetch, metadata, produce
+from levada.protocol.schema import Message
 
 RECORDS = b"x" * 200
 TOPIC_ID = UUID(int=7)
@@ -88,7 +88,7 @@ def cases() -> Iterator[list[Case]]:
 
 def _compared(message: Message, version: int, aiokafka: str | None, kafka_python: str) -> Iterator[list[Case]]:
     data = encode(message, version)
-    ways = {"penstock": _penstock(message, data, version), "kafka-python": _kafka_python(message, data, version, kafka_python)}
+    ways = {"levada": _levada(message, data, version), "kafka-python": _kafka_python(message, data, version, kafka_python)}
     if aiokafka:
         ways["aiokafka"] = _aiokafka(message, data, version, aiokafka)
     for at, verb in enumerate(("encode", "decode")):
@@ -98,7 +98,7 @@ def _compared(message: Message, version: int, aiokafka: str | None, kafka_python
 Ways = tuple[Callable[[], int], Callable[[], int]]
 
 
-def _penstock(message: Message, data: bytes, version: int) -> Ways:
+def _levada(message: Message, data: bytes, version: int) -> Ways:
     kind = type(message)
     return lambda: encode(message, version) == data, lambda: decode(kind, data, version)[1] == len(data)
 

@@ -1,4 +1,4 @@
-"""Record batches decoded and encoded by penstock, and the yardsticks: memcpy, pyarrow's copy, the codec library alone."""
+"""Record batches decoded and encoded by levada, and the yardsticks: memcpy, pyarrow's copy, the codec library alone."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import lz4.frame
 import pyarrow as pa
 import zstandard
 
+from levada.record.batch import HEADER_SIZE, RecordBatch, assign_offsets, read_batches
+from levada.record.builder import RecordBatchBuilder
+from levada.record.columnar import COLUMNS, ColumnDecoder, EncodedBatch, encode_columns
+from levada.record.compression import Codec
+from levada.types import TopicPartition
 from payloads import DISTINCT, values
-from penstock.record.batch import HEADER_SIZE, RecordBatch, assign_offsets, read_batches
-from penstock.record.builder import RecordBatchBuilder
-from penstock.record.columnar import COLUMNS, ColumnDecoder, EncodedBatch, encode_columns
-from penstock.record.compression import Codec
-from penstock.types import TopicPartition
 
 BATCH_BYTES = 262_144
 DATA_BYTES = 4 * 1024 * 1024
@@ -95,13 +95,13 @@ def decode(material: Material) -> dict[str, Callable[[], int]]:
 
     some, all_columns = ColumnDecoder(("value", "offset")), ColumnDecoder(COLUMNS)
     return {
-        "penstock columns (value, offset)": lambda: columns(some),
-        "penstock all columns": lambda: columns(all_columns),
-        "penstock records": lambda: sum(map(touch, read_batches(data))),
-        "penstock records, none looked at": lambda: sum(map(count, read_batches(data))),
-        "penstock list of records": lambda: sum(touch(batch.records()) for batch in read_batches(data)),
-        "penstock consumer records": lambda: sum(touch(batch.consumer_records(PARTITION)) for batch in read_batches(data)),
-        "penstock checksums alone": lambda: _each(read_batches(data), RecordBatch.verify_crc),
+        "levada columns (value, offset)": lambda: columns(some),
+        "levada all columns": lambda: columns(all_columns),
+        "levada records": lambda: sum(map(touch, read_batches(data))),
+        "levada records, none looked at": lambda: sum(map(count, read_batches(data))),
+        "levada list of records": lambda: sum(touch(batch.records()) for batch in read_batches(data)),
+        "levada consumer records": lambda: sum(touch(batch.consumer_records(PARTITION)) for batch in read_batches(data)),
+        "levada checksums alone": lambda: _each(read_batches(data), RecordBatch.verify_crc),
     }
 
 
@@ -180,10 +180,10 @@ _LIBRARY: dict[Codec, Callable[[Any], Any]] = {
 def encode(material: Material) -> dict[str, Callable[[], int]]:
     """Ways into record batches."""
     return {
-        "penstock columns": lambda: _columns(material, None, 1),
-        "penstock columns, keys, 4 partitions": lambda: _columns(material, "key", 4),
-        "penstock columns, keys, 12 partitions": lambda: _columns(material, "key", 12),
-        "penstock append": lambda: append(material.values, lambda: RecordBatchBuilder(material.codec, None, BATCH_BYTES)),
+        "levada columns": lambda: _columns(material, None, 1),
+        "levada columns, keys, 4 partitions": lambda: _columns(material, "key", 4),
+        "levada columns, keys, 12 partitions": lambda: _columns(material, "key", 12),
+        "levada append": lambda: append(material.values, lambda: RecordBatchBuilder(material.codec, None, BATCH_BYTES)),
     }
 
 

@@ -56,13 +56,13 @@ def record_table(rows: Sequence[Row]) -> str:
 def message_table(rows: Iterable[Row]) -> str:
     """Lay out rows of messages as a Markdown table, one line per message: ms by system, and the peers' times as multiples of ours."""
     lines = [
-        "| | penstock ms | kafka-python ms | aiokafka ms | kafka-python / penstock | aiokafka / penstock |",
+        "| | levada ms | kafka-python ms | aiokafka ms | kafka-python / levada | aiokafka / levada |",
         "|---|---|---|---|---|---|",
     ]
     for subject, group in groupby(rows, lambda row: row.subject):
         ms = {row.name: 1000 / row.per_s for row in group}
-        times = [f"{ms[name]:.2f}" if name in ms else "" for name in ("penstock", "kafka-python", "aiokafka")]
-        ratios = [f"{ms[name] / ms['penstock']:.1f}" if name in ms else "" for name in ("kafka-python", "aiokafka")]
+        times = [f"{ms[name]:.2f}" if name in ms else "" for name in ("levada", "kafka-python", "aiokafka")]
+        ratios = [f"{ms[name] / ms['levada']:.1f}" if name in ms else "" for name in ("kafka-python", "aiokafka")]
         lines.append(f"| {' | '.join([subject, *times, *ratios])} |")
     return "\n".join(lines)
 
@@ -85,7 +85,7 @@ def record_targets(rows: Sequence[Row]) -> list[Target]:
     def rate(name: str, codec: str = "none") -> float:
         return next(row.per_s for row in rows if (row.value_bytes, row.codec, row.name) == (100, codec, name))
 
-    columns, encoded, bare = rate("penstock columns (value, offset)"), rate("penstock columns"), rate("penstock records, none looked at")
+    columns, encoded, bare = rate("levada columns (value, offset)"), rate("levada columns"), rate("levada records, none looked at")
     targets = [
         Target("decode to (value, offset), M records/s", 50, columns / 1e6),
         Target("... times aiokafka's per-record decode to the same columns", 20, columns / rate("aiokafka columns (value, offset)")),
@@ -93,12 +93,12 @@ def record_targets(rows: Sequence[Row]) -> list[Target]:
         Target("encode from columns, M records/s", 15, encoded / 1e6),
         Target("... times aiokafka's batch builder", 6, encoded / rate("aiokafka append")),
         Target("iterating records, times aiokafka's", 1.5, bare / rate("aiokafka records, none looked at")),
-        Target("... when offset, key and value are looked at", 1.5, rate("penstock records") / rate("aiokafka records")),
-        Target("append, times aiokafka's", 1, rate("penstock append") / rate("aiokafka append")),
+        Target("... when offset, key and value are looked at", 1.5, rate("levada records") / rate("aiokafka records")),
+        Target("append, times aiokafka's", 1, rate("levada append") / rate("aiokafka append")),
     ]
     for codec in sorted({row.codec for row in rows} - {"none"}):
         allowed = 1 / rate("codec library alone", codec) + 1 / columns
-        share = allowed * rate("penstock columns (value, offset)", codec)
+        share = allowed * rate("levada columns (value, offset)", codec)
         targets.append(Target(f"decode of {codec}, share of the speed of its library and the uncompressed decode", 1 / 1.3, share))
     return targets
 
@@ -107,7 +107,7 @@ def message_targets(rows: Sequence[Row]) -> list[Target]:
     """The targets for Metadata and Fetch, encode and decode together."""
     targets = []
     for message in ("Metadata", "Fetch"):
-        ours = [row for row in rows if row.name == "penstock" and f" {message}R" in row.subject]
+        ours = [row for row in rows if row.name == "levada" and f" {message}R" in row.subject]
         for peer, wanted in (("kafka-python", 3), ("aiokafka", 1)):
             theirs = {row.subject: 1 / row.per_s for row in rows if row.name == peer}
             shared = [row for row in ours if row.subject in theirs]

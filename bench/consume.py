@@ -11,28 +11,28 @@ from measure import Job, Sample, measured
 AT_ONCE = 10_000
 
 
-def penstock_poll(job: Job) -> Sample:
+def levada_poll(job: Job) -> Sample:
     """KafkaConsumer.poll: every value as a Python object."""
 
     def read(consumer: Any) -> int:
         return sum(1 for record in consumer.poll(timeout=1.0, max_records=AT_ONCE) if record.value is not None)
 
-    return _penstock(job, read)
+    return _levada(job, read)
 
 
-def penstock_poll_arrow(job: Job) -> Sample:
+def levada_poll_arrow(job: Job) -> Sample:
     """KafkaConsumer.poll_arrow: all columns."""
     import pyarrow  # noqa: F401 - loading it is not part of reading
 
-    return _penstock(job, lambda consumer: consumer.poll_arrow(timeout=1.0).num_rows)
+    return _levada(job, lambda consumer: consumer.poll_arrow(timeout=1.0).num_rows)
 
 
-def _penstock(job: Job, read: Callable[[Any], int]) -> Sample:
-    import penstock
+def _levada(job: Job, read: Callable[[Any], int]) -> Sample:
+    import levada
 
     settings = {"bootstrap_servers": job.bootstrap_servers, "max_partition_fetch_bytes": 4_194_304, "auto_offset_reset": "earliest"}
-    with penstock.KafkaConsumer(**settings) as consumer:
-        consumer.assign([penstock.TopicPartition(job.topic, partition) for partition in range(job.partitions)])
+    with levada.KafkaConsumer(**settings) as consumer:
+        consumer.assign([levada.TopicPartition(job.topic, partition) for partition in range(job.partitions)])
         return _until_all(job, lambda: read(consumer))
 
 

@@ -11,9 +11,9 @@ from payloads import DISTINCT, values
 PATIENCE_S = 120
 
 
-def penstock_send(job: Job) -> Sample:
+def levada_send(job: Job) -> Sample:
     """KafkaProducer.send, record by record."""
-    with _penstock(job) as producer:
+    with _levada(job) as producer:
         payload = values(job.value_bytes)
         producer.send(job.topic, value=b"warm").result(timeout=PATIENCE_S)
         with measured(job.records) as sample:
@@ -23,11 +23,11 @@ def penstock_send(job: Job) -> Sample:
     return sample
 
 
-def penstock_send_arrow(job: Job) -> Sample:
+def levada_send_arrow(job: Job) -> Sample:
     """KafkaProducer.send_arrow, in tables of DISTINCT rows."""
     import pyarrow as pa
 
-    with _penstock(job) as producer:
+    with _levada(job) as producer:
         table = pa.table({"value": pa.array(values(job.value_bytes), pa.binary())})
         producer.send_arrow(job.topic, table.slice(0, 1), value="value").result(timeout=PATIENCE_S)
         with measured(job.records) as sample:
@@ -38,10 +38,10 @@ def penstock_send_arrow(job: Job) -> Sample:
     return sample
 
 
-def _penstock(job: Job) -> Any:
-    import penstock
+def _levada(job: Job) -> Any:
+    import levada
 
-    return penstock.KafkaProducer(
+    return levada.KafkaProducer(
         bootstrap_servers=job.bootstrap_servers,
         compression_type=job.codec,
         linger_ms=20,

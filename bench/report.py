@@ -11,12 +11,12 @@ from statistics import median
 from measure import Sample
 
 RESULTS = Path(__file__).parent / "results"
-OURS = "penstock"
+OURS = "levada"
 
 
 @dataclass
 class Row:
-    """One system on one case. ratio: records/s of penstock's best way to those of this system's best way on the same case."""
+    """One system on one case. ratio: records/s of levada's best way to those of this system's best way on the same case."""
 
     case: str
     system: str
@@ -44,7 +44,7 @@ def row(case: str, system: str, value_bytes: int, codec: str, samples: Sequence[
 
 
 def fill_in_ratios(rows: Sequence[Row]) -> None:
-    """Relate penstock's best to each system's best, case by case."""
+    """Relate levada's best to each system's best, case by case."""
     for one in rows:
         ours, theirs = _best(rows, one, OURS), _best(rows, one, one.family)
         one.ratio = round(ours / theirs, 3) if ours and theirs else 0.0
@@ -65,7 +65,7 @@ def write(name: str, rows: Sequence[Row]) -> Path:
 def table(rows: Sequence[Row]) -> str:
     """Lay the rows out as a Markdown table."""
     lines = [
-        "| case | value | codec | system | k records/s | MB/s | client CPU us | penstock's best / this one's best |",
+        "| case | value | codec | system | k records/s | MB/s | client CPU us | levada's best / this one's best |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for one in rows:

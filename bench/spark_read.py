@@ -1,4 +1,4 @@
-"""Spark's batch read of a whole topic, all columns, into nowhere: through penstock and through Spark's own connector."""
+"""Spark's batch read of a whole topic, all columns, into nowhere: through levada and through Spark's own connector."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from measure import Job, Sample, family_cpu_seconds, measured
 CONNECTOR_POM = Path(__file__).parent / "pom-spark-connector-4.2.0.xml"
 
 
-def penstock_format(job: Job) -> Sample:
-    """format("penstock"): Python workers, Arrow batches."""
-    return _read(job, "penstock", {})
+def levada_format(job: Job) -> Sample:
+    """format("levada"): Python workers, Arrow batches."""
+    return _read(job, "levada", {})
 
 
 def kafka_format(job: Job) -> Sample:

@@ -1,6 +1,6 @@
 """Flights through Kafka and Spark and back, every figure verified.
 
-    make demo                          on the broker that comes with penstock
+    make demo                          on the broker that comes with levada
     BOOTSTRAP=host:9092 make demo      on your own Kafka
 
 The 336,776 flights that left New York in 2013 are produced as Arrow columns to a topic. A Spark stream reads it, joins carriers and
@@ -24,8 +24,8 @@ from data import airlines, expected_delays, flights, to_json, weather
 from pipeline import Stream, spark_session
 from verify import compare, read_back, summary
 
-import penstock as ps
-from penstock.testing import EmbeddedKafka
+import levada as lv
+from levada.testing import EmbeddedKafka
 
 OUT = Path(__file__).parent / "out"
 
@@ -56,11 +56,11 @@ def kafka(show: Console) -> Iterator[str]:
 
 def create_topics(servers: str, show: Console) -> tuple[str, str]:
     """Create the two topics, under names of their own where 'flights' or 'delays' exists already."""
-    with ps.KafkaAdmin(bootstrap_servers=servers, default_api_timeout_ms=15_000) as admin:
+    with lv.KafkaAdmin(bootstrap_servers=servers, default_api_timeout_ms=15_000) as admin:
         taken = {"flights", "delays"} & set(admin.list_topics())
         suffix = f"-{time.strftime('%Y%m%d-%H%M%S')}" if taken else ""
         source, target = f"flights{suffix}", f"delays{suffix}"
-        admin.create_topics([ps.NewTopic(source, partitions=4), ps.NewTopic(target, partitions=2)])
+        admin.create_topics([lv.NewTopic(source, partitions=4), lv.NewTopic(target, partitions=2)])
     show.say(f"Topics {source} (4 partitions) and {target} (2 partitions)")
     return source, target
 
@@ -78,7 +78,7 @@ def produce(servers: str, topic: str, table: pa.Table, show: Console) -> None:
     with show.stage(f"Produce to {topic}") as stage:
         records = pa.table({"key": table["carrier"], "value": to_json(table)})
         began = time.perf_counter()
-        with ps.KafkaProducer(bootstrap_servers=servers, compression_type="zstd", batch_size=256 << 10) as producer:
+        with lv.KafkaProducer(bootstrap_servers=servers, compression_type="zstd", batch_size=256 << 10) as producer:
             producer.send_arrow(topic, records, key="key", value="value").result(timeout=120)
         stage.done(rate(records.num_rows, time.perf_counter() - began, records.nbytes))
 
@@ -135,7 +135,7 @@ def rate(rows: int, seconds: float, size_bytes: int = 0) -> str:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except ps.errors.KafkaError as trouble:
+    except lv.errors.KafkaError as trouble:
         sys.exit(f"{type(trouble).__name__}: {trouble}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -1,4 +1,4 @@
-"""The Spark side: a structured stream from Kafka to Kafka, through penstock at both ends.
+"""The Spark side: a structured stream from Kafka to Kafka, through levada at both ends.
 
 A day is written once, when the watermark says that nothing more will come for it. The last days of the year would wait for the flights of
 the next one, so a closing record, a month later, takes their part; its own day stays open and is never written.
@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
-import penstock as ps
+import levada as lv
 
 FLIGHT = "carrier string, origin string, scheduled timestamp, hour_utc string, dep_delay long, arr_delay long"
 CLOSING = b'{"carrier": "--", "scheduled": "2014-02-01T00:00"}'
@@ -42,7 +42,7 @@ def spark_session(log: Path) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # PySpark says this of every pandas 3, which it does not even use here.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-    builder = SparkSession.builder.master("local[2]").appName("penstock demo")
+    builder = SparkSession.builder.master("local[2]").appName("levada demo")
     settings = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
@@ -121,9 +121,9 @@ class Stream:
     def __init__(self, spark: SparkSession, servers: str, source: str, target: str, airlines: pa.Table, weather: pa.Table) -> None:
         self._servers = servers
         self._source = source
-        self._checkpoint = tempfile.TemporaryDirectory(prefix="penstock-demo-", ignore_cleanup_errors=True)
+        self._checkpoint = tempfile.TemporaryDirectory(prefix="levada-demo-", ignore_cleanup_errors=True)
         flights = (
-            spark.readStream.format("penstock")
+            spark.readStream.format("levada")
             .option("kafka.bootstrap.servers", servers)
             .option("subscribe", source)
             .option("startingOffsets", "earliest")
@@ -132,7 +132,7 @@ class Stream:
         )
         self._query: StreamingQuery = (
             delays(flights, spark.createDataFrame(airlines), spark.createDataFrame(weather))
-            .writeStream.format("penstock")
+            .writeStream.format("levada")
             .option("kafka.bootstrap.servers", servers)
             .option("topic", target)
             .option("checkpointLocation", self._checkpoint.name)
@@ -163,7 +163,7 @@ class Stream:
 
     def close_last_days(self) -> None:
         """Send the closing record and wait until the days it closes are written."""
-        with ps.KafkaProducer(bootstrap_servers=self._servers) as producer:
+        with lv.KafkaProducer(bootstrap_servers=self._servers) as producer:
             producer.send(self._source, value=CLOSING).result(timeout=30)
         self._query.processAllAvailable()
 

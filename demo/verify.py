@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json
 
-import penstock as ps
+import levada as lv
 
 GROUP = ["carrier", "day"]
 FIGURES = ["flights", "cancelled", "late", "in_rain", "arr_delay_sum", "dep_delay_sum", "dep_delay_mean", "dep_delay_max"]
@@ -46,7 +46,7 @@ def read_back(servers: str, topic: str) -> tuple[pa.Table, int]:
 
     The sink writes at least once: a micro-batch that Spark repeats is there twice, with the same values.
     """
-    records = ps.scan(topic, bootstrap_servers=servers, columns=["key", "value", "partition", "offset"]).to_table()
+    records = lv.scan(topic, bootstrap_servers=servers, columns=["key", "value", "partition", "offset"]).to_table()
     # A key is always in the same partition, so its last value is the one with the highest offset.
     in_order = records.sort_by([("partition", "ascending"), ("offset", "ascending")])
     last = in_order.group_by("key", use_threads=False).aggregate([("value", "last")])

@@ -11,12 +11,12 @@ from typing import Any
 import cramjam
 import lz4.frame
 
-from penstock.errors import ProtocolError
-from penstock.record.batch import read_batches
-from penstock.record.columnar import ColumnDecoder
-from penstock.record.compression import Codec, compress, decompress
-from penstock.record.legacy import write_message
-from penstock.record.legacy_lz4 import mend_frame
+from levada.errors import ProtocolError
+from levada.record.batch import read_batches
+from levada.record.columnar import ColumnDecoder
+from levada.record.compression import Codec, compress, decompress
+from levada.record.legacy import write_message
+from levada.record.legacy_lz4 import mend_frame
 from record_kit import build, forge
 
 Case = Generator[None, None, str]

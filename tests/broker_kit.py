@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from penstock.broker.node import BrokerNode
-from penstock.protocol.frame import decode_response, encode_request, response_correlation_id
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from penstock.protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
-from penstock.protocol.schema import Request, Response
-from penstock.record.batch import set_producer_state
-from penstock.record.builder import RecordBatchBuilder
-from penstock.record.compression import Codec
+from levada.broker.node import BrokerNode
+from levada.protocol.frame import decode_response, encode_request, response_correlation_id
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
+from levada.protocol.schema import Request, Response
+from levada.record.batch import set_producer_state
+from levada.record.builder import RecordBatchBuilder
+from levada.record.compression import Codec
 
 SIZE = 4
 START_MS = 1_700_000_000_000

@@ -24,20 +24,20 @@ from zookeeper_kafka import VERSIONS as ZOOKEEPER_VERSIONS
 from zookeeper_kafka import ZookeeperKafka
 
 ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src" / "penstock"
+SOURCE = ROOT / "src" / "levada"
 KEPT_LOGS = ROOT / ".kafka" / "logs"
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
-INTERPRETED = os.environ.get("PENSTOCK_PURE", "") not in ("", "0")
+INTERPRETED = os.environ.get("LEVADA_PURE", "") not in ("", "0")
 UNAVAILABLE = "real Kafka"
 
 # Machines that run several suites at once are slow in bursts; the suite's own time limit is the judge.
-settings.register_profile("penstock", deadline=None, print_blob=True)
-settings.load_profile("penstock")
+settings.register_profile("levada", deadline=None, print_blob=True)
+settings.load_profile("levada")
 
 
 def pytest_report_header() -> list[str]:
     parts = [f"Python {platform.python_version()}", *(_version_of(name) for name in ("pyarrow", "pyspark", "confluent-kafka"))]
-    return [f"penstock: {_how_it_runs()}", f"with: {', '.join(parts)}"]
+    return [f"levada: {_how_it_runs()}", f"with: {', '.join(parts)}"]
 
 
 def _version_of(package: str) -> str:
@@ -50,7 +50,7 @@ def _version_of(package: str) -> str:
 def _how_it_runs() -> str:
     compiled = sorted(path.name.split(".")[0] for pattern in ("*.so", "*.pyd") for path in SOURCE.rglob(pattern))
     if INTERPRETED or not compiled:
-        return "interpreted" + (" (PENSTOCK_PURE)" if INTERPRETED else "")
+        return "interpreted" + (" (LEVADA_PURE)" if INTERPRETED else "")
     return f"compiled ({', '.join(compiled)})"
 
 
@@ -148,8 +148,8 @@ def note(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 @pytest.fixture(scope="session")
 def embedded() -> Iterator[AnyKafka]:
-    """The broker that comes with penstock, shared by the whole run."""
-    from penstock.testing import EmbeddedKafka
+    """The broker that comes with levada, shared by the whole run."""
+    from levada.testing import EmbeddedKafka
 
     with EmbeddedKafka() as kafka:
         yield kafka

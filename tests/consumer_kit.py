@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from penstock.consumer.decode import RecordConverter
-from penstock.consumer.fetch_buffer import CompletedFetch, FetchBuffer
-from penstock.consumer.fetch_collector import FetchCollector
-from penstock.consumer.fetch_cursor import ReadOptions
-from penstock.consumer.fetch_response import offset_after_last_batch
-from penstock.consumer.subscription_state import OffsetSpec, SubscriptionState
-from penstock.record.batch import assign_offsets, seal, set_producer_state
-from penstock.record.builder import RecordBatchBuilder
-from penstock.record.compression import Codec
-from penstock.types import TopicPartition
+from levada.consumer.decode import RecordConverter
+from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
+from levada.consumer.fetch_collector import FetchCollector
+from levada.consumer.fetch_cursor import ReadOptions
+from levada.consumer.fetch_response import offset_after_last_batch
+from levada.consumer.subscription_state import OffsetSpec, SubscriptionState
+from levada.record.batch import assign_offsets, seal, set_producer_state
+from levada.record.builder import RecordBatchBuilder
+from levada.record.compression import Codec
+from levada.types import TopicPartition
 
 TP = TopicPartition("orders", 3)
 _ATTRIBUTES_AT, _LAST_OFFSET_DELTA_AT, _COUNT_AT = 21, 23, 57

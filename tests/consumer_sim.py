@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from consumer_kit import batch
-from penstock.broker.cluster import Cluster
-from penstock.broker.node import BrokerNode
-from penstock.broker.settings import BrokerSettings
-from penstock.client.engine import Engine
-from penstock.record.batch import RecordBatch
-from penstock.sync.consumer import KafkaConsumer
-from penstock.testing.sim_network import SimSelectable
-from penstock.testing.simulation import EPOCH_MS, SimDriver, Simulation
-from penstock.types import TopicPartition
+from levada.broker.cluster import Cluster
+from levada.broker.node import BrokerNode
+from levada.broker.settings import BrokerSettings
+from levada.client.engine import Engine
+from levada.record.batch import RecordBatch
+from levada.sync.consumer import KafkaConsumer
+from levada.testing.sim_network import SimSelectable
+from levada.testing.simulation import EPOCH_MS, SimDriver, Simulation
+from levada.types import TopicPartition
 
 PORT = 9092
 
@@ -83,7 +83,7 @@ class World:
 
 
 def sim_connect(simulation: Simulation) -> Any:
-    """What stands in for penstock.sync.connect.connect."""
+    """What stands in for levada.sync.connect.connect."""
 
     def connect(config: Any, kind: str, **settings: Any) -> tuple[Engine, SimDriver]:
         selectable = SimSelectable(simulation.network)
@@ -96,12 +96,12 @@ def sim_connect(simulation: Simulation) -> Any:
             connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,
             **settings,
         )
-        return engine, simulation.driver(engine, selectable, name=f"penstock {kind}")
+        return engine, simulation.driver(engine, selectable, name=f"levada {kind}")
 
     return connect
 
 
 def in_simulation(monkeypatch: pytest.MonkeyPatch, simulation: Simulation) -> None:
     """Let every client made from now on live in the simulation."""
-    monkeypatch.setattr("penstock.sync.reader.connect", sim_connect(simulation))
-    monkeypatch.setattr("penstock.sync.client.connect", sim_connect(simulation))
+    monkeypatch.setattr("levada.sync.reader.connect", sim_connect(simulation))
+    monkeypatch.setattr("levada.sync.client.connect", sim_connect(simulation))

@@ -1,4 +1,4 @@
-"""The same records read by penstock and by the decoders of aiokafka and kafka-python, as row C14 compares them.
+"""The same records read by levada and by the decoders of aiokafka and kafka-python, as row C14 compares them.
 
 Every reader checks checksums and returns rows of offset, timestamp, key, value, headers; whatever it raises is a refusal. The records of
 control batches are left out, as consumers do. The others read in a process of their own, since hostile bytes may end it.
@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, NoReturn
 from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
-from penstock.errors import ProtocolError
-from penstock.record.batch import read_batches
+from levada.errors import ProtocolError
+from levada.record.batch import read_batches
 
 Row = tuple[int, int | None, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 

@@ -1,4 +1,4 @@
-"""Damaged responses read by penstock and by kafka-python, whose codec is interpreted from Kafka's schemas.
+"""Damaged responses read by levada and by kafka-python, whose codec is interpreted from Kafka's schemas.
 
 A response that both read is compared as what each writes of it again.
 """
@@ -14,11 +14,11 @@ from typing import Any
 from kafka.protocol.api_message import ApiMessage
 
 from differential_kit import Reading
+from levada.errors import ProtocolError
+from levada.protocol.api import APIS
+from levada.protocol.codegen import decode, encode
+from levada.protocol.schema import Response
 from mutation_kit import damaged
-from penstock.errors import ProtocolError
-from penstock.protocol.api import APIS
-from penstock.protocol.codegen import decode, encode
-from penstock.protocol.schema import Response
 from protocol_strategies import filled
 
 MODULES = ("admin", "consumer", "metadata", "producer", "sasl")

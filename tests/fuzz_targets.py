@@ -15,20 +15,20 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 from zlib import crc32
 
-from penstock.broker.apis import SERVED
-from penstock.broker.node import BrokerNode
-from penstock.errors import ProtocolError
-from penstock.protocol.api import APIS
-from penstock.protocol.codegen import decode, encode
-from penstock.protocol.frame import FrameReader, decode_request, decode_response
-from penstock.protocol.schema import Message
-from penstock.record.batch import RecordBatch, read_batches, seal
-from penstock.record.columnar import ColumnDecoder
-from penstock.record.compression import Codec, compress, decompress
-from penstock.record.header import AFTER_LENGTH, CODEC_BITS, HEADER_SIZE, MAGIC, MAGIC_AT
-from penstock.record.legacy import write_message
-from penstock.types import TopicPartition
-from penstock.wire import varint
+from levada.broker.apis import SERVED
+from levada.broker.node import BrokerNode
+from levada.errors import ProtocolError
+from levada.protocol.api import APIS
+from levada.protocol.codegen import decode, encode
+from levada.protocol.frame import FrameReader, decode_request, decode_response
+from levada.protocol.schema import Message
+from levada.record.batch import RecordBatch, read_batches, seal
+from levada.record.columnar import ColumnDecoder
+from levada.record.compression import Codec, compress, decompress
+from levada.record.header import AFTER_LENGTH, CODEC_BITS, HEADER_SIZE, MAGIC, MAGIC_AT
+from levada.record.legacy import write_message
+from levada.types import TopicPartition
+from levada.wire import varint
 from protocol_strategies import data_messages, versions_of
 
 MAX_CPU_S: Final = 1.0
@@ -242,7 +242,7 @@ class _Alarm(logging.Handler):
 
 @contextmanager
 def _no_internal_error() -> Iterator[None]:
-    log = logging.getLogger("penstock.broker")
+    log = logging.getLogger("levada.broker")
     alarm = _Alarm(logging.ERROR)
     log.addHandler(alarm)
     propagates, log.propagate = log.propagate, False

@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.errors import ProtocolError
+from levada.errors import ProtocolError
 
 MIB = 1 << 20
-FULL = os.environ.get("PENSTOCK_HARDENING", "") not in ("", "0")
+FULL = os.environ.get("LEVADA_HARDENING", "") not in ("", "0")
 PATIENCE_S = 100
 
 _STATUS = Path("/proc/self/status")

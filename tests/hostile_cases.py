@@ -9,18 +9,18 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 
-from penstock import KafkaAdmin
-from penstock.broker.node import BrokerNode
-from penstock.broker.server import BrokerServer
-from penstock.errors import KafkaError, ProtocolError
-from penstock.protocol.codegen import decode, encode
-from penstock.protocol.frame import encode_request
-from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.protocol.messages.fetch import FetchResponse
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from penstock.protocol.messages.produce import ProduceRequest
-from penstock.protocol.schema import Message
-from penstock.wire.varint import encode_uvarint
+from levada import KafkaAdmin
+from levada.broker.node import BrokerNode
+from levada.broker.server import BrokerServer
+from levada.errors import KafkaError, ProtocolError
+from levada.protocol.codegen import decode, encode
+from levada.protocol.frame import encode_request
+from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from levada.protocol.messages.fetch import FetchResponse
+from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from levada.protocol.messages.produce import ProduceRequest
+from levada.protocol.schema import Message
+from levada.wire.varint import encode_uvarint
 from protocol_strategies import filled
 
 Case = Generator[None, None, str]

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from random import Random
 
 from fuzz_targets import LEAST_ENTRY, PACKED_BATCH, PACKED_MESSAGES, framed_records, sealed
+from levada.record.batch import set_producer_state
+from levada.record.compression import Codec
+from levada.record.header import HEADER_SIZE
+from levada.record.legacy import write_message
 from mutation_kit import damaged
-from penstock.record.batch import set_producer_state
-from penstock.record.compression import Codec
-from penstock.record.header import HEADER_SIZE
-from penstock.record.legacy import write_message
 from record_kit import CODECS, NOW_MS, build
 
 ROWS = [

@@ -21,7 +21,7 @@ from zlib import crc32
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from java_kit import JavaError, JavaProgram
-from penstock.protocol.schema import Field, Message, RecordKey, Struct
+from levada.protocol.schema import Field, Message, RecordKey, Struct
 from protocol_strategies import emptied, filled, messages
 
 _CONVERTER = re.compile(r"(org/apache/kafka/(?:common/message|coordinator/\w+/generated)/\w+)JsonConverter\.class")

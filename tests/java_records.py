@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from java_kit import SOURCES, JavaProgram
-from penstock.record.batch import RecordBatch, read_batches
-from penstock.record.compression import Codec
-from penstock.record.record import Record
+from levada.record.batch import RecordBatch, read_batches
+from levada.record.compression import Codec
+from levada.record.record import Record
 
 NO_LEVEL = -(2**31)
 _FIELDS = struct.Struct(">bbibqqqhi??iqi")
@@ -108,7 +108,7 @@ def program_name(version: str, folder: Path) -> str:
 
 
 def read_by_us(data: bytes | bytearray) -> list[ReadBatch]:
-    """Return what JavaRecords.read does, as penstock reads it."""
+    """Return what JavaRecords.read does, as levada reads it."""
     return [_read(batch) for batch in read_batches(data)]
 
 

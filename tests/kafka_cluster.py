@@ -201,7 +201,7 @@ class KafkaCluster:
         self.java = java()
         self.jars = jars(POMS / f"pom-{version}.xml")
         self.cluster_id = uuid.uuid4().hex[:22]
-        self.folder = Path(tempfile.mkdtemp(prefix="penstock-kafka-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="levada-kafka-"))
         names = (*listeners, "CONTROLLER")
         ports = iter(free_ports(nodes * len(names)))
         self.nodes = [KafkaNode(self, number, {name: next(ports) for name in names}) for number in range(1, nodes + 1)]
@@ -278,7 +278,7 @@ METADATA_V4 = struct.pack(">hhihib", 3, 4, 1, -1, 0, 0)  # no client id, no topi
 
 
 def _brokers_known_to(port: int) -> int:
-    """Ask for Metadata; 0 while nobody answers. Written out by hand: what penstock does is under test here."""
+    """Ask for Metadata; 0 while nobody answers. Written out by hand: what levada does is under test here."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
             connection.sendall(struct.pack(">i", len(METADATA_V4)) + METADATA_V4)

@@ -36,7 +36,7 @@ def java() -> Path:
 def cache_dir() -> Path:
     """Return the folder that all clones of one user share."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "penstock" / "jars"
+    return Path(base) / "levada" / "jars"
 
 
 def jars(pom: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The logs of a stopped Kafka node, as Kafka's own tools print them and, in the same words, as penstock reads them.
+"""The logs of a stopped Kafka node, as Kafka's own tools print them and, in the same words, as levada reads them.
 
 Kafka 4.4's DumpLogSegments is not in Maven Central; 3.9's prints the logs of both, since a log's format is older than either.
 """
@@ -15,15 +15,15 @@ from java_kit import JavaProgram
 from java_messages import JsonForm
 from kafka_cluster import POMS
 from kafka_jars import jars, java
-from penstock.protocol.codegen import decode
-from penstock.protocol.prefixed import GROUP_RECORDS, TRANSACTION_RECORDS, decode_prefixed, encode_prefixed, read_prefix
-from penstock.protocol.records.aborted_txn import AbortedTxn
-from penstock.protocol.records.end_txn_marker import EndTxnMarker
-from penstock.protocol.records.snapshot_footer_record import SnapshotFooterRecord
-from penstock.protocol.records.snapshot_header_record import SnapshotHeaderRecord
-from penstock.protocol.schema import Data, Message
-from penstock.record.batch import Record, RecordBatch, next_sequence, read_batches
-from penstock.types import TimestampType
+from levada.protocol.codegen import decode
+from levada.protocol.prefixed import GROUP_RECORDS, TRANSACTION_RECORDS, decode_prefixed, encode_prefixed, read_prefix
+from levada.protocol.records.aborted_txn import AbortedTxn
+from levada.protocol.records.end_txn_marker import EndTxnMarker
+from levada.protocol.records.snapshot_footer_record import SnapshotFooterRecord
+from levada.protocol.records.snapshot_header_record import SnapshotHeaderRecord
+from levada.protocol.schema import Data, Message
+from levada.record.batch import Record, RecordBatch, next_sequence, read_batches
+from levada.types import TimestampType
 
 TIMEOUT_S = 60
 ABORT, COMMIT = 0, 1
@@ -72,7 +72,7 @@ def batches_of(file: Path) -> list[RecordBatch]:
 
 
 def dumped(file: Path, *, contents: bool) -> list[str]:
-    """Return what penstock reads in a segment, in the words of Kafka's tool."""
+    """Return what levada reads in a segment, in the words of Kafka's tool."""
     lines = []
     position = 0
     for batch in batches_of(file):

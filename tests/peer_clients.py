@@ -1,4 +1,4 @@
-"""The clients that penstock is compared with, each as two functions: write records to a partition, read a partition.
+"""The clients that levada is compared with, each as two functions: write records to a partition, read a partition.
 
 A record is (key, value, timestamp, headers). Everything goes to and comes from partition 0, in order.
 """

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.broker.node import BrokerNode
-from penstock.client.engine import Engine
-from penstock.errors import KafkaError
-from penstock.producer.core import ProducerCore
-from penstock.producer.delivery import Delivery
-from penstock.producer.record_accumulator import ToSend
-from penstock.producer.sender import SenderSettings
-from penstock.record.batch import Record, RecordBatch
-from penstock.record.compression import Codec
-from penstock.sync.producer_room import Room
-from penstock.testing import Simulation
+from levada.broker.node import BrokerNode
+from levada.client.engine import Engine
+from levada.errors import KafkaError
+from levada.producer.core import ProducerCore
+from levada.producer.delivery import Delivery
+from levada.producer.record_accumulator import ToSend
+from levada.producer.sender import SenderSettings
+from levada.record.batch import Record, RecordBatch
+from levada.record.compression import Codec
+from levada.sync.producer_room import Room
+from levada.testing import Simulation
 from sim_kit import HOST, PORT
 
 SENDING = SenderSettings._fields

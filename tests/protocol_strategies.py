@@ -9,13 +9,13 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from penstock.protocol.api import APIS
-from penstock.protocol.schema import Data, Field, Message, RecordKey, RecordValue, Struct
+from levada.protocol.api import APIS
+from levada.protocol.schema import Data, Field, Message, RecordKey, RecordValue, Struct
 
 
 def data_messages(package: str) -> list[type[Message]]:
     """What a package declares that is neither request nor response."""
-    folder = import_module(f"penstock.protocol.{package}")
+    folder = import_module(f"levada.protocol.{package}")
     modules = [import_module(f"{folder.__name__}.{found.name}") for found in iter_modules(folder.__path__)]
     declared = [value for module in modules for value in vars(module).values() if isinstance(value, type) and issubclass(value, Data)]
     return [message for message in declared if message not in (Data, RecordKey, RecordValue)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 import struct
 
-from penstock.protocol.frame import decode_response, encode_request
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from penstock.record.batch import RecordBatch, read_batches
+from levada.protocol.frame import decode_response, encode_request
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from levada.record.batch import RecordBatch, read_batches
 
 VERSION = 11
 CORRELATION_ID = 7

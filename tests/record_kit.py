@@ -9,11 +9,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from penstock.record.batch import Record, RecordBatch, read_batches, seal
-from penstock.record.builder import RecordBatchBuilder
-from penstock.record.compression import Codec, compress
-from penstock.record.header import AFTER_LENGTH, HEADER
-from penstock.wire.varint import encode_varint
+from levada.record.batch import Record, RecordBatch, read_batches, seal
+from levada.record.builder import RecordBatchBuilder
+from levada.record.compression import Codec, compress
+from levada.record.header import AFTER_LENGTH, HEADER
+from levada.wire.varint import encode_varint
 
 CODECS = list(Codec)
 OLD_CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]

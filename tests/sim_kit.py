@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.broker.node import BrokerNode
-from penstock.client.engine import Engine
-from penstock.clock import NEVER_MS
-from penstock.flow import Call, Flow
-from penstock.promise import Promise
-from penstock.protocol.frame import RequestFrame, decode_request, encode_response
-from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
-from penstock.protocol.schema import Request, Response
-from penstock.testing import Simulation
+from levada.broker.node import BrokerNode
+from levada.client.engine import Engine
+from levada.clock import NEVER_MS
+from levada.flow import Call, Flow
+from levada.promise import Promise
+from levada.protocol.frame import RequestFrame, decode_request, encode_response
+from levada.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from levada.protocol.schema import Request, Response
+from levada.testing import Simulation
 
 HOST, PORT = "kafka", 9092
 Handler = Callable[[RequestFrame], Response | bytes | None]

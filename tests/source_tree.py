@@ -39,7 +39,7 @@ class Module:
 
     @property
     def area(self) -> str:
-        """The package below penstock that this module belongs to, or its own name for a module of the base."""
+        """The package below levada that this module belongs to, or its own name for a module of the base."""
         return [*self.name.split("."), ""][1]
 
     @cached_property
@@ -77,7 +77,7 @@ class Module:
         if isinstance(node, ast.Import):
             return [alias.name for alias in node.names]
         base = self._absolute(node)
-        # `from penstock import errors` may name a submodule; `from penstock.types import Node` names a thing in a module.
+        # `from levada import errors` may name a submodule; `from levada.types import Node` names a thing in a module.
         return [f"{base}.{alias.name}" if _is_module(f"{base}.{alias.name}") else base for alias in node.names]
 
     def _absolute(self, node: ast.ImportFrom) -> str:

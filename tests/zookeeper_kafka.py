@@ -41,7 +41,7 @@ class ZookeeperKafka:
         self.heap = heap
         self.java = java()
         self.jars = jars(POMS / f"pom-{version}.xml")
-        self.folder = Path(tempfile.mkdtemp(prefix="penstock-kafka-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="levada-kafka-"))
         self.log_path = self.folder / "server.log"
         self.port, self.zookeeper_port = free_ports(2)
         self._processes: list[subprocess.Popen[bytes]] = []

@@ -24,13 +24,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from penstock.protocol.api import APIS
-from penstock.protocol.schema import NEW, UNSET, ZERO_UUID, Field, Message, RecordKey, Request, Struct, Versions
+from levada.protocol.api import APIS
+from levada.protocol.schema import NEW, UNSET, ZERO_UUID, Field, Message, RecordKey, Request, Struct, Versions
 
 Schema = dict[str, Any]
 
 ROOT: Final = Path(__file__).parents[1]
-PACKAGE: Final = ROOT / "src" / "penstock" / "protocol"
+PACKAGE: Final = ROOT / "src" / "levada" / "protocol"
 WIDTH: Final = 140
 
 WORDS: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
@@ -191,7 +191,7 @@ class Writer:
         head += ["from uuid import UUID"] if "UUID" in self.used else []
         names = ", ".join(sorted(self.used - {"UUID", *CONSTANTS}))
         constants = [f"{name} = {value}" for name, value in CONSTANTS.items() if name in self.used]
-        return "\n\n".join([*head, f"from penstock.protocol.schema import {names}", *constants, *classes]) + "\n"
+        return "\n\n".join([*head, f"from levada.protocol.schema import {names}", *constants, *classes]) + "\n"
 
     def message(self, name: str) -> Iterator[str]:
         """The classes of one message, structs before those who use them."""
@@ -348,7 +348,7 @@ def api_keys(schemas: Schemas) -> list[int]:
 
 def load(unit: Unit, name: str) -> type[Message]:
     """The class of a message."""
-    module = import_module(f"penstock.protocol.{unit.folder}.{snake(unit.section)}")
+    module = import_module(f"levada.protocol.{unit.folder}.{snake(unit.section)}")
     found: type[Message] = getattr(module, name)
     return found
 

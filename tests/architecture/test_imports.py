@@ -27,12 +27,12 @@ MAY_IMPORT = {
     "broker": {"net", "protocol", "record", "wire", "config"},
     "spark": {"sync", "config", "record", "serialization"},
 }
-FACES = {"penstock", *(f"penstock.sync.{face}" for face in ("producer", "consumer", "admin", "scan"))}
+FACES = {"levada", *(f"levada.sync.{face}" for face in ("producer", "consumer", "admin", "scan"))}
 
 BLOCKING = {"socket", "selectors", "asyncio", "threading", "time", "queue", "concurrent", "select", "ssl"}
 PURE = ("wire", "record", "protocol")
 SANS_IO = ("net", "client", "producer", "consumer", "admin", "broker")
-MAY_BLOCK = {"penstock.net.selector", "penstock.net.resolver", "penstock.broker.server", "penstock.broker.__main__"}
+MAY_BLOCK = {"levada.net.selector", "levada.net.resolver", "levada.broker.server", "levada.broker.__main__"}
 
 MODULES = modules()
 NAMES = [module.name for module in MODULES]
@@ -47,7 +47,7 @@ def area_of(name: str) -> str:
 
 
 def is_ours(found: Import) -> bool:
-    return found.module == "penstock" or found.module.startswith("penstock.")
+    return found.module == "levada" or found.module.startswith("levada.")
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if module.area in MAY_IMPORT], ids=lambda module: module.name)
@@ -71,7 +71,7 @@ def test_nobody_imports_testing(module: Module) -> None:
 @pytest.mark.parametrize("module", [module for module in MODULES if module.area == "spark"], ids=lambda module: module.name)
 def test_spark_is_a_user_of_the_faces(module: Module) -> None:
     inner = [found for found in module.imports if is_ours(found) and area_of(found.module) in BELOW_FACES | {"sync"}]
-    assert not offences(module, [found for found in inner if found.module not in FACES | {"penstock.record.columnar"}])
+    assert not offences(module, [found for found in inner if found.module not in FACES | {"levada.record.columnar"}])
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if module.area in PURE], ids=lambda module: module.name)
@@ -88,9 +88,9 @@ def test_everything_above_the_selector_is_sans_io_and_clockless(module: Module) 
 @pytest.mark.parametrize("module", MODULES, ids=NAMES)
 def test_extras_stay_where_they_belong(module: Module) -> None:
     allowed = set()
-    if module.name.startswith(("penstock.spark", "pyspark_penstock")):
+    if module.name.startswith(("levada.spark", "pyspark_levada")):
         allowed = {"pyarrow", "pyspark"}
-    elif module.name.startswith("penstock.record.columnar"):
+    elif module.name.startswith("levada.record.columnar"):
         allowed = {"pyarrow"}
     extras = {"pyarrow", "pyspark", "pandas", "numpy", "polars", "typer", "rich"} - allowed
     assert not offences(module, [found for found in module.imports if found.module.split(".")[0] in extras and not found.typing])
@@ -98,9 +98,9 @@ def test_extras_stay_where_they_belong(module: Module) -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=NAMES)
 def test_columnar_is_loaded_only_by_those_who_use_columns(module: Module) -> None:
-    if module.area in ("spark", "testing") or module.name.startswith("penstock.record.columnar"):
+    if module.area in ("spark", "testing") or module.name.startswith("levada.record.columnar"):
         return
-    early = [found for found in module.imports if found.module.startswith("penstock.record.columnar") and not (found.lazy or found.typing)]
+    early = [found for found in module.imports if found.module.startswith("levada.record.columnar") and not (found.lazy or found.typing)]
     assert not offences(module, early)
 
 
@@ -115,13 +115,13 @@ def loaded_after(program: str) -> set[str]:
 EXTRAS = {"pyarrow", "pyspark", "pandas", "numpy", "polars", "typer", "rich", "Cython"}
 
 
-def test_import_penstock_is_light() -> None:
-    loaded = loaded_after("import penstock")
+def test_import_levada_is_light() -> None:
+    loaded = loaded_after("import levada")
     assert not loaded & (EXTRAS | {"socket", "asyncio", "threading", "logging", "selectors"})
-    assert {name for name in loaded if name.startswith("penstock.")} <= {f"penstock.{name}" for name in BASE}
+    assert {name for name in loaded if name.startswith("levada.")} <= {f"levada.{name}" for name in BASE}
 
 
 def test_a_plain_client_needs_no_extras() -> None:
-    loaded = loaded_after("import penstock; penstock.KafkaProducer, penstock.KafkaConsumer, penstock.KafkaAdmin, penstock.scan")
+    loaded = loaded_after("import levada; levada.KafkaProducer, levada.KafkaConsumer, levada.KafkaAdmin, levada.scan")
     assert not loaded & EXTRAS
-    assert not {name for name in loaded if name.startswith(("penstock.broker", "penstock.testing", "penstock.spark"))}
+    assert not {name for name in loaded if name.startswith(("levada.broker", "levada.testing", "levada.spark"))}

@@ -34,7 +34,7 @@ def test_a_file_has_one_subject(module: Module) -> None:
     assert module.lines <= LONGEST_FILE
 
 
-@pytest.mark.parametrize("path", sorted((SOURCE / "penstock" / "sync").glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted((SOURCE / "levada" / "sync").glob("*.py")), ids=lambda path: path.name)
 def test_a_face_is_thin(path: Path) -> None:
     assert Module(path).lines < LONGEST_FACE
 

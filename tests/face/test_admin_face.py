@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock import KafkaAdmin, NewTopic
-from penstock.error_codes import ErrorCode
-from penstock.errors import BrokerError, ClosedError, InvalidTopicError, TimeoutError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
-from penstock.testing import EmbeddedKafka
+from levada import KafkaAdmin, NewTopic
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, ClosedError, InvalidTopicError, TimeoutError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from levada.testing import EmbeddedKafka
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import penstock as ps
-from penstock.errors import RecordDeserializationError, SerializationError
-from penstock.testing import EmbeddedKafka
+import levada as lv
+from levada.errors import RecordDeserializationError, SerializationError
+from levada.testing import EmbeddedKafka
 
 PATIENCE_S = 30
 NOON = dt.datetime(2024, 5, 6, 12, tzinfo=dt.UTC)
@@ -35,12 +35,12 @@ def topic(kafka: EmbeddedKafka, request: pytest.FixtureRequest) -> str:
 
 
 def send(kafka: EmbeddedKafka, topic: str, data: Any, **columns: str) -> pa.RecordBatch:
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         return producer.send_arrow(topic, data, **columns).to_arrow(timeout=PATIENCE_S)
 
 
 def read(kafka: EmbeddedKafka, topic: str, **options: Any) -> pa.Table:
-    return ps.scan(topic, bootstrap_servers=kafka.bootstrap_servers, columns=COLUMNS, **options).to_table()
+    return lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, columns=COLUMNS, **options).to_table()
 
 
 def test_a_polars_frame_goes_through_and_comes_back(kafka: EmbeddedKafka, topic: str) -> None:
@@ -107,9 +107,9 @@ def test_a_duckdb_query_is_sent_as_it_runs(kafka: EmbeddedKafka, topic: str) -> 
 def test_text_that_is_none_is_raised_where_it_stands_and_can_be_passed(kafka: EmbeddedKafka, topic: str) -> None:
     values = [b"one", b"two", b"\xff", b"four"]
     send(kafka, topic, pa.table({"value": values, "partition": [0] * 4}), value="value", partition="partition")
-    home = ps.TopicPartition(topic, 0)
+    home = lv.TopicPartition(topic, 0)
 
-    with ps.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+    with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([home])
         options: dict[str, Any] = {"timeout": PATIENCE_S, "columns": ["value"], "text": ["value"]}
         assert consumer.poll_arrow(**options)["value"].to_pylist() == ["one", "two"]
@@ -124,7 +124,7 @@ def test_text_that_is_none_is_raised_where_it_stands_and_can_be_passed(kafka: Em
 
 def test_a_scan_for_text_gives_what_comes_before_the_fault(kafka: EmbeddedKafka, topic: str) -> None:
     send(kafka, topic, pa.table({"value": [b"one", b"\xff"], "partition": [0] * 2}), value="value", partition="partition")
-    batches = ps.scan(topic, bootstrap_servers=kafka.bootstrap_servers, columns=["value"], text=["value"]).arrow()
+    batches = lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, columns=["value"], text=["value"]).arrow()
 
     assert next(batches)["value"].to_pylist() == ["one"]
     with pytest.raises(RecordDeserializationError, match="at offset 1: its value is not UTF-8"):
@@ -133,4 +133,4 @@ def test_a_scan_for_text_gives_what_comes_before_the_fault(kafka: EmbeddedKafka,
 
 def test_columns_that_are_to_be_text_are_a_list(kafka: EmbeddedKafka, topic: str) -> None:
     with pytest.raises(TypeError, match=r"expected a list of columns, got 'key'; write \['key'\]"):
-        ps.scan(topic, bootstrap_servers=kafka.bootstrap_servers, text="key")
+        lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, text="key")

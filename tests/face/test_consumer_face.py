@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock import KafkaConsumer, TopicPartition
-from penstock.errors import ClosedError, ConcurrentUseError, IllegalStateError, KafkaError, RecordDeserializationError, WakeupError
-from penstock.testing import EmbeddedKafka
+from levada import KafkaConsumer, TopicPartition
+from levada.errors import ClosedError, ConcurrentUseError, IllegalStateError, KafkaError, RecordDeserializationError, WakeupError
+from levada.testing import EmbeddedKafka
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import penstock as ps
-from penstock.errors import NoOffsetForPartitionError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+import levada as lv
+from levada.errors import NoOffsetForPartitionError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from raw_fetch import batches_of
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -34,22 +34,22 @@ SHAPES: dict[str, Sent] = {
 
 
 @pytest.fixture
-def producer(any_kafka: Any) -> Iterator[ps.KafkaProducer]:
-    with ps.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers) as producer:
+def producer(any_kafka: Any) -> Iterator[lv.KafkaProducer]:
+    with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers) as producer:
         yield producer
 
 
 @contextmanager
-def reading(kafka: Any, topic: str, partitions: int = 1, **settings: Any) -> Iterator[ps.KafkaConsumer]:
+def reading(kafka: Any, topic: str, partitions: int = 1, **settings: Any) -> Iterator[lv.KafkaConsumer]:
     """A consumer of the whole topic, from its beginning unless told otherwise."""
-    with ps.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, **{"auto_offset_reset": "earliest", **settings}) as consumer:
-        consumer.assign([ps.TopicPartition(topic, partition) for partition in range(partitions)])
+    with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, **{"auto_offset_reset": "earliest", **settings}) as consumer:
+        consumer.assign([lv.TopicPartition(topic, partition) for partition in range(partitions)])
         yield consumer
 
 
-def take(consumer: ps.KafkaConsumer, count: int) -> list[ps.ConsumerRecord]:
+def take(consumer: lv.KafkaConsumer, count: int) -> list[lv.ConsumerRecord]:
     """Poll until so many records have come, and not one more does."""
-    found: list[ps.ConsumerRecord] = []
+    found: list[lv.ConsumerRecord] = []
     deadline = time.monotonic() + PATIENCE_S
     while len(found) < count:
         assert time.monotonic() < deadline, f"{len(found)} of {count} records within {PATIENCE_S} s"
@@ -58,7 +58,7 @@ def take(consumer: ps.KafkaConsumer, count: int) -> list[ps.ConsumerRecord]:
     return found
 
 
-def take_arrow(consumer: ps.KafkaConsumer, count: int, **arguments: Any) -> pa.Table:
+def take_arrow(consumer: lv.KafkaConsumer, count: int, **arguments: Any) -> pa.Table:
     batches: list[pa.RecordBatch] = []
     deadline = time.monotonic() + PATIENCE_S
     while sum(batch.num_rows for batch in batches) < count:
@@ -74,7 +74,7 @@ def header_rows(headers: Any) -> list[tuple[str, bytes | None]]:
 # Records
 
 
-def test_every_shape_of_record_comes_back_as_it_was(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_every_shape_of_record_comes_back_as_it_was(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
     sent = list(SHAPES.values())
     deliveries = [producer.send(topic, key=key, value=value, headers=headers) for key, value, headers in sent]
@@ -86,7 +86,7 @@ def test_every_shape_of_record_comes_back_as_it_was(any_kafka: Any, producer: ps
     assert [(record.topic, record.partition, record.offset) for record in records] == [(topic, 0, n) for n in range(len(sent))]
 
 
-def test_every_shape_of_record_comes_back_as_columns(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_every_shape_of_record_comes_back_as_columns(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
     sent = list(SHAPES.values())
     for key, value, headers in sent:
@@ -104,7 +104,7 @@ def test_every_shape_of_record_comes_back_as_columns(any_kafka: Any, producer: p
 def test_every_codec_keeps_records(any_kafka: Any, codec: str, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
     values = [f"value {n} ".encode() * (n % 40) for n in range(3000)]
-    with ps.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, compression_type=codec) as producer:
+    with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, compression_type=codec) as producer:
         deliveries = [producer.send(topic, key=str(n), value=value, headers=[("n", b"%d" % n)]) for n, value in enumerate(values)]
         assert deliveries[-1].result(timeout=PATIENCE_S).offset == len(values) - 1
 
@@ -120,7 +120,7 @@ def test_every_codec_keeps_records(any_kafka: Any, codec: str, new_topic: NewTop
 def test_every_codec_keeps_columns(any_kafka: Any, codec: str, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
     table = pa.table({"id": [f"id-{n % 7}" for n in range(20_000)], "payload": [f"payload {n} " * 3 for n in range(20_000)]})
-    with ps.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, compression_type=codec) as producer:
+    with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, compression_type=codec) as producer:
         report = producer.send_arrow(topic, table, key="id", value="payload").result(timeout=PATIENCE_S)
     assert (report.rows, report.failed) == (20_000, 0)
 
@@ -133,16 +133,16 @@ def test_every_codec_keeps_columns(any_kafka: Any, codec: str, new_topic: NewTop
 def test_records_of_a_megabyte(any_kafka: Any, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka, config={"max.message.bytes": 3_000_000})
     values = [bytes([n]) * 1_048_576 for n in range(8)]
-    with ps.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, max_request_size=3_000_000) as producer:
+    with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, max_request_size=3_000_000) as producer:
         deliveries = [producer.send(topic, value=value) for value in values]
         assert [delivery.result(timeout=PATIENCE_S).offset for delivery in deliveries] == list(range(8))
 
     with reading(any_kafka, topic) as consumer:
         assert [record.value for record in take(consumer, 8)] == values
-    assert ps.scan(topic, bootstrap_servers=any_kafka.bootstrap_servers, columns=["value"]).to_table()["value"].to_pylist() == values
+    assert lv.scan(topic, bootstrap_servers=any_kafka.bootstrap_servers, columns=["value"]).to_table()["value"].to_pylist() == values
 
 
-def test_text_is_sent_as_utf_8(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_text_is_sent_as_utf_8(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
     producer.send(topic, key="schlüssel", value="grün").result(timeout=PATIENCE_S)
     with reading(any_kafka, topic) as consumer:
@@ -152,7 +152,7 @@ def test_text_is_sent_as_utf_8(any_kafka: Any, producer: ps.KafkaProducer, new_t
 
 def test_serializers_at_both_ends(any_kafka: Any, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
-    with ps.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, value_serializer=lambda number: b"%d" % number) as producer:
+    with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, value_serializer=lambda number: b"%d" % number) as producer:
         producer.send(topic, value=42).result(timeout=PATIENCE_S)
     with reading(any_kafka, topic, value_deserializer=int) as consumer:
         assert take(consumer, 1)[0].value == 42
@@ -163,7 +163,7 @@ def test_serializers_at_both_ends(any_kafka: Any, new_topic: NewTopicName) -> No
 EPOCH_2020 = 1_577_836_800_000
 
 
-def test_timestamps_of_the_sender(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_timestamps_of_the_sender(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
     before = int(time.time() * 1000)
     producer.send(topic, value=b"number", timestamp=EPOCH_2020)
@@ -179,7 +179,7 @@ def test_timestamps_of_the_sender(any_kafka: Any, producer: ps.KafkaProducer, ne
     assert {record.timestamp_type for record in (number, aware, now)} == {0}
 
 
-def test_timestamps_of_the_broker(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_timestamps_of_the_broker(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka, config={"message.timestamp.type": "LogAppendTime"})
     before = int(time.time() * 1000)
     written = producer.send(topic, value=b"old", timestamp=EPOCH_2020).result(timeout=PATIENCE_S)
@@ -191,13 +191,13 @@ def test_timestamps_of_the_broker(any_kafka: Any, producer: ps.KafkaProducer, ne
     assert written.timestamp == record.timestamp
 
 
-def test_timestamps_as_a_column(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_timestamps_as_a_column(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
     moments = [datetime(2020, 1, 1, tzinfo=UTC) + timedelta(milliseconds=n) for n in range(100)]
     table = pa.table({"at": pa.array(moments, pa.timestamp("ms", "UTC")), "payload": [b"x"] * 100})
     producer.send_arrow(topic, table, value="payload", timestamp="at").result(timeout=PATIENCE_S)
 
-    found = ps.scan(topic, bootstrap_servers=any_kafka.bootstrap_servers, columns=["timestamp", "timestamp_type"]).to_table()
+    found = lv.scan(topic, bootstrap_servers=any_kafka.bootstrap_servers, columns=["timestamp", "timestamp_type"]).to_table()
     assert found["timestamp"].type == pa.timestamp("ms", "UTC")
     assert found["timestamp"].to_pylist() == moments
     assert set(found["timestamp_type"].to_pylist()) == {0}
@@ -206,11 +206,11 @@ def test_timestamps_as_a_column(any_kafka: Any, producer: ps.KafkaProducer, new_
 # Producing
 
 
-def test_the_producer_is_idempotent_unless_told_otherwise(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_the_producer_is_idempotent_unless_told_otherwise(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic, plain = new_topic(any_kafka), new_topic(any_kafka)
     for _ in range(3):
         producer.send(topic, value=b"x").result(timeout=PATIENCE_S)
-    with ps.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, enable_idempotence=False) as careless:
+    with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, enable_idempotence=False) as careless:
         careless.send(plain, value=b"x").result(timeout=PATIENCE_S)
 
     batches = batches_of(any_kafka.bootstrap_servers, topic)
@@ -222,7 +222,7 @@ def test_the_producer_is_idempotent_unless_told_otherwise(any_kafka: Any, produc
 
 def test_order_is_kept_in_every_partition(any_kafka: Any, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka, partitions=3)
-    with ps.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, batch_size=500, linger_ms=0) as producer:
+    with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, batch_size=500, linger_ms=0) as producer:
         for n in range(3000):
             producer.send(topic, value=b"%d" % n, partition=n % 3)
         producer.flush(PATIENCE_S)
@@ -235,7 +235,7 @@ def test_order_is_kept_in_every_partition(any_kafka: Any, new_topic: NewTopicNam
 
 def test_a_key_stays_in_its_partition_and_keyless_records_spread(any_kafka: Any, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka, partitions=4)
-    with ps.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, batch_size=200, linger_ms=0) as producer:
+    with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, batch_size=200, linger_ms=0) as producer:
         keyed = [producer.send(topic, key=b"%d" % (n % 20), value=b"v") for n in range(200)]
         keyless = [producer.send(topic, value=b"x" * 50) for _ in range(400)]
         homes = [delivery.result(timeout=PATIENCE_S).partition for delivery in keyed]
@@ -244,9 +244,9 @@ def test_a_key_stays_in_its_partition_and_keyless_records_spread(any_kafka: Any,
     assert len(spread) > 1
 
 
-def test_callbacks_come_once_per_record_and_in_order(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_callbacks_come_once_per_record_and_in_order(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
-    called: list[tuple[ps.RecordMetadata, Exception | None]] = []
+    called: list[tuple[lv.RecordMetadata, Exception | None]] = []
     for _ in range(500):
         producer.send(topic, value=b"x", on_delivery=lambda metadata, error: called.append((metadata.offset, error)))
     producer.flush(PATIENCE_S)
@@ -258,13 +258,13 @@ def test_callbacks_come_once_per_record_and_in_order(any_kafka: Any, producer: p
 
 def test_closing_delivers_what_was_sent(any_kafka: Any, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
-    with ps.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
+    with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
         delivery = producer.send(topic, value=b"lingering")
         assert not delivery.done()
     assert delivery.result(timeout=0).offset == 0
 
 
-def test_rows_go_to_their_partitions_and_report_where(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_rows_go_to_their_partitions_and_report_where(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka, partitions=3)
     table = pa.table({"home": pa.array([2, 0, 1, 2, 2, 0], pa.int32()), "payload": ["a", "b", "c", "d", "e", "f"]})
     delivery = producer.send_arrow(topic, table, value="payload", partition="home")
@@ -280,7 +280,7 @@ def test_rows_go_to_their_partitions_and_report_where(any_kafka: Any, producer: 
     ]
 
 
-def test_columns_and_records_agree_on_where_a_key_lives(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_columns_and_records_agree_on_where_a_key_lives(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka, partitions=7)
     keys = [f"user-{n}" for n in range(100)]
     by_record = [producer.send(topic, key=key, value=b"r").result(timeout=PATIENCE_S).partition for key in keys]
@@ -290,7 +290,7 @@ def test_columns_and_records_agree_on_where_a_key_lives(any_kafka: Any, producer
     assert [by_column[n] for n in range(100)] == by_record
 
 
-def test_columns_with_headers_and_nulls(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_columns_with_headers_and_nulls(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
     headers = pa.array([[("a", b"1"), ("a", None)], None, []], pa.list_(header))
@@ -309,7 +309,7 @@ def test_columns_with_headers_and_nulls(any_kafka: Any, producer: ps.KafkaProduc
 
 
 @pytest.fixture
-def numbers(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> str:
+def numbers(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> str:
     """A topic with 1000 records in one partition, a second apart in time, valued 0 to 999."""
     topic = new_topic(any_kafka)
     for n in range(1000):
@@ -319,7 +319,7 @@ def numbers(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName)
 
 
 def test_seek_moves_forth_and_back(any_kafka: Any, numbers: str) -> None:
-    tp = ps.TopicPartition(numbers, 0)
+    tp = lv.TopicPartition(numbers, 0)
     with reading(any_kafka, numbers) as consumer:
         consumer.seek(tp, 990)
         assert [int(record.value) for record in take(consumer, 10)] == list(range(990, 1000))
@@ -354,9 +354,9 @@ def test_iteration(any_kafka: Any, numbers: str) -> None:
     assert seen == list(range(1000))
 
 
-def test_a_paused_partition_waits_where_it_is(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_a_paused_partition_waits_where_it_is(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka, partitions=2)
-    left, right = ps.TopicPartition(topic, 0), ps.TopicPartition(topic, 1)
+    left, right = lv.TopicPartition(topic, 0), lv.TopicPartition(topic, 1)
     for partition in (0, 1) * 50:
         producer.send(topic, value=b"x", partition=partition)
     producer.flush(PATIENCE_S)
@@ -371,8 +371,8 @@ def test_a_paused_partition_waits_where_it_is(any_kafka: Any, producer: ps.Kafka
 
 
 def test_offsets_by_end_and_by_time(any_kafka: Any, numbers: str, new_topic: NewTopicName) -> None:
-    tp, empty = ps.TopicPartition(numbers, 0), ps.TopicPartition(new_topic(any_kafka), 0)
-    with ps.KafkaConsumer(bootstrap_servers=any_kafka.bootstrap_servers) as consumer:
+    tp, empty = lv.TopicPartition(numbers, 0), lv.TopicPartition(new_topic(any_kafka), 0)
+    with lv.KafkaConsumer(bootstrap_servers=any_kafka.bootstrap_servers) as consumer:
         assert dict(consumer.beginning_offsets([tp, empty])) == {tp: 0, empty: 0}
         assert dict(consumer.end_offsets([tp, empty])) == {tp: 1000, empty: 0}
         by_number = consumer.offsets_for_times({tp: EPOCH_2020 + 499_500, empty: EPOCH_2020})
@@ -382,8 +382,8 @@ def test_offsets_by_end_and_by_time(any_kafka: Any, numbers: str, new_topic: New
         assert consumer.offsets_for_times({tp: EPOCH_2020 + 10_000_000})[tp] is None
 
 
-def test_a_position_that_does_not_exist_is_reset_as_configured(any_kafka: Any, numbers: str, producer: ps.KafkaProducer) -> None:
-    tp = ps.TopicPartition(numbers, 0)
+def test_a_position_that_does_not_exist_is_reset_as_configured(any_kafka: Any, numbers: str, producer: lv.KafkaProducer) -> None:
+    tp = lv.TopicPartition(numbers, 0)
     with reading(any_kafka, numbers, auto_offset_reset="latest") as consumer:
         assert consumer.position(tp) == 1000
         producer.send(numbers, value=b"1000").result(timeout=PATIENCE_S)
@@ -395,7 +395,7 @@ def test_a_position_that_does_not_exist_is_reset_as_configured(any_kafka: Any, n
         consumer.poll(timeout=PATIENCE_S)
 
 
-def test_records_arrive_while_a_poll_waits(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_records_arrive_while_a_poll_waits(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
     with reading(any_kafka, topic) as consumer:
         assert len(consumer.poll(timeout=0.5)) == 0
@@ -405,13 +405,13 @@ def test_records_arrive_while_a_poll_waits(any_kafka: Any, producer: ps.KafkaPro
         assert time.monotonic() - started < 2
 
 
-def test_two_topics_in_one_assignment(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_two_topics_in_one_assignment(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     first, second = new_topic(any_kafka), new_topic(any_kafka, partitions=2)
     for topic in (first, second) * 100:
         producer.send(topic, value=topic)
     producer.flush(PATIENCE_S)
-    with ps.KafkaConsumer(bootstrap_servers=any_kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
-        consumer.assign([ps.TopicPartition(first, 0), ps.TopicPartition(second, 0), ps.TopicPartition(second, 1)])
+    with lv.KafkaConsumer(bootstrap_servers=any_kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([lv.TopicPartition(first, 0), lv.TopicPartition(second, 0), lv.TopicPartition(second, 1)])
         records = take(consumer, 200)
     assert sorted(record.topic for record in records) == sorted([first, second] * 100)
     assert all(record.value == record.topic.encode() for record in records)
@@ -422,41 +422,41 @@ def test_two_topics_in_one_assignment(any_kafka: Any, producer: ps.KafkaProducer
 
 def test_a_scan_ends_by_itself(any_kafka: Any, numbers: str) -> None:
     servers = any_kafka.bootstrap_servers
-    assert [int(record.value) for record in ps.scan(numbers, bootstrap_servers=servers)] == list(range(1000))
-    assert sum(batch.num_rows for batch in ps.scan(numbers, bootstrap_servers=servers).arrow()) == 1000
-    table = ps.scan(numbers, bootstrap_servers=servers, start="earliest", end="latest", columns=["offset", "value"]).to_table()
+    assert [int(record.value) for record in lv.scan(numbers, bootstrap_servers=servers)] == list(range(1000))
+    assert sum(batch.num_rows for batch in lv.scan(numbers, bootstrap_servers=servers).arrow()) == 1000
+    table = lv.scan(numbers, bootstrap_servers=servers, start="earliest", end="latest", columns=["offset", "value"]).to_table()
     assert table.column_names == ["offset", "value"]
     assert table["offset"].to_pylist() == list(range(1000))
 
 
 def test_a_scan_between_offsets_and_between_times(any_kafka: Any, numbers: str) -> None:
     def offsets(**bounds: Any) -> list[int]:
-        scan = ps.scan(numbers, bootstrap_servers=any_kafka.bootstrap_servers, columns=["offset"], **bounds)
+        scan = lv.scan(numbers, bootstrap_servers=any_kafka.bootstrap_servers, columns=["offset"], **bounds)
         found: list[int] = scan.to_table()["offset"].to_pylist()
         return found
 
     start = datetime(2020, 1, 1, tzinfo=UTC)
     assert offsets(start={0: 10}, end={0: 20}) == list(range(10, 20))
-    assert offsets(start={ps.TopicPartition(numbers, 0): 995}) == list(range(995, 1000))
+    assert offsets(start={lv.TopicPartition(numbers, 0): 995}) == list(range(995, 1000))
     assert offsets(start=start + timedelta(seconds=900), end=start + timedelta(seconds=910)) == list(range(900, 910))
     assert offsets(start="latest") == []
 
 
-def test_a_scan_of_an_empty_topic_and_of_several_partitions(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_a_scan_of_an_empty_topic_and_of_several_partitions(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka, partitions=3)
-    assert list(ps.scan(topic, bootstrap_servers=any_kafka.bootstrap_servers)) == []
-    assert ps.scan(topic, bootstrap_servers=any_kafka.bootstrap_servers).to_table().num_rows == 0
+    assert list(lv.scan(topic, bootstrap_servers=any_kafka.bootstrap_servers)) == []
+    assert lv.scan(topic, bootstrap_servers=any_kafka.bootstrap_servers).to_table().num_rows == 0
     for n in range(90):
         producer.send(topic, value=b"%d" % n, partition=n % 2)
     producer.flush(PATIENCE_S)
-    found = ps.scan(topic, bootstrap_servers=any_kafka.bootstrap_servers).to_table()
+    found = lv.scan(topic, bootstrap_servers=any_kafka.bootstrap_servers).to_table()
     assert sorted(int(value) for value in found["value"].to_pylist()) == list(range(90))
     assert set(found["partition"].to_pylist()) == {0, 1}
 
 
-def test_a_scan_does_not_run_after_a_writer(any_kafka: Any, numbers: str, producer: ps.KafkaProducer) -> None:
+def test_a_scan_does_not_run_after_a_writer(any_kafka: Any, numbers: str, producer: lv.KafkaProducer) -> None:
     seen = 0
-    for _ in ps.scan(numbers, bootstrap_servers=any_kafka.bootstrap_servers):
+    for _ in lv.scan(numbers, bootstrap_servers=any_kafka.bootstrap_servers):
         seen += 1
         producer.send(numbers, value=b"one more")
     assert seen == 1000
@@ -467,12 +467,12 @@ def test_a_scan_does_not_run_after_a_writer(any_kafka: Any, numbers: str, produc
 
 def test_topics_are_created_described_listed_and_deleted(any_kafka: Any) -> None:
     name = f"administered-{time.time_ns()}"
-    with ps.KafkaAdmin(bootstrap_servers=any_kafka.bootstrap_servers) as admin:
-        admin.create_topics([ps.NewTopic(name, partitions=3, config={"max.message.bytes": "12345"})])
+    with lv.KafkaAdmin(bootstrap_servers=any_kafka.bootstrap_servers) as admin:
+        admin.create_topics([lv.NewTopic(name, partitions=3, config={"max.message.bytes": "12345"})])
         assert name in admin.list_topics()
         assert len(admin.describe_topics([name])[name].partitions) == 3
         with pytest.raises(TopicAlreadyExistsError, match=name):
-            admin.create_topics([ps.NewTopic(name)])
+            admin.create_topics([lv.NewTopic(name)])
         admin.delete_topics([name])
         deadline = time.monotonic() + PATIENCE_S
         while name in admin.list_topics():
@@ -483,15 +483,15 @@ def test_topics_are_created_described_listed_and_deleted(any_kafka: Any) -> None
 
 
 def test_the_cluster_is_described(any_kafka: Any) -> None:
-    with ps.KafkaAdmin(bootstrap_servers=any_kafka.bootstrap_servers) as admin:
+    with lv.KafkaAdmin(bootstrap_servers=any_kafka.bootstrap_servers) as admin:
         cluster = admin.describe_cluster()
     assert [node.address for node in cluster.nodes] == any_kafka.bootstrap_servers.split(",")
     assert cluster.cluster_id
 
 
-def test_clients_know_partitions_and_topics(any_kafka: Any, producer: ps.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_clients_know_partitions_and_topics(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka, partitions=5)
     assert sorted(info.partition for info in producer.partitions_for(topic)) == list(range(5))
-    with ps.KafkaConsumer(bootstrap_servers=any_kafka.bootstrap_servers) as consumer:
+    with lv.KafkaConsumer(bootstrap_servers=any_kafka.bootstrap_servers) as consumer:
         assert sorted(info.partition for info in consumer.partitions_for(topic)) == list(range(5))
         assert topic in consumer.list_topics()

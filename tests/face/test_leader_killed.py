@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-import penstock as ps
+import levada as lv
 from kafka_cluster import KafkaCluster
 
 KEYS = 100
@@ -25,7 +25,7 @@ class Load(threading.Thread):
         self.acknowledged: dict[int, tuple[int, int]] = {}
         self.failures: list[BaseException] = []
         self._topic = topic
-        self._producer = ps.KafkaProducer(bootstrap_servers=bootstrap_servers)
+        self._producer = lv.KafkaProducer(bootstrap_servers=bootstrap_servers)
 
     def run(self) -> None:
         with self._producer as producer:
@@ -34,8 +34,8 @@ class Load(threading.Thread):
                     number, self.sent = self.sent, self.sent + 1
                     producer.send(self._topic, key=str(number % KEYS), value=str(number), on_delivery=self._noting(number))
 
-    def _noting(self, number: int) -> Callable[[ps.RecordMetadata | None, BaseException | None], None]:
-        def note(written: ps.RecordMetadata | None, error: BaseException | None) -> None:
+    def _noting(self, number: int) -> Callable[[lv.RecordMetadata | None, BaseException | None], None]:
+        def note(written: lv.RecordMetadata | None, error: BaseException | None) -> None:
             if written is not None:
                 self.acknowledged[number] = (written.partition, written.offset)
             if error is not None:
@@ -63,7 +63,7 @@ def test_A3_killing_one_node_after_the_other_loses_doubles_and_reorders_nothing(
     assert len(load.acknowledged) == load.sent > 1000
     where: dict[int, tuple[int, int]] = {}
     last = [-1] * PARTITIONS
-    for record in ps.scan("chased", bootstrap_servers=kafka_cluster.bootstrap_servers):
+    for record in lv.scan("chased", bootstrap_servers=kafka_cluster.bootstrap_servers):
         number = int(record.value)
         assert number not in where, f"{number} was written twice"
         assert number > last[record.partition], f"{number} came after {last[record.partition]}"

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-import penstock as ps
-from penstock.testing import EmbeddedKafka
+import levada as lv
+from levada.testing import EmbeddedKafka
 from strangers import closed_port
 
-NETWORK = "penstock.client.network_client"
+NETWORK = "levada.client.network_client"
 
 
 def wait_for(condition: Callable[[], object]) -> None:
@@ -23,9 +23,9 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def test_a_broker_that_goes_while_nobody_waits_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "penstock")
+    caplog.set_level(logging.INFO, "levada")
     with EmbeddedKafka() as kafka:
-        admin = ps.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers, reconnect_backoff_ms=60_000, reconnect_backoff_max_ms=60_000)
+        admin = lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers, reconnect_backoff_ms=60_000, reconnect_backoff_max_ms=60_000)
         admin.list_topics()
     wait_for(lambda: "the broker closed the connection" in caplog.text or "the broker reset the connection" in caplog.text)
     admin.close()
@@ -34,10 +34,10 @@ def test_a_broker_that_goes_while_nobody_waits_is_no_warning(caplog: pytest.LogC
 
 def test_a_dead_broker_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     address = closed_port()
-    with ps.KafkaConsumer(bootstrap_servers=address, reconnect_backoff_ms=10, reconnect_backoff_max_ms=20) as consumer:
-        consumer.assign([ps.TopicPartition("orders", 0)])
+    with lv.KafkaConsumer(bootstrap_servers=address, reconnect_backoff_ms=10, reconnect_backoff_max_ms=20) as consumer:
+        consumer.assign([lv.TopicPartition("orders", 0)])
         for _ in range(3):
-            with pytest.raises(ps.errors.BootstrapError):
-                consumer.end_offsets([ps.TopicPartition("orders", 0)], timeout=0.3)
+            with pytest.raises(lv.errors.BootstrapError):
+                consumer.end_offsets([lv.TopicPartition("orders", 0)], timeout=0.3)
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert warnings == [f"{address}: connection refused: nothing listens there; is the broker up, and is the port right?"]

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-import penstock as ps
-from penstock.broker.control import Faults
-from penstock.testing import EmbeddedKafka
+import levada as lv
+from levada.broker.control import Faults
+from levada.testing import EmbeddedKafka
 
 RECORDS = [(b"key-%d" % (number % 7), b"value-%d" % number * (number % 40), [("n", b"%d" % number)]) for number in range(400)]
-PARTITIONS = [ps.TopicPartition("t", number) for number in range(3)]
+PARTITIONS = [lv.TopicPartition("t", number) for number in range(3)]
 
 
 @pytest.fixture
@@ -21,27 +21,27 @@ def kafka() -> Iterator[EmbeddedKafka]:
         yield kafka
 
 
-def session(kafka: EmbeddedKafka) -> dict[ps.TopicPartition, list[Any]]:
+def session(kafka: EmbeddedKafka) -> dict[lv.TopicPartition, list[Any]]:
     """Create a topic, write to it, look around, and read everything back."""
     to = {"bootstrap_servers": kafka.bootstrap_servers}
-    with ps.KafkaAdmin(to) as admin:
-        admin.create_topics([ps.NewTopic("t", 3)])
+    with lv.KafkaAdmin(to) as admin:
+        admin.create_topics([lv.NewTopic("t", 3)])
         assert len(admin.describe_topics(["t"])["t"].partitions) == 3
-    with ps.KafkaProducer(to, compression_type="lz4", batch_size=2_000, retry_backoff_ms=10) as producer:
+    with lv.KafkaProducer(to, compression_type="lz4", batch_size=2_000, retry_backoff_ms=10) as producer:
         deliveries = [producer.send("t", value, key, headers=headers, timestamp=5) for key, value, headers in RECORDS]
     assert [delivery.exception() for delivery in deliveries] == [None] * len(RECORDS)
-    with ps.KafkaConsumer(to, auto_offset_reset="earliest") as consumer:
+    with lv.KafkaConsumer(to, auto_offset_reset="earliest") as consumer:
         consumer.assign(PARTITIONS)
         ends = consumer.end_offsets(PARTITIONS)
-        read: dict[ps.TopicPartition, list[Any]] = {tp: [] for tp in PARTITIONS}
+        read: dict[lv.TopicPartition, list[Any]] = {tp: [] for tp in PARTITIONS}
         while any(consumer.position(tp) < ends[tp] for tp in PARTITIONS):
             for record in consumer.poll(timeout=5):
-                read[ps.TopicPartition(record.topic, record.partition)].append((record.offset, record.key, record.value, record.headers))
+                read[lv.TopicPartition(record.topic, record.partition)].append((record.offset, record.key, record.value, record.headers))
     return read
 
 
 @pytest.fixture(scope="module")
-def undisturbed() -> dict[ps.TopicPartition, list[Any]]:
+def undisturbed() -> dict[lv.TopicPartition, list[Any]]:
     with EmbeddedKafka(num_partitions=3) as kafka:
         return session(kafka)
 
@@ -71,7 +71,7 @@ DISTURBANCES: dict[str, Callable[[Faults], None]] = {
 
 @pytest.mark.parametrize("disturb", DISTURBANCES.values(), ids=DISTURBANCES)
 def test_a_disturbed_session_has_the_same_results(
-    kafka: EmbeddedKafka, undisturbed: dict[ps.TopicPartition, list[Any]], disturb: Callable[[Faults], None]
+    kafka: EmbeddedKafka, undisturbed: dict[lv.TopicPartition, list[Any]], disturb: Callable[[Faults], None]
 ) -> None:
     disturb(kafka.faults)
     assert session(kafka) == undisturbed

@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-import penstock as ps
+import levada as lv
 from kafka_cluster import KafkaCluster
-from penstock.consumer.position_resetter import PositionReset
-from penstock.errors import LogTruncationError, TopicRecreatedError, UnknownTopicOrPartitionError
-from penstock.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from penstock.protocol.schema import Request
-from penstock.testing import EmbeddedKafka
+from levada.consumer.position_resetter import PositionReset
+from levada.errors import LogTruncationError, TopicRecreatedError, UnknownTopicOrPartitionError
+from levada.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from levada.protocol.schema import Request
+from levada.testing import EmbeddedKafka
 
 PATIENCE = 100
 
 
 def write(kafka: Any, topic: str, values: list[bytes]) -> None:
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         for value in values:
             producer.send(topic, value)
 
 
-def read(consumer: ps.KafkaConsumer, count: int) -> list[bytes]:
+def read(consumer: lv.KafkaConsumer, count: int) -> list[bytes]:
     """Poll until there are so many; while the topic is not there, polls say that it does not exist."""
     found: list[bytes] = []
     for _ in range(PATIENCE):
@@ -38,9 +38,9 @@ def read(consumer: ps.KafkaConsumer, count: int) -> list[bytes]:
 
 
 def recreate(kafka: Any, topic: str) -> None:
-    with ps.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         admin.delete_topics([topic])
-        admin.create_topics([ps.NewTopic(topic, 1)])
+        admin.create_topics([lv.NewTopic(topic, 1)])
 
 
 def numbered(count: int, mark: bytes) -> list[bytes]:
@@ -50,9 +50,9 @@ def numbered(count: int, mark: bytes) -> list[bytes]:
 @pytest.mark.parametrize("policy", ["earliest", "none"])
 def test_A24_a_topic_that_was_created_again_is_noticed(any_kafka: Any, new_topic: Callable[..., str], policy: str) -> None:
     topic = new_topic(any_kafka)
-    tp, resets = ps.TopicPartition(topic, 0), list[PositionReset]()
+    tp, resets = lv.TopicPartition(topic, 0), list[PositionReset]()
     write(any_kafka, topic, numbered(5, b"old"))
-    with ps.KafkaConsumer(bootstrap_servers=any_kafka.bootstrap_servers, auto_offset_reset=policy, on_reset=resets.append) as consumer:
+    with lv.KafkaConsumer(bootstrap_servers=any_kafka.bootstrap_servers, auto_offset_reset=policy, on_reset=resets.append) as consumer:
         consumer.assign([tp])
         consumer.seek(tp, 0)
         assert read(consumer, 5) == numbered(5, b"old")
@@ -67,8 +67,8 @@ def test_A24_a_topic_that_was_created_again_is_noticed(any_kafka: Any, new_topic
 
 
 def test_A26_a_log_that_was_cut_is_noticed() -> None:
-    with EmbeddedKafka() as kafka, ps.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="none") as consumer:
-        tp = ps.TopicPartition("t", 0)
+    with EmbeddedKafka() as kafka, lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="none") as consumer:
+        tp = lv.TopicPartition("t", 0)
         for value in (b"0", b"1", b"2"):
             write(kafka, "t", [value])
         consumer.assign([tp])
@@ -86,9 +86,9 @@ def test_A26_a_log_that_was_cut_is_noticed() -> None:
 @pytest.mark.slow
 def test_O10_a_killed_leader_costs_a_reader_nothing(kafka_cluster: KafkaCluster) -> None:
     kafka_cluster.create_topic("followed", partitions=3, config={"min.insync.replicas": 2})
-    partitions, resets = [ps.TopicPartition("followed", number) for number in range(3)], list[PositionReset]()
+    partitions, resets = [lv.TopicPartition("followed", number) for number in range(3)], list[PositionReset]()
     to = {"bootstrap_servers": kafka_cluster.bootstrap_servers}
-    with ps.KafkaConsumer(to, auto_offset_reset="earliest", on_reset=resets.append) as consumer, ps.KafkaProducer(to) as producer:
+    with lv.KafkaConsumer(to, auto_offset_reset="earliest", on_reset=resets.append) as consumer, lv.KafkaProducer(to) as producer:
         consumer.assign(partitions)
         asked = count_requests(consumer, OffsetForLeaderEpochRequest)
         seen: list[tuple[int, int]] = []
@@ -109,7 +109,7 @@ def test_O10_a_killed_leader_costs_a_reader_nothing(kafka_cluster: KafkaCluster)
     assert len(asked) >= 2
 
 
-def count_requests(consumer: ps.KafkaConsumer, kind: type[Request]) -> list[Request]:
+def count_requests(consumer: lv.KafkaConsumer, kind: type[Request]) -> list[Request]:
     """Return a list that fills with the requests of a kind that the consumer sends."""
     network = consumer._reader._engine.network
     sent: list[Request] = []

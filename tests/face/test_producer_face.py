@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import penstock as ps
-from penstock.errors import (
+import levada as lv
+from levada.errors import (
     BufferExhaustedError,
     ClosedError,
     IllegalStateError,
@@ -22,7 +22,7 @@ from penstock.errors import (
     SerializationError,
     TimeoutError,
 )
-from penstock.testing import EmbeddedKafka
+from levada.testing import EmbeddedKafka
 
 PATIENCE_S = 20
 
@@ -39,20 +39,20 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def producer(kafka: EmbeddedKafka) -> Iterator[ps.KafkaProducer]:
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+def producer(kafka: EmbeddedKafka) -> Iterator[lv.KafkaProducer]:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         yield producer
 
 
 def read(kafka: EmbeddedKafka, topic: str) -> list[Any]:
-    return list(ps.scan(topic, bootstrap_servers=kafka.bootstrap_servers))
+    return list(lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers))
 
 
-def test_a_record_that_never_got_a_partition_names_its_topic_only(producer: ps.KafkaProducer, topic: str) -> None:
+def test_a_record_that_never_got_a_partition_names_its_topic_only(producer: lv.KafkaProducer, topic: str) -> None:
     assert repr(producer.send(topic, b"x" * (1 << 21))).startswith(f"<Delivery to {topic}: a record for topic ")
 
 
-def test_a_handle_tells_how_far_its_record_is(producer: ps.KafkaProducer, topic: str) -> None:
+def test_a_handle_tells_how_far_its_record_is(producer: lv.KafkaProducer, topic: str) -> None:
     delivery = producer.send(topic, b"v", timestamp=datetime(2020, 1, 1, tzinfo=UTC))
     assert repr(delivery) == f"<Delivery to {topic}-0: pending>"
     metadata = delivery.result(timeout=PATIENCE_S)
@@ -62,12 +62,12 @@ def test_a_handle_tells_how_far_its_record_is(producer: ps.KafkaProducer, topic:
     assert "offset=0" in repr(delivery)
 
 
-def test_headers_may_be_a_mapping(producer: ps.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
+def test_headers_may_be_a_mapping(producer: lv.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
     producer.send(topic, b"v", headers={"a": b"1", "b": None}).result(timeout=PATIENCE_S)
     assert [tuple(header) for header in read(kafka, topic)[0].headers] == [("a", b"1"), ("b", None)]
 
 
-def test_bytes_like_values_are_copied_when_they_are_sent(producer: ps.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
+def test_bytes_like_values_are_copied_when_they_are_sent(producer: lv.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
     value = bytearray(b"before")
     producer.send(topic, value)
     producer.send(topic, memoryview(value)[:3])
@@ -81,7 +81,7 @@ def test_K6_a_serializer_that_fails_is_the_callers_to_see(kafka: EmbeddedKafka, 
         raise RuntimeError("cannot")
 
     with (
-        ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, value_serializer=refuse) as producer,
+        lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, value_serializer=refuse) as producer,
         pytest.raises(SerializationError, match="cannot"),
     ):
         producer.send(topic, 1)
@@ -89,7 +89,7 @@ def test_K6_a_serializer_that_fails_is_the_callers_to_see(kafka: EmbeddedKafka, 
 
 def test_many_threads_send_and_each_keeps_its_order(kafka: EmbeddedKafka, topic: str) -> None:
     settings: dict[str, Any] = {"batch_size": 2000, "linger_ms": 1, "buffer_memory": 40_000, "compression_type": "lz4"}
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
 
         def work(worker: int) -> None:
             for number in range(2000):
@@ -106,8 +106,8 @@ def test_many_threads_send_and_each_keeps_its_order(kafka: EmbeddedKafka, topic:
 
 
 def test_B5_the_buffer_blocks_and_then_says_so(kafka: EmbeddedKafka, topic: str) -> None:
-    called: list[tuple[ps.RecordMetadata, KafkaError | None]] = []
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=20_000, max_block_ms=300) as producer:
+    called: list[tuple[lv.RecordMetadata, KafkaError | None]] = []
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=20_000, max_block_ms=300) as producer:
         producer.send(topic, b"x").result(timeout=PATIENCE_S)
         kafka.faults.delay("Produce", ms=1500)
         first = producer.send(topic, b"x" * 15_000)
@@ -123,16 +123,16 @@ def test_B5_the_buffer_blocks_and_then_says_so(kafka: EmbeddedKafka, topic: str)
 
 
 def test_back_pressure_is_no_error_when_the_broker_keeps_up(kafka: EmbeddedKafka, topic: str) -> None:
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=50_000) as producer:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=50_000) as producer:
         deliveries = [producer.send(topic, b"x" * 1000) for _ in range(2000)]
     assert [delivery.exception() for delivery in deliveries] == [None] * 2000
 
 
-def test_A22_flush_is_refused_in_a_callback_and_so_is_waiting(producer: ps.KafkaProducer, topic: str) -> None:
+def test_A22_flush_is_refused_in_a_callback_and_so_is_waiting(producer: lv.KafkaProducer, topic: str) -> None:
     found: list[BaseException] = []
     delivery: list[Any] = []
 
-    def callback(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+    def callback(metadata: lv.RecordMetadata, error: KafkaError | None) -> None:
         for call in (producer.flush, lambda: delivery[0].result()):
             try:
                 call()
@@ -146,10 +146,10 @@ def test_A22_flush_is_refused_in_a_callback_and_so_is_waiting(producer: ps.Kafka
     assert delivery[0].done()
 
 
-def test_A25_whoever_waited_for_a_record_finds_its_callback_done(producer: ps.KafkaProducer, topic: str) -> None:
+def test_A25_whoever_waited_for_a_record_finds_its_callback_done(producer: lv.KafkaProducer, topic: str) -> None:
     called: list[int] = []
 
-    def slow(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+    def slow(metadata: lv.RecordMetadata, error: KafkaError | None) -> None:
         time.sleep(0.05)
         called.append(metadata.offset)
 
@@ -159,10 +159,10 @@ def test_A25_whoever_waited_for_a_record_finds_its_callback_done(producer: ps.Ka
 
 
 @pytest.mark.parametrize("wait", ["flush", "exception", "close"])
-def test_A25_a_record_that_was_never_sent_is_done_after_its_callback(producer: ps.KafkaProducer, topic: str, wait: str) -> None:
+def test_A25_a_record_that_was_never_sent_is_done_after_its_callback(producer: lv.KafkaProducer, topic: str, wait: str) -> None:
     called: list[KafkaError | None] = []
 
-    def slow(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+    def slow(metadata: lv.RecordMetadata, error: KafkaError | None) -> None:
         time.sleep(0.3)
         called.append(error)
 
@@ -174,16 +174,16 @@ def test_A25_a_record_that_was_never_sent_is_done_after_its_callback(producer: p
     assert delivery.done()
 
 
-def test_A25_a_callback_that_raises_is_over_too(producer: ps.KafkaProducer, topic: str) -> None:
+def test_A25_a_callback_that_raises_is_over_too(producer: lv.KafkaProducer, topic: str) -> None:
     delivery = producer.send(topic, b"x" * 2_000_000, on_delivery=lambda metadata, error: 1 / 0)
     producer.flush(PATIENCE_S)
     assert delivery.done()
 
 
-def test_sending_from_a_callback_works(producer: ps.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
+def test_sending_from_a_callback_works(producer: lv.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
     answered = threading.Event()
 
-    def chain(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+    def chain(metadata: lv.RecordMetadata, error: KafkaError | None) -> None:
         producer.send(topic, b"second", on_delivery=lambda metadata, error: answered.set())
 
     producer.send(topic, b"first", on_delivery=chain)
@@ -191,7 +191,7 @@ def test_sending_from_a_callback_works(producer: ps.KafkaProducer, kafka: Embedd
     assert [record.value for record in read(kafka, topic)] == [b"first", b"second"]
 
 
-def test_a_time_out_of_the_caller_leaves_the_record_on_its_way(producer: ps.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
+def test_a_time_out_of_the_caller_leaves_the_record_on_its_way(producer: lv.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
     producer.send(topic, b"0").result(timeout=PATIENCE_S)
     kafka.faults.delay("Produce", ms=500)
     delivery = producer.send(topic, b"1")
@@ -204,7 +204,7 @@ def test_a_time_out_of_the_caller_leaves_the_record_on_its_way(producer: ps.Kafk
 
 def test_K24_close_waits_no_longer_than_it_is_told(kafka: EmbeddedKafka, topic: str) -> None:
     called: list[KafkaError | None] = []
-    producer = ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+    producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
     producer.send(topic, b"0").result(timeout=PATIENCE_S)
     kafka.faults.delay("Produce", ms=2000)
     delivery = producer.send(topic, b"1", on_delivery=lambda metadata, error: called.append(error))
@@ -224,10 +224,10 @@ def test_K24_close_waits_no_longer_than_it_is_told(kafka: EmbeddedKafka, topic: 
 
 
 def test_K7_close_in_a_callback_does_not_wait_for_itself(kafka: EmbeddedKafka, topic: str) -> None:
-    producer = ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+    producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
     closed = threading.Event()
 
-    def close(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+    def close(metadata: lv.RecordMetadata, error: KafkaError | None) -> None:
         producer.close()
         closed.set()
 
@@ -238,7 +238,7 @@ def test_K7_close_in_a_callback_does_not_wait_for_itself(kafka: EmbeddedKafka, t
 
 
 def test_B9_close_turns_away_who_waits_for_memory(kafka: EmbeddedKafka, topic: str) -> None:
-    producer = ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=20_000)
+    producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=20_000)
     producer.send(topic, b"x").result(timeout=PATIENCE_S)
     kafka.faults.delay("Produce", ms=1000)
     producer.send(topic, b"x" * 15_000)
@@ -259,7 +259,7 @@ def test_B9_close_turns_away_who_waits_for_memory(kafka: EmbeddedKafka, topic: s
 
 
 def test_an_exception_in_the_with_block_still_delivers_what_was_sent(kafka: EmbeddedKafka, topic: str) -> None:
-    with pytest.raises(RuntimeError, match="mine"), ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=3000) as producer:
+    with pytest.raises(RuntimeError, match="mine"), lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=3000) as producer:
         delivery = producer.send(topic, b"v")
         raise RuntimeError("mine")
     assert delivery.result().offset == 0
@@ -273,7 +273,7 @@ def test_a_partitioner_of_ones_own(kafka: EmbeddedKafka, topic: str) -> None:
         asked.append((topic, key, count))
         return count - 1
 
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, partitioner=last) as producer:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, partitioner=last) as producer:
         assert producer.send(topic, b"v", b"k").result(timeout=PATIENCE_S).partition == 3
         assert producer.send(topic, b"v", partition=1).result(timeout=PATIENCE_S).partition == 1
     assert asked == [(topic, b"k", 4)]
@@ -281,13 +281,13 @@ def test_a_partitioner_of_ones_own(kafka: EmbeddedKafka, topic: str) -> None:
 
 def test_a_partitioner_that_errs_is_named(kafka: EmbeddedKafka, topic: str) -> None:
     with (
-        ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, partitioner=lambda topic, key, count: -1) as producer,
+        lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, partitioner=lambda topic, key, count: -1) as producer,
         pytest.raises(ValueError, match="the partitioner chose partition -1"),
     ):
         producer.send(topic, b"v")
 
 
-def test_a_negative_partition_is_a_mistake(producer: ps.KafkaProducer, topic: str) -> None:
+def test_a_negative_partition_is_a_mistake(producer: lv.KafkaProducer, topic: str) -> None:
     with pytest.raises(ValueError, match="partition -1"):
         producer.send(topic, b"v", partition=-1)
 
@@ -295,7 +295,7 @@ def test_a_negative_partition_is_a_mistake(producer: ps.KafkaProducer, topic: st
 def test_keys_may_be_ignored(kafka: EmbeddedKafka, topic: str) -> None:
     kafka.create_topic(topic, 8)
     settings: dict[str, Any] = {"partitioner_ignore_keys": True, "batch_size": 200, "linger_ms": 0}
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
         deliveries = [producer.send(topic, b"x" * 50, b"same key") for _ in range(200)]
     assert len({delivery.result().partition for delivery in deliveries}) > 1
 
@@ -306,13 +306,13 @@ def test_keys_may_be_ignored(kafka: EmbeddedKafka, topic: str) -> None:
 def test_columns_are_taken_with_back_pressure(kafka: EmbeddedKafka, topic: str) -> None:
     kafka.create_topic(topic, 3)
     table = pa.table({"payload": [b"%06d" % n + b"x" * 94 for n in range(20_000)]})
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=300_000, batch_size=50_000) as producer:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=300_000, batch_size=50_000) as producer:
         delivery = producer.send_arrow(topic, table, value="payload")
         assert delivery.result(timeout=PATIENCE_S) == (20_000, 0)
     assert sorted(record.value for record in read(kafka, topic)) == sorted(table["payload"].to_pylist())
 
 
-def test_columns_come_behind_the_records_sent_before_them(producer: ps.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
+def test_columns_come_behind_the_records_sent_before_them(producer: lv.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
     producer.send(topic, b"before")
     producer.send_arrow(topic, pa.table({"v": ["columns"]}), value="v")
     producer.send(topic, b"after")
@@ -323,7 +323,7 @@ def test_columns_come_behind_the_records_sent_before_them(producer: ps.KafkaProd
 def test_rows_without_room_fail_and_the_others_do_not(kafka: EmbeddedKafka, topic: str) -> None:
     table = pa.table({"payload": [b"x" * 1000] * 30})
     settings = {"buffer_memory": 12_000, "batch_size": 10_500, "max_block_ms": 1000}
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
         producer.send(topic, b"x").result(timeout=PATIENCE_S)
         kafka.faults.delay("Produce", ms=3000)
         delivery = producer.send_arrow(topic, table, value="payload")
@@ -337,12 +337,12 @@ def test_rows_without_room_fail_and_the_others_do_not(kafka: EmbeddedKafka, topi
     assert len(read(kafka, topic)) == 1 + 30 - report.failed
 
 
-def test_a_column_that_is_not_there_is_refused_at_once(producer: ps.KafkaProducer, topic: str) -> None:
+def test_a_column_that_is_not_there_is_refused_at_once(producer: lv.KafkaProducer, topic: str) -> None:
     with pytest.raises(SerializationError, match="paylod"):
         producer.send_arrow(topic, pa.table({"payload": ["x"]}), value="paylod")
 
 
-def test_no_rows_are_no_trouble(producer: ps.KafkaProducer, topic: str) -> None:
+def test_no_rows_are_no_trouble(producer: lv.KafkaProducer, topic: str) -> None:
     delivery = producer.send_arrow(topic, pa.table({"v": pa.array([], pa.string())}), value="v")
     assert delivery.done()
     assert delivery.result() == (0, 0)

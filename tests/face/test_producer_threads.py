@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import penstock as ps
-from penstock.error_codes import ErrorCode
-from penstock.errors import ClosedError, KafkaError
-from penstock.testing import EmbeddedKafka
+import levada as lv
+from levada.error_codes import ErrorCode
+from levada.errors import ClosedError, KafkaError
+from levada.testing import EmbeddedKafka
 
 PATIENCE_S = 20
 
@@ -40,12 +40,12 @@ def started(*actions: Callable[[], Any]) -> list[threading.Thread]:
 def test_A25_flush_waits_for_callbacks_that_are_still_running(kafka: EmbeddedKafka, topic: str) -> None:
     began, ended = threading.Event(), threading.Event()
 
-    def slow(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+    def slow(metadata: lv.RecordMetadata, error: KafkaError | None) -> None:
         began.set()
         time.sleep(0.3)
         ended.set()
 
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=0) as producer:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=0) as producer:
         delivery = producer.send(topic, b"v", on_delivery=slow)
         assert began.wait(PATIENCE_S)
         assert not delivery.done()
@@ -58,14 +58,14 @@ def test_TR39_memory_that_one_thread_gives_up_wakes_the_one_that_steps(kafka: Em
     settings: dict[str, Any] = {"buffer_memory": 20_000, "batch_size": 1000, "max_block_ms": 2000, "linger_ms": 0}
     large = pa.table({"value": [b"x" * 15_000], "partition": pa.array([1], pa.int32())})
     at: dict[str, float] = {}
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
         producer.send(topic, b"x").result(PATIENCE_S)
         wait, pool = producer._driver.wait, producer._core.pool
 
         def leave_slowly(*args: Any) -> Any:
             try:
                 return wait(*args)
-            except ps.errors.TimeoutError:
+            except lv.errors.TimeoutError:
                 time.sleep(0.2)  # Time enough for the next one to take over the stepping, and fall asleep.
                 raise
 
@@ -95,11 +95,11 @@ def test_TR39_memory_that_one_thread_gives_up_wakes_the_one_that_steps(kafka: Em
 def test_P5_close_ends_within_its_timeout_though_a_callback_does_not(kafka: EmbeddedKafka, topic: str) -> None:
     release, began = threading.Event(), threading.Event()
 
-    def stuck(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+    def stuck(metadata: lv.RecordMetadata, error: KafkaError | None) -> None:
         began.set()
         release.wait(PATIENCE_S)
 
-    producer = ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=0)
+    producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=0)
     producer.send(topic, b"v", on_delivery=stuck)
     assert began.wait(PATIENCE_S)
     begun = time.monotonic()
@@ -110,7 +110,7 @@ def test_P5_close_ends_within_its_timeout_though_a_callback_does_not(kafka: Embe
 
 def test_A7_close_turns_away_everybody_who_waits_for_memory(kafka: EmbeddedKafka, topic: str) -> None:
     settings: dict[str, Any] = {"buffer_memory": 20_000, "max_block_ms": 15_000, "linger_ms": 0}
-    producer = ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings)
+    producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings)
     producer.send(topic, b"x").result(PATIENCE_S)
     kafka.faults.delay("Produce", ms=1000)
     first = producer.send(topic, b"x" * 15_000, partition=0)
@@ -146,7 +146,7 @@ def test_K13_threads_that_send_flush_and_wait_amid_faults_all_come_home_and_all_
     kafka: EmbeddedKafka, topic: str, settings: dict[str, Any]
 ) -> None:
     """Every record is reported once, every wait ends, and no byte of buffer.memory is missing in the end."""
-    producer = ps.KafkaProducer(
+    producer = lv.KafkaProducer(
         bootstrap_servers=kafka.bootstrap_servers,
         **{"buffer_memory": 60_000, "batch_size": 4000, "retry_backoff_ms": 10, "retry_backoff_max_ms": 50, **settings},
     )
@@ -167,7 +167,7 @@ def test_K13_threads_that_send_flush_and_wait_amid_faults_all_come_home_and_all_
         except BaseException as fault:
             faults.append(fault)
 
-    def note(metadata: ps.RecordMetadata, error: KafkaError | None) -> None:
+    def note(metadata: lv.RecordMetadata, error: KafkaError | None) -> None:
         reported.append(1)
 
     def disturb() -> None:

@@ -19,7 +19,7 @@ PRINTS = {"python": "at offset 0", "any request": "(0, 13)", "arrow": "100000 ro
 @pytest.mark.parametrize("name", [*NAMES[:-1], pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_quick_start_runs_as_it_stands(name: str, tmp_path: Path) -> None:
     program = tmp_path / "quick_start.py"
-    program.write_text(BLOCKS[name].replace("/tmp/penstock-quick-start", str(tmp_path / "checkpoint")))
+    program.write_text(BLOCKS[name].replace("/tmp/levada-quick-start", str(tmp_path / "checkpoint")))
     # As in an activated virtual environment: PySpark's workers are the first python3 on the PATH.
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     run = subprocess.run([sys.executable, str(program)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110)

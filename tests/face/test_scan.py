@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-import penstock as ps
-from penstock.testing import EmbeddedKafka
+import levada as lv
+from levada.testing import EmbeddedKafka
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 
 def test_every_record_once_over_many_fetches(kafka: EmbeddedKafka) -> None:
-    records = list(ps.scan("t", bootstrap_servers=kafka.bootstrap_servers, max_partition_fetch_bytes=2_000))
+    records = list(lv.scan("t", bootstrap_servers=kafka.bootstrap_servers, max_partition_fetch_bytes=2_000))
     assert len(records) == 12_000
     for partition in range(3):
         mine = [record for record in records if record.partition == partition]
@@ -39,7 +39,7 @@ def test_every_record_once_over_many_fetches(kafka: EmbeddedKafka) -> None:
 
 def test_columns_over_many_fetches(kafka: EmbeddedKafka) -> None:
     pytest.importorskip("pyarrow")
-    whole = ps.scan("t", bootstrap_servers=kafka.bootstrap_servers, columns=["value"], batch_rows=1_000, max_partition_fetch_bytes=2_000)
+    whole = lv.scan("t", bootstrap_servers=kafka.bootstrap_servers, columns=["value"], batch_rows=1_000, max_partition_fetch_bytes=2_000)
     batches = list(whole.arrow())
     assert [batch.num_rows for batch in batches] == [1_000] * 12
     assert sorted(int(value) for batch in batches for value in batch["value"].to_pylist()) == list(range(12_000))
@@ -47,7 +47,7 @@ def test_columns_over_many_fetches(kafka: EmbeddedKafka) -> None:
 
 
 def test_settings_may_come_as_a_mapping_with_dots(kafka: EmbeddedKafka) -> None:
-    found = ps.scan(
+    found = lv.scan(
         "t", {"bootstrap.servers": kafka.bootstrap_servers, "isolation.level": "read_committed"}, start={0: 3_990, 1: "latest", 2: "latest"}
     )
     assert [record.offset for record in found] == list(range(3_990, 4_000))
@@ -55,7 +55,7 @@ def test_settings_may_come_as_a_mapping_with_dots(kafka: EmbeddedKafka) -> None:
 
 def test_a_scan_that_is_left_closes_its_connections(kafka: EmbeddedKafka) -> None:
     before = threading.active_count()
-    for record in ps.scan("t", bootstrap_servers=kafka.bootstrap_servers):
+    for record in lv.scan("t", bootstrap_servers=kafka.bootstrap_servers):
         assert record.topic == "t"
         break
     gc.collect()
@@ -63,5 +63,5 @@ def test_a_scan_that_is_left_closes_its_connections(kafka: EmbeddedKafka) -> Non
 
 
 def test_a_deserializer_applies_to_records(kafka: EmbeddedKafka) -> None:
-    found = ps.scan("t", bootstrap_servers=kafka.bootstrap_servers, end={0: 2, 1: 0, 2: 0}, value_deserializer=int)
+    found = lv.scan("t", bootstrap_servers=kafka.bootstrap_servers, end={0: 2, 1: 0, 2: 0}, value_deserializer=int)
     assert [record.value for record in found] == [0, 3]

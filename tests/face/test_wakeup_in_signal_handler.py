@@ -11,18 +11,18 @@ from types import FrameType
 
 import pytest
 
-import penstock as ps
-from penstock.errors import WakeupError
-from penstock.testing import EmbeddedKafka
+import levada as lv
+from levada.errors import WakeupError
+from levada.testing import EmbeddedKafka
 
-TP = ps.TopicPartition("orders", 0)
+TP = lv.TopicPartition("orders", 0)
 EVERY_S = 0.002
 FOR_S = 1.5
 
 
 @pytest.fixture
-def consumer() -> Iterator[ps.KafkaConsumer]:
-    with EmbeddedKafka() as kafka, ps.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers) as consumer:
+def consumer() -> Iterator[lv.KafkaConsumer]:
+    with EmbeddedKafka() as kafka, lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers) as consumer:
         kafka.create_topic("orders")
         consumer.assign([TP])
         consumer.poll(timeout=0.1)
@@ -48,7 +48,7 @@ def alarms(handle: Callable[[], None]) -> Iterator[None]:
 )
 @pytest.mark.timeout(60)
 def test_F1_a_storm_of_signals_ends_every_wait_and_blocks_none(
-    consumer: ps.KafkaConsumer, use: Callable[[ps.KafkaConsumer], object]
+    consumer: lv.KafkaConsumer, use: Callable[[lv.KafkaConsumer], object]
 ) -> None:
     woken = longest_s = 0.0
     over = time.monotonic() + FOR_S
@@ -68,7 +68,7 @@ def test_F1_a_storm_of_signals_ends_every_wait_and_blocks_none(
         assert consumer.poll(timeout=0) == []
 
 
-def test_F1_wakeup_waits_for_nobody(consumer: ps.KafkaConsumer) -> None:
+def test_F1_wakeup_waits_for_nobody(consumer: lv.KafkaConsumer) -> None:
     locked, done = threading.Event(), threading.Event()
 
     def hold_the_engine() -> None:

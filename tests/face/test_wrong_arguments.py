@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-import penstock as ps
-from penstock.errors import ConfigError, InvalidTopicError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
-from penstock.protocol.messages.metadata import MetadataRequest
-from penstock.testing import EmbeddedKafka
+import levada as lv
+from levada.errors import ConfigError, InvalidTopicError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from levada.protocol.messages.metadata import MetadataRequest
+from levada.testing import EmbeddedKafka
 
-TP = ps.TopicPartition("orders", 0)
+TP = lv.TopicPartition("orders", 0)
 
 
 @pytest.fixture(scope="module")
@@ -25,29 +25,29 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 
 @pytest.fixture
-def producer(kafka: EmbeddedKafka) -> Iterator[ps.KafkaProducer]:
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, max_block_ms=5000) as client:
+def producer(kafka: EmbeddedKafka) -> Iterator[lv.KafkaProducer]:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, max_block_ms=5000) as client:
         yield client
         assert client.send("orders", b"it still works").result(timeout=5).topic == "orders"
 
 
 @pytest.fixture
-def consumer(kafka: EmbeddedKafka) -> Iterator[ps.KafkaConsumer]:
-    with ps.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, default_api_timeout_ms=5000) as client:
+def consumer(kafka: EmbeddedKafka) -> Iterator[lv.KafkaConsumer]:
+    with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, default_api_timeout_ms=5000) as client:
         yield client
         assert client.beginning_offsets([TP]) == {TP: 0}
 
 
 @pytest.fixture
-def admin(kafka: EmbeddedKafka) -> Iterator[ps.KafkaAdmin]:
-    with ps.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as client:
+def admin(kafka: EmbeddedKafka) -> Iterator[lv.KafkaAdmin]:
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as client:
         yield client
         assert "orders" in client.list_topics()
 
 
 @pytest.fixture
-def client(kafka: EmbeddedKafka) -> Iterator[ps.KafkaClient]:
-    with ps.KafkaClient(bootstrap_servers=kafka.bootstrap_servers) as client:
+def client(kafka: EmbeddedKafka) -> Iterator[lv.KafkaClient]:
+    with lv.KafkaClient(bootstrap_servers=kafka.bootstrap_servers) as client:
         yield client
 
 
@@ -70,7 +70,7 @@ def client(kafka: EmbeddedKafka) -> Iterator[ps.KafkaClient]:
     ],
 )
 def test_a_topic_is_named_by_a_str(
-    producer: ps.KafkaProducer, use: Callable[[ps.KafkaProducer, Any], object], topic: object, text: str
+    producer: lv.KafkaProducer, use: Callable[[lv.KafkaProducer, Any], object], topic: object, text: str
 ) -> None:
     with pytest.raises(TypeError, match=f"^{text}$"):
         use(producer, topic)
@@ -90,19 +90,19 @@ def test_a_topic_is_named_by_a_str(
     ],
     ids=repr,
 )
-def test_a_record_is_checked(producer: ps.KafkaProducer, arguments: dict[str, Any], text: str) -> None:
+def test_a_record_is_checked(producer: lv.KafkaProducer, arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(TypeError) as raised:
         producer.send("orders", b"x", **arguments)
     assert str(raised.value) == text
 
 
-def test_columns_must_be_named(producer: ps.KafkaProducer) -> None:
+def test_columns_must_be_named(producer: lv.KafkaProducer) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     with pytest.raises(ValueError, match="nothing to send to topic 'orders': name the columns, as in"):
         producer.send_arrow("orders", pyarrow.table({"key": ["a"], "value": ["b"]}))
 
 
-def test_whole_numbers_of_numpy_are_whole_numbers(producer: ps.KafkaProducer) -> None:
+def test_whole_numbers_of_numpy_are_whole_numbers(producer: lv.KafkaProducer) -> None:
     numpy = pytest.importorskip("numpy")
     written = producer.send("orders", b"x", partition=numpy.int64(0), timestamp=numpy.int64(1_000)).result(timeout=5)
     assert (written.partition, written.timestamp) == (0, 1_000)
@@ -110,7 +110,7 @@ def test_whole_numbers_of_numpy_are_whole_numbers(producer: ps.KafkaProducer) ->
 
 
 @pytest.mark.parametrize("name", ["a b", "", ".."])
-def test_an_illegal_name_says_what_is_legal(producer: ps.KafkaProducer, name: str) -> None:
+def test_an_illegal_name_says_what_is_legal(producer: lv.KafkaProducer, name: str) -> None:
     with pytest.raises(InvalidTopicError, match=r"topic '.*': a topic's name is 1 to 249 of a-z"):
         producer.send(name, b"x").result(timeout=5)
 
@@ -138,7 +138,7 @@ def test_an_illegal_name_says_what_is_legal(producer: ps.KafkaProducer, name: st
         ),
     ],
 )
-def test_what_is_read_is_checked(consumer: ps.KafkaConsumer, use: Callable[[ps.KafkaConsumer], object], text: str) -> None:
+def test_what_is_read_is_checked(consumer: lv.KafkaConsumer, use: Callable[[lv.KafkaConsumer], object], text: str) -> None:
     with pytest.raises(TypeError) as raised:
         use(consumer)
     assert str(raised.value) == text
@@ -161,9 +161,9 @@ USES_OF_A_TIMEOUT: dict[str, Callable[[Any, float], Any]] = {
 @pytest.fixture
 def face(kafka: EmbeddedKafka, use: str) -> Iterator[Any]:
     """The client that a use of a timeout is about; there is a record to be read."""
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         producer.send("orders", b"x")
-    with getattr(ps, f"Kafka{use.split()[0].title()}")(bootstrap_servers=kafka.bootstrap_servers) as face:
+    with getattr(lv, f"Kafka{use.split()[0].title()}")(bootstrap_servers=kafka.bootstrap_servers) as face:
         yield face
 
 
@@ -190,30 +190,30 @@ def test_a_timeout_must_not_be_negative(face: Any, use: str) -> None:
     [
         ("orders", "expected a list of NewTopic, got 'orders'; write ['orders']"),
         (["orders"], "expected NewTopic(name, ...), got 'orders'"),
-        (ps.NewTopic("orders"), "expected a list of NewTopic, got NewTopic("),
-        ([ps.NewTopic("new", partitions="3")], "partitions must be a whole number, got '3'"),
+        (lv.NewTopic("orders"), "expected a list of NewTopic, got NewTopic("),
+        ([lv.NewTopic("new", partitions="3")], "partitions must be a whole number, got '3'"),
     ],
 )
-def test_topics_to_create_are_checked(admin: ps.KafkaAdmin, topics: Any, text: str) -> None:
+def test_topics_to_create_are_checked(admin: lv.KafkaAdmin, topics: Any, text: str) -> None:
     with pytest.raises(TypeError) as raised:
         admin.create_topics(topics)
     assert str(raised.value).startswith(text)
 
 
-def test_settings_of_a_topic_may_be_numbers(kafka: EmbeddedKafka, admin: ps.KafkaAdmin) -> None:
-    admin.create_topics([ps.NewTopic("kept", config={"retention.ms": 60_000})])  # type: ignore[dict-item]
+def test_settings_of_a_topic_may_be_numbers(kafka: EmbeddedKafka, admin: lv.KafkaAdmin) -> None:
+    admin.create_topics([lv.NewTopic("kept", config={"retention.ms": 60_000})])  # type: ignore[dict-item]
     assert "kept" in admin.list_topics()
 
 
 def test_an_error_code_is_told_once(any_kafka: Any, new_topic: Callable[..., str]) -> None:
     known = new_topic(any_kafka)
-    with ps.KafkaAdmin(bootstrap_servers=any_kafka.bootstrap_servers) as admin:
+    with lv.KafkaAdmin(bootstrap_servers=any_kafka.bootstrap_servers) as admin:
         _check_that_codes_are_told_once(admin, known)
 
 
-def _check_that_codes_are_told_once(admin: ps.KafkaAdmin, known: str) -> None:
+def _check_that_codes_are_told_once(admin: lv.KafkaAdmin, known: str) -> None:
     with pytest.raises(TopicAlreadyExistsError) as exists:
-        admin.create_topics([ps.NewTopic(known)])
+        admin.create_topics([lv.NewTopic(known)])
     with pytest.raises(UnknownTopicOrPartitionError) as unknown:
         admin.delete_topics(["nowhere"])
     assert str(exists.value).count("TOPIC_ALREADY_EXISTS") == 1
@@ -231,11 +231,11 @@ def test_settings_are_no_address() -> None:
     with pytest.raises(
         ConfigError, match=r"settings are a mapping, or keywords such as bootstrap_servers='host:9092'; got 'localhost:9092'"
     ):
-        ps.KafkaProducer("localhost:9092")  # type: ignore[arg-type]
+        lv.KafkaProducer("localhost:9092")  # type: ignore[arg-type]
 
 
 def test_a_setting_of_another_client_is_said_to_be_one() -> None:
     with pytest.raises(ConfigError, match=r"unknown option 'auto_offset_reset'; it is an option of the consumer"):
-        ps.KafkaProducer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest")
+        lv.KafkaProducer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest")
     with pytest.raises(ConfigError, match=r"unknown option 'linger.ms'; it is an option of the producer"):
-        ps.KafkaConsumer({"bootstrap.servers": "localhost:9092", "linger.ms": 5})
+        lv.KafkaConsumer({"bootstrap.servers": "localhost:9092", "linger.ms": 5})

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-import penstock as ps
+import levada as lv
 from kafka_cluster import KafkaCluster
-from penstock.errors import (
+from levada.errors import (
     BootstrapError,
     ClosedError,
     ConfigError,
@@ -27,7 +27,7 @@ from strangers import alerting_server, closed_port, self_signed, serving, silent
 
 WITHIN_S = 2.0
 SLACK_S = 1.5
-TP = ps.TopicPartition("orders", 0)
+TP = lv.TopicPartition("orders", 0)
 
 
 @contextmanager
@@ -38,22 +38,22 @@ def in_time(seconds: float = WITHIN_S) -> Iterator[None]:
 
 
 def produce(servers: str) -> None:
-    with ps.KafkaProducer(bootstrap_servers=servers, max_block_ms=int(WITHIN_S * 1000)) as producer:
+    with lv.KafkaProducer(bootstrap_servers=servers, max_block_ms=int(WITHIN_S * 1000)) as producer:
         producer.send("orders", value=b"x").result(timeout=WITHIN_S)
 
 
 def consume(servers: str) -> None:
-    with ps.KafkaConsumer(bootstrap_servers=servers, default_api_timeout_ms=int(WITHIN_S * 1000)) as consumer:
+    with lv.KafkaConsumer(bootstrap_servers=servers, default_api_timeout_ms=int(WITHIN_S * 1000)) as consumer:
         consumer.end_offsets([TP])
 
 
 def administer(servers: str) -> None:
-    with ps.KafkaAdmin(bootstrap_servers=servers, default_api_timeout_ms=int(WITHIN_S * 1000)) as admin:
+    with lv.KafkaAdmin(bootstrap_servers=servers, default_api_timeout_ms=int(WITHIN_S * 1000)) as admin:
         admin.list_topics()
 
 
 def scan(servers: str) -> None:
-    list(ps.scan("orders", bootstrap_servers=servers, default_api_timeout_ms=int(WITHIN_S * 1000)))
+    list(lv.scan("orders", bootstrap_servers=servers, default_api_timeout_ms=int(WITHIN_S * 1000)))
 
 
 each_use = pytest.mark.parametrize("use", [produce, consume, administer, scan], ids=lambda use: use.__name__)
@@ -153,22 +153,22 @@ def test_C10_the_tls_listener_of_a_real_broker(strict_kafka: Any) -> None:
 @pytest.mark.parametrize("face", ["KafkaProducer", "KafkaConsumer", "KafkaAdmin"])
 def test_an_unknown_option_comes_with_a_suggestion(face: str) -> None:
     with pytest.raises(ConfigError, match=r"unknown .*'reconnect_backof_ms'.*did you mean .*reconnect.backoff.ms"):
-        getattr(ps, face)(bootstrap_servers="localhost:9092", reconnect_backof_ms=5)
+        getattr(lv, face)(bootstrap_servers="localhost:9092", reconnect_backof_ms=5)
 
 
 def test_a_dotted_option_too() -> None:
     with pytest.raises(ConfigError, match=r"'linger.millis'.*did you mean 'linger.ms'"):
-        ps.KafkaProducer({"bootstrap.servers": "localhost:9092", "linger.millis": 5})
+        lv.KafkaProducer({"bootstrap.servers": "localhost:9092", "linger.millis": 5})
 
 
 def test_an_option_of_a_scan_too() -> None:
     with pytest.raises(ConfigError, match=r"'fetch_max_byte'.*did you mean .*fetch.max.bytes"):
-        ps.scan("orders", bootstrap_servers="localhost:9092", fetch_max_byte=5)
+        lv.scan("orders", bootstrap_servers="localhost:9092", fetch_max_byte=5)
 
 
 def test_a_bad_value_names_the_option_and_what_it_takes() -> None:
     with pytest.raises(ConfigError, match=r"compression.type.*none.*gzip.*snappy.*lz4.*zstd.*'brotli'|'brotli'.*none.*gzip"):
-        ps.KafkaProducer(bootstrap_servers="localhost:9092", compression_type="brotli")
+        lv.KafkaProducer(bootstrap_servers="localhost:9092", compression_type="brotli")
 
 
 # Topics
@@ -176,7 +176,7 @@ def test_a_bad_value_names_the_option_and_what_it_takes() -> None:
 
 @pytest.fixture
 def strict_embedded() -> Iterator[Any]:
-    from penstock.testing import EmbeddedKafka
+    from levada.testing import EmbeddedKafka
 
     with EmbeddedKafka(auto_create_topics_enable=False) as kafka:
         yield kafka
@@ -188,7 +188,7 @@ def strict(request: pytest.FixtureRequest) -> Any:
 
 
 def test_an_unknown_topic_is_named_to_its_producer(strict: Any) -> None:
-    with ps.KafkaProducer(bootstrap_servers=strict.bootstrap_servers, max_block_ms=1500) as producer:
+    with lv.KafkaProducer(bootstrap_servers=strict.bootstrap_servers, max_block_ms=1500) as producer:
         with in_time(), pytest.raises(KafkaError, match="no-such-topic") as raised:
             producer.send("no-such-topic", value=b"x").result(timeout=WITHIN_S)
         assert raised.value.persisted is Persisted.NO
@@ -197,21 +197,21 @@ def test_an_unknown_topic_is_named_to_its_producer(strict: Any) -> None:
 
 def test_an_unknown_topic_is_named_to_its_reader(strict: Any) -> None:
     with in_time(), pytest.raises(UnknownTopicOrPartitionError, match="no-such-topic"):
-        list(ps.scan("no-such-topic", bootstrap_servers=strict.bootstrap_servers, default_api_timeout_ms=2000))
+        list(lv.scan("no-such-topic", bootstrap_servers=strict.bootstrap_servers, default_api_timeout_ms=2000))
 
 
 def test_an_unknown_topic_is_named_to_its_consumer(strict: Any) -> None:
     with (
-        ps.KafkaConsumer(bootstrap_servers=strict.bootstrap_servers, default_api_timeout_ms=2000) as consumer,
+        lv.KafkaConsumer(bootstrap_servers=strict.bootstrap_servers, default_api_timeout_ms=2000) as consumer,
         in_time(),
         pytest.raises(UnknownTopicOrPartitionError, match="no-such-topic"),
     ):
-        consumer.end_offsets([ps.TopicPartition("no-such-topic", 0)])
+        consumer.end_offsets([lv.TopicPartition("no-such-topic", 0)])
 
 
 def test_an_unknown_topic_is_named_to_its_administrator(strict: Any) -> None:
     with (
-        ps.KafkaAdmin(bootstrap_servers=strict.bootstrap_servers) as admin,
+        lv.KafkaAdmin(bootstrap_servers=strict.bootstrap_servers) as admin,
         in_time(),
         pytest.raises(UnknownTopicOrPartitionError, match="no-such-topic"),
     ):
@@ -221,7 +221,7 @@ def test_an_unknown_topic_is_named_to_its_administrator(strict: Any) -> None:
 def test_an_unknown_partition_is_named(strict: Any, new_topic: Callable[..., str]) -> None:
     topic = new_topic(strict)
     with (
-        ps.KafkaProducer(bootstrap_servers=strict.bootstrap_servers, max_block_ms=1500) as producer,
+        lv.KafkaProducer(bootstrap_servers=strict.bootstrap_servers, max_block_ms=1500) as producer,
         in_time(),
         pytest.raises(KafkaError, match=rf"{topic}-77\b"),
     ):
@@ -233,7 +233,7 @@ def test_an_unknown_partition_is_named(strict: Any, new_topic: Callable[..., str
 
 def test_a_record_larger_than_a_request_is_refused_at_once(embedded: Any, new_topic: Callable[..., str]) -> None:
     topic = new_topic(embedded)
-    with ps.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers, max_request_size=10_000) as producer:
+    with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers, max_request_size=10_000) as producer:
         with in_time(), pytest.raises(RecordTooLargeError, match=r"max\.request\.size") as raised:
             producer.send(topic, value=b"x" * 20_000).result(timeout=WITHIN_S)
         assert raised.value.persisted is Persisted.NO
@@ -244,7 +244,7 @@ def test_a_record_larger_than_a_request_is_refused_at_once(embedded: Any, new_to
 
 def test_a_record_larger_than_its_topic_takes_is_refused_by_the_broker(any_kafka: Any, new_topic: Callable[..., str]) -> None:
     topic = new_topic(any_kafka, config={"max.message.bytes": 5000})
-    with ps.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers) as producer:
+    with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers) as producer:
         with in_time(5), pytest.raises(RecordTooLargeError, match=f"{topic}-0") as raised:
             producer.send(topic, value=os.urandom(20_000)).result(timeout=5)
         assert raised.value.persisted is Persisted.NO
@@ -257,7 +257,7 @@ def test_a_row_larger_than_a_request_is_reported_by_its_number(embedded: Any, ne
 
     topic = new_topic(embedded)
     table = pa.table({"payload": ["small", "x" * 20_000, "small too"]})
-    with ps.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers, max_request_size=10_000) as producer:
+    with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers, max_request_size=10_000) as producer:
         delivery = producer.send_arrow(topic, table, value="payload")
         with pytest.raises(RecordTooLargeError, match=r"row 1\b"):
             delivery.result(timeout=10)
@@ -272,7 +272,7 @@ def test_a_row_larger_than_a_request_is_reported_by_its_number(embedded: Any, ne
 @pytest.mark.parametrize("wrong", [{"value": 42}, {"key": 4.2, "value": b"x"}, {"value": b"x", "headers": [("name", "text")]}])
 def test_a_value_that_is_not_bytes_says_what_would_do(embedded: Any, new_topic: Callable[..., str], wrong: Any) -> None:
     topic = new_topic(embedded)
-    with ps.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer, pytest.raises((KafkaError, TypeError), match="bytes"):
+    with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer, pytest.raises((KafkaError, TypeError), match="bytes"):
         producer.send(topic, **wrong).result(timeout=WITHIN_S)
 
 
@@ -280,12 +280,12 @@ def test_a_naive_datetime_is_refused(embedded: Any, new_topic: Callable[..., str
     from datetime import datetime
 
     topic = new_topic(embedded)
-    with ps.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer, pytest.raises(ValueError, match=r"aware|time ?zone"):
+    with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer, pytest.raises(ValueError, match=r"aware|time ?zone"):
         producer.send(topic, value=b"x", timestamp=datetime(2020, 1, 1)).result(timeout=WITHIN_S)
 
 
 def test_seeking_outside_the_assignment_names_the_partition(embedded: Any) -> None:
-    with ps.KafkaConsumer(bootstrap_servers=embedded.bootstrap_servers) as consumer, pytest.raises(KafkaError, match=r"orders-0.*assign"):
+    with lv.KafkaConsumer(bootstrap_servers=embedded.bootstrap_servers) as consumer, pytest.raises(KafkaError, match=r"orders-0.*assign"):
         consumer.seek(TP, 5)
 
 
@@ -293,7 +293,7 @@ def test_seeking_outside_the_assignment_names_the_partition(embedded: Any) -> No
 
 
 def test_a_closed_producer_says_so(embedded: Any) -> None:
-    producer = ps.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers)
+    producer = lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers)
     producer.close()
     producer.close()
     with in_time(0), pytest.raises(ClosedError, match=r"producer.*closed"):
@@ -301,8 +301,8 @@ def test_a_closed_producer_says_so(embedded: Any) -> None:
 
 
 def test_a_closed_consumer_and_a_closed_admin_say_so(embedded: Any) -> None:
-    consumer = ps.KafkaConsumer(bootstrap_servers=embedded.bootstrap_servers)
-    admin = ps.KafkaAdmin(bootstrap_servers=embedded.bootstrap_servers)
+    consumer = lv.KafkaConsumer(bootstrap_servers=embedded.bootstrap_servers)
+    admin = lv.KafkaAdmin(bootstrap_servers=embedded.bootstrap_servers)
     consumer.close()
     admin.close()
     with in_time(0), pytest.raises(ClosedError, match=r"consumer.*closed"):
@@ -333,11 +333,11 @@ def in_a_fork(use: Callable[[], object]) -> str:
 def test_a_client_created_before_a_fork_refuses_in_the_child_and_works_in_the_parent(embedded: Any, new_topic: Callable[..., str]) -> None:
     topic = new_topic(embedded)
     servers = embedded.bootstrap_servers
-    with ps.KafkaProducer(bootstrap_servers=servers) as producer, ps.KafkaConsumer(bootstrap_servers=servers) as consumer:
+    with lv.KafkaProducer(bootstrap_servers=servers) as producer, lv.KafkaConsumer(bootstrap_servers=servers) as consumer:
         producer.send(topic, value=b"before").result(timeout=10)
         with in_time():
             from_producer = in_a_fork(lambda: producer.send(topic, value=b"child"))
-            from_consumer = in_a_fork(lambda: consumer.end_offsets([ps.TopicPartition(topic, 0)]))
+            from_consumer = in_a_fork(lambda: consumer.end_offsets([lv.TopicPartition(topic, 0)]))
             from_close = in_a_fork(lambda: producer.close(timeout=1))
         assert producer.send(topic, value=b"after").result(timeout=10).offset == 1
     for text in (from_producer, from_consumer):

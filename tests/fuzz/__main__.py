@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fuzz_targets import TARGETS
-from penstock.record.reader import COMPILED
+from levada.record.reader import COMPILED
 
 ROOT = Path(__file__).parents[2]
 SEEDS = Path(__file__).parent / "corpus"
@@ -57,7 +57,7 @@ def fuzz(run: Run, seconds: int) -> Outcome:
         folder.mkdir(parents=True, exist_ok=True)
     script = Path(__file__).parent / "one_target.py"
     command = [sys.executable, str(script), run.target, str(seconds), str(findings), str(corpus), str(SEEDS / run.target)]
-    environment = {**os.environ, "PENSTOCK_PURE": "" if run.compiled else "1"}
+    environment = {**os.environ, "LEVADA_PURE": "" if run.compiled else "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", timeout=seconds + GRACE_S)
     output = done.stdout + done.stderr
     tried = re.search(r"number_of_executed_units: *(\d+)", output)

@@ -16,10 +16,10 @@ RSS_LIMIT_MB = 256 + 150
 HANG_S = 20
 LONGEST_INPUT = 1 << 14
 
-with atheris.instrument_imports(include=["penstock"]):
+with atheris.instrument_imports(include=["levada"]):
     import fuzz_targets
-    from penstock.protocol import codegen
-    from penstock.protocol.source import Source
+    from levada.protocol import codegen
+    from levada.protocol.source import Source
 
 
 def instrument_generated_code() -> None:

@@ -17,12 +17,12 @@ import lz4.frame
 import zstandard
 
 from fuzz_targets import DATA_MESSAGES, PACKED_BATCH, PACKED_MESSAGES
-from penstock.protocol.api import APIS
-from penstock.protocol.codegen import encode
-from penstock.protocol.frame import encode_request, encode_response
-from penstock.record.batch import set_producer_state
-from penstock.record.compression import Codec, compress
-from penstock.record.legacy import write_message
+from levada.protocol.api import APIS
+from levada.protocol.codegen import encode
+from levada.protocol.frame import encode_request, encode_response
+from levada.record.batch import set_producer_state
+from levada.record.compression import Codec, compress
+from levada.record.legacy import write_message
 from protocol_strategies import emptied, filled, versions_of
 from record_kit import NOW_MS, build, forge, raw_record
 
@@ -88,7 +88,7 @@ def messages() -> Iterator[bytes]:
 
 
 def codecs() -> Iterator[bytes]:
-    """Streams as penstock writes them, and with what others may put into them."""
+    """Streams as levada writes them, and with what others may put into them."""
     for codec in list(Codec)[1:]:
         for data in (b"", TEXT, bytes(300)):
             yield bytes([codec - 1]) + compress(codec, data)

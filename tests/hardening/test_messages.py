@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from fuzz_targets import serve
 from hardening_kit import FULL, Tally, count, note, scaled
+from levada.broker.apis import SERVED
+from levada.errors import TruncatedError
+from levada.protocol.api import APIS
+from levada.protocol.codegen import decode, encode
+from levada.protocol.frame import decode_request, decode_response, encode_request, encode_response
+from levada.protocol.schema import Message, Request
 from mutation_kit import damaged
-from penstock.broker.apis import SERVED
-from penstock.errors import TruncatedError
-from penstock.protocol.api import APIS
-from penstock.protocol.codegen import decode, encode
-from penstock.protocol.frame import decode_request, decode_response, encode_request, encode_response
-from penstock.protocol.schema import Message, Request
 from protocol_strategies import MESSAGES, VERSIONED, emptied, filled, messages, versions_of
 
 pytestmark = pytest.mark.hardening

@@ -10,10 +10,10 @@ import pytest
 from fuzz_targets import outcome_of, read_as_columns, read_as_rows
 from hardening_kit import Tally, note, scaled
 from hostile_records import MESSAGE_SETS, many
-from penstock.consumer.fetch_cursor import AbortedTransactions
-from penstock.record.batch import read_batches
-from penstock.record.compression import Codec
-from penstock.wire.varint import encode_varint
+from levada.consumer.fetch_cursor import AbortedTransactions
+from levada.record.batch import read_batches
+from levada.record.compression import Codec
+from levada.wire.varint import encode_varint
 from record_kit import CODECS, forge, only_batch, raw_record
 
 pytestmark = pytest.mark.hardening

@@ -1,4 +1,4 @@
-"""Every version of every API that penstock and a broker share, asked of the broker on a bare socket."""
+"""Every version of every API that levada and a broker share, asked of the broker on a bare socket."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from uuid import UUID
 
 import pytest
 
-from penstock.broker.apis import SERVED
-from penstock.error_codes import ErrorCode
-from penstock.protocol.frame import FrameReader, decode_response, encode_request, response_correlation_id
-from penstock.protocol.messages.api_versions import ApiVersionsRequest
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.protocol.schema import ZERO_UUID, Request
+from levada.broker.apis import SERVED
+from levada.error_codes import ErrorCode
+from levada.protocol.frame import FrameReader, decode_response, encode_request, response_correlation_id
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.protocol.schema import ZERO_UUID, Request
 
 # The record "123" in each format, from appendix D of the specification.
 MAGIC_0 = bytes.fromhex("0000000000000000 00000011 feb01dbf 00 00 ffffffff 00000003 313233")
@@ -110,7 +110,7 @@ def produce(broker: Conversation, name: str, version: int) -> Any:
 
 def test_H8_api_versions(broker: Conversation) -> None:
     for version in broker.shared(ApiVersionsRequest):
-        asked = ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1")
+        asked = ApiVersionsRequest(client_software_name="levada", client_software_version="0.1")
         response = broker.ask(asked, version)
 
         assert response.error_code == 0
@@ -124,7 +124,7 @@ def test_H9_an_unknown_version_of_api_versions_is_answered_in_version_0(broker: 
     newest = broker.shared(ApiVersionsRequest)[-1]
     monkeypatch.setattr(ApiVersionsRequest, "NEWEST_VERSION", 77)
 
-    response = broker.ask(ApiVersionsRequest(client_software_name="penstock", client_software_version="0.1"), 77, answered_in=0)
+    response = broker.ask(ApiVersionsRequest(client_software_name="levada", client_software_version="0.1"), 77, answered_in=0)
 
     assert response.error_code == 35
     assert [(api.api_key, api.max_version >= newest) for api in response.api_keys if api.api_key == 18] == [(18, True)]

@@ -1,6 +1,6 @@
 """Message sets as nobody writes them any more, and as old producers and cleaners left them: read as Java's consumer reads them.
 
-Where Java reads on and penstock refuses, the reason is in REFUSED; nothing else may differ.
+Where Java reads on and levada refuses, the reason is in REFUSED; nothing else may differ.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from java_kit import JavaError, JavaProgram
 from java_records import JavaRecords
-from penstock.errors import CorruptRecordError
-from penstock.record.batch import read_batches
-from penstock.record.compression import Codec
+from levada.errors import CorruptRecordError
+from levada.record.batch import read_batches
+from levada.record.compression import Codec
 from record_kit import OLD_CODECS, raw_message, raw_wrapper
 
 pytestmark = pytest.mark.kafka

@@ -19,13 +19,13 @@ from java_kit import JavaError, JavaProgram
 from java_messages import NOT_COMPARED, JavaMessages, Job, Seen, examples
 from kafka_cluster import POMS, VERSIONS
 from kafka_jars import jars
-from penstock.errors import ProtocolError, UnsupportedVersionError
-from penstock.protocol import header
-from penstock.protocol.api import APIS
-from penstock.protocol.codegen import decode, encode
-from penstock.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryData, OpData
-from penstock.protocol.prefixed import encode_prefixed
-from penstock.protocol.schema import Data, Field, Message, RecordKey, Struct
+from levada.errors import ProtocolError, UnsupportedVersionError
+from levada.protocol import header
+from levada.protocol.api import APIS
+from levada.protocol.codegen import decode, encode
+from levada.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryData, OpData
+from levada.protocol.prefixed import encode_prefixed
+from levada.protocol.schema import Data, Field, Message, RecordKey, Struct
 from protocol_strategies import API_MESSAGES, MESSAGES, VERSIONED, filled
 
 pytestmark = pytest.mark.kafka

@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from java_kit import JavaError, JavaProgram
 from java_records import JavaRecords, ReadBatch, all_records, program_name, read_by_us
 from kafka_cluster import VERSIONS
-from penstock.errors import CorruptRecordError
-from penstock.record.batch import assign_offsets, read_batches, set_producer_state
-from penstock.record.columnar import encode_columns
-from penstock.record.compression import Codec, decompress
-from penstock.record.header import CODEC_BITS, MAGIC_AT
-from penstock.record.legacy import read_message
-from penstock.record.legacy_conversion import down_convert, down_convert_fetched, up_convert
-from penstock.record.legacy_lz4 import mend_frame, spoil_frame
-from penstock.record.record import Record
-from penstock.wire.varint import encode_varint
+from levada.errors import CorruptRecordError
+from levada.record.batch import assign_offsets, read_batches, set_producer_state
+from levada.record.columnar import encode_columns
+from levada.record.compression import Codec, decompress
+from levada.record.header import CODEC_BITS, MAGIC_AT
+from levada.record.legacy import read_message
+from levada.record.legacy_conversion import down_convert, down_convert_fetched, up_convert
+from levada.record.legacy_lz4 import mend_frame, spoil_frame
+from levada.record.record import Record
+from levada.wire.varint import encode_varint
 from record_kit import CODECS, NOW_MS, build, forge, only_batch, raw_record, records, values
 
 pytestmark = [pytest.mark.kafka, pytest.mark.filterwarnings("ignore::DeprecationWarning")]

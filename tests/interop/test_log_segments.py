@@ -14,10 +14,10 @@ import pytest
 
 from java_kit import SOURCES, JavaProgram
 from kafka_cluster import VERSIONS, KafkaCluster
+from levada.record.columnar import ColumnDecoder
+from levada.record.compression import Codec
+from levada.types import TimestampType
 from log_dump import batches_of, coordinator_records, coordinator_records_in_java, dump, dumped, dumped_aborted
-from penstock.record.columnar import ColumnDecoder
-from penstock.record.compression import Codec
-from penstock.types import TimestampType
 
 pytestmark = pytest.mark.kafka
 

@@ -1,6 +1,6 @@
 """V10, M15, C2 to C4: every broker from Kafka 0.8.2 to 4.4, for real (`make test-matrix`).
 
-On each, penstock and its peers write and read the same records through the versions that broker speaks, and what it cannot do ends in an
+On each, levada and its peers write and read the same records through the versions that broker speaks, and what it cannot do ends in an
 error that says so. One broker runs at a time; a line at its end says what was negotiated, and what came back equal.
 """
 
@@ -18,13 +18,12 @@ import pyarrow as pa
 import pytest
 
 import kafka_cluster
-import penstock as ps
+import levada as lv
 import zookeeper_kafka
-from peer_clients import EPOCH_2020, PEERS, Peer, PeerRecord, peer_records
-from penstock.client.api_versions import BrokerVersions
-from penstock.client.broker_fallback import RELEASES, versions_of
-from penstock.config import AdminConfig
-from penstock.errors import (
+from levada.client.api_versions import BrokerVersions
+from levada.client.broker_fallback import RELEASES, versions_of
+from levada.config import AdminConfig
+from levada.errors import (
     BootstrapError,
     DeliveryTimeout,
     Persisted,
@@ -32,11 +31,12 @@ from penstock.errors import (
     UnsupportedRecordFormatError,
     UnsupportedVersionError,
 )
-from penstock.flow import Call, Flow
-from penstock.protocol.messages.fetch import FetchRequest
-from penstock.protocol.messages.metadata import MetadataRequest
-from penstock.protocol.messages.produce import ProduceRequest
-from penstock.sync.connect import connect
+from levada.flow import Call, Flow
+from levada.protocol.messages.fetch import FetchRequest
+from levada.protocol.messages.metadata import MetadataRequest
+from levada.protocol.messages.produce import ProduceRequest
+from levada.sync.connect import connect
+from peer_clients import EPOCH_2020, PEERS, Peer, PeerRecord, peer_records
 
 pytestmark = [pytest.mark.kafka, pytest.mark.matrix, pytest.mark.timeout(600)]
 
@@ -88,15 +88,15 @@ class Broker:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What any penstock client needs here."""
+        """What any levada client needs here."""
         return {"bootstrap_servers": self.servers, **({} if self.says_what_it_speaks else {"broker_version_fallback": self.release})}
 
-    def producer(self, **settings: Any) -> ps.KafkaProducer:
-        return ps.KafkaProducer(**{**self.settings, "enable_idempotence": self.has_batches, **settings})
+    def producer(self, **settings: Any) -> lv.KafkaProducer:
+        return lv.KafkaProducer(**{**self.settings, "enable_idempotence": self.has_batches, **settings})
 
-    def consumer(self, topic: str, **settings: Any) -> ps.KafkaConsumer:
-        consumer = ps.KafkaConsumer(**{**self.settings, "auto_offset_reset": "earliest", **settings})
-        consumer.assign([ps.TopicPartition(topic, 0)])
+    def consumer(self, topic: str, **settings: Any) -> lv.KafkaConsumer:
+        consumer = lv.KafkaConsumer(**{**self.settings, "auto_offset_reset": "earliest", **settings})
+        consumer.assign([lv.TopicPartition(topic, 0)])
         return consumer
 
     def topic(self, name: str, **config: Any) -> str:
@@ -142,7 +142,7 @@ def line(broker: Broker) -> str:
 
 
 def spoken_by(broker: Broker) -> BrokerVersions:
-    """Return what penstock believes that the broker speaks, once it has talked to it."""
+    """Return what levada believes that the broker speaks, once it has talked to it."""
 
     def ask() -> Flow[int]:
         response = yield Call(MetadataRequest(topics=[]))
@@ -187,7 +187,7 @@ def read(broker: Broker, topic: str, count: int = RECORDS) -> list[PeerRecord]:
 
 
 def read_columns(broker: Broker, topic: str) -> list[PeerRecord]:
-    rows = ps.scan(topic, **broker.settings, columns=["key", "value", "timestamp", "headers"]).to_table()
+    rows = lv.scan(topic, **broker.settings, columns=["key", "value", "timestamp", "headers"]).to_table()
     stamps = rows["timestamp"].cast(pa.int64()).to_pylist()
     headers = [tuple((entry["key"], entry["value"]) for entry in row or ()) for row in rows["headers"].to_pylist()]
     stamps = [NO_TIMESTAMP if stamp is None else stamp for stamp in stamps]
@@ -210,7 +210,7 @@ def with_no_time(broker: Broker, records: list[PeerRecord]) -> list[PeerRecord]:
     return records if broker.has_timestamps else [record._replace(timestamp=NO_TIMESTAMP) for record in records]
 
 
-def test_what_penstock_wrote_is_read_by_all(broker: Broker) -> None:
+def test_what_levada_wrote_is_read_by_all(broker: Broker) -> None:
     for codec in broker.codecs:
         topic = broker.topic(f"ours-{codec}")
         write(broker, topic, codec)
@@ -223,7 +223,7 @@ def test_what_penstock_wrote_is_read_by_all(broker: Broker) -> None:
             broker.equal[codec] += 1
 
 
-def test_what_peers_wrote_is_read_by_penstock(broker: Broker) -> None:
+def test_what_peers_wrote_is_read_by_levada(broker: Broker) -> None:
     for codec in broker.codecs:
         for peer, writing, _ in peers(broker, codec):
             topic = broker.topic(f"{peer.name}-{codec}")
@@ -239,7 +239,7 @@ def test_C2_a_broker_that_says_nothing_needs_the_option(broker: Broker) -> None:
         return
     with (
         pytest.raises(BootstrapError, match=r"name its release, as broker\.version\.fallback="),
-        ps.KafkaAdmin(bootstrap_servers=broker.servers) as admin,
+        lv.KafkaAdmin(bootstrap_servers=broker.servers) as admin,
     ):
         admin.list_topics(timeout=3)
 
@@ -254,15 +254,15 @@ def test_C3_other_brokers_take_and_give_message_sets_too(broker: Broker, caplog:
     topic = broker.topic("downgraded")
     old = {"bootstrap_servers": broker.servers, "broker_version_fallback": "0.9.0" if broker.is_at_least("0.9") else "0.8.2"}
     soon = {"delivery_timeout_ms": 3000, "request_timeout_ms": 3000, "linger_ms": 0}
-    with ps.KafkaProducer(**old, enable_idempotence=False, compression_type="gzip", **soon) as producer:
+    with lv.KafkaProducer(**old, enable_idempotence=False, compression_type="gzip", **soon) as producer:
         sent = [producer.send(topic, key=b"k", value=b"%d" % n, timestamp=EPOCH_2020) for n in range(100)]
         producer.flush(PATIENCE_S)
     if broker.is_at_least("4.0"):
         assert all(isinstance(delivery.exception(0), DeliveryTimeout) for delivery in sent)
         assert "is broker.version.fallback right" in caplog.text
         return
-    with ps.KafkaConsumer(**old, auto_offset_reset="earliest") as consumer:
-        consumer.assign([ps.TopicPartition(topic, 0)])
+    with lv.KafkaConsumer(**old, auto_offset_reset="earliest") as consumer:
+        consumer.assign([lv.TopicPartition(topic, 0)])
         assert [(r.offset, r.value) for r in consumer.poll(timeout=PATIENCE_S)] == [(n, b"%d" % n) for n in range(100)]
     assert [(r.value, r.timestamp) for r in read(broker, topic, 100)] == [(b"%d" % n, NO_TIMESTAMP) for n in range(100)]
 
@@ -285,7 +285,7 @@ def test_several_partitions(broker: Broker) -> None:
         sent = [producer.send("many", key=key, value=key) for key in keys]
         producer.flush(PATIENCE_S)
         wanted = sorted((delivery.result(0).partition, delivery.result(0).offset, key) for delivery, key in zip(sent, keys, strict=True))
-    rows = ps.scan("many", **broker.settings, columns=["partition", "offset", "value"]).to_table().to_pylist()
+    rows = lv.scan("many", **broker.settings, columns=["partition", "offset", "value"]).to_table().to_pylist()
     assert sorted((row["partition"], row["offset"], row["value"]) for row in rows) == wanted
     assert {partition for partition, _, _ in wanted} == {0, 1, 2}
 
@@ -359,15 +359,15 @@ def test_V9_a_message_larger_than_the_fetch(broker: Broker) -> None:
         if broker.is_at_least("0.10.1"):
             assert len(consumer.poll(timeout=PATIENCE_S)[0].value) == 100_000
             return
-        with pytest.raises(ps.errors.RecordTooLargeError, match=r"large-0 at offset 0: .*max\.partition\.fetch\.bytes=10000"):
+        with pytest.raises(lv.errors.RecordTooLargeError, match=r"large-0 at offset 0: .*max\.partition\.fetch\.bytes=10000"):
             consumer.poll(timeout=PATIENCE_S)
-        consumer.seek(ps.TopicPartition(topic, 0), 1)
+        consumer.seek(lv.TopicPartition(topic, 0), 1)
         assert [record.value for record in consumer.poll(timeout=PATIENCE_S)] == [b"small"]
 
 
 def test_C4_offsets(broker: Broker) -> None:
     topic = broker.topic("offsets")
-    tp = ps.TopicPartition(topic, 0)
+    tp = lv.TopicPartition(topic, 0)
     with broker.producer() as producer:
         for n in range(3):
             producer.send(topic, b"v", timestamp=EPOCH_2020 + n * 1000).result(PATIENCE_S)
@@ -385,16 +385,16 @@ def test_C4_offsets(broker: Broker) -> None:
 
 
 def test_topics(broker: Broker) -> None:
-    with ps.KafkaAdmin(**broker.settings) as admin:
+    with lv.KafkaAdmin(**broker.settings) as admin:
         if broker.is_at_least("0.10.1"):
             # Brokers before 2.4 have no defaults for these numbers.
-            admin.create_topics([ps.NewTopic("created", partitions=1, replication_factor=1)])
+            admin.create_topics([lv.NewTopic("created", partitions=1, replication_factor=1)])
         else:
             with pytest.raises(UnsupportedVersionError, match="the broker does not know CreateTopics"):
-                admin.create_topics([ps.NewTopic("created", partitions=1, replication_factor=1)])
+                admin.create_topics([lv.NewTopic("created", partitions=1, replication_factor=1)])
         assert "first" in admin.list_topics()
         assert [info.leader for info in admin.describe_topics(["first"])["first"].partitions] == [1]
-        with pytest.raises(ps.errors.UnknownTopicOrPartitionError):
+        with pytest.raises(lv.errors.UnknownTopicOrPartitionError):
             admin.describe_topics(["nobody-made-this"])
         assert "nobody-made-this" not in admin.list_topics()
         assert len(admin.describe_cluster().nodes) == 1

@@ -12,8 +12,8 @@ import kafka as kafka_python
 import kafka.admin
 import pytest
 
+from levada.testing import EmbeddedKafka
 from peer_clients import PATIENCE_S, PEERS, Peer, PeerRecord
-from penstock.testing import EmbeddedKafka
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 FIRST_MS = 1_577_836_800_000

@@ -1,4 +1,4 @@
-"""On real Kafka, other clients read what penstock wrote and penstock reads what they wrote, byte for byte, per codec."""
+"""On real Kafka, other clients read what levada wrote and levada reads what they wrote, byte for byte, per codec."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-import penstock as ps
+import levada as lv
 from kafka_cluster import KafkaCluster
 from peer_clients import EPOCH_2020, PEERS, Peer, PeerRecord, peer_records
 
@@ -23,33 +23,33 @@ each_codec = pytest.mark.parametrize("codec", CODECS)
 SENT = peer_records(507)
 
 
-def penstock_write(servers: str, topic: str, codec: str) -> None:
-    with ps.KafkaProducer(bootstrap_servers=servers, compression_type=codec) as producer:
+def levada_write(servers: str, topic: str, codec: str) -> None:
+    with lv.KafkaProducer(bootstrap_servers=servers, compression_type=codec) as producer:
         for record in SENT:
             producer.send(topic, key=record.key, value=record.value, timestamp=record.timestamp, headers=record.headers, partition=0)
 
 
-def penstock_read(servers: str, topic: str, count: int) -> list[PeerRecord]:
+def levada_read(servers: str, topic: str, count: int) -> list[PeerRecord]:
     found: list[PeerRecord] = []
-    with ps.KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
-        consumer.assign([ps.TopicPartition(topic, 0)])
+    with lv.KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([lv.TopicPartition(topic, 0)])
         deadline = time.monotonic() + PATIENCE_S
         while len(found) < count and time.monotonic() < deadline:
             found += [PeerRecord(r.key, r.value, r.timestamp, tuple(r.headers)) for r in consumer.poll(timeout=0.5)]
     return found
 
 
-def penstock_read_columns(servers: str, topic: str) -> list[PeerRecord]:
-    rows = ps.scan(topic, bootstrap_servers=servers, columns=["key", "value", "timestamp", "headers"]).to_table()
+def levada_read_columns(servers: str, topic: str) -> list[PeerRecord]:
+    rows = lv.scan(topic, bootstrap_servers=servers, columns=["key", "value", "timestamp", "headers"]).to_table()
     stamps = rows["timestamp"].cast(pa.int64()).to_pylist()
     headers = [tuple((entry["key"], entry["value"]) for entry in row or ()) for row in rows["headers"].to_pylist()]
     return [PeerRecord(*row) for row in zip(rows["key"].to_pylist(), rows["value"].to_pylist(), stamps, headers, strict=True)]
 
 
 @each_codec
-def test_every_peer_reads_what_penstock_wrote(real_kafka: KafkaCluster, codec: str, new_topic: Callable[..., str]) -> None:
+def test_every_peer_reads_what_levada_wrote(real_kafka: KafkaCluster, codec: str, new_topic: Callable[..., str]) -> None:
     topic = new_topic(real_kafka)
-    penstock_write(real_kafka.bootstrap_servers, topic, codec)
+    levada_write(real_kafka.bootstrap_servers, topic, codec)
     assert {peer.name: peer.read(real_kafka.bootstrap_servers, topic, len(SENT)) == SENT for peer in PEERS} == {
         peer.name: True for peer in PEERS
     }
@@ -57,15 +57,15 @@ def test_every_peer_reads_what_penstock_wrote(real_kafka: KafkaCluster, codec: s
 
 @each_codec
 @each_peer
-def test_penstock_reads_what_a_peer_wrote(real_kafka: KafkaCluster, peer: Peer, codec: str, new_topic: Callable[..., str]) -> None:
+def test_levada_reads_what_a_peer_wrote(real_kafka: KafkaCluster, peer: Peer, codec: str, new_topic: Callable[..., str]) -> None:
     topic = new_topic(real_kafka)
     peer.write(real_kafka.bootstrap_servers, topic, codec, SENT)
-    assert penstock_read(real_kafka.bootstrap_servers, topic, len(SENT)) == SENT
-    assert penstock_read_columns(real_kafka.bootstrap_servers, topic) == SENT
+    assert levada_read(real_kafka.bootstrap_servers, topic, len(SENT)) == SENT
+    assert levada_read_columns(real_kafka.bootstrap_servers, topic) == SENT
 
 
 @each_codec
-def test_every_peer_reads_the_columns_that_penstock_wrote(real_kafka: KafkaCluster, codec: str, new_topic: Callable[..., str]) -> None:
+def test_every_peer_reads_the_columns_that_levada_wrote(real_kafka: KafkaCluster, codec: str, new_topic: Callable[..., str]) -> None:
     topic = new_topic(real_kafka)
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     table = pa.table(
@@ -76,7 +76,7 @@ def test_every_peer_reads_the_columns_that_penstock_wrote(real_kafka: KafkaClust
             "h": pa.array([[{"key": key, "value": value} for key, value in record.headers] for record in SENT], header),
         }
     )
-    with ps.KafkaProducer(bootstrap_servers=real_kafka.bootstrap_servers, compression_type=codec) as producer:
+    with lv.KafkaProducer(bootstrap_servers=real_kafka.bootstrap_servers, compression_type=codec) as producer:
         producer.send_arrow(topic, table, key="k", value="v", timestamp="t", headers="h").result(timeout=PATIENCE_S)
     assert {peer.name: peer.read(real_kafka.bootstrap_servers, topic, len(SENT)) == SENT for peer in PEERS} == {
         peer.name: True for peer in PEERS
@@ -88,10 +88,10 @@ def test_a_header_without_a_value(real_kafka: KafkaCluster, name: str, new_topic
     peer = next(peer for peer in PEERS if peer.name == name)
     topic = new_topic(real_kafka)
     sent = [PeerRecord(b"k", b"v", EPOCH_2020, (("null", None), ("empty", b"")))]
-    with ps.KafkaProducer(bootstrap_servers=real_kafka.bootstrap_servers) as producer:
+    with lv.KafkaProducer(bootstrap_servers=real_kafka.bootstrap_servers) as producer:
         producer.send(topic, key=b"k", value=b"v", timestamp=EPOCH_2020, headers=sent[0].headers).result(timeout=PATIENCE_S)
     assert peer.read(real_kafka.bootstrap_servers, topic, 1) == sent
-    assert penstock_read(real_kafka.bootstrap_servers, topic, 1) == sent
+    assert levada_read(real_kafka.bootstrap_servers, topic, 1) == sent
 
 
 def test_keys_live_where_javas_partitioner_puts_them(real_kafka: KafkaCluster, new_topic: Callable[..., str]) -> None:
@@ -105,6 +105,6 @@ def test_keys_live_where_javas_partitioner_puts_them(real_kafka: KafkaCluster, n
         producer.produce(topic, key=key, on_delivery=lambda _, message: theirs.update({message.key(): message.partition()}))
     assert producer.flush(PATIENCE_S) == 0
 
-    with ps.KafkaProducer(bootstrap_servers=real_kafka.bootstrap_servers) as ours:
+    with lv.KafkaProducer(bootstrap_servers=real_kafka.bootstrap_servers) as ours:
         sent = {key: ours.send(topic, key=key, value=b"v") for key in keys}
         assert {key: delivery.result(timeout=PATIENCE_S).partition for key, delivery in sent.items()} == theirs

@@ -16,16 +16,16 @@ import pytest
 
 from broker_kit import fetch_request, make_batch, produce_request
 from kafka_cluster import KafkaCluster
-from penstock.protocol.frame import decode_response, encode_request
-from penstock.protocol.messages.api_versions import ApiVersionsRequest
-from penstock.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic
-from penstock.protocol.schema import Request, Struct
-from penstock.record.batch import seal
-from penstock.testing import EmbeddedKafka
+from levada.protocol.frame import decode_response, encode_request
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from levada.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic
+from levada.protocol.schema import Request, Struct
+from levada.record.batch import seal
+from levada.testing import EmbeddedKafka
 from raw_fetch import batches_of
 
 pytestmark = pytest.mark.kafka
@@ -99,7 +99,7 @@ def compared(part: Any) -> Iterator[tuple[str, Any]]:
 def check(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, questions: list[Question]) -> None:
     theirs, ours = ([ask(kafka.bootstrap_servers, *asked) for _, *asked in questions] for kafka in (kafka44, embedded_kafka))
     different = [
-        (question.about, kafka, penstock) for question, kafka, penstock in zip(questions, theirs, ours, strict=True) if kafka != penstock
+        (question.about, kafka, levada) for question, kafka, levada in zip(questions, theirs, ours, strict=True) if kafka != levada
     ]
     assert not different
 

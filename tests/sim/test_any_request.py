@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from penstock.client.request import CONTROLLER, api_versions, request
-from penstock.error_codes import ErrorCode
-from penstock.errors import ClosedError, ConnectError, DisconnectError, TimeoutError, UnsupportedVersionError
-from penstock.protocol.api import APIS
-from penstock.protocol.messages.api_versions import ApiVersionsRequest
-from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from penstock.protocol.messages.list_groups import ListGroupsRequest
-from penstock.protocol.messages.list_offsets import ListOffsetsRequest
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
-from penstock.protocol.messages.produce import ProduceRequest
-from penstock.protocol.messages.share_fetch import ShareFetchRequest
-from penstock.protocol.schema import Request
-from penstock.testing import Simulation
+from levada.client.request import CONTROLLER, api_versions, request
+from levada.error_codes import ErrorCode
+from levada.errors import ClosedError, ConnectError, DisconnectError, TimeoutError, UnsupportedVersionError
+from levada.protocol.api import APIS
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from levada.protocol.messages.list_groups import ListGroupsRequest
+from levada.protocol.messages.list_offsets import ListOffsetsRequest
+from levada.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
+from levada.protocol.messages.produce import ProduceRequest
+from levada.protocol.messages.share_fetch import ShareFetchRequest
+from levada.protocol.schema import Request
+from levada.testing import Simulation
 from sim_kit import HOST, PORT, ScriptedServer, SimClient, broker, one_node, server, versions_reply
 
 SPOKEN = {0: (3, 12), 3: (0, 12), 18: (0, 4), 60: (1, 7), 78: (0, 9)}
@@ -67,7 +67,7 @@ def test_the_newest_shared_version_unless_one_is_named(sim: Simulation, kafka: S
 
 @pytest.mark.parametrize("version", [0, 7, 99, -1])
 def test_a_version_that_one_side_lacks_is_refused_with_what_both_speak(sim: Simulation, kafka: ScriptedServer, version: int) -> None:
-    text = rf"DescribeCluster v{version} .*penstock speaks 0 to 2, the broker 1 to 7"
+    text = rf"DescribeCluster v{version} .*levada speaks 0 to 2, the broker 1 to 7"
     with pytest.raises(UnsupportedVersionError, match=text):
         ask(SimClient(sim), DescribeClusterRequest(), version=version)
     assert versions_asked(kafka, DescribeClusterRequest) == []

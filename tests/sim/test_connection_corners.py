@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.errors import DisconnectError
-from penstock.promise import Promise
-from penstock.protocol.frame import RequestFrame, encode_response
-from penstock.protocol.messages.metadata import MetadataRequest
-from penstock.protocol.messages.produce import ProduceRequest, ProduceResponse
-from penstock.testing import Simulation
+from levada.errors import DisconnectError
+from levada.promise import Promise
+from levada.protocol.frame import RequestFrame, encode_response
+from levada.protocol.messages.metadata import MetadataRequest
+from levada.protocol.messages.produce import ProduceRequest, ProduceResponse
+from levada.testing import Simulation
 from sim_kit import PORT, ScriptedServer, SimClient, one_node, server
 
 PRODUCE = ProduceRequest(acks=1, timeout_ms=1000)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.client.connection_states import ConnectionState
-from penstock.error_codes import ErrorCode
-from penstock.errors import (
+from levada.client.connection_states import ConnectionState
+from levada.error_codes import ErrorCode
+from levada.errors import (
     BootstrapError,
     ConnectError,
     DisconnectError,
@@ -19,13 +19,13 @@ from penstock.errors import (
     TimeoutError,
     UnsupportedVersionError,
 )
-from penstock.protocol.frame import RequestFrame, encode_response
-from penstock.protocol.messages.api_versions import ApiVersionsRequest
-from penstock.protocol.messages.fetch import FetchRequest
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
-from penstock.protocol.messages.produce import ProduceRequest, ProduceResponse
-from penstock.protocol.schema import Response
-from penstock.testing import Simulation
+from levada.protocol.frame import RequestFrame, encode_response
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.fetch import FetchRequest
+from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from levada.protocol.messages.produce import ProduceRequest, ProduceResponse
+from levada.protocol.schema import Response
+from levada.testing import Simulation
 from sim_kit import HOST, PORT, ScriptedServer, SimClient, asking, broker, one_node, server, versions_reply
 
 PRODUCE = ProduceRequest(acks=1, timeout_ms=1000)
@@ -60,7 +60,7 @@ def test_H8_ApiVersions_comes_first_on_every_connection(sim: Simulation) -> None
     assert apis == ["ApiVersions", "Metadata", "ApiVersions"]
     first = kafka.asked[0].request
     assert isinstance(first, ApiVersionsRequest)
-    assert first.client_software_name == "penstock"
+    assert first.client_software_name == "levada"
 
 
 def test_B11_a_broker_of_the_first_kind_is_asked_again_with_version_0(sim: Simulation) -> None:
@@ -242,7 +242,7 @@ def test_N10_a_failing_callback_does_not_stop_the_others(sim: Simulation, caplog
     sim.advance(10)
     assert first.done
     assert second.done
-    assert "bug in penstock" in caplog.text
+    assert "bug in levada" in caplog.text
 
 
 # Reconnecting

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from consumer_sim import PORT, World, in_simulation
-from penstock.consumer.fetch_response import ON_FETCH_ERROR, OnError
-from penstock.testing.simulation import Simulation
-from penstock.types import TopicPartition
+from levada.consumer.fetch_response import ON_FETCH_ERROR, OnError
+from levada.testing.simulation import Simulation
+from levada.types import TopicPartition
 
 PARTITIONS = [TopicPartition("t", number) for number in range(4)]
 PASSING = [code for code, reaction in ON_FETCH_ERROR.items() if reaction in (OnError.REFRESH, OnError.RETRY)]

@@ -8,8 +8,8 @@ import pytest
 
 from consumer_kit import batch, emptied
 from consumer_sim import World, in_simulation
-from penstock.error_codes import ErrorCode
-from penstock.errors import (
+from levada.error_codes import ErrorCode
+from levada.errors import (
     BootstrapError,
     IllegalStateError,
     NoOffsetForPartitionError,
@@ -20,9 +20,9 @@ from penstock.errors import (
     UnknownTopicOrPartitionError,
     WakeupError,
 )
-from penstock.sync.consumer import KafkaConsumer
-from penstock.testing.simulation import Simulation
-from penstock.types import TopicPartition
+from levada.sync.consumer import KafkaConsumer
+from levada.testing.simulation import Simulation
+from levada.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -10,10 +10,10 @@ import pytest
 
 from consumer_kit import batch, emptied
 from consumer_sim import World, in_simulation
-from penstock.errors import ConfigError, DataLossError, TimeoutError, UnknownTopicOrPartitionError
-from penstock.sync.scan import Loss, Scan, scan
-from penstock.testing.simulation import Simulation
-from penstock.types import TopicPartition
+from levada.errors import ConfigError, DataLossError, TimeoutError, UnknownTopicOrPartitionError
+from levada.sync.scan import Loss, Scan, scan
+from levada.testing.simulation import Simulation
+from levada.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

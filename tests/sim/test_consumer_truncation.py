@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from consumer_sim import World, in_simulation
-from penstock.broker.leader_epochs import EpochEnd
-from penstock.consumer.position_resetter import PositionReset
-from penstock.error_codes import ErrorCode
-from penstock.errors import (
+from levada.broker.leader_epochs import EpochEnd
+from levada.consumer.position_resetter import PositionReset
+from levada.error_codes import ErrorCode
+from levada.errors import (
     DataLossError,
     LogTruncationError,
     OffsetOutOfRangeError,
@@ -21,10 +21,10 @@ from penstock.errors import (
     TopicRecreatedError,
     UnknownTopicOrPartitionError,
 )
-from penstock.sync.consumer import KafkaConsumer
-from penstock.sync.scan import scan
-from penstock.testing.simulation import Simulation
-from penstock.types import TopicPartition
+from levada.sync.consumer import KafkaConsumer
+from levada.sync.scan import scan
+from levada.testing.simulation import Simulation
+from levada.types import TopicPartition
 
 T0 = TopicPartition("t", 0)
 API = "OffsetForLeaderEpoch"
@@ -100,7 +100,7 @@ def test_A26_a_log_that_was_cut_is_read_on_from_where_it_diverges(world: World, 
     assert read(consumer) == numbers((0, 10))
     elect(world, 2, lose_from=6)
     write(world, 6, 10, b"-new")
-    with caplog.at_level(logging.WARNING, "penstock.sync.consumer"):
+    with caplog.at_level(logging.WARNING, "levada.sync.consumer"):
         assert read(consumer) == numbers((6, 16), mark=b"-new")
     assert resets == [PositionReset(T0, 10, 6, "the log was truncated")]
     assert "t-0 at offset 10: the log was truncated; going on at 6" in caplog.text
@@ -246,7 +246,7 @@ def test_A24_a_topic_that_was_created_again_is_read_by_policy_and_told(
     read(consumer)
     recreate(world)
     write(world, 0, 6, b"-new")
-    with caplog.at_level(logging.WARNING, "penstock.sync.consumer"):
+    with caplog.at_level(logging.WARNING, "levada.sync.consumer"):
         assert read(consumer, 200) == seen
     assert resets == [PositionReset(T0, 10, 0 if reset == "earliest" else 6, "the topic was deleted and created again")]
     assert "the topic was deleted and created again" in caplog.text

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from consumer_sim import in_simulation
-from penstock.client.broker_fallback import versions_of
-from penstock.error_codes import ErrorCode
-from penstock.errors import (
+from levada.client.broker_fallback import versions_of
+from levada.error_codes import ErrorCode
+from levada.errors import (
     BootstrapError,
     CorruptRecordError,
     Persisted,
@@ -21,26 +21,26 @@ from penstock.errors import (
     UnsupportedRecordFormatError,
     UnsupportedVersionError,
 )
-from penstock.protocol.frame import RequestFrame
-from penstock.protocol.messages.api_versions import ApiVersionsRequest
-from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.list_offsets import (
+from levada.protocol.frame import RequestFrame
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
-from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
-from penstock.record.batch import RecordBatch, read_batches
-from penstock.record.builder import RecordBatchBuilder
-from penstock.record.compression import Codec
-from penstock.record.legacy_conversion import down_convert
-from penstock.sync.admin import KafkaAdmin
-from penstock.sync.consumer import KafkaConsumer
-from penstock.testing import Simulation
-from penstock.types import NewTopic, TopicPartition
+from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from levada.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
+from levada.record.batch import RecordBatch, read_batches
+from levada.record.builder import RecordBatchBuilder
+from levada.record.compression import Codec
+from levada.record.legacy_conversion import down_convert
+from levada.sync.admin import KafkaAdmin
+from levada.sync.consumer import KafkaConsumer
+from levada.testing import Simulation
+from levada.types import NewTopic, TopicPartition
 from producer_kit import SimProducer
 from sim_kit import HOST, PORT, ScriptedServer, SimClient, one_node, server, versions_reply
 

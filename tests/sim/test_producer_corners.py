@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.broker.node import BrokerNode
-from penstock.error_codes import ErrorCode
-from penstock.errors import DeliveryTimeout
-from penstock.testing import Simulation
-from penstock.testing.simulation import EPOCH_MS
+from levada.broker.node import BrokerNode
+from levada.error_codes import ErrorCode
+from levada.errors import DeliveryTimeout
+from levada.testing import Simulation
+from levada.testing.simulation import EPOCH_MS
 from producer_kit import SimProducer
 from sim_kit import broker as add_broker
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.broker.node import BrokerNode
-from penstock.error_codes import ErrorCode
-from penstock.errors import (
+from levada.broker.node import BrokerNode
+from levada.error_codes import ErrorCode
+from levada.errors import (
     BufferExhaustedError,
     ClusterAuthorizationError,
     DeliveryTimeout,
@@ -19,11 +19,11 @@ from penstock.errors import (
     TopicAuthorizationError,
     UnknownTopicOrPartitionError,
 )
-from penstock.producer.sequences import ProducerIdentity
-from penstock.record.compression import Codec
-from penstock.testing import Simulation
-from penstock.testing.simulation import EPOCH_MS
-from penstock.types import TopicPartition
+from levada.producer.sequences import ProducerIdentity
+from levada.record.compression import Codec
+from levada.testing import Simulation
+from levada.testing.simulation import EPOCH_MS
+from levada.types import TopicPartition
 from producer_kit import SimProducer, batches, codec_of, values
 from sim_kit import HOST, PORT
 from sim_kit import broker as add_broker

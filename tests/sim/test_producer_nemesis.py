@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.broker.node import BrokerNode
-from penstock.error_codes import ErrorCode
-from penstock.errors import Persisted
-from penstock.producer.delivery import Delivery
-from penstock.record.compression import Codec
-from penstock.testing import Simulation
-from penstock.testing.simulation import EPOCH_MS
+from levada.broker.node import BrokerNode
+from levada.error_codes import ErrorCode
+from levada.errors import Persisted
+from levada.producer.delivery import Delivery
+from levada.record.compression import Codec
+from levada.testing import Simulation
+from levada.testing.simulation import EPOCH_MS
 from producer_kit import SimProducer, batches, values
 from sim_kit import broker as add_broker
 

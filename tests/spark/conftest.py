@@ -22,7 +22,7 @@ SETTINGS = {
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with two cores. No data source is registered by hand."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("penstock tests")
+    builder = SparkSession.builder.master("local[2]").appName("levada tests")
     for name, value in {**SETTINGS, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

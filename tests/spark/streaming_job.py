@@ -20,7 +20,7 @@ RECORDS_PER_BATCH = 4_000
 def main(servers: str, source: str, target: str, checkpoint: str, pause_s: float) -> None:
     records = (
         session()
-        .readStream.format("penstock")
+        .readStream.format("levada")
         .option("kafka.bootstrap.servers", servers)
         .option("subscribe", source)
         .option("startingOffsets", "earliest")
@@ -29,7 +29,7 @@ def main(servers: str, source: str, target: str, checkpoint: str, pause_s: float
         .select("key", "value")
     )
     writer = records.mapInArrow(slowly(pause_s), records.schema).writeStream if pause_s else records.writeStream
-    writer = writer.format("penstock").option("kafka.bootstrap.servers", servers).option("topic", target)
+    writer = writer.format("levada").option("kafka.bootstrap.servers", servers).option("topic", target)
     writer = writer.option("checkpointLocation", checkpoint)
     query = (writer if pause_s else writer.trigger(availableNow=True)).start()
     query.awaitTermination()

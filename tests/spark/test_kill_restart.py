@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-import penstock as ps
-from penstock.types import TopicPartition
+import levada as lv
+from levada.types import TopicPartition
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -36,7 +36,7 @@ def test_a_stream_killed_in_mid_batch_loses_nothing(kafka44, new_topic, tmp_path
     killed_at = job.written()
     job.run_to_the_end()
 
-    copies = Counter(record.value for record in ps.scan(target, bootstrap_servers=kafka44.bootstrap_servers))
+    copies = Counter(record.value for record in lv.scan(target, bootstrap_servers=kafka44.bootstrap_servers))
     lost = {b"%d" % number for number in range(RECORDS)} - copies.keys()
     duplicates = copies.total() - len(copies)
     with capsys.disabled():
@@ -47,7 +47,7 @@ def test_a_stream_killed_in_mid_batch_loses_nothing(kafka44, new_topic, tmp_path
 
 
 def produce(servers: str, topic: str) -> None:
-    with ps.KafkaProducer(bootstrap_servers=servers) as producer:
+    with lv.KafkaProducer(bootstrap_servers=servers) as producer:
         for number in range(RECORDS):
             producer.send(topic, key=b"%d" % number, value=b"%d" % number)
 
@@ -88,7 +88,7 @@ class Job:
         return self.written() >= before + SOME and self._newest("commits") != batch
 
     def written(self) -> int:
-        with ps.KafkaConsumer(bootstrap_servers=self._servers) as consumer:
+        with lv.KafkaConsumer(bootstrap_servers=self._servers) as consumer:
             partitions = [TopicPartition(self._target, info.partition) for info in consumer.partitions_for(self._target)]
             return sum(consumer.end_offsets(partitions).values())
 

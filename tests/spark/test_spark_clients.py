@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-import penstock
-from penstock.spark import clients
-from penstock.spark.clients import MOST, close_idle, lent_consumer, lent_producer
+import levada
+from levada.spark import clients
+from levada.spark.clients import MOST, close_idle, lent_consumer, lent_producer
 
 
 class FakeClient:
@@ -25,8 +25,8 @@ class FakeClient:
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch):
     FakeClient.made = 0
-    monkeypatch.setattr(penstock, "KafkaConsumer", FakeClient, raising=False)
-    monkeypatch.setattr(penstock, "KafkaProducer", FakeClient, raising=False)
+    monkeypatch.setattr(levada, "KafkaConsumer", FakeClient, raising=False)
+    monkeypatch.setattr(levada, "KafkaProducer", FakeClient, raising=False)
     monkeypatch.setattr(clients, "_idle", {})
 
 
@@ -89,5 +89,5 @@ def test_another_process_does_not_find_them(monkeypatch):
 
 
 def test_planning_loads_no_client():
-    program = "import pyspark_penstock, sys; print([name for name in sys.modules if name.startswith(('penstock.sync', 'penstock.net'))])"
+    program = "import pyspark_levada, sys; print([name for name in sys.modules if name.startswith(('levada.sync', 'levada.net'))])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip() == "[]"

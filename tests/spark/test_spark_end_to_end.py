@@ -1,4 +1,4 @@
-"""format("penstock") in a real Spark: batch and streaming, both ways (issue 3, section 4)."""
+"""format("levada") in a real Spark: batch and streaming, both ways (issue 3, section 4)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
-import penstock as ps
+import levada as lv
 
 pytestmark = pytest.mark.spark
 
@@ -30,22 +30,22 @@ def kafka(embedded):
 
 
 def source(reader, kafka, topic, **options):
-    return reader.format("penstock").options(**{"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, **options}).load()
+    return reader.format("levada").options(**{"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, **options}).load()
 
 
 def sink(writer, kafka, **options):
-    return writer.format("penstock").options(**{"kafka.bootstrap.servers": kafka.bootstrap_servers, **options})
+    return writer.format("levada").options(**{"kafka.bootstrap.servers": kafka.bootstrap_servers, **options})
 
 
 def produce(kafka, topic, values, **record):
-    with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         sent = [producer.send(topic, value=value, **record) for value in values]
         producer.flush()
         return [delivery.result(timeout=10) for delivery in sent]
 
 
 def values_in(kafka, topic):
-    return sorted(record.value.decode() for record in ps.scan(topic, bootstrap_servers=kafka.bootstrap_servers))
+    return sorted(record.value.decode() for record in lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers))
 
 
 def run_to_the_end(writer, checkpoint):
@@ -96,8 +96,8 @@ def test_a_batch_is_written_with_every_column(spark, kafka, new_topic):
     )
     sink(frame.coalesce(1).write, kafka).mode("append").save()
 
-    first = {record.key: record for record in ps.scan(one, bootstrap_servers=kafka.bootstrap_servers)}
-    (second,) = ps.scan(other, bootstrap_servers=kafka.bootstrap_servers)
+    first = {record.key: record for record in lv.scan(one, bootstrap_servers=kafka.bootstrap_servers)}
+    (second,) = lv.scan(other, bootstrap_servers=kafka.bootstrap_servers)
     assert (first[b"a"].value, first[b"a"].partition, list(first[b"a"].headers)) == (b"1", 1, [("h", b"x")])
     assert (first[b"c"].value, list(first[b"c"].headers)) == (None, [])
     assert (second.key, second.value, second.partition) == (None, b"2", 0)
@@ -137,7 +137,7 @@ def steady_records(kafka, topic):
     over = threading.Event()
 
     def send():
-        with ps.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=0) as producer:
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=0) as producer:
             for number in count():
                 producer.send(topic, value=b"%d" % number)
                 if over.wait(0.001):
@@ -186,7 +186,7 @@ def test_wrong_options_show_up_at_load(spark, kafka):
 def test_a_missing_topic_is_named_and_not_created(spark, kafka):
     with pytest.raises(Exception, match="topic 'no-such-topic' does not exist"):
         source(spark.read, kafka, "no-such-topic").count()
-    with ps.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         assert "no-such-topic" not in admin.list_topics()
 
 

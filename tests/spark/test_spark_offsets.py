@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import ConfigError
-from penstock.spark.offsets import (
+from levada.errors import ConfigError
+from levada.spark.offsets import (
     EARLIEST,
     LATEST,
     data_loss,
@@ -19,7 +19,7 @@ from penstock.spark.offsets import (
     to_json,
     with_start,
 )
-from penstock.types import TopicPartition
+from levada.types import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 OFFSETS = st.dictionaries(st.sampled_from([T0, T1, T2, TopicPartition("s", 10)]), st.integers(0, 2**62), min_size=1)

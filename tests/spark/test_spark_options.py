@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import ConfigError
-from penstock.spark.offsets import EARLIEST, LATEST
-from penstock.spark.options import NOT_YET, SINK_OPTIONS, SOURCE_OPTIONS, sink_options, source_options, wants_headers
-from penstock.types import TopicPartition
+from levada.errors import ConfigError
+from levada.spark.offsets import EARLIEST, LATEST
+from levada.spark.options import NOT_YET, SINK_OPTIONS, SOURCE_OPTIONS, sink_options, source_options, wants_headers
+from levada.types import TopicPartition
 
 KAFKA = {"kafka.bootstrap.servers": "localhost:9092"}
 SOURCE = {**KAFKA, "subscribe": "orders"}
@@ -133,9 +133,9 @@ def test_an_unknown_option_says_what_was_probably_meant(option, hint):
 
 
 def test_an_option_of_the_other_side_says_so():
-    with pytest.raises(ConfigError, match="'topic' belongs to a penstock sink"):
+    with pytest.raises(ConfigError, match="'topic' belongs to a levada sink"):
         stream(topic="t")
-    with pytest.raises(ConfigError, match="'subscribe' belongs to a penstock source"):
+    with pytest.raises(ConfigError, match="'subscribe' belongs to a levada source"):
         sink_options({**KAFKA, "subscribe": "t"})
 
 

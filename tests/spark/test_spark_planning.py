@@ -6,13 +6,13 @@ import pickle
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from penstock.errors import ConfigError, DataLossError, UnknownTopicOrPartitionError
-from penstock.spark.batch_source import BatchReader
-from penstock.spark.options import source_options
-from penstock.spark.reading import OffsetRange
-from penstock.spark.schema import record_schema
-from penstock.spark.stream_source import StreamReader
-from penstock.types import TopicPartition
+from levada.errors import ConfigError, DataLossError, UnknownTopicOrPartitionError
+from levada.spark.batch_source import BatchReader
+from levada.spark.options import source_options
+from levada.spark.reading import OffsetRange
+from levada.spark.schema import record_schema
+from levada.spark.stream_source import StreamReader
+from levada.types import TopicPartition
 
 KAFKA = {"kafka.bootstrap.servers": "localhost:9092"}
 ALL = ReadAllAvailable()

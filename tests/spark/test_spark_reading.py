@@ -6,12 +6,12 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pytest
 
-from penstock.errors import DataLossError, OffsetOutOfRangeError, TimeoutError
-from penstock.spark import reading
-from penstock.spark.options import source_options
-from penstock.spark.reading import OffsetRange, read
-from penstock.spark.schema import arrow_schema, record_schema
-from penstock.types import TopicPartition
+from levada.errors import DataLossError, OffsetOutOfRangeError, TimeoutError
+from levada.spark import reading
+from levada.spark.options import source_options
+from levada.spark.reading import OffsetRange, read
+from levada.spark.schema import arrow_schema, record_schema
+from levada.types import TopicPartition
 
 TP = TopicPartition("t", 0)
 SCHEMA = pa.schema(

@@ -1,13 +1,13 @@
-"""Penstock's columns become exactly the Arrow schema that Spark 4.3 insists on (spark.md 2.5)."""
+"""Levada's columns become exactly the Arrow schema that Spark 4.3 insists on (spark.md 2.5)."""
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-from penstock.errors import ConfigError
-from penstock.spark.schema import arrow_schema, check_schema, penstock_columns, record_schema, slices, to_spark
+from levada.errors import ConfigError
+from levada.spark.schema import arrow_schema, check_schema, levada_columns, record_schema, slices, to_spark
 
-PENSTOCK = pa.schema(
+LEVADA = pa.schema(
     [
         ("key", pa.binary()),
         ("value", pa.binary()),
@@ -28,9 +28,9 @@ def schema_of(**types):
 def records():
     headers = [[("a", b"1"), ("b", None)], [], None]
     rows = [[b"k", None, b""], [b"v", b"", None], ["t"] * 3, [2] * 3, [7, 8, 10], [0, 1_700_000_000_123, -1], [0, 1, 0]]
-    columns = [pa.array(values, field.type) for values, field in zip(rows, PENSTOCK, strict=False)]
+    columns = [pa.array(values, field.type) for values, field in zip(rows, LEVADA, strict=False)]
     as_dicts = [None if row is None else [{"key": key, "value": value} for key, value in row] for row in headers]
-    return pa.RecordBatch.from_arrays([*columns, pa.array(as_dicts, PENSTOCK.field("headers").type)], schema=PENSTOCK)
+    return pa.RecordBatch.from_arrays([*columns, pa.array(as_dicts, LEVADA.field("headers").type)], schema=LEVADA)
 
 
 def test_the_schema_is_that_of_sparks_own_connector():
@@ -63,12 +63,12 @@ def test_keys_and_values_are_not_copied():
 def test_a_user_may_choose_columns():
     wanted = schema_of(offset=LongType(), timestampType=IntegerType(), value=BinaryType())
     check_schema(wanted)
-    assert penstock_columns(wanted) == ("offset", "timestamp_type", "value")
+    assert levada_columns(wanted) == ("offset", "timestamp_type", "value")
     assert to_spark(records(), arrow_schema(wanted)).schema.names == ["offset", "timestampType", "value"]
 
 
 def test_a_schema_of_other_columns_is_refused():
-    with pytest.raises(ConfigError, match="asks for a column 'amount'; a penstock source has key, value"):
+    with pytest.raises(ConfigError, match="asks for a column 'amount'; a levada source has key, value"):
         check_schema(schema_of(amount=IntegerType()))
     with pytest.raises(ConfigError, match="asks for 'value' as string, but it is binary"):
         check_schema(schema_of(value=StringType()))

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
-from penstock.errors import ConfigError, DeliveryTimeout, IllegalStateError, Persisted, SerializationError
-from penstock.spark import sink
-from penstock.spark.options import sink_options
-from penstock.spark.schema import HEADERS
-from penstock.spark.sink import StreamWriter, Written, as_records, by_topic, sink_columns, write
+from levada.errors import ConfigError, DeliveryTimeout, IllegalStateError, Persisted, SerializationError
+from levada.spark import sink
+from levada.spark.options import sink_options
+from levada.spark.schema import HEADERS
+from levada.spark.sink import StreamWriter, Written, as_records, by_topic, sink_columns, write
 
 KAFKA = {"kafka.bootstrap.servers": "localhost:9092"}
 TO_T = sink_options({**KAFKA, "topic": "t"})

@@ -8,19 +8,19 @@ from uuid import UUID
 
 import pytest
 
-from penstock.admin.cluster import describe_cluster
-from penstock.admin.retry import ON_ADMIN_ERROR, Attempts, OnError
-from penstock.admin.topics import CreatedTopic, create_topics, delete_topics, describe_topics, list_topics
-from penstock.client.backoff import ExponentialBackoff
-from penstock.client.metadata import Metadata
-from penstock.client.snapshot import ClusterSnapshot
-from penstock.error_codes import ErrorCode
-from penstock.errors import BrokerError, DisconnectError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, UnsupportedVersionError
-from penstock.flow import Call, Flow, Sleep, Wait
-from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
-from penstock.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
-from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
-from penstock.types import NewTopic, Node
+from levada.admin.cluster import describe_cluster
+from levada.admin.retry import ON_ADMIN_ERROR, Attempts, OnError
+from levada.admin.topics import CreatedTopic, create_topics, delete_topics, describe_topics, list_topics
+from levada.client.backoff import ExponentialBackoff
+from levada.client.metadata import Metadata
+from levada.client.snapshot import ClusterSnapshot
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, DisconnectError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, UnsupportedVersionError
+from levada.flow import Call, Flow, Sleep, Wait
+from levada.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from levada.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from levada.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
+from levada.types import NewTopic, Node
 
 ID = UUID(int=9)
 

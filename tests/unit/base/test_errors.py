@@ -6,8 +6,8 @@ import builtins
 
 import pytest
 
-from penstock import errors
-from penstock.error_codes import RETRIABLE, STALE_METADATA, ErrorCode
+from levada import errors
+from levada.error_codes import RETRIABLE, STALE_METADATA, ErrorCode
 
 
 def test_every_code_becomes_an_exception_that_names_it() -> None:

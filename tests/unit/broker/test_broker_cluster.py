@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from broker_kit import START_MS, Bench, Client, fetch_request, make_batch, only_partition, produce_request
-from penstock.broker.cluster import Cluster
-from penstock.broker.node import BrokerNode
-from penstock.broker.partition import Partition
-from penstock.broker.settings import BrokerSettings
-from penstock.error_codes import ErrorCode
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from penstock.protocol.messages.metadata import MetadataRequest
+from levada.broker.cluster import Cluster
+from levada.broker.node import BrokerNode
+from levada.broker.partition import Partition
+from levada.broker.settings import BrokerSettings
+from levada.error_codes import ErrorCode
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from levada.protocol.messages.metadata import MetadataRequest
 
 
 class Pair:

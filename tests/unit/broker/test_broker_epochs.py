@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from broker_kit import Client, make_batch
-from penstock.broker.leader_epochs import EpochEnd, LeaderEpochs
-from penstock.testing import EmbeddedKafka
+from levada.broker.leader_epochs import EpochEnd, LeaderEpochs
+from levada.testing import EmbeddedKafka
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from broker_kit import Bench, Client, fetch_request, make_batch, only_partition
-from penstock.error_codes import ErrorCode
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from penstock.record.batch import read_batches
-from penstock.record.compression import Codec
+from levada.error_codes import ErrorCode
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from levada.record.batch import read_batches
+from levada.record.compression import Codec
 
 KIB = 1024
 

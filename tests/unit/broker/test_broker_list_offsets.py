@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from broker_kit import Bench, Client, make_batch
-from penstock.broker.apis.list_offsets import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP
-from penstock.error_codes import ErrorCode
-from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from penstock.record.batch import RecordBatch
-from penstock.record.compression import Codec
+from levada.broker.apis.list_offsets import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP
+from levada.error_codes import ErrorCode
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.record.batch import RecordBatch
+from levada.record.compression import Codec
 
 
 @pytest.fixture

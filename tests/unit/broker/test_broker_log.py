@@ -5,9 +5,9 @@ import random
 import pytest
 
 from broker_kit import START_MS, make_batch
-from penstock.broker import log as log_module
-from penstock.broker.log import PartitionLog
-from penstock.record.batch import RecordBatch, read_batches
+from levada.broker import log as log_module
+from levada.broker.log import PartitionLog
+from levada.record.batch import RecordBatch, read_batches
 
 
 def fill(log: PartitionLog, *batches: bytes) -> None:

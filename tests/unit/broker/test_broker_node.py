@@ -6,18 +6,18 @@ from collections.abc import Callable
 import pytest
 
 from broker_kit import SIZE, Bench, Client, fetch_request, make_batch, only_partition, produce_request
-from penstock.broker.apis import SERVED
-from penstock.error_codes import ErrorCode
-from penstock.errors import ConfigError
-from penstock.protocol.frame import decode_response, encode_request
-from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic
-from penstock.protocol.schema import Request
+from levada.broker.apis import SERVED
+from levada.error_codes import ErrorCode
+from levada.errors import ConfigError
+from levada.protocol.frame import decode_response, encode_request
+from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from levada.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic
+from levada.protocol.schema import Request
 
 NAMED = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
 
@@ -58,7 +58,7 @@ def test_H9_an_unknown_version_of_api_versions_is_answered_in_version_0_with_the
     assert 3 in ranges(client)
 
 
-@pytest.mark.parametrize("name", ["", "-penstock", "pen stock"])
+@pytest.mark.parametrize("name", ["", "-levada", "pen stock"])
 def test_H8_a_software_name_that_cannot_be_is_an_invalid_request(client: Client, name: str) -> None:
     request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
     assert client.ask(request, 3).error_code == ErrorCode.INVALID_REQUEST

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from broker_kit import START_MS, Bench, Client, fetch_request, make_batch, produce_request
-from penstock.error_codes import ErrorCode
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.record.batch import assign_offsets
-from penstock.record.compression import Codec
-from penstock.types import TimestampType
+from levada.error_codes import ErrorCode
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.record.batch import assign_offsets
+from levada.record.compression import Codec
+from levada.types import TimestampType
 
 MAX_SEQUENCE = 2**31 - 1
 
@@ -25,7 +25,7 @@ def patched(batch: bytes, at: int, value: bytes, *, seal: bool = True) -> bytes:
     changed = bytearray(batch)
     changed[at : at + len(value)] = value
     if seal:
-        from penstock.record.batch import seal as put_checksum
+        from levada.record.batch import seal as put_checksum
 
         put_checksum(changed)
     return bytes(changed)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from penstock.broker.purgatory import Delayed, Purgatory
-from penstock.clock import NEVER_MS
+from levada.broker.purgatory import Delayed, Purgatory
+from levada.clock import NEVER_MS
 
 
 class Operation:

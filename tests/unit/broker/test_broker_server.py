@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from broker_kit import fetch_request, make_batch, only_partition, produce_request
-from penstock.broker.node import BrokerNode
-from penstock.broker.server import BrokerServer
-from penstock.errors import ConfigError, ConnectError, IllegalStateError, UnknownTopicOrPartitionError
-from penstock.protocol.frame import decode_response, encode_request
-from penstock.protocol.messages.metadata import MetadataRequest
-from penstock.protocol.schema import Request, Response
-from penstock.record.batch import read_batches
-from penstock.testing import EmbeddedKafka
+from levada.broker.node import BrokerNode
+from levada.broker.server import BrokerServer
+from levada.errors import ConfigError, ConnectError, IllegalStateError, UnknownTopicOrPartitionError
+from levada.protocol.frame import decode_response, encode_request
+from levada.protocol.messages.metadata import MetadataRequest
+from levada.protocol.schema import Request, Response
+from levada.record.batch import read_batches
+from levada.testing import EmbeddedKafka
 
 PATIENCE_S = 10
 SOURCE = Path(__file__).parents[3] / "src"
@@ -226,11 +226,11 @@ def test_an_address_that_does_not_exist_is_told() -> None:
         BrokerServer(BrokerNode(), host="nowhere.invalid").start()
 
 
-# python -m penstock.broker
+# python -m levada.broker
 
 
 def run_broker(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "penstock.broker", *arguments]
+    command = [sys.executable, "-m", "levada.broker", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
@@ -253,7 +253,7 @@ def test_the_command_serves_until_it_is_interrupted_and_ends_with_0(how: signal.
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--host", "0.0.0.0"], "penstock broker: 0.0.0.0 can be reached from other machines"),
+        (["--host", "0.0.0.0"], "levada broker: 0.0.0.0 can be reached from other machines"),
         (["--set", "num.partition=3"], "unknown broker setting 'num_partition'; did you mean 'num_partitions'?"),
     ],
 )
@@ -269,7 +269,7 @@ def test_the_command_says_in_one_line_that_the_port_is_taken(kafka: EmbeddedKafk
     port = kafka.bootstrap_servers.split(":")[1]
     process = run_broker("--port", port)
     _, errors = process.communicate(timeout=PATIENCE_S)
-    expected = f"penstock broker: port {port} on 127.0.0.1 is in use; choose another one, or 0 for any that is free\n"
+    expected = f"levada broker: port {port} on 127.0.0.1 is in use; choose another one, or 0 for any that is free\n"
     assert (process.returncode, errors) == (1, expected)
 
 

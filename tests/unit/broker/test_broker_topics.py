@@ -6,19 +6,19 @@ from uuid import uuid4
 import pytest
 
 from broker_kit import Bench, Client, make_batch
-from penstock.broker.settings import BrokerSettings
-from penstock.broker.topics import is_topic_name
-from penstock.error_codes import ErrorCode
-from penstock.errors import ConfigError
-from penstock.protocol.messages.create_topics import (
+from levada.broker.settings import BrokerSettings
+from levada.broker.topics import is_topic_name
+from levada.error_codes import ErrorCode
+from levada.errors import ConfigError
+from levada.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreatableTopicResult,
     CreateTopicsRequest,
 )
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 
 
 def create(

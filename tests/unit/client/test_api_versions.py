@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-import penstock
-from penstock.client.api_versions import BrokerVersions, handshake_request, known_version, negotiate, read_reply
-from penstock.errors import BrokerError, ProtocolError, UnsupportedVersionError
-from penstock.protocol.frame import encode_response
-from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
-from penstock.protocol.messages.produce import ProduceRequest
+import levada
+from levada.client.api_versions import BrokerVersions, handshake_request, known_version, negotiate, read_reply
+from levada.errors import BrokerError, ProtocolError, UnsupportedVersionError
+from levada.protocol.frame import encode_response
+from levada.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
+from levada.protocol.messages.produce import ProduceRequest
 
 NEWEST = ApiVersionsRequest.MAX_VERSION
 UNSUPPORTED = 35
@@ -129,4 +129,4 @@ def test_H12_an_api_that_is_not_listed_is_not_spoken() -> None:
 
 def test_H8_brokers_are_told_the_version_of_the_package() -> None:
     request = handshake_request()
-    assert (request.client_software_name, request.client_software_version) == ("penstock", penstock.__version__)
+    assert (request.client_software_name, request.client_software_version) == ("levada", levada.__version__)

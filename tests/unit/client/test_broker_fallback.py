@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.client.broker_fallback import RELEASES, versions_of
-from penstock.config import ClientConfig
-from penstock.errors import ConfigError, UnsupportedVersionError
-from penstock.protocol.messages.create_topics import CreateTopicsRequest
-from penstock.protocol.messages.fetch import FetchRequest
-from penstock.protocol.messages.metadata import MetadataRequest
-from penstock.protocol.messages.produce import ProduceRequest
+from levada.client.broker_fallback import RELEASES, versions_of
+from levada.config import ClientConfig
+from levada.errors import ConfigError, UnsupportedVersionError
+from levada.protocol.messages.create_topics import CreateTopicsRequest
+from levada.protocol.messages.fetch import FetchRequest
+from levada.protocol.messages.metadata import MetadataRequest
+from levada.protocol.messages.produce import ProduceRequest
 
 
 def test_C2_every_release_of_the_option_has_a_table() -> None:

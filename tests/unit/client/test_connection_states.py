@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from penstock.client.api_versions import BrokerVersions
-from penstock.client.connection_states import TRANSITIONS, ConnectionState, ConnectionStates
-from penstock.clock import NEVER_MS
-from penstock.errors import IllegalStateError
-from penstock.types import Node
+from levada.client.api_versions import BrokerVersions
+from levada.client.connection_states import TRANSITIONS, ConnectionState, ConnectionStates
+from levada.clock import NEVER_MS
+from levada.errors import IllegalStateError
+from levada.types import Node
 
 NODE = Node(1, "kafka", 9092)
 SPOKEN = BrokerVersions({})

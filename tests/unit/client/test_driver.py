@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from penstock.client.engine import Engine
-from penstock.clock import NEVER_MS
-from penstock.errors import BootstrapError, ClosedError, ForkedError, KafkaError, TimeoutError
-from penstock.flow import Call, Flow, Sleep
-from penstock.net.selector import Selector
-from penstock.promise import Promise
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from penstock.sync.driver import Driver
-from penstock.testing import EmbeddedKafka
+from levada.client.engine import Engine
+from levada.clock import NEVER_MS
+from levada.errors import BootstrapError, ClosedError, ForkedError, KafkaError, TimeoutError
+from levada.flow import Call, Flow, Sleep
+from levada.net.selector import Selector
+from levada.promise import Promise
+from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from levada.sync.driver import Driver
+from levada.testing import EmbeddedKafka
 
 Connect = Callable[..., "Client"]
 
@@ -33,7 +33,7 @@ class Client:
         host, _, port = address.rpartition(":")
         self.selector = Selector(max_frame_bytes=100 << 20)
         self.engine = Engine(selectable=self.selector, bootstrap=[(host, int(port))], client_id="tested", random=Random(1), **settings)
-        self.driver = Driver(self.engine, self.selector, name="penstock tested")
+        self.driver = Driver(self.engine, self.selector, name="levada tested")
 
     def ask(self, timeout_s: float | None = 5) -> MetadataResponse:
         return self.driver.run(asking(), timeout_s, "asking")
@@ -169,7 +169,7 @@ def test_TR50_a_callback_may_wait_and_close(client: Client) -> None:
     while threading.active_count() > 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert isinstance(answers[0], MetadataResponse)
-    with pytest.raises(ClosedError, match="penstock tested is closed"):
+    with pytest.raises(ClosedError, match="levada tested is closed"):
         client.ask()
 
 
@@ -271,7 +271,7 @@ def test_an_engine_that_crashes_tells_everybody(client: Client, caplog: pytest.L
     client.driver.wakeup()
     waiting[0].join(5)
     assert isinstance(waiting[1][0], KafkaError)
-    assert "bug in penstock" in str(waiting[1][0])
+    assert "bug in levada" in str(waiting[1][0])
     with pytest.raises(KafkaError, match="broken poller"):
         client.ask()
     assert "broken poller" in caplog.text

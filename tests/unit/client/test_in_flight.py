@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.in_flight import InFlightRequest, InFlightRequests
-from penstock.clock import NEVER_MS
-from penstock.errors import ProtocolError
-from penstock.promise import Promise
-from penstock.protocol.messages.metadata import MetadataRequest
+from levada.client.in_flight import InFlightRequest, InFlightRequests
+from levada.clock import NEVER_MS
+from levada.errors import ProtocolError
+from levada.promise import Promise
+from levada.protocol.messages.metadata import MetadataRequest
 
 
 def request(correlation_id: int, *, now_ms: int = 0, timeout_ms: int = 1000, expect_response: bool = True) -> InFlightRequest:

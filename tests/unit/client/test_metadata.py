@@ -8,17 +8,17 @@ from uuid import UUID
 
 import pytest
 
-from penstock.client.metadata import Metadata
-from penstock.client.snapshot import ClusterSnapshot, TopicMetadata
-from penstock.error_codes import ErrorCode
-from penstock.errors import ClosedError, KafkaError
-from penstock.protocol.messages.metadata import (
+from levada.client.metadata import Metadata
+from levada.client.snapshot import ClusterSnapshot, TopicMetadata
+from levada.error_codes import ErrorCode
+from levada.errors import ClosedError, KafkaError
+from levada.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from penstock.types import Node, PartitionInfo, TopicPartition
+from levada.types import Node, PartitionInfo, TopicPartition
 
 NEWEST = 12
 A, B = UUID(int=1), UUID(int=2)

@@ -13,12 +13,12 @@ from random import Random
 import pytest
 
 import strangers
-from penstock.client.engine import Engine
-from penstock.errors import BootstrapError
-from penstock.flow import Call, Flow
-from penstock.net.selector import Selector
-from penstock.protocol.messages.metadata import MetadataRequest
-from penstock.sync.driver import Driver
+from levada.client.engine import Engine
+from levada.errors import BootstrapError
+from levada.flow import Call, Flow
+from levada.net.selector import Selector
+from levada.protocol.messages.metadata import MetadataRequest
+from levada.sync.driver import Driver
 
 DEADLINE_S = 3.0
 AT_ONCE_S = 1.5

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock.config import AdminConfig, ConsumerConfig, ProducerConfig
-from penstock.config.document import document
-from penstock.errors import ConfigError
+from levada.config import AdminConfig, ConsumerConfig, ProducerConfig
+from levada.config.document import document
+from levada.errors import ConfigError
 
 SERVERS = {"bootstrap.servers": "a:9092"}
 

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from consumer_kit import Bench, batch, emptied
-from penstock.consumer.decode import RecordConverter
-from penstock.consumer.fetch_cursor import ReadOptions
-from penstock.consumer.subscription_state import OffsetSpec, PartitionStatus
-from penstock.errors import CorruptRecordError, OffsetOutOfRangeError, RecordDeserializationError, broker_error
-from penstock.record.compression import Codec
-from penstock.types import ConsumerRecord, IsolationLevel, TopicPartition
+from levada.consumer.decode import RecordConverter
+from levada.consumer.fetch_cursor import ReadOptions
+from levada.consumer.subscription_state import OffsetSpec, PartitionStatus
+from levada.errors import CorruptRecordError, OffsetOutOfRangeError, RecordDeserializationError, broker_error
+from levada.record.compression import Codec
+from levada.types import ConsumerRecord, IsolationLevel, TopicPartition
 
 READ_COMMITTED = ReadOptions(isolation_level=IsolationLevel.READ_COMMITTED)
 ABORT, COMMIT = 0, 1

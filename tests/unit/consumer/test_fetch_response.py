@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from consumer_kit import TP, batch
-from penstock.client.backoff import ExponentialBackoff
-from penstock.client.metadata import Metadata
-from penstock.client.snapshot import ClusterSnapshot, TopicMetadata
-from penstock.consumer.fetch_buffer import FetchBuffer
-from penstock.consumer.fetch_request import FetchSettings
-from penstock.consumer.fetch_response import ON_FETCH_ERROR, Asked, FetchResponseHandler, OnError, offset_after_last_batch
-from penstock.consumer.fetch_session import NO_SESSION, NO_TOPIC_ID, FetchSession, FetchTarget
-from penstock.consumer.subscription_state import SubscriptionState
-from penstock.error_codes import ErrorCode
-from penstock.errors import BrokerError
-from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, LeaderIdAndEpoch, PartitionData
-from penstock.record.compression import Codec
-from penstock.types import UNKNOWN_OFFSET, Node, PartitionInfo, TopicPartition
+from levada.client.backoff import ExponentialBackoff
+from levada.client.metadata import Metadata
+from levada.client.snapshot import ClusterSnapshot, TopicMetadata
+from levada.consumer.fetch_buffer import FetchBuffer
+from levada.consumer.fetch_request import FetchSettings
+from levada.consumer.fetch_response import ON_FETCH_ERROR, Asked, FetchResponseHandler, OnError, offset_after_last_batch
+from levada.consumer.fetch_session import NO_SESSION, NO_TOPIC_ID, FetchSession, FetchTarget
+from levada.consumer.subscription_state import SubscriptionState
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, LeaderIdAndEpoch, PartitionData
+from levada.record.compression import Codec
+from levada.types import UNKNOWN_OFFSET, Node, PartitionInfo, TopicPartition
 from record_kit import raw_message, raw_wrapper
 
 NODE = 2

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from penstock.consumer.fetch_session import MAX_EPOCH, NO_TOPIC_ID, FetchSession, FetchTarget, SessionRequest, next_epoch
-from penstock.error_codes import ErrorCode
-from penstock.types import TopicPartition
+from levada.consumer.fetch_session import MAX_EPOCH, NO_TOPIC_ID, FetchSession, FetchTarget, SessionRequest, next_epoch
+from levada.error_codes import ErrorCode
+from levada.types import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from consumer_kit import Bench, batch
-from penstock.consumer.fetch_cursor import ReadOptions
-from penstock.errors import CorruptRecordError, DecompressionError
-from penstock.record.columnar import ColumnDecoder
-from penstock.record.compression import Codec
-from penstock.record.header import LOG_APPEND_TIME
+from levada.consumer.fetch_cursor import ReadOptions
+from levada.errors import CorruptRecordError, DecompressionError
+from levada.record.columnar import ColumnDecoder
+from levada.record.compression import Codec
+from levada.record.header import LOG_APPEND_TIME
 from record_kit import raw_message, raw_wrapper
 
 

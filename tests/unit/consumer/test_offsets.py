@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from penstock.client.backoff import ExponentialBackoff
-from penstock.client.metadata import Metadata
-from penstock.client.snapshot import ClusterSnapshot, TopicMetadata
-from penstock.consumer.known_topics import check_exists
-from penstock.consumer.offsets import ON_LIST_OFFSETS_ERROR, OffsetFinder, OnError, ask_leader
-from penstock.error_codes import ErrorCode
-from penstock.errors import DisconnectError, TimeoutError, UnknownTopicOrPartitionError, broker_error
-from penstock.flow import Call, Flow, Sleep, Wait
-from penstock.promise import Promise
-from penstock.protocol.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
-from penstock.types import IsolationLevel, Node, OffsetAndTimestamp, PartitionInfo, TopicPartition
+from levada.client.backoff import ExponentialBackoff
+from levada.client.metadata import Metadata
+from levada.client.snapshot import ClusterSnapshot, TopicMetadata
+from levada.consumer.known_topics import check_exists
+from levada.consumer.offsets import ON_LIST_OFFSETS_ERROR, OffsetFinder, OnError, ask_leader
+from levada.error_codes import ErrorCode
+from levada.errors import DisconnectError, TimeoutError, UnknownTopicOrPartitionError, broker_error
+from levada.flow import Call, Flow, Sleep, Wait
+from levada.promise import Promise
+from levada.protocol.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
+from levada.types import IsolationLevel, Node, OffsetAndTimestamp, PartitionInfo, TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.consumer.subscription_state import OffsetSpec, PartitionStatus, SubscriptionState
-from penstock.errors import IllegalStateError
-from penstock.types import ConsumerRecord, TopicPartition
+from levada.consumer.subscription_state import OffsetSpec, PartitionStatus, SubscriptionState
+from levada.errors import IllegalStateError
+from levada.types import ConsumerRecord, TopicPartition
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 

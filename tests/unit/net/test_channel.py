@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.errors import FrameTooLargeError, IllegalStateError
-from penstock.net.channel import FAIR_SHARE, Channel
-from penstock.net.transport import PlaintextTransport
+from levada.errors import FrameTooLargeError, IllegalStateError
+from levada.net.channel import FAIR_SHARE, Channel
+from levada.net.transport import PlaintextTransport
 
 A = b"\0\0\0\1a"
 B = b"\0\0\0\2bb"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.net.diagnose import Doing, diagnose, is_stranger
-from penstock.net.selectable import Ending
+from levada.net.diagnose import Doing, diagnose, is_stranger
+from levada.net.selectable import Ending
 
 TLS_ALERT = bytes.fromhex("15030300020246")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from penstock.net.resolver import Address, Route, look_up
+from levada.net.resolver import Address, Route, look_up
 
 ONE, TWO = Address(socket.AF_INET, ("10.0.0.1", 9092)), Address(socket.AF_INET, ("10.0.0.2", 9092))
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from penstock.errors import IllegalStateError
-from penstock.net.resolver import Address
-from penstock.net.selectable import ChannelState, Disconnect, Ending, NetEvents
-from penstock.net.selector import Selector
+from levada.errors import IllegalStateError
+from levada.net.resolver import Address
+from levada.net.selectable import ChannelState, Disconnect, Ending, NetEvents
+from levada.net.selector import Selector
 
 PATIENCE_S = 5
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import ClosedError
-from penstock.producer.buffer_pool import BufferPool, Ticket
+from levada.errors import ClosedError
+from levada.producer.buffer_pool import BufferPool, Ticket
 
 
 def test_B1_memory_goes_out_and_comes_back() -> None:

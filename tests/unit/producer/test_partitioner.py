@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from penstock.producer.partitioner import StickyPartition, checked, round_robin
+from levada.producer.partitioner import StickyPartition, checked, round_robin
 
 
 def test_P4_a_partition_is_kept_until_batch_size_bytes_went_there() -> None:

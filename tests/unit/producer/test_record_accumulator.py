@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from penstock.client.snapshot import ClusterSnapshot, TopicMetadata
-from penstock.clock import NEVER_MS
-from penstock.errors import ClosedError, KafkaError, RecordTooLargeError
-from penstock.producer.buffer_pool import BufferPool, Ticket
-from penstock.producer.delivery import Delivery
-from penstock.producer.partition_queue import PartitionQueue
-from penstock.producer.producer_batch import ProducerBatch
-from penstock.producer.record_accumulator import RecordAccumulator, ToSend
-from penstock.record.batch import RecordBatch
-from penstock.record.compression import Codec
-from penstock.types import Node, PartitionInfo
+from levada.client.snapshot import ClusterSnapshot, TopicMetadata
+from levada.clock import NEVER_MS
+from levada.errors import ClosedError, KafkaError, RecordTooLargeError
+from levada.producer.buffer_pool import BufferPool, Ticket
+from levada.producer.delivery import Delivery
+from levada.producer.partition_queue import PartitionQueue
+from levada.producer.producer_batch import ProducerBatch
+from levada.producer.record_accumulator import RecordAccumulator, ToSend
+from levada.record.batch import RecordBatch
+from levada.record.compression import Codec
+from levada.types import Node, PartitionInfo
 
 LEADERS = (1, 1, 2, -1)
 

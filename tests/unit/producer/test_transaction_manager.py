@@ -6,17 +6,17 @@ from random import Random
 
 import pytest
 
-from penstock.client.backoff import ExponentialBackoff
-from penstock.error_codes import ErrorCode
-from penstock.errors import DisconnectError, Persisted, UnsupportedVersionError
-from penstock.flow import Call, Sleep
-from penstock.producer.partition_queue import PartitionQueue, TopicQueues
-from penstock.producer.producer_batch import Final, ProducerBatch
-from penstock.producer.sequences import MAX_EPOCH, ProducerIdentity
-from penstock.producer.transaction_manager import TransactionManager, Verdict
-from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
-from penstock.record.batch import RecordBatch
-from penstock.record.builder import RecordBatchBuilder
+from levada.client.backoff import ExponentialBackoff
+from levada.error_codes import ErrorCode
+from levada.errors import DisconnectError, Persisted, UnsupportedVersionError
+from levada.flow import Call, Sleep
+from levada.producer.partition_queue import PartitionQueue, TopicQueues
+from levada.producer.producer_batch import Final, ProducerBatch
+from levada.producer.sequences import MAX_EPOCH, ProducerIdentity
+from levada.producer.transaction_manager import TransactionManager, Verdict
+from levada.protocol.messages.init_producer_id import InitProducerIdResponse
+from levada.record.batch import RecordBatch
+from levada.record.builder import RecordBatchBuilder
 
 OUT_OF_ORDER, UNKNOWN_PRODUCER_ID = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID
 NO_LOG_START = -1

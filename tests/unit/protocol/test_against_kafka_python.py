@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from kafka.protocol.api_data import ApiData
 from kafka.protocol.api_message import ApiMessage
 
-from penstock.protocol.codegen import decode, encode
-from penstock.protocol.frame import decode_request, encode_request
-from penstock.protocol.messages.api_versions import ApiVersionsResponse
-from penstock.protocol.prefixed import encode_prefixed
-from penstock.protocol.schema import ZERO_UUID, Data, Field, Message, Struct
+from levada.protocol.codegen import decode, encode
+from levada.protocol.frame import decode_request, encode_request
+from levada.protocol.messages.api_versions import ApiVersionsResponse
+from levada.protocol.prefixed import encode_prefixed
+from levada.protocol.schema import ZERO_UUID, Data, Field, Message, Struct
 from protocol_strategies import API_MESSAGES, data_messages, emptied, filled, messages, messages_of_any_version, versions_of
 
 MODULES = [import_module(f"kafka.protocol.{name}") for name in ("admin", "consumer", "metadata", "producer", "sasl")]

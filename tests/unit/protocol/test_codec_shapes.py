@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import ProtocolError, TruncatedError
-from penstock.protocol.codegen import decode, encode
-from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from penstock.protocol.messages.list_partition_reassignments import (
+from levada.errors import ProtocolError, TruncatedError
+from levada.protocol.codegen import decode, encode
+from levada.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from levada.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 COUNTS = [0, 1, 7, 8, 9, 126, 127, 128, 129, 16_383, 16_384]
 

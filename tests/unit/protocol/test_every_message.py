@@ -7,22 +7,22 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.errors import ProtocolError, UnsupportedVersionError
-from penstock.protocol.api import APIS
-from penstock.protocol.codegen import decode, encode
-from penstock.protocol.embedded.consumer_protocol_subscription import ConsumerProtocolSubscription
-from penstock.protocol.embedded.consumer_protocol_subscription import TopicPartition as OwnedPartitions
-from penstock.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
-from penstock.protocol.messages.create_delegation_token import CreateDelegationTokenResponse
-from penstock.protocol.messages.incremental_alter_configs import AlterableConfig
-from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from penstock.protocol.records.consumer_group_member_metadata import ConsumerGroupMemberMetadataValue
-from penstock.protocol.records.leader_change_message import LeaderChangeMessage, Voter
-from penstock.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from penstock.protocol.schema import Field, Message, Struct
+from levada.errors import ProtocolError, UnsupportedVersionError
+from levada.protocol.api import APIS
+from levada.protocol.codegen import decode, encode
+from levada.protocol.embedded.consumer_protocol_subscription import ConsumerProtocolSubscription
+from levada.protocol.embedded.consumer_protocol_subscription import TopicPartition as OwnedPartitions
+from levada.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from levada.protocol.messages.create_delegation_token import CreateDelegationTokenResponse
+from levada.protocol.messages.incremental_alter_configs import AlterableConfig
+from levada.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from levada.protocol.records.consumer_group_member_metadata import ConsumerGroupMemberMetadataValue
+from levada.protocol.records.leader_change_message import LeaderChangeMessage, Voter
+from levada.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from levada.protocol.schema import Field, Message, Struct
 from protocol_strategies import API_MESSAGES, MESSAGES, VERSIONED, data_messages, filled, versions_of
 
-# What Kafka's schemas describe and penstock does not declare.
+# What Kafka's schemas describe and levada does not declare.
 EXCLUDED = {
     "RequestHeader": "written by hand in header.py: its client id has the classic length in all versions",
     "ResponseHeader": "written by hand in header.py",

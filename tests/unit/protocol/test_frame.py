@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.errors import ProtocolError, TruncatedError, UnsupportedVersionError
-from penstock.protocol import frame, header
-from penstock.protocol.frame import (
+from levada.errors import ProtocolError, TruncatedError, UnsupportedVersionError
+from levada.protocol import frame, header
+from levada.protocol.frame import (
     RequestFrame,
     UnsupportedRequestError,
     decode_request,
@@ -14,11 +14,11 @@ from penstock.protocol.frame import (
     encode_response_parts,
     response_correlation_id,
 )
-from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from penstock.protocol.messages.controlled_shutdown import ControlledShutdownRequest
-from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from levada.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from levada.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from levada.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 
 def body(whole: bytes) -> bytes:
@@ -40,7 +40,7 @@ def test_H1_a_flexible_request_header_ends_with_tags_and_keeps_the_classic_clien
 
 
 @pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("client_id", [None, "", "penstock", "λ"])
+@pytest.mark.parametrize("client_id", [None, "", "levada", "λ"])
 def test_H1_a_request_comes_back(version: int, client_id: str | None) -> None:
     request = InitProducerIdRequest(transaction_timeout_ms=9)
 
@@ -176,8 +176,8 @@ def test_what_cannot_be_sent_is_refused() -> None:
 def test_W11_a_message_that_no_frame_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame, "_MAX_FRAME", 20)
 
-    with pytest.raises(ProtocolError, match="MetadataRequest v9 takes 26 bytes, more than a frame can hold"):
-        encode_request(MetadataRequest(), 9, 1, "penstock-1")
+    with pytest.raises(ProtocolError, match="MetadataRequest v9 takes 24 bytes, more than a frame can hold"):
+        encode_request(MetadataRequest(), 9, 1, "levada-1")
 
 
 def test_H4_only_api_versions_is_an_exception() -> None:

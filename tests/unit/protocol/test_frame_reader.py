@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import FrameTooLargeError, ProtocolError
-from penstock.protocol.frame import FrameReader
+from levada.errors import FrameTooLargeError, ProtocolError
+from levada.protocol.frame import FrameReader
 
 MIB = 1 << 20
 

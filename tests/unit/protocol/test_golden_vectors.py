@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from penstock.protocol.codegen import decode, encode
-from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
-from penstock.protocol.messages.create_topics import (
+from levada.protocol.codegen import decode, encode
+from levada.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
+from levada.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
@@ -17,8 +17,8 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.messages.fetch import (
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,
@@ -30,8 +30,8 @@ from penstock.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from penstock.protocol.messages.list_offsets import (
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from levada.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -39,7 +39,7 @@ from penstock.protocol.messages.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
-from penstock.protocol.messages.metadata import (
+from levada.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -47,7 +47,7 @@ from penstock.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from penstock.protocol.messages.produce import (
+from levada.protocol.messages.produce import (
     NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
@@ -56,7 +56,7 @@ from penstock.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from penstock.protocol.schema import Message
+from levada.protocol.schema import Message
 
 TOPIC_ID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
@@ -294,8 +294,8 @@ VECTORS = [
     Vector(
         "H8 ApiVersions 3 names the software",
         3,
-        ApiVersionsRequest(client_software_name="penstock", client_software_version="1"),
-        "09 70656e73746f636b 02 31 00",
+        ApiVersionsRequest(client_software_name="levada", client_software_version="1"),
+        "07 6c6576616461 02 31 00",
     ),
     Vector(
         "H9 ApiVersions response 0",

@@ -6,14 +6,14 @@ import tracemalloc
 
 import pytest
 
-from penstock.errors import ProtocolError, TruncatedError
-from penstock.protocol.codegen import decode, encode
-from penstock.protocol.messages.api_versions import ApiVersionsResponse
-from penstock.protocol.messages.fetch import FetchResponse
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.protocol.schema import Message
+from levada.errors import ProtocolError, TruncatedError
+from levada.protocol.codegen import decode, encode
+from levada.protocol.messages.api_versions import ApiVersionsResponse
+from levada.protocol.messages.fetch import FetchResponse
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.protocol.schema import Message
 
 
 def refusal(cls: type[Message], version: int, text: str) -> str:
@@ -39,7 +39,7 @@ def test_a_traceback_shows_the_generated_line() -> None:
         decode(ProduceRequest, b"\xff\xff\x00", 3)
 
     shown = "".join(traceback.format_exception(caught.value))
-    assert "<penstock ProduceRequest decode v3>" in shown
+    assert "<levada ProduceRequest decode v3>" in shown
     assert "message.acks, message.timeout_ms, n = unpack_hii(data, pos)" in shown
 
 
@@ -47,7 +47,7 @@ def test_generated_code_survives_a_check_of_the_line_cache() -> None:
     encode(MetadataRequest(), 4)
     linecache.checkcache()
 
-    assert linecache.getline("<penstock MetadataRequest encode v4>", 1) == "def encode(message, parts):\n"
+    assert linecache.getline("<levada MetadataRequest encode v4>", 1) == "def encode(message, parts):\n"
 
 
 @pytest.mark.parametrize("count", ["7fffffff", "00000002"])

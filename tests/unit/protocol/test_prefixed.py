@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.errors import ProtocolError, TruncatedError, UnsupportedVersionError
-from penstock.protocol.embedded.consumer_protocol_assignment import ConsumerProtocolAssignment
-from penstock.protocol.embedded.consumer_protocol_subscription import ConsumerProtocolSubscription
-from penstock.protocol.embedded.default_principal_data import DefaultPrincipalData
-from penstock.protocol.prefixed import (
+from levada.errors import ProtocolError, TruncatedError, UnsupportedVersionError
+from levada.protocol.embedded.consumer_protocol_assignment import ConsumerProtocolAssignment
+from levada.protocol.embedded.consumer_protocol_subscription import ConsumerProtocolSubscription
+from levada.protocol.embedded.default_principal_data import DefaultPrincipalData
+from levada.protocol.prefixed import (
     GROUP_RECORDS,
     TRANSACTION_RECORDS,
     CoordinatorRecord,
@@ -17,11 +17,11 @@ from penstock.protocol.prefixed import (
     decode_prefixed,
     encode_prefixed,
 )
-from penstock.protocol.records.control_record_type_schema import ControlRecordTypeSchema
-from penstock.protocol.records.end_txn_marker import EndTxnMarker
-from penstock.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from penstock.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
-from penstock.protocol.schema import Data, RecordKey
+from levada.protocol.records.control_record_type_schema import ControlRecordTypeSchema
+from levada.protocol.records.end_txn_marker import EndTxnMarker
+from levada.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from levada.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
+from levada.protocol.schema import Data, RecordKey
 from protocol_strategies import data_messages, filled, versions_of
 
 PREFIXED = [message for package in ("embedded", "records") for message in data_messages(package) if not issubclass(message, RecordKey)]

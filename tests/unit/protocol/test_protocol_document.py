@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.protocol.document import document
+from levada.protocol.document import document
 
 
 def test_the_document_is_current() -> None:
@@ -14,7 +14,7 @@ def test_the_document_is_current() -> None:
 def test_the_document_says_who_uses_an_api() -> None:
     rows = {row.split(" | ")[1].split("]")[0].removeprefix("["): row for row in document().splitlines() if row.startswith("| ")}
 
-    assert rows["Fetch"] == "| 1 | [Fetch](../src/penstock/protocol/messages/fetch.py) | 0-18 |  | 12+ | client, broker |"
+    assert rows["Fetch"] == "| 1 | [Fetch](../src/levada/protocol/messages/fetch.py) | 0-18 |  | 12+ | client, broker |"
     assert rows["Envelope"].endswith("| 0 |  | 0+ | nobody yet |")
     assert rows["SaslHandshake"].split(" | ")[4] == "none"
     assert rows["ShareFetch"].split(" | ")[2:4] == ["1-2", "0"]

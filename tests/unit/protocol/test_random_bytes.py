@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import ProtocolError
-from penstock.protocol.codegen import decode, encode
-from penstock.protocol.frame import decode_request, decode_response
-from penstock.protocol.schema import Message
+from levada.errors import ProtocolError
+from levada.protocol.codegen import decode, encode
+from levada.protocol.frame import decode_request, decode_response
+from levada.protocol.schema import Message
 from protocol_strategies import API_MESSAGES, MESSAGES, messages_of_any_version, versions_of
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import TruncatedError
-from penstock.protocol.codegen import decode, encode, encode_into
-from penstock.protocol.schema import Message
+from levada.errors import TruncatedError
+from levada.protocol.codegen import decode, encode, encode_into
+from levada.protocol.schema import Message
 from protocol_strategies import MESSAGES, VERSIONED, emptied, filled, messages_of_any_version
 
 

@@ -9,16 +9,16 @@ from uuid import UUID
 
 import pytest
 
-from penstock.errors import ProtocolError
-from penstock.protocol import schema
-from penstock.protocol.api import APIS, request_type
-from penstock.protocol.codegen import decode, encode
-from penstock.protocol.messages.fetch import EpochEndOffset, FetchRequest, PartitionData
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponseTopic
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from penstock.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
-from penstock.protocol.schema import ZERO_UUID, Request, Response, Struct, Versions
+from levada.errors import ProtocolError
+from levada.protocol import schema
+from levada.protocol.api import APIS, request_type
+from levada.protocol.codegen import decode, encode
+from levada.protocol.messages.fetch import EpochEndOffset, FetchRequest, PartitionData
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.metadata import MetadataRequest, MetadataResponseTopic
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from levada.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+from levada.protocol.schema import ZERO_UUID, Request, Response, Struct, Versions
 
 
 class Coin(Struct):
@@ -187,7 +187,7 @@ def test_the_apis_are_a_mapping() -> None:
 
 
 def test_importing_the_frame_module_loads_no_message() -> None:
-    script = "import sys, penstock.protocol.frame; print([m for m in sys.modules if 'messages' in m or m == 'linecache'])"
+    script = "import sys, levada.protocol.frame; print([m for m in sys.modules if 'messages' in m or m == 'linecache'])"
     ran = subprocess.run([sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {script}"], capture_output=True, text=True)
 
     assert ran.stdout.strip() == "[]", ran.stderr

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import ProtocolError, UnsupportedVersionError
-from penstock.protocol.codegen import encode, encode_into
-from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.protocol.messages.create_topics import CreateTopicsRequest
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.messages.fetch import (
+from levada.errors import ProtocolError, UnsupportedVersionError
+from levada.protocol.codegen import encode, encode_into
+from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from levada.protocol.messages.create_topics import CreateTopicsRequest
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -18,15 +18,15 @@ from penstock.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.protocol.schema import Message
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.protocol.schema import Message
 
 
 def test_W9_an_ignorable_field_that_the_version_lacks_is_dropped() -> None:
-    named = ApiVersionsRequest(client_software_name="penstock", client_software_version="1")
+    named = ApiVersionsRequest(client_software_name="levada", client_software_version="1")
 
     assert encode(named, 0) == b""
     assert encode(FetchRequest(rack_id="r", session_id=4), 4) == encode(FetchRequest(), 4)

@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from penstock.record.batch import RecordBatch, read_batches
-from penstock.record.columnar import ColumnDecoder
-from penstock.types import TopicPartition
+from levada.record.batch import RecordBatch, read_batches
+from levada.record.columnar import ColumnDecoder
+from levada.types import TopicPartition
 from record_kit import forge, only_batch, raw_record
 
 # Each at offset 40, leader epoch 9; those of a transaction of producer 7, epoch 3.

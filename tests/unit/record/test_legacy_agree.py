@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from penstock.record.batch import RecordBatch, assign_offsets, read_batches
-from penstock.record.columnar import ColumnDecoder
-from penstock.record.compression import Codec
-from penstock.types import TopicPartition
-from penstock.wire.varint import encode_varint
+from levada.record.batch import RecordBatch, assign_offsets, read_batches
+from levada.record.columnar import ColumnDecoder
+from levada.record.compression import Codec
+from levada.types import TopicPartition
+from levada.wire.varint import encode_varint
 from record_kit import CODECS, OLD_CODECS, forge, headers, raw_message, raw_record, raw_wrapper
 
 TP = TopicPartition("orders", 3)

@@ -9,11 +9,11 @@ import cramjam
 import lz4.frame
 import pytest
 
-from penstock.errors import CorruptRecordError, DecompressionError
-from penstock.record.batch import RecordBatch, read_batches
-from penstock.record.columnar import ColumnDecoder
-from penstock.record.compression import Codec
-from penstock.types import TimestampType, TopicPartition
+from levada.errors import CorruptRecordError, DecompressionError
+from levada.record.batch import RecordBatch, read_batches
+from levada.record.columnar import ColumnDecoder
+from levada.record.compression import Codec
+from levada.types import TimestampType, TopicPartition
 from record_kit import NOW_MS, OLD_CODECS, build, only_batch, raw_message, raw_wrapper
 
 BOTH = pytest.mark.parametrize("magic", [0, 1])

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import UnsupportedRecordFormatError
-from penstock.record.batch import assign_offsets, read_batches, set_producer_state
-from penstock.record.compression import Codec
-from penstock.record.legacy_conversion import down_convert, down_convert_fetched, up_convert
-from penstock.types import TimestampType
+from levada.errors import UnsupportedRecordFormatError
+from levada.record.batch import assign_offsets, read_batches, set_producer_state
+from levada.record.compression import Codec
+from levada.record.legacy_conversion import down_convert, down_convert_fetched, up_convert
+from levada.types import TimestampType
 from record_kit import NOW_MS, OLD_CODECS, build, forge, only_batch, raw_message, raw_record, raw_wrapper, values
 
 BOTH = pytest.mark.parametrize("magic", [0, 1])

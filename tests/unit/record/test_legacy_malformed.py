@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import CorruptRecordError, DecompressionError, ProtocolError
-from penstock.record.batch import read_batches
-from penstock.record.columnar import ColumnDecoder
-from penstock.record.compression import Codec
-from penstock.record.legacy_conversion import up_convert
+from levada.errors import CorruptRecordError, DecompressionError, ProtocolError
+from levada.record.batch import read_batches
+from levada.record.columnar import ColumnDecoder
+from levada.record.compression import Codec
+from levada.record.legacy_conversion import up_convert
 from record_kit import OLD_CODECS, raw_message, raw_wrapper
 
 BOTH = pytest.mark.parametrize("magic", [0, 1])

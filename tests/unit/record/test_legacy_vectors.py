@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record import legacy_records as kafka_python_records
 
-from penstock.record.batch import assign_offsets, read_batches
-from penstock.record.builder import RecordBatchBuilder
-from penstock.record.columnar import ColumnDecoder
-from penstock.record.compression import Codec
-from penstock.record.legacy_conversion import down_convert, down_convert_fetched
-from penstock.types import TimestampType
+from levada.record.batch import assign_offsets, read_batches
+from levada.record.builder import RecordBatchBuilder
+from levada.record.columnar import ColumnDecoder
+from levada.record.compression import Codec
+from levada.record.legacy_conversion import down_convert, down_convert_fetched
+from levada.types import TimestampType
 from record_kit import OLD_CODECS, build, forge, only_batch, raw_record
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.wire.murmur2 import murmur2, partition_for_key, partitions_for_keys
+from levada.wire.murmur2 import murmur2, partition_for_key, partitions_for_keys
 
 JAVA = {
     b"": 275646681,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import CorruptRecordError
-from penstock.record.batch import (
+from levada.errors import CorruptRecordError
+from levada.record.batch import (
     HEADER_SIZE,
     assign_offsets,
     next_sequence,
@@ -16,9 +16,9 @@ from penstock.record.batch import (
     record_size_upper_bound,
     set_producer_state,
 )
-from penstock.record.builder import RecordBatchBuilder
-from penstock.record.compression import Codec
-from penstock.types import ConsumerRecord, TimestampType, TopicPartition
+from levada.record.builder import RecordBatchBuilder
+from levada.record.compression import Codec
+from levada.types import ConsumerRecord, TimestampType, TopicPartition
 from record_kit import CODECS, NOW_MS, as_rows, build, forge, headers, only_batch, raw_record, records, values
 
 FROM_A_BROKER = bytes.fromhex(

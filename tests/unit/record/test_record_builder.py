@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import IllegalStateError
-from penstock.record.builder import NO_ROOM, RecordBatchBuilder
-from penstock.record.compression import Codec
+from levada.errors import IllegalStateError
+from levada.record.builder import NO_ROOM, RecordBatchBuilder
+from levada.record.compression import Codec
 from record_kit import NOW_MS, build, only_batch, records
 
 

@@ -20,11 +20,11 @@ from arrow_layouts import (
     plain,
     runs,
 )
-from penstock.errors import SerializationError
-from penstock.record.batch import assign_offsets
-from penstock.record.builder import RecordBatchBuilder
-from penstock.record.columnar import ColumnDecoder, RejectedRow, encode_columns
-from penstock.record.compression import Codec
+from levada.errors import SerializationError
+from levada.record.batch import assign_offsets
+from levada.record.builder import RecordBatchBuilder
+from levada.record.columnar import ColumnDecoder, RejectedRow, encode_columns
+from levada.record.compression import Codec
 from record_kit import CODECS, NOW_MS, only_batch
 
 ROLES = ("key", "value", "headers", "timestamp", "partition")
@@ -140,7 +140,7 @@ def test_what_this_pyarrow_cannot_convert_is_refused_at_once(monkeypatch: pytest
     def cannot(*_: Any) -> pa.Array:
         raise pa.ArrowNotImplementedError("Unsupported cast from string_view")
 
-    monkeypatch.setitem(__import__("penstock.record.columnar.rows", fromlist=["_LAST"])._LAST, "value", cannot)
+    monkeypatch.setitem(__import__("levada.record.columnar.rows", fromlist=["_LAST"])._LAST, "value", cannot)
 
     with pytest.raises(SerializationError, match=r"column 'value' \(value\) is string; pyarrow .* cannot convert this, newer versions may"):
         sent(pa.table({"value": ["x"]}), ("value",))

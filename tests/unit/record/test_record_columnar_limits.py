@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arrow_memory import at_most
-from penstock.record.batch import RecordBatch, assign_offsets
-from penstock.record.builder import BinaryColumn, HeaderColumn, RecordBatchBuilder, RowWriter, group_rows
-from penstock.record.columnar import COLUMNS, ColumnDecoder, decoder
-from penstock.record.compression import Codec
-from penstock.record.reader import COMPILED, BinarySink, RecordSink, RecordWalker
-from penstock.wire.murmur2 import partitions_for_keys
+from levada.record.batch import RecordBatch, assign_offsets
+from levada.record.builder import BinaryColumn, HeaderColumn, RecordBatchBuilder, RowWriter, group_rows
+from levada.record.columnar import COLUMNS, ColumnDecoder, decoder
+from levada.record.compression import Codec
+from levada.record.reader import COMPILED, BinarySink, RecordSink, RecordWalker
+from levada.wire.murmur2 import partitions_for_keys
 from record_kit import CODECS, NOW_MS, build, forge, only_batch, raw_record, records
 
 

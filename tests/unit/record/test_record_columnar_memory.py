@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from arrow_memory import at_most
-from penstock.record.columnar import EncodedBatch, encode_columns
-from penstock.record.columnar.rows import open_reader, pieces
-from penstock.record.compression import Codec
+from levada.record.columnar import EncodedBatch, encode_columns
+from levada.record.columnar.rows import open_reader, pieces
+from levada.record.compression import Codec
 from record_kit import NOW_MS
 
 MIB = 2**20

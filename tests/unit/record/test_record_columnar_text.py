@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import RecordDeserializationError
-from penstock.record.batch import RecordBatch, assign_offsets
-from penstock.record.columnar import COLUMNS, ColumnDecoder, schema
-from penstock.record.compression import Codec
+from levada.errors import RecordDeserializationError
+from levada.record.batch import RecordBatch, assign_offsets
+from levada.record.columnar import COLUMNS, ColumnDecoder, schema
+from levada.record.compression import Codec
 from record_kit import CODECS, NOW_MS, build, only_batch
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import CorruptRecordError
-from penstock.record.batch import RecordBatch, assign_offsets
-from penstock.record.columnar import COLUMNS, ColumnDecoder, schema
-from penstock.record.compression import Codec
+from levada.errors import CorruptRecordError
+from levada.record.batch import RecordBatch, assign_offsets
+from levada.record.columnar import COLUMNS, ColumnDecoder, schema
+from levada.record.compression import Codec
 from record_kit import CODECS, NOW_MS, build, forge, only_batch, raw_record, records, values
 
 

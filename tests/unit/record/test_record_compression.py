@@ -14,8 +14,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from hardening_kit import cost_of, needs_peak_memory
-from penstock.errors import ConfigError, DecompressionError
-from penstock.record.compression import DEFAULT_MAX_DECOMPRESSED, Codec, compress, decompress
+from levada.errors import ConfigError, DecompressionError
+from levada.record.compression import DEFAULT_MAX_DECOMPRESSED, Codec, compress, decompress
 
 PACKED = [codec for codec in Codec if codec]
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import SerializationError
-from penstock.record.batch import Record, record_size_upper_bound
-from penstock.record.columnar import ColumnDecoder, EncodedBatch, RejectedRow, encode_columns
-from penstock.record.compression import Codec
-from penstock.wire.murmur2 import partition_for_key
+from levada.errors import SerializationError
+from levada.record.batch import Record, record_size_upper_bound
+from levada.record.columnar import ColumnDecoder, EncodedBatch, RejectedRow, encode_columns
+from levada.record.compression import Codec
+from levada.wire.murmur2 import partition_for_key
 from record_kit import CODECS, NOW_MS, headers, only_batch
 
 ROLES = ("key", "value", "headers", "timestamp", "partition")

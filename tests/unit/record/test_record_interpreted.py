@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from penstock import _pure
+from levada import _pure
 from source_tree import SOURCE
 
-WHICH = "import penstock.record.reader as r, sys; print(r.COMPILED, r.__file__.endswith('.py'), 'Cython' in sys.modules)"
+WHICH = "import levada.record.reader as r, sys; print(r.COMPILED, r.__file__.endswith('.py'), 'Cython' in sys.modules)"
 
 
 def run(program: str, **environment: str) -> str:
-    kept = {name: value for name, value in os.environ.items() if name != "PENSTOCK_PURE"}
+    kept = {name: value for name, value in os.environ.items() if name != "LEVADA_PURE"}
     paths = os.pathsep.join(path for path in sys.path if path)
     done = subprocess.run(
         [sys.executable, "-c", program], env={**kept, "PYTHONPATH": paths, **environment}, capture_output=True, text=True, check=True
@@ -23,15 +23,15 @@ def run(program: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-def test_PENSTOCK_PURE_takes_the_source_even_where_a_compiled_module_is() -> None:
-    assert run(WHICH, PENSTOCK_PURE="1") == "False True False"
+def test_LEVADA_PURE_takes_the_source_even_where_a_compiled_module_is() -> None:
+    assert run(WHICH, LEVADA_PURE="1") == "False True False"
 
 
 @pytest.mark.parametrize("value", ["", "0"])
 def test_else_the_compiled_module_is_taken_where_it_is(value: str) -> None:
-    there = bool(list((SOURCE / "penstock" / "record").glob("reader.*.so")))
+    there = bool(list((SOURCE / "levada" / "record").glob("reader.*.so")))
 
-    assert run(WHICH, PENSTOCK_PURE=value) == f"{there} {not there} False"
+    assert run(WHICH, LEVADA_PURE=value) == f"{there} {not there} False"
 
 
 def test_every_file_of_c_types_has_its_source() -> None:

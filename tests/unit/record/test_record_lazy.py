@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.record.lazy import LazyRecord
-from penstock.record.reader import COMPILED
+from levada.record.lazy import LazyRecord
+from levada.record.reader import COMPILED
 from record_kit import build, only_batch, records, values
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import CorruptRecordError, DecompressionError, ProtocolError
-from penstock.record.batch import read_batches, seal
-from penstock.record.columnar import ColumnDecoder
-from penstock.record.compression import Codec
-from penstock.wire.varint import encode_varint
+from levada.errors import CorruptRecordError, DecompressionError, ProtocolError
+from levada.record.batch import read_batches, seal
+from levada.record.columnar import ColumnDecoder
+from levada.record.compression import Codec
+from levada.wire.varint import encode_varint
 from record_kit import CODECS, build, forge, only_batch, raw_record, values
 
 HUGE = encode_varint(2**31 - 1)

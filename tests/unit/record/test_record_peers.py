@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import default_records as kafka_python_records
 
-from penstock.record.batch import assign_offsets, set_producer_state
-from penstock.record.columnar import ColumnDecoder
-from penstock.record.compression import Codec
+from levada.record.batch import assign_offsets, set_producer_state
+from levada.record.columnar import ColumnDecoder
+from levada.record.compression import Codec
 from record_kit import CODECS, as_rows, build, only_batch, records
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

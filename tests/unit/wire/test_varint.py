@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import ProtocolError, TruncatedError
-from penstock.wire.varint import (
+from levada.errors import ProtocolError, TruncatedError
+from levada.wire.varint import (
     decode_uvarint,
     decode_uvarlong,
     decode_varint,

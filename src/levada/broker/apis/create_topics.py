@@ -1,0 +1,75 @@
+"""CreateTopics."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from levada.broker.cluster import DEFAULT, Topic
+from levada.broker.state import Api, Call
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, ConfigError
+from levada.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+# ConfigSource of DescribeConfigs: set on the topic itself, or a default.
+_TOPIC_SOURCE, _DEFAULT_SOURCE = 1, 5
+
+
+def handle(call: Call) -> CreateTopicsResponse:
+    """Create each topic on its own; a name that stands twice in the request is refused both times."""
+    request: CreateTopicsRequest = call.request
+    counts = Counter(wanted.name for wanted in request.topics)
+    unique = {wanted.name: wanted for wanted in request.topics}
+    return CreateTopicsResponse(topics=[_create(call, wanted, repeated=counts[wanted.name] > 1) for wanted in unique.values()])
+
+
+def refuse(request: CreateTopicsRequest, version: int, code: ErrorCode) -> CreateTopicsResponse:
+    """Answer with an error for every topic."""
+    return CreateTopicsResponse(topics=[_failure(wanted.name, code, None) for wanted in request.topics])
+
+
+def _create(call: Call, wanted: CreatableTopic, *, repeated: bool) -> CreatableTopicResult:
+    if repeated:
+        return _failure(wanted.name, ErrorCode.INVALID_REQUEST, "the request names this topic more than once")
+    try:
+        topic = _plan(call, wanted)
+    except BrokerError as error:
+        return _failure(wanted.name, error.code, error.reason)
+    except ConfigError as error:
+        return _failure(wanted.name, ErrorCode.INVALID_CONFIG, str(error))
+    if not call.request.validate_only:
+        call.state.cluster.add(topic)
+    return _success(topic)
+
+
+def _plan(call: Call, wanted: CreatableTopic) -> Topic:
+    assignment = {placed.partition_index: tuple(placed.broker_ids) for placed in wanted.assignments}
+    if assignment and (wanted.num_partitions, wanted.replication_factor) != (DEFAULT, DEFAULT):
+        raise BrokerError("assignments stand instead of a number of partitions and replicas, not beside it", code=ErrorCode.INVALID_REQUEST)
+    config = {setting.name: setting.value for setting in wanted.configs}
+    return call.state.cluster.plan(wanted.name, wanted.num_partitions, wanted.replication_factor, config, assignment)
+
+
+def _success(topic: Topic) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic.id,
+        num_partitions=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
+        configs=[
+            CreatableTopicConfigs(name=name, value=text, config_source=_TOPIC_SOURCE if overridden else _DEFAULT_SOURCE)
+            for name, text, overridden in topic.config.effective()
+        ],
+    )
+
+
+def _failure(name: str, code: ErrorCode, message: str | None) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=code, error_message=message, configs=[])
+
+
+API = Api(CreateTopicsRequest, 2, 7, handle, refuse, 2)

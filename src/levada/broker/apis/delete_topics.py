@@ -1,0 +1,52 @@
+"""DeleteTopics, by name or by id."""
+
+from __future__ import annotations
+
+from levada.broker.cluster import Topic
+from levada.broker.state import Api, Call
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from levada.protocol.schema import ZERO_UUID
+
+_HAS_TOPIC_STATES = 6
+
+
+def handle(call: Call) -> DeleteTopicsResponse:
+    """Delete each topic on its own."""
+    return DeleteTopicsResponse(responses=[_delete(call, wanted) for wanted in _wanted(call.request, call.version)])
+
+
+def refuse(request: DeleteTopicsRequest, version: int, code: ErrorCode) -> DeleteTopicsResponse:
+    """Answer with an error for every topic."""
+    return DeleteTopicsResponse(responses=[_failure(wanted, code, None, version) for wanted in _wanted(request, version)])
+
+
+def _wanted(request: DeleteTopicsRequest, version: int) -> list[DeleteTopicState]:
+    return request.topics if version >= _HAS_TOPIC_STATES else [DeleteTopicState(name=name) for name in request.topic_names]
+
+
+def _delete(call: Call, wanted: DeleteTopicState) -> DeletableTopicResult:
+    try:
+        topic = _find(call, wanted)
+    except BrokerError as error:
+        return _failure(wanted, error.code, error.reason, call.version)
+    call.state.cluster.remove(topic)
+    return DeletableTopicResult(name=topic.name, topic_id=topic.id)
+
+
+def _find(call: Call, wanted: DeleteTopicState) -> Topic:
+    if not call.state.settings.delete_topic_enable:
+        raise BrokerError("delete.topic.enable=false", code=ErrorCode.TOPIC_DELETION_DISABLED)
+    by_id = wanted.name is None
+    if by_id == (wanted.topic_id == ZERO_UUID):
+        raise BrokerError("name the topic either by its name or by its id", code=ErrorCode.INVALID_REQUEST)
+    return call.state.find_topic(wanted.name or "", wanted.topic_id, by_id=by_id)
+
+
+def _failure(wanted: DeleteTopicState, code: ErrorCode, message: str | None, version: int) -> DeletableTopicResult:
+    name = wanted.name if version >= _HAS_TOPIC_STATES else wanted.name or ""
+    return DeletableTopicResult(name=name, topic_id=wanted.topic_id, error_code=code, error_message=message)
+
+
+API = Api(DeleteTopicsRequest, 1, 6, handle, refuse, 1)

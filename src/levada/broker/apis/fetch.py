@@ -1,0 +1,164 @@
+"""Fetch: read record batches, waiting until there are enough of them (E9).
+
+A request that cannot be answered at once waits in the purgatory, woken by appends to its partitions. While it waits only sizes are
+compared; records are read when the answer is made. Fetch sessions are not kept: every answer says session 0, which KIP-227 allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from levada.broker.partition import Partition
+from levada.broker.purgatory import Delayed
+from levada.broker.state import Answer, Api, Call
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, OffsetOutOfRangeError
+from levada.promise import Promise
+from levada.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from levada.protocol.schema import Response
+from levada.types import IsolationLevel, TopicPartition
+
+NO_SESSION = 0
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+_USES_TOPIC_IDS = 13
+_NAMES_LEADERS = 16
+_UNKNOWN = -1
+
+
+def handle(call: Call) -> Answer:
+    """Answer at once if there is enough, nothing to wait for, or an error to tell; else wait for up to max_wait_ms."""
+    request: FetchRequest = call.request
+    if request.session_id != NO_SESSION or request.session_epoch > INITIAL_EPOCH:
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    fetch = _Fetch(call)
+    if request.max_wait_ms <= 0 or fetch.is_ready():
+        return fetch.answer()
+    promise: Promise[Response] = Promise()
+    waiting = Delayed(fetch.is_ready, lambda now_ms: _settle(promise, fetch), fetch.names(), call.connection_id)
+    call.state.purgatory.add(waiting, call.now_ms + request.max_wait_ms)
+    return promise
+
+
+def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
+    """Answer with an error in every partition, and at the top where the version has one."""
+    return FetchResponse(
+        error_code=code,
+        responses=[_topic_response(topic, [_failure(wanted.partition, code) for wanted in topic.partitions]) for topic in request.topics],
+    )
+
+
+def _settle(promise: Promise[Response], fetch: _Fetch) -> None:
+    promise.resolve(fetch.answer())
+
+
+class _Fetch:
+    """One request and how to answer it. Partitions are looked up again each time: a topic may be deleted meanwhile."""
+
+    def __init__(self, call: Call) -> None:
+        self._request: FetchRequest = call.request
+        self._state = call.state
+        self._by_id = call.version >= _USES_TOPIC_IDS
+        self._names_leaders = call.version >= _NAMES_LEADERS
+        self._max_bytes = min(self._request.max_bytes, call.state.settings.fetch_max_bytes)
+        self._min_bytes = min(self._request.min_bytes, self._max_bytes)
+
+    def names(self) -> Iterator[TopicPartition]:
+        """The partitions whose appends are of interest."""
+        for topic in self._request.topics:
+            for wanted in topic.partitions:
+                yield self._partition(topic, wanted).name
+
+    def is_ready(self) -> bool:
+        """Whether min_bytes are there, an error has to be told, or nothing was asked for."""
+        available, asked = 0, False
+        for topic in self._request.topics:
+            for wanted in topic.partitions:
+                asked = True
+                try:
+                    log = self._partition(topic, wanted).log
+                except BrokerError:
+                    return True
+                available += min(log.bytes_after(wanted.fetch_offset), wanted.partition_max_bytes)
+        return not asked or available >= self._min_bytes
+
+    def answer(self) -> FetchResponse:
+        """Read what there is, within the limits; the first batch found is returned even beyond them (KIP-74)."""
+        budget = _Budget(self._max_bytes)
+        responses = [
+            _topic_response(topic, [self._read(topic, wanted, budget) for wanted in topic.partitions]) for topic in self._request.topics
+        ]
+        return FetchResponse(session_id=NO_SESSION, responses=responses, node_endpoints=self._leaders_named(responses))
+
+    def _read(self, topic: FetchTopic, wanted: FetchPartition, budget: _Budget) -> PartitionData:
+        try:
+            partition = self._partition(topic, wanted)
+            self._state.raise_planned_fault("Fetch", partition.name)
+        except BrokerError as error:
+            return self._failure(topic, wanted, error.code)
+        log = partition.log
+        found = log.read(wanted.fetch_offset, min(wanted.partition_max_bytes, budget.left), at_least_one=budget.untouched)
+        budget.take(len(found))
+        return PartitionData(
+            partition_index=wanted.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.high_watermark,
+            log_start_offset=log.start_offset,
+            aborted_transactions=[] if self._request.isolation_level == IsolationLevel.READ_COMMITTED else None,
+            records=found,
+        )
+
+    def _failure(self, topic: FetchTopic, wanted: FetchPartition, code: ErrorCode) -> PartitionData:
+        failure = _failure(wanted.partition, code)
+        cluster = self._state.cluster
+        found = cluster.topic_by_id(topic.topic_id) if self._by_id else cluster.topic(topic.topic)
+        moved = self._state.new_leader(found, wanted.partition, code)
+        if moved is not None and self._names_leaders:
+            failure.current_leader = LeaderIdAndEpoch(leader_id=moved.leader, leader_epoch=moved.leader_epoch)
+        return failure
+
+    def _leaders_named(self, responses: list[FetchableTopicResponse]) -> list[NodeEndpoint]:
+        leaders = {partition.current_leader.leader_id for topic in responses for partition in topic.partitions}
+        nodes = [self._state.cluster.nodes[leader] for leader in sorted(leaders) if leader in self._state.cluster.nodes]
+        return [NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in nodes]
+
+    def _partition(self, topic: FetchTopic, wanted: FetchPartition) -> Partition:
+        found = self._state.find_topic(topic.topic, topic.topic_id, by_id=self._by_id)
+        partition = self._state.lead_partition(found, wanted.partition)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        log = partition.log
+        if not log.start_offset <= wanted.fetch_offset <= log.end_offset:
+            raise OffsetOutOfRangeError(f"{partition.name}: offset {wanted.fetch_offset}, log {log.start_offset} to {log.end_offset}")
+        return partition
+
+
+class _Budget:
+    """How many bytes one response may still take."""
+
+    def __init__(self, size: int) -> None:
+        self.left = max(size, 0)
+        self.untouched = True
+
+    def take(self, size: int) -> None:
+        self.left = max(self.left - size, 0)
+        self.untouched = self.untouched and size == 0
+
+
+def _failure(index: int, code: ErrorCode) -> PartitionData:
+    return PartitionData(partition_index=index, error_code=code, high_watermark=_UNKNOWN, records=b"")
+
+
+def _topic_response(topic: FetchTopic, partitions: list[PartitionData]) -> FetchableTopicResponse:
+    return FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions)
+
+
+API = Api(FetchRequest, 4, 18, handle, refuse, 4)

@@ -1,0 +1,134 @@
+"""Produce: append one record batch to each partition (E6-E8)."""
+
+from __future__ import annotations
+
+from levada.broker.cluster import Topic
+from levada.broker.partition import Partition, RefusedRecordsError, is_transactional
+from levada.broker.state import Answer, Api, BrokerState, Call, Unanswered
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from levada.types import TopicPartition
+
+ALL_IN_SYNC = -1
+_USES_TOPIC_IDS = 13
+_KNOWS_ZSTD = 7
+_NAMES_LEADERS = 10
+UNKNOWN = -1
+
+# Errors that Kafka finds so late that it also tells where the log starts.
+_FOUND_AT_THE_LOG = (
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+)
+
+
+def handle(call: Call) -> Answer:
+    """Append each partition's batch; partitions succeed and fail on their own."""
+    request: ProduceRequest = call.request
+    if request.acks not in (0, 1, ALL_IN_SYNC):
+        return refuse(request, call.version, ErrorCode.INVALID_REQUIRED_ACKS)
+    if request.transactional_id is None and _has_transactional(request):
+        return refuse(request, call.version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    appended: list[TopicPartition] = []
+    response = ProduceResponse(responses=[_append_topic(call, topic, appended) for topic in request.topic_data])
+    response.node_endpoints = _leaders_named(call.state, response)
+    for name in appended:
+        call.state.purgatory.wake(name, call.now_ms)
+    if is_silent(request):
+        return Unanswered(close=_has_failure(response))
+    return response
+
+
+def _has_transactional(request: ProduceRequest) -> bool:
+    return any(is_transactional(data.records or b"") for topic in request.topic_data for data in topic.partition_data)
+
+
+def is_silent(request: ProduceRequest) -> bool:
+    """Whether the request has no response: acks=0, and nothing else in Kafka."""
+    return request.acks == 0
+
+
+def refuse(request: ProduceRequest, version: int, code: ErrorCode) -> ProduceResponse:
+    """Answer with an error in every partition."""
+    return ProduceResponse(
+        responses=[_topic_response(topic, [_failure(data.index, code) for data in topic.partition_data]) for topic in request.topic_data]
+    )
+
+
+def _append_topic(call: Call, data: TopicProduceData, appended: list[TopicPartition]) -> TopicProduceResponse:
+    try:
+        topic = call.state.find_topic(data.name, data.topic_id, by_id=call.version >= _USES_TOPIC_IDS)
+    except BrokerError as error:
+        return _topic_response(data, [_failure(partition.index, error.code) for partition in data.partition_data])
+    return _topic_response(data, [_append(call, topic, partition, appended) for partition in data.partition_data])
+
+
+def _append(call: Call, topic: Topic, data: PartitionProduceData, appended: list[TopicPartition]) -> PartitionProduceResponse:
+    try:
+        partition = _writable(call.state, topic, data.index, call.request.acks)
+        place = partition.append(data.records or b"", call.wall_ms, allow_zstd=call.version >= _KNOWS_ZSTD)
+    except BrokerError as error:
+        return _refused(call, topic, data.index, error)
+    appended.append(partition.name)
+    return PartitionProduceResponse(
+        index=data.index,
+        base_offset=place.base_offset,
+        log_append_time_ms=place.log_append_time_ms,
+        log_start_offset=partition.log.start_offset,
+    )
+
+
+def _writable(state: BrokerState, topic: Topic, index: int, acks: int) -> Partition:
+    partition = state.lead_partition(topic, index)
+    state.raise_planned_fault("Produce", partition.name)
+    if acks == ALL_IN_SYNC:
+        partition.check_in_sync()
+    return partition
+
+
+def _refused(call: Call, topic: Topic, index: int, error: BrokerError) -> PartitionProduceResponse:
+    failure = _failure(index, error.code, error.reason)
+    if error.code in _FOUND_AT_THE_LOG:
+        failure.log_start_offset = topic.partitions[index].log.start_offset
+    if isinstance(error, RefusedRecordsError):
+        failure.record_errors = [BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=error.reason) for at in error.indexes]
+    moved = call.state.new_leader(topic, index, error.code)
+    if moved is not None and call.version >= _NAMES_LEADERS:
+        failure.current_leader = LeaderIdAndEpoch(leader_id=moved.leader, leader_epoch=moved.leader_epoch)
+    return failure
+
+
+def _failure(index: int, code: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index=index, error_code=code, base_offset=UNKNOWN, error_message=message)
+
+
+def _topic_response(data: TopicProduceData, partitions: list[PartitionProduceResponse]) -> TopicProduceResponse:
+    return TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=partitions)
+
+
+def _leaders_named(state: BrokerState, response: ProduceResponse) -> list[NodeEndpoint]:
+    leaders = {partition.current_leader.leader_id for topic in response.responses for partition in topic.partition_responses}
+    nodes = [state.cluster.nodes[leader] for leader in sorted(leaders) if leader in state.cluster.nodes]
+    return [NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in nodes]
+
+
+def _has_failure(response: ProduceResponse) -> bool:
+    return any(partition.error_code for topic in response.responses for partition in topic.partition_responses)
+
+
+# Versions 0 to 2 are claimed and not served, as Kafka 4 does: older librdkafka switches modern record batches off unless it sees them.
+API = Api(ProduceRequest, 3, 13, handle, refuse, 0, is_silent)

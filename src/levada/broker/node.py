@@ -1,0 +1,293 @@
+"""One broker of a cluster, without sockets, threads or a clock.
+
+A driver tells it of connections and hands it whole frames with the time; it keeps answers for the driver to fetch. Per connection requests
+are carried out strictly one after the other and answered in that order, although a Fetch may wait in the purgatory meanwhile: such a
+connection is muted, and what else arrives on it waits. A request that cannot be read, or whose version is not served, costs its connection
+(E3, H13); ApiVersions alone is answered, so that the two can find a common version (H9).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from levada.broker.apis import NAMES, SERVED, api_versions
+from levada.broker.cluster import DEFAULT, Cluster, Topic
+from levada.broker.connection import Connection, Frame
+from levada.broker.control import Fault, Faults
+from levada.broker.log import PartitionLog
+from levada.broker.purgatory import Delayed, Purgatory
+from levada.broker.settings import BrokerSettings
+from levada.broker.state import Answer, Api, BrokerState, Call, Unanswered, VersionRange
+from levada.error_codes import ErrorCode
+from levada.errors import ProtocolError
+from levada.promise import Promise
+from levada.protocol.frame import RequestFrame, UnsupportedRequestError, decode_request, encode_response_parts
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.schema import Response
+from levada.types import Node
+from levada.wire.varint import Bytes
+
+_log = logging.getLogger("levada.broker")
+
+
+class BrokerNode:
+    """A broker. Settings are Kafka's in snake_case, see BrokerSettings.
+
+    cluster: share one between nodes; without it the node is a cluster of its own. wall_offset_ms: what to add to now_ms to get milliseconds
+    since the epoch. random: where ids come from; give a seeded one to get the same every time.
+    """
+
+    def __init__(
+        self,
+        *,
+        node_id: int = 1,
+        host: str = "127.0.0.1",
+        port: int = 9092,
+        wall_offset_ms: int = 0,
+        cluster: Cluster | None = None,
+        random: Random | None = None,
+        **settings: Any,
+    ) -> None:
+        broker_settings = BrokerSettings.of(**settings)
+        self.settings = broker_settings
+        self.cluster = cluster or Cluster(broker_settings, random or Random(node_id))
+        self.faults = Faults(NAMES)
+        self._purgatory = Purgatory()
+        self._state = BrokerState(
+            settings=broker_settings,
+            cluster=self.cluster,
+            node_id=node_id,
+            faults=self.faults,
+            purgatory=self._purgatory,
+            wall_offset_ms=wall_offset_ms,
+            version_ranges=self._version_ranges,
+        )
+        self._connections: dict[int, Connection] = {}
+        self._runnable: deque[Connection] = deque()
+        self._outgoing: list[tuple[int, list[Bytes] | None]] = []
+        self._now_ms = 0
+        self._next_upkeep_ms: int | None = None
+        self.cluster.watch(lambda partition: self._purgatory.wake(partition.name, self._now_ms))
+        self.advertise(host, port)
+
+    @property
+    def wall_offset_ms(self) -> int:
+        """What now_ms lacks to be milliseconds since the epoch."""
+        return self._state.wall_offset_ms
+
+    @wall_offset_ms.setter
+    def wall_offset_ms(self, offset: int) -> None:
+        self._state.wall_offset_ms = offset
+
+    # What a test or a tool asks for directly
+
+    def advertise(self, host: str, port: int) -> None:
+        """Tell clients to reach this node here."""
+        self.cluster.join(Node(self._state.node_id, host, port))
+
+    def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | None] | None = None) -> Topic:
+        """Create a topic as CreateTopics does; raises BrokerError or ConfigError with the reason."""
+        return self.cluster.add(self.cluster.plan(name, partitions, config=config))
+
+    def log(self, topic: str, partition: int = 0) -> PartitionLog:
+        """The log of a partition; UnknownTopicOrPartitionError when there is none."""
+        return self.cluster.partition(self.cluster.topic(topic), partition).log
+
+    # What a driver calls
+
+    def connect(self, conn_id: int) -> None:
+        """A client has connected."""
+        self._connections[conn_id] = Connection(conn_id)
+
+    def disconnect(self, conn_id: int) -> None:
+        """A client is gone; what it waits for is forgotten."""
+        self._connections.pop(conn_id, None)
+        self._purgatory.cancel(conn_id)
+
+    def is_busy(self, conn_id: int) -> bool:
+        """Whether the connection's next request has to wait, so that there is no use in reading it now."""
+        connection = self._connections.get(conn_id)
+        return connection is not None and connection.muted
+
+    def receive(self, conn_id: int, frame: Frame, now_ms: int) -> None:
+        """A whole frame has come in, without its size."""
+        connection = self._connections.get(conn_id)
+        if connection is not None:
+            connection.waiting.append(frame)
+            self._runnable.append(connection)
+            self._run(now_ms)
+
+    def outgoing(self) -> list[tuple[int, bytes | None]]:
+        """Return and forget what is to be sent, in order: (connection, frame with its size), or None to close the connection."""
+        return [(conn_id, None if pieces is None else b"".join(pieces)) for conn_id, pieces in self.outgoing_pieces()]
+
+    def outgoing_pieces(self) -> list[tuple[int, list[Bytes] | None]]:
+        """Return the same as outgoing(), each frame in pieces, with the records as they stand in the log."""
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
+
+    def advance(self, now_ms: int) -> int:
+        """Do what is due, and return when there is something to do next."""
+        self._now_ms = now_ms
+        self._purgatory.expire(now_ms)
+        self._run(now_ms)
+        if self._next_upkeep_ms is None or self._next_upkeep_ms <= now_ms:
+            self._keep_up(now_ms)
+            self._next_upkeep_ms = now_ms + self.settings.log_retention_check_interval_ms
+        return min(self._purgatory.next_deadline_ms(), self._next_upkeep_ms)
+
+    # Inside
+
+    def _keep_up(self, now_ms: int) -> None:
+        wall_ms = now_ms + self._state.wall_offset_ms
+        for topic in self.cluster.topics.values():
+            for partition in topic.partitions:
+                partition.retain(wall_ms)
+                partition.producers.expire(wall_ms - self.settings.producer_id_expiration_ms)
+
+    def _version_ranges(self) -> list[VersionRange]:
+        ranges = [VersionRange(key, api.advertised_oldest, self._newest(api)) for key, api in SERVED.items()]
+        return [served for served in ranges if served.max_version >= 0]
+
+    def _newest(self, api: Api) -> int:
+        return self.faults.max_version(api.request.NAME, api.newest)
+
+    def _run(self, now_ms: int) -> None:
+        # A queue, not recursion: an answer may let the next request run, which may complete somebody else's, and so on.
+        self._now_ms = now_ms
+        while self._runnable:
+            connection = self._runnable.popleft()
+            if connection.waiting and not connection.muted and self._is_open(connection):
+                connection.muted = True
+                self._process(connection, connection.waiting.popleft())
+
+    def _process(self, connection: Connection, frame: Frame) -> None:
+        try:
+            request = decode_request(frame)
+        except UnsupportedRequestError as fault:
+            self._refuse_version(connection, fault.api_key, fault.correlation_id, str(fault))
+            return
+        except ProtocolError as fault:
+            self._close(connection, str(fault))
+            return
+        api = SERVED.get(request.api_key)
+        if api is None or not api.oldest <= request.version <= self._newest(api):
+            reason = f"API {request.api_key} version {request.version} is not served"
+            self._refuse_version(connection, request.api_key, request.correlation_id, reason)
+            return
+        _Exchange(self, connection, request, api).run()
+
+    def _refuse_version(self, connection: Connection, api_key: int, correlation_id: int, reason: str) -> None:
+        own = next((served for served in self._version_ranges() if served.api_key == api_key == ApiVersionsRequest.API_KEY), None)
+        if own is None:
+            self._close(connection, reason)
+            return
+        self._send(connection, encode_response_parts(api_versions.unsupported(own), 0, correlation_id))
+
+    def _send(self, connection: Connection, frame: list[Bytes]) -> None:
+        if self._is_open(connection):
+            self._outgoing.append((connection.id, frame))
+            self._unmute(connection)
+
+    def _send_throttled(self, connection: Connection, frame: list[Bytes], pause_ms: int) -> None:
+        if self._is_open(connection):
+            self._outgoing.append((connection.id, frame))
+            over = Delayed(lambda: False, lambda now_ms: self._unmute(connection), (), connection.id)
+            self._purgatory.add(over, self._now_ms + pause_ms)
+
+    def _send_cut(self, connection: Connection, frame: list[Bytes], size: int) -> None:
+        if self._is_open(connection):
+            self._outgoing.append((connection.id, [b"".join(frame)[:size]]))
+            self._close(connection, "planned by a test")
+
+    def _unmute(self, connection: Connection) -> None:
+        connection.muted = False
+        if connection.waiting:
+            self._runnable.append(connection)
+
+    def _is_open(self, connection: Connection) -> bool:
+        return self._connections.get(connection.id) is connection
+
+    def _close(self, connection: Connection, reason: str) -> None:
+        if self._is_open(connection):
+            _log.info("closing connection %d: %s", connection.id, reason)
+            self.disconnect(connection.id)
+            self._outgoing.append((connection.id, None))
+
+
+class _Exchange:
+    """One request from its decoding to its answer, with what a test wants to go wrong on the way."""
+
+    def __init__(self, node: BrokerNode, connection: Connection, frame: RequestFrame, api: Api) -> None:
+        self._node = node
+        self._connection = connection
+        self._frame = frame
+        self._api = api
+        self._fault: Fault = node.faults.next_fault(api.request.NAME)
+
+    def run(self) -> None:
+        """Carry the request out, unless a fault prevents it, and answer now or when its promise resolves."""
+        answer = self._handle() if self._fault.applied else None
+        if self._fault.error_code is not ErrorCode.NONE:
+            answer = self._refusal(self._fault.error_code)
+        if isinstance(answer, Promise):
+            answer.on_done(lambda promise: self._answer(promise.result()))
+        elif isinstance(answer, Unanswered):
+            self._finish_unanswered(answer)
+        else:
+            self._answer(answer)
+
+    def _handle(self) -> Answer:
+        call = Call(
+            state=self._node._state,
+            request=self._frame.request,
+            version=self._frame.version,
+            connection_id=self._connection.id,
+            now_ms=self._node._now_ms,
+        )
+        try:
+            return self._api.handle(call)
+        except Exception:
+            _log.exception("%s version %d failed", self._api.request.NAME, self._frame.version)
+            return self._refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _refusal(self, code: ErrorCode) -> Response | Unanswered:
+        if self._api.is_silent(self._frame.request):
+            return Unanswered(close=True)
+        return self._api.refuse(self._frame.request, self._frame.version, code)
+
+    def _finish_unanswered(self, answer: Unanswered) -> None:
+        if answer.close or self._fault.disconnect:
+            self._node._close(self._connection, "a request without a response failed")
+        elif not self._fault.drop:
+            self._node._unmute(self._connection)
+
+    def _answer(self, response: Response | None) -> None:
+        if self._fault.disconnect:
+            self._node._close(self._connection, "planned by a test")
+        elif self._fault.delay_ms and response is not None:
+            self._delay(response)
+        elif response is not None and not self._fault.drop:
+            self._send(response)
+
+    def _send(self, response: Response) -> None:
+        pause_ms, cut_at = self._fault.throttle_ms, self._fault.cut_at
+        if cut_at is not None:
+            self._node._send_cut(self._connection, self._encoded(response), cut_at)
+        elif pause_ms and hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = pause_ms
+            self._node._send_throttled(self._connection, self._encoded(response), pause_ms)
+        else:
+            self._node._send(self._connection, self._encoded(response))
+
+    def _delay(self, response: Response) -> None:
+        fault, self._fault = self._fault, Fault(applied=True)
+        delayed = Delayed(lambda: False, lambda now_ms: self._answer(response), (), self._connection.id)
+        self._node._purgatory.add(delayed, self._node._now_ms + fault.delay_ms)
+
+    def _encoded(self, response: Response) -> list[Bytes]:
+        return encode_response_parts(response, self._frame.version, self._frame.correlation_id)

@@ -1,0 +1,92 @@
+"""Where operations wait that cannot be answered yet: until something they watch changes, or until their deadline.
+
+An operation is asked again whenever one of its keys is woken, and completed when it says it is ready or when its time is up, whichever
+is first, exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from heapq import heappop, heappush
+from itertools import count
+
+from levada.clock import NEVER_MS
+
+
+class Delayed:
+    """An operation that waits.
+
+    is_ready: whether it can be completed before its deadline. complete: does it; called once. owner: for cancel().
+    """
+
+    __slots__ = ("complete", "done", "is_ready", "keys", "owner")
+
+    def __init__(self, is_ready: Callable[[], bool], complete: Callable[[int], None], keys: Iterable[Hashable], owner: Hashable) -> None:
+        self.is_ready = is_ready
+        self.complete = complete
+        self.keys = tuple(keys)
+        self.owner = owner
+        self.done = False
+
+
+class Purgatory:
+    """Waiting operations by key, by owner and by deadline."""
+
+    def __init__(self) -> None:
+        self._watchers: dict[Hashable, dict[Delayed, None]] = {}
+        self._owned: dict[Hashable, dict[Delayed, None]] = {}
+        self._deadlines: list[tuple[int, int, Delayed]] = []
+        self._sequence = count()
+
+    def __len__(self) -> int:
+        return sum(len(operations) for operations in self._owned.values())
+
+    def add(self, operation: Delayed, deadline_ms: int) -> None:
+        """Let the operation wait. The caller has just seen that it is not ready."""
+        heappush(self._deadlines, (deadline_ms, next(self._sequence), operation))
+        self._owned.setdefault(operation.owner, {})[operation] = None
+        for key in operation.keys:
+            self._watchers.setdefault(key, {})[operation] = None
+
+    def wake(self, key: Hashable, now_ms: int) -> None:
+        """Something about `key` changed: complete those of its watchers that are ready now."""
+        for operation in list(self._watchers.get(key, ())):
+            if not operation.done and operation.is_ready():
+                self._complete(operation, now_ms)
+
+    def expire(self, now_ms: int) -> None:
+        """Complete every operation whose deadline has come."""
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            operation = heappop(self._deadlines)[2]
+            if not operation.done:
+                self._complete(operation, now_ms)
+
+    def next_deadline_ms(self) -> int:
+        """Return when expire() has something to do, NEVER_MS if nothing waits."""
+        while self._deadlines and self._deadlines[0][2].done:
+            heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else NEVER_MS
+
+    def cancel(self, owner: Hashable) -> None:
+        """Forget all operations of an owner without completing them."""
+        for operation in list(self._owned.get(owner, ())):
+            self._forget(operation)
+
+    def _complete(self, operation: Delayed, now_ms: int) -> None:
+        self._forget(operation)
+        operation.complete(now_ms)
+
+    def _forget(self, operation: Delayed) -> None:
+        operation.done = True
+        _discard(self._owned, operation.owner, operation)
+        for key in operation.keys:
+            _discard(self._watchers, key, operation)
+
+
+def _discard(index: dict[Hashable, dict[Delayed, None]], key: Hashable, operation: Delayed) -> None:
+    operations = index.get(key)
+    if operations is None:
+        return
+    operations.pop(operation, None)
+    if not operations:
+        del index[key]

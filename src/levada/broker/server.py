@@ -1,0 +1,401 @@
+"""A BrokerNode on a TCP port: the only place in the broker with sockets, a thread and a clock.
+
+One thread waits for all sockets at once. A connection is read while no complete request of its waits and no answer is unsent, so a client
+that sends without reading is slowed down by TCP and not remembered. Answers go out by gathering writes, whole buffers at a time.
+The node is only touched with `lock` held; it is never held while waiting.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import logging
+import selectors
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import count, islice
+from typing import TypeVar
+
+from levada.broker.connection import Frame
+from levada.broker.node import BrokerNode
+from levada.clock import Clock, SystemClock
+from levada.errors import ConfigError, ConnectError, IllegalStateError, ProtocolError, TimeoutError
+from levada.protocol.frame import FrameReader
+from levada.wire.varint import Bytes
+
+T = TypeVar("T")
+
+_log = logging.getLogger("levada.broker")
+
+_BACKLOG = 1024
+_GATHER = 64
+_WORTH_NAMING = 4096
+_ACCEPT_PAUSE_MS = 1_000
+_CLOSE_TIMEOUT_S = 10.0
+
+
+class _Peer:
+    """One accepted connection."""
+
+    __slots__ = ("active_ms", "closing", "events", "frames", "id", "reader", "socket", "unsent")
+
+    def __init__(self, peer_id: int, sock: socket.socket, max_frame_bytes: int, now_ms: int) -> None:
+        self.id = peer_id
+        self.socket = sock
+        self.reader = FrameReader(max_frame_bytes)
+        self.frames: deque[Frame] = deque()
+        self.unsent: deque[memoryview] = deque()
+        self.events = selectors.EVENT_READ
+        self.closing = False
+        self.active_ms = now_ms
+
+    def receive(self, limit: int | None) -> bool:
+        """Read what has arrived, up to a limit; False when the other side has closed."""
+        received = self.socket.recv_into(self.reader.get_buffer()[:limit])
+        self.frames.extend(self.reader.received(received))
+        return received > 0
+
+    def send(self, limit: int | None) -> None:
+        """Write as much as the socket takes, up to a limit with each call to the system."""
+        while self.unsent:
+            pieces = islice(self.unsent, _GATHER) if limit is None else [self.unsent[0][:limit]]
+            self._drop(self.socket.sendmsg(list(pieces)))
+
+    def _drop(self, sent: int) -> None:
+        while self.unsent and sent >= len(self.unsent[0]):
+            sent -= len(self.unsent.popleft())
+        if sent:
+            self.unsent[0] = self.unsent[0][sent:]
+
+
+class BrokerServer:
+    """Serves a node on host:port (0: any free one), which it advertises.
+
+    insecure_listen: allow an address that other machines reach, although nobody has to log in. ConfigError without it.
+    """
+
+    def __init__(
+        self,
+        node: BrokerNode,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        advertised_host: str | None = None,
+        insecure_listen: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        self.node = node
+        self.lock = threading.RLock()
+        self.host = host
+        self.port = port
+        self._advertised_host = advertised_host or host
+        self._insecure_listen = insecure_listen
+        self._clock = clock or SystemClock()
+        self._selector = selectors.DefaultSelector()
+        self._peers: dict[int, _Peer] = {}
+        self._runnable: deque[_Peer] = deque()
+        self._held_back: dict[int, _Peer] = {}
+        self._ids = count(1)
+        self._listener: socket.socket | None = None
+        self._accept_again_ms = 0
+        self._next_sweep_ms = 0
+        self._wake_read, self._wake_write = socket.socketpair()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+
+    # For the owner, from any thread
+
+    def start(self) -> None:
+        """Listen and serve in a daemon thread. ConnectError when the port is taken, ConfigError for an address that is not allowed."""
+        if self._thread is not None:
+            raise IllegalStateError("the broker was already started")
+        try:
+            self._listener = self._listen()
+        except BaseException:
+            self._close_sockets()
+            raise
+        self.port = self._listener.getsockname()[1]
+        self.node.advertise(self._advertised_host, self.port)
+        self._wake_read.setblocking(False)
+        self._wake_write.setblocking(False)
+        self._selector.register(self._wake_read, selectors.EVENT_READ)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._serve, name=f"levada-broker-{self.port}", daemon=True)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """host:port as clients are told."""
+        host = f"[{self._advertised_host}]" if ":" in self._advertised_host else self._advertised_host
+        return f"{host}:{self.port}"
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Run a function that reads or changes the node, while the server's thread does not."""
+        with self.lock:
+            result = function()
+        self._wakeup()
+        return result
+
+    def wait(self) -> None:
+        """Return when the server has ended; for a process that does nothing else."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def close(self) -> None:
+        """Close all connections and the port and end the thread. Twice does no harm."""
+        self._stopping = True
+        if self._thread is None:
+            self._close_sockets()
+            return
+        self._wakeup()
+        self._thread.join(_CLOSE_TIMEOUT_S)
+        if self._thread.is_alive():
+            raise TimeoutError(f"the broker's thread did not end within {_CLOSE_TIMEOUT_S:.0f} s")
+
+    # The thread
+
+    def _serve(self) -> None:
+        try:
+            while not self._stopping:
+                self._step()
+        finally:
+            self._close_sockets()
+
+    def _step(self) -> None:
+        with self.lock:
+            now_ms = self._now_ms()
+            deadline_ms = min(self.node.advance(now_ms), self._keep_house(now_ms))
+            if self._exchange():
+                deadline_ms = now_ms
+        ready = self._selector.select(max(deadline_ms - self._now_ms(), 0) / 1000)
+        with self.lock:
+            for key, events in ready:
+                self._on_ready(key, events)
+            self._exchange()
+
+    def _now_ms(self) -> int:
+        now_ms = self._clock.now_ms()
+        self.node.wall_offset_ms = self._clock.wall_ms() - now_ms
+        return now_ms
+
+    def _on_ready(self, key: selectors.SelectorKey, events: int) -> None:
+        if key.fileobj is self._listener:
+            self._accept()
+        elif key.fileobj is self._wake_read:
+            self._drain_wakeups()
+        else:
+            self._on_peer(key.data, events)
+
+    def _on_peer(self, peer: _Peer, events: int) -> None:
+        peer.active_ms = self._clock.now_ms()
+        try:
+            if events & selectors.EVENT_WRITE:
+                peer.send(self.node.faults.bytes_at_a_time)
+            if events & selectors.EVENT_READ and not peer.receive(self.node.faults.bytes_at_a_time):
+                self._drop(peer, "closed by the client")
+            self._runnable.append(peer)
+        except BlockingIOError:
+            return
+        except (OSError, ProtocolError) as fault:
+            self._drop(peer, str(fault))
+
+    def _exchange(self) -> bool:
+        """Hand requests to the node and its answers to the sockets, until neither has more for the other; whether there were requests."""
+        any_requests = False
+        self._deliver()
+        self._runnable.extend(self._held_back.values())
+        self._held_back.clear()
+        while self._runnable:
+            peer = self._runnable.popleft()
+            if peer.id not in self._peers:
+                continue
+            if peer.frames and not peer.unsent and not self.node.is_busy(peer.id):
+                self._process(peer)
+                self._deliver()
+                any_requests = True
+            elif peer.frames:
+                self._held_back[peer.id] = peer
+            self._settle(peer)
+        return any_requests
+
+    def _process(self, peer: _Peer) -> None:
+        try:
+            self.node.receive(peer.id, peer.frames.popleft(), self._now_ms())
+        except Exception:
+            # A fault of ours; the other connections must not suffer from it.
+            _log.exception("closing connection %d", peer.id)
+            self._drop(peer, "internal error")
+        if peer.frames:
+            self._runnable.append(peer)
+
+    def _deliver(self) -> None:
+        for peer_id, frame in self.node.outgoing_pieces():
+            peer = self._peers.get(peer_id)
+            if peer is None:
+                continue
+            if frame is None:
+                peer.closing = True
+            else:
+                self._send(peer, frame)
+            self._runnable.append(peer)
+
+    def _send(self, peer: _Peer, frame: list[Bytes]) -> None:
+        peer.unsent.extend(_gathered(frame))
+        try:
+            peer.send(self.node.faults.bytes_at_a_time)
+        except BlockingIOError:
+            pass
+        except OSError as fault:
+            self._drop(peer, str(fault))
+
+    def _settle(self, peer: _Peer) -> None:
+        if peer.id not in self._peers:
+            return
+        if peer.closing and not peer.unsent:
+            self._drop(peer, "closed by the broker")
+            return
+        if peer.reader.fault and not peer.frames and not peer.unsent and not self.node.is_busy(peer.id):
+            self._drop(peer, str(peer.reader.fault))
+            return
+        events = selectors.EVENT_WRITE if peer.unsent else 0
+        if not peer.frames and not peer.unsent:
+            events = selectors.EVENT_READ
+        self._watch(peer, events)
+
+    def _watch(self, peer: _Peer, events: int) -> None:
+        if events == peer.events:
+            return
+        if not peer.events:
+            self._selector.register(peer.socket, events, peer)
+        elif not events:
+            self._selector.unregister(peer.socket)
+        else:
+            self._selector.modify(peer.socket, events, peer)
+        peer.events = events
+
+    def _drop(self, peer: _Peer, reason: str) -> None:
+        if self._peers.pop(peer.id, None) is None:
+            return
+        _log.debug("connection %d ended: %s", peer.id, reason)
+        self.node.disconnect(peer.id)
+        self._watch(peer, 0)
+        peer.socket.close()
+
+    # Connections come and go
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        try:
+            sock, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionError):
+            return
+        except OSError as fault:
+            # Out of file descriptors, most likely. The listener stays ready, so without a pause this would spin.
+            _log.warning("cannot accept connections for now: %s", fault)
+            self._selector.unregister(self._listener)
+            self._accept_again_ms = self._now_ms() + _ACCEPT_PAUSE_MS
+            return
+        if len(self._peers) >= self.node.settings.max_connections:
+            _log.warning("connection refused: max_connections=%d", self.node.settings.max_connections)
+            sock.close()
+            return
+        self._welcome(sock)
+
+    def _welcome(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer = _Peer(next(self._ids), sock, self.node.settings.socket_request_max_bytes, self._now_ms())
+        self._peers[peer.id] = peer
+        self.node.connect(peer.id)
+        self._selector.register(sock, peer.events, peer)
+
+    def _keep_house(self, now_ms: int) -> int:
+        """Accept again after a pause, end idle connections; return when to be called again."""
+        if self._accept_again_ms and self._accept_again_ms <= now_ms and self._listener is not None:
+            self._accept_again_ms = 0
+            self._selector.register(self._listener, selectors.EVENT_READ)
+        if self._next_sweep_ms <= now_ms:
+            self._end_idle(now_ms)
+            self._next_sweep_ms = now_ms + max(self.node.settings.connections_max_idle_ms // 10, 10)
+        return min(self._next_sweep_ms, self._accept_again_ms or self._next_sweep_ms)
+
+    def _end_idle(self, now_ms: int) -> None:
+        oldest_ms = now_ms - self.node.settings.connections_max_idle_ms
+        for peer in list(self._peers.values()):
+            if peer.active_ms < oldest_ms and not self.node.is_busy(peer.id):
+                self._drop(peer, "idle for connections.max.idle.ms")
+
+    # Sockets
+
+    def _listen(self) -> socket.socket:
+        try:
+            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        except OSError as fault:
+            raise ConnectError(f"{self.host} is no address of this machine ({fault.strerror})") from fault
+        family, kind, protocol, _, address = found[0]
+        self._check_local(str(address[0]))
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(_BACKLOG)
+            listener.setblocking(False)
+        except OSError as fault:
+            listener.close()
+            raise ConnectError(_why_not_bound(self.host, self.port, fault)) from fault
+        return listener
+
+    def _check_local(self, address: str) -> None:
+        if not ipaddress.ip_address(address).is_loopback and not self._insecure_listen:
+            raise ConfigError(
+                f"{self.host} can be reached from other machines, and nobody has to log in to this broker; "
+                "listen on 127.0.0.1, or pass insecure_listen=True (--insecure-listen) if you want that"
+            )
+
+    def _close_sockets(self) -> None:
+        for peer in list(self._peers.values()):
+            self._drop(peer, "the broker ends")
+        self._selector.close()
+        for sock in (self._listener, self._wake_read, self._wake_write):
+            if sock is not None:
+                sock.close()
+
+    def _wakeup(self) -> None:
+        try:
+            self._wake_write.send(b"\0")
+        except BlockingIOError:
+            # Wake-ups that were not read yet fill the buffer; one of them is enough.
+            pass
+        except OSError:
+            if not self._stopping:
+                raise
+
+    def _drain_wakeups(self) -> None:
+        try:
+            self._wake_read.recv(4096)
+        except BlockingIOError:
+            return
+
+
+def _gathered(frame: list[Bytes]) -> Iterator[memoryview]:
+    """Join the small pieces between the large ones: a call takes a limited number, and copying a few bytes is cheaper than naming them."""
+    small: list[Bytes] = []
+    for piece in frame:
+        if len(piece) < _WORTH_NAMING:
+            small.append(piece)
+            continue
+        yield memoryview(b"".join(small))
+        yield memoryview(piece)
+        small.clear()
+    if small:
+        yield memoryview(b"".join(small))
+
+
+def _why_not_bound(host: str, port: int, fault: OSError) -> str:
+    if fault.errno == errno.EADDRINUSE:
+        return f"port {port} on {host} is in use; choose another one, or 0 for any that is free"
+    if fault.errno == errno.EACCES:
+        return f"port {port} on {host} needs more rights than this process has; choose one above 1023"
+    return f"cannot listen on {host}:{port}: {fault.strerror}"

@@ -1,0 +1,57 @@
+"""What a broker can be told: Kafka's broker settings in snake_case, with Kafka's defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any
+
+from levada.errors import ConfigError
+
+MAX_INT64 = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """One attribute per Kafka broker setting; `log_` settings are the defaults of the topic settings without that prefix."""
+
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    auto_create_topics_enable: bool = True
+    delete_topic_enable: bool = True
+    min_insync_replicas: int = 1
+    message_max_bytes: int = 1_048_588
+    log_segment_bytes: int = 1_073_741_824
+    log_retention_ms: int = 604_800_000
+    log_retention_bytes: int = -1
+    log_retention_check_interval_ms: int = 300_000
+    log_cleanup_policy: str = "delete"
+    log_message_timestamp_type: str = "CreateTime"
+    log_message_timestamp_before_max_ms: int = MAX_INT64
+    log_message_timestamp_after_max_ms: int = 3_600_000
+    fetch_max_bytes: int = 57_671_680
+    producer_id_expiration_ms: int = 86_400_000
+    socket_request_max_bytes: int = 104_857_600
+    connections_max_idle_ms: int = 600_000
+    max_connections: int = 2**31 - 1
+
+    @classmethod
+    def of(cls, **settings: Any) -> BrokerSettings:
+        """Build from keyword arguments; ConfigError names an unknown one and the nearest known one."""
+        known = [field.name for field in fields(cls)]
+        for name in settings:
+            if name not in known:
+                close = get_close_matches(name, known, n=1)
+                hint = f"; did you mean '{close[0]}'?" if close else ""
+                raise ConfigError(f"unknown broker setting '{name}'{hint}")
+        return cls(**settings)
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if type(value) is not type(field.default):
+                wanted = type(field.default).__name__
+                raise ConfigError(f"broker setting '{field.name}' must be of type {wanted}, not {type(value).__name__} ({value!r})")
+        for name in ("num_partitions", "default_replication_factor", "min_insync_replicas", "log_segment_bytes", "max_connections"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"broker setting '{name}' must be at least 1, not {getattr(self, name)}")

@@ -1,0 +1,112 @@
+"""What an API handler works on: the node's state, and one request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID
+
+from levada.broker.cluster import Cluster, Topic
+from levada.broker.control import Faults
+from levada.broker.partition import Partition
+from levada.broker.purgatory import Purgatory
+from levada.broker.settings import BrokerSettings
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, UnknownTopicOrPartitionError, broker_error
+from levada.promise import Promise
+from levada.protocol.schema import Request, Response
+from levada.types import TopicPartition
+
+_ABOUT_LEADERS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class VersionRange(NamedTuple):
+    """The versions of an API that are advertised."""
+
+    api_key: int
+    min_version: int
+    max_version: int
+
+
+@dataclass(slots=True, kw_only=True)
+class BrokerState:
+    """Everything a node knows. wall_offset_ms turns the node's now_ms into milliseconds since the epoch."""
+
+    settings: BrokerSettings
+    cluster: Cluster
+    node_id: int
+    faults: Faults
+    purgatory: Purgatory
+    wall_offset_ms: int
+    version_ranges: Callable[[], list[VersionRange]]
+
+    def find_topic(self, name: str, topic_id: UUID, *, by_id: bool) -> Topic:
+        """Return the topic a request means; the error depends on how it was named."""
+        topic = self.cluster.topic_by_id(topic_id) if by_id else self.cluster.topic(name)
+        if topic is None and by_id:
+            raise BrokerError("this server does not host this topic id", code=ErrorCode.UNKNOWN_TOPIC_ID)
+        if topic is None:
+            raise UnknownTopicOrPartitionError("this server does not host this topic-partition")
+        return topic
+
+    def lead_partition(self, topic: Topic, index: int) -> Partition:
+        """Return the partition if this node leads it, else raise what Kafka answers."""
+        partition = self.cluster.partition(topic, index)
+        if partition.leader != self.node_id:
+            raise BrokerError(f"{partition.name} is led by node {partition.leader}", code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return partition
+
+    def new_leader(self, topic: Topic | None, index: int, code: ErrorCode) -> Partition | None:
+        """Return a partition that somebody else leads, when an error is about that: its answer names the leader (KIP-951)."""
+        if code not in _ABOUT_LEADERS or topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        partition = topic.partitions[index]
+        return partition if partition.leader != self.node_id else None
+
+    def raise_planned_fault(self, api: str, partition: TopicPartition) -> None:
+        """Raise the error a test has asked for in this partition, if any."""
+        code = self.faults.partition_error(api, partition)
+        if code is not ErrorCode.NONE:
+            raise broker_error(code, f"{partition}: planned by a test")
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One request on its way through the node."""
+
+    state: BrokerState
+    request: Any
+    version: int
+    connection_id: int
+    now_ms: int
+
+    @property
+    def wall_ms(self) -> int:
+        """Now, in milliseconds since the epoch."""
+        return self.now_ms + self.state.wall_offset_ms
+
+
+class Unanswered(NamedTuple):
+    """The request has no response (acks=0). close: it failed, and closing the connection is the only way to say so (E2)."""
+
+    close: bool
+
+
+Answer: TypeAlias = Response | Promise[Response] | Unanswered
+
+
+class Api(NamedTuple):
+    """How one API is served.
+
+    oldest: the lowest version really served; advertised_oldest: the lowest one claimed. refuse: the response that carries an error code in
+    every place a client looks at, for a request of this version. is_silent: whether a request has no response at all.
+    """
+
+    request: type[Request]
+    oldest: int
+    newest: int
+    handle: Callable[[Call], Answer]
+    refuse: Callable[[Any, int, ErrorCode], Response]
+    advertised_oldest: int
+    is_silent: Callable[[Any], bool] = lambda request: False

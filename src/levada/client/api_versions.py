@@ -1,0 +1,122 @@
+"""What a broker speaks, and how a client finds out (H8 to H12, KIP-511).
+
+ApiVersions goes first on every connection, at the newest version we know. A broker that does not know that version answers
+UNSUPPORTED_VERSION in the encoding of version 0, perhaps with its own range; we ask once more. The conversation is a generator of
+versions to ask with, resumed with response frames, so a test needs two byte strings and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from levada import __version__
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, ProtocolError, UnsupportedVersionError, broker_error
+from levada.protocol.frame import decode_response
+from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from levada.protocol.schema import Request
+
+SOFTWARE_NAME = "levada"
+
+HANDSHAKE_CORRELATION_ID = 0x0D0A0D0A
+"""Two line ends. A server of a line protocol (HTTP, SMTP, FTP, Redis) takes them for the end of a request and answers at once, so
+that a wrong port is found out in a moment and not at a timeout; Kafka echoes the number like any other."""
+
+AnyFrame: TypeAlias = bytes | memoryview
+Negotiation: TypeAlias = Generator[int, AnyFrame, "BrokerVersions"]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerVersions:
+    """The versions one broker speaks, both ends included, and the features its cluster has finalized (name -> max level).
+
+    throttle_time_ms: for how long it asked to be left alone when it said so.
+    """
+
+    ranges: Mapping[int, tuple[int, int]]
+    features: Mapping[str, int] = field(default_factory=dict)
+    features_epoch: int = -1
+    throttle_time_ms: int = 0
+
+    @classmethod
+    def of(cls, reply: ApiVersionsResponse) -> BrokerVersions:
+        """Read a good answer."""
+        return cls(
+            {api.api_key: (api.min_version, api.max_version) for api in reply.api_keys},
+            {feature.name: feature.max_version_level for feature in reply.finalized_features},
+            reply.finalized_features_epoch,
+            reply.throttle_time_ms,
+        )
+
+    def version_for(self, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:
+        """Return the newest version that broker, client and caller share (H11). Raises UnsupportedVersionError when there is none.
+
+        Drafts are chosen only by a caller who takes exactly one version.
+        """
+        theirs = self.ranges.get(request_type.API_KEY)
+        if theirs is None:
+            raise UnsupportedVersionError(f"the broker does not know {request_type.NAME}")
+        is_named = min_version == max_version
+        released = (request_type.MIN_VERSION, request_type.MAX_VERSION)
+        ours = (request_type.OLDEST_VERSION, request_type.NEWEST_VERSION) if is_named else released
+        newest = min(ours[1], theirs[1], max_version)
+        if newest >= max(ours[0], theirs[0], min_version):
+            return newest
+        if is_named:
+            spoken = f"levada speaks {ours[0]} to {ours[1]}, the broker {theirs[0]} to {theirs[1]}"
+            raise UnsupportedVersionError(f"{request_type.NAME} v{min_version} is not spoken by both sides: {spoken}")
+        needed = f"versions {max(ours[0], min_version)} to {min(ours[1], max_version)} are needed"
+        raise UnsupportedVersionError(f"{request_type.NAME}: {needed}, the broker speaks {theirs[0]} to {theirs[1]}")
+
+
+def handshake_request() -> ApiVersionsRequest:
+    """Return the request; versions before 3 leave its fields out."""
+    return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
+
+
+def negotiate() -> Negotiation:
+    """Yield the version to ask with, be resumed with the response frame, return what the broker speaks.
+
+    Raises ProtocolError for an answer that cannot be read, BrokerError for an error the broker answered with.
+    """
+    newest = ApiVersionsRequest.MAX_VERSION
+    reply = read_reply((yield newest), newest)
+    if reply.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        version = known_version(reply)
+        reply = read_reply((yield version), version)
+    if reply.error_code:
+        raise _refused(reply.error_code)
+    return BrokerVersions.of(reply)
+
+
+def known_version(reply: ApiVersionsResponse) -> int:
+    """Return the newest version of ApiVersions that a refusing broker says it knows, 0 when it does not say (H9)."""
+    own = next((api for api in reply.api_keys if api.api_key == ApiVersionsRequest.API_KEY), None)
+    return 0 if own is None else max(0, min(own.max_version, ApiVersionsRequest.MAX_VERSION))
+
+
+def read_reply(frame: AnyFrame, version: int) -> ApiVersionsResponse:
+    """Decode a response that may be in version 0 whatever was asked (H9, H10).
+
+    A refusal is tried as version 0 first, because its bytes could pass for another version's. Where neither version fits, the error
+    code alone is kept: librdkafka's mock broker sends a refusal that is in no version at all.
+    """
+    code = int.from_bytes(frame[4:6], "big", signed=True)
+    attempts = (0, version) if code == ErrorCode.UNSUPPORTED_VERSION else (version, 0)
+    for attempt in attempts:
+        try:
+            reply = decode_response(ApiVersionsRequest, attempt, frame)
+        except ProtocolError as error:
+            fault = error
+        else:
+            assert isinstance(reply, ApiVersionsResponse)
+            return reply
+    if code == ErrorCode.UNSUPPORTED_VERSION:
+        return ApiVersionsResponse(error_code=code)
+    raise fault
+
+
+def _refused(code: int) -> BrokerError:
+    return broker_error(code, "the broker refused ApiVersions")

@@ -1,0 +1,125 @@
+"""The core that a driver runs: one client's metadata, connections, flows and pollers.
+
+A driver alternates advance(now) and complete(events, now) under its lock, and between them lets the Selectable do its I/O without the
+lock. advance() gives everybody a turn and says when the next one is due if nothing happens before; complete() takes what happened.
+User callbacks are never run in here: they go to `deferred`, and the driver runs them without the lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Protocol
+
+from levada.client.api_versions import BrokerVersions
+from levada.client.connection_states import ConnectionStates
+from levada.client.flow_runner import FlowRunner
+from levada.client.metadata import Metadata
+from levada.client.metadata_updater import MetadataUpdater
+from levada.client.network_client import NetworkClient
+from levada.clock import NEVER_MS
+from levada.net.selectable import NetEvents, Selectable
+
+
+class Poller(Protocol):
+    """A part of a client that wants a turn."""
+
+    def poll(self, now_ms: int) -> int:
+        """Do what can be done now; return when to be polled again, NEVER_MS when only an event can change anything."""
+        ...
+
+
+class Engine:
+    """See the module's theory. All keyword arguments are named as the settings they come from."""
+
+    def __init__(
+        self,
+        *,
+        selectable: Selectable,
+        bootstrap: Sequence[tuple[str, int]],
+        client_id: str,
+        random: Random,
+        request_timeout_ms: int = 30_000,
+        max_in_flight: int = 5,
+        reconnect_backoff_ms: int = 50,
+        reconnect_backoff_max_ms: int = 1000,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1000,
+        metadata_max_age_ms: int = 300_000,
+        metadata_max_idle_ms: int = 300_000,
+        connection_setup_timeout_ms: int = 10_000,
+        connection_setup_timeout_max_ms: int = 30_000,
+        allow_auto_create_topics: bool = True,
+        rebootstrap: bool = True,
+        rebootstrap_trigger_ms: int = 300_000,
+        security_protocol: str = "PLAINTEXT",
+        fallback: BrokerVersions | None = None,
+    ) -> None:
+        self.deferred: deque[Callable[[], None]] = deque()
+        self.metadata = Metadata(
+            bootstrap,
+            random,
+            retry_backoff_ms=retry_backoff_ms,
+            retry_backoff_max_ms=retry_backoff_max_ms,
+            max_age_ms=metadata_max_age_ms,
+            max_idle_ms=metadata_max_idle_ms,
+            allow_auto_create_topics=allow_auto_create_topics,
+        )
+        self.network = NetworkClient(
+            selectable=selectable,
+            metadata=self.metadata,
+            states=ConnectionStates(
+                random=random,
+                reconnect_backoff_ms=reconnect_backoff_ms,
+                reconnect_backoff_max_ms=reconnect_backoff_max_ms,
+                setup_timeout_ms=connection_setup_timeout_ms,
+                setup_timeout_max_ms=connection_setup_timeout_max_ms,
+            ),
+            random=random,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            max_in_flight=max_in_flight,
+            security_protocol=security_protocol,
+            fallback=fallback,
+        )
+        self.flows = FlowRunner(self.network)
+        self._updater = MetadataUpdater(self.metadata, self.network, rebootstrap=rebootstrap, rebootstrap_trigger_ms=rebootstrap_trigger_ms)
+        self.network.update_due = self._updater.update_due
+        self._pollers: list[Poller] = []
+        self._closed = False
+
+    def add_poller(self, poller: Poller) -> None:
+        """Give a part of the client its turn in every advance(), after the flows."""
+        self._pollers.append(poller)
+
+    def advance(self, now_ms: int) -> int:
+        """Give everybody a turn; return when the next advance() is due at the latest."""
+        if self._closed:
+            return NEVER_MS
+        self.network.expire(now_ms)
+        if self.network.hopeless:
+            self._give_up()
+        self._updater.poll(now_ms)
+        deadlines = [self.flows.poll(now_ms), *(poller.poll(now_ms) for poller in self._pollers)]
+        # A poller may have asked for metadata, and user requests hold back until that request is out.
+        deadlines.append(self._updater.poll(now_ms))
+        deadlines.append(self.network.next_deadline_ms())
+        return now_ms if self.flows.can_go_on else min(deadlines)
+
+    def _give_up(self) -> None:
+        error = self.network.bootstrap_error(0)
+        self.metadata.fail(error)
+        self.flows.fail(error)
+
+    def complete(self, events: NetEvents, now_ms: int) -> None:
+        """Take what the network did."""
+        if not self._closed:
+            self.network.complete(events, now_ms)
+
+    def close(self, now_ms: int) -> None:
+        """Close every connection; whatever still waits is rejected with ClosedError."""
+        self._closed = True
+        self.flows.close()
+        self.network.close()
+        self.metadata.close()

@@ -1,0 +1,109 @@
+"""Requests that were sent and not answered, per connection in the order sent.
+
+A broker answers a connection's requests in order, so the next response belongs to the oldest request; the correlation id only confirms
+it (N5). A request without an answer (acks=0) is over when it is written, and is then the newest one of its connection (N6, TR17).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from levada.clock import NEVER_MS
+from levada.errors import ProtocolError
+from levada.promise import Promise
+from levada.protocol.schema import Request
+
+
+class InFlightRequest:
+    """One request on its way.
+
+    deadline_ms moves when the broker throttles: that time does not count (N27). promise is None for ApiVersions.
+    """
+
+    __slots__ = ("correlation_id", "deadline_ms", "expect_response", "promise", "request_type", "timeout_ms", "version", "written")
+
+    def __init__(
+        self,
+        request_type: type[Request],
+        version: int,
+        correlation_id: int,
+        promise: Promise[Any] | None,
+        *,
+        now_ms: int,
+        timeout_ms: int,
+        expect_response: bool = True,
+    ) -> None:
+        self.request_type = request_type
+        self.version = version
+        self.correlation_id = correlation_id
+        self.promise = promise
+        self.timeout_ms = timeout_ms
+        self.deadline_ms = now_ms + timeout_ms
+        self.expect_response = expect_response
+        self.written = False
+
+    def __str__(self) -> str:
+        return f"{self.request_type.NAME} v{self.version}"
+
+
+class InFlightRequests:
+    """The requests of all connections, by connection id. limit: max.in.flight.requests.per.connection."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._queues: dict[int, deque[InFlightRequest]] = {}
+
+    def count(self, node_id: int) -> int:
+        """How many requests of a connection are not answered."""
+        return len(self._queues.get(node_id, ()))
+
+    def can_send_more(self, node_id: int) -> bool:
+        """Whether another request may be parked: the newest one is written, and the limit is not reached (N2 d)."""
+        queue = self._queues.get(node_id)
+        return not queue or (queue[-1].written and len(queue) < self._limit)
+
+    def add(self, node_id: int, request: InFlightRequest) -> None:
+        """A request was parked."""
+        self._queues.setdefault(node_id, deque()).append(request)
+
+    def written(self, node_id: int) -> InFlightRequest | None:
+        """The parked request was written. Return it, and forget it, when no answer will come."""
+        queue = self._queues.get(node_id)
+        if not queue:
+            return None
+        queue[-1].written = True
+        return None if queue[-1].expect_response else queue.pop()
+
+    def oldest(self, node_id: int) -> InFlightRequest | None:
+        """Return the request that the next response belongs to."""
+        queue = self._queues.get(node_id)
+        return queue[0] if queue else None
+
+    def answered(self, node_id: int, correlation_id: int) -> InFlightRequest:
+        """Remove and return the oldest request; ProtocolError when the response is for another one, or for none."""
+        queue = self._queues.get(node_id)
+        if not queue:
+            raise ProtocolError(f"a response with correlation id {correlation_id} arrived although nothing was asked")
+        if queue[0].correlation_id != correlation_id:
+            oldest = queue[0]
+            raise ProtocolError(f"a response with correlation id {correlation_id} arrived, {oldest} with {oldest.correlation_id} was next")
+        return queue.popleft()
+
+    def throttled(self, node_id: int, throttle_ms: int) -> None:
+        """Give every request of a connection the time that the broker made it wait."""
+        for request in self._queues.get(node_id, ()):
+            request.deadline_ms += throttle_ms
+
+    def clear(self, node_id: int) -> list[InFlightRequest]:
+        """Remove and return the requests of a connection that ended, oldest first."""
+        return list(self._queues.pop(node_id, ()))
+
+    def timed_out(self, now_ms: int) -> dict[int, InFlightRequest]:
+        """Return the connections of which any request is past its deadline, with one such request (N13)."""
+        late = ((node_id, request) for node_id, queue in self._queues.items() for request in queue if now_ms >= request.deadline_ms)
+        return dict(late)
+
+    def next_deadline_ms(self) -> int:
+        """When the next request times out."""
+        return min((request.deadline_ms for queue in self._queues.values() for request in queue), default=NEVER_MS)

@@ -1,0 +1,101 @@
+"""Keeps the metadata fresh: one request at a time, to whichever node is least busy (D9).
+
+Where no node can be used at all and no connection lives, the client goes back to the addresses it was born with (KIP-899), because
+the whole cluster may have moved; the same when no update succeeded for `rebootstrap_trigger_ms` although some were due, and when a
+broker asks for it (KIP-1102).
+"""
+
+from __future__ import annotations
+
+from levada.client.metadata import Metadata, MetadataQuery
+from levada.client.network_client import NetworkClient
+from levada.client.topic_queries import keep_only, request_for_all
+from levada.clock import NEVER_MS
+from levada.error_codes import ErrorCode
+from levada.errors import UnsupportedVersionError
+from levada.promise import Promise
+from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+
+class MetadataUpdater:
+    """A poller. rebootstrap: metadata.recovery.strategy."""
+
+    def __init__(
+        self, metadata: Metadata, network: NetworkClient, *, rebootstrap: bool = True, rebootstrap_trigger_ms: int = 300_000
+    ) -> None:
+        self._metadata = metadata
+        self._network = network
+        self._rebootstrap = rebootstrap
+        self._rebootstrap_trigger_ms = rebootstrap_trigger_ms
+        self._asked: tuple[MetadataQuery, int, Promise[MetadataResponse]] | None = None
+        self._in_vain_since_ms: int | None = None
+
+    def update_due(self, now_ms: int) -> bool:
+        """Whether a request wants to go out now, before any other (N2 a, N3)."""
+        return self._asked is None and self._metadata.due_at_ms(now_ms) <= now_ms
+
+    def poll(self, now_ms: int) -> int:
+        """Take an answer, or ask when it is time; return when to be polled again."""
+        self._take_answer(now_ms)
+        if self._asked is not None:
+            return NEVER_MS
+        due_ms = self._metadata.due_at_ms(now_ms)
+        return self._ask(now_ms) if due_ms <= now_ms else due_ms
+
+    def _ask(self, now_ms: int) -> int:
+        self._consider_rebootstrap(now_ms)
+        node = self._network.least_loaded_node(now_ms)
+        if node is None:
+            return now_ms + self._network.shortest_delay_ms(now_ms)
+        if self._network.ready_for_metadata(node.id, now_ms):
+            self._send(node.id, now_ms)
+            return NEVER_MS if self._asked is not None else self._metadata.due_at_ms(now_ms)
+        return NEVER_MS
+
+    def _send(self, node_id: int, now_ms: int) -> None:
+        query = self._metadata.query(now_ms)
+        try:
+            version = self._network.version_for(node_id, MetadataRequest)
+        except UnsupportedVersionError as error:
+            self._metadata.update_failed(now_ms)
+            self._metadata.fail(error)
+            return
+        asks_all = query.topics is None or version < query.min_version
+        request = request_for_all(version) if asks_all else query.request
+        promise = self._network.send(node_id, request, now_ms, min_version=version, max_version=version)
+        self._asked = (query, version, promise)
+
+    def _take_answer(self, now_ms: int) -> None:
+        if self._asked is None or not self._asked[2].done:
+            return
+        (query, version, promise), self._asked = self._asked, None
+        if promise.error is not None:
+            self._metadata.update_failed(now_ms)
+            self._begin_in_vain(now_ms)
+            return
+        response = promise.result()
+        if query.topics is not None and version < query.min_version:
+            keep_only(response, sorted(query.topics))
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self._metadata.update_failed(now_ms)
+            self._metadata.rebootstrap()
+            return
+        before = self._metadata.version
+        self._metadata.update(query, response, version, now_ms)
+        if self._metadata.version > before:
+            self._in_vain_since_ms = None
+
+    def _begin_in_vain(self, now_ms: int) -> None:
+        if self._in_vain_since_ms is None:
+            self._in_vain_since_ms = now_ms
+
+    def _consider_rebootstrap(self, now_ms: int) -> None:
+        if not self._rebootstrap:
+            return
+        self._begin_in_vain(now_ms)
+        assert self._in_vain_since_ms is not None
+        too_long = now_ms - self._in_vain_since_ms > self._rebootstrap_trigger_ms
+        if too_long or not self._network.has_usable_node:
+            self._metadata.rebootstrap()
+        if too_long:
+            self._in_vain_since_ms = now_ms

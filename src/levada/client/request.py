@@ -1,0 +1,77 @@
+"""One request of any API, as it stands: the escape hatch for what no client has a method for.
+
+The answer is handed out as it came. Whether an error code in it is bad news, worth another try or expected is for the caller to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+from levada.client.api_versions import BrokerVersions, handshake_request
+from levada.client.metadata import Metadata
+from levada.client.snapshot import ClusterSnapshot
+from levada.errors import ConnectError, broker_error
+from levada.flow import ANY_NODE, Call, Flow, Wait
+from levada.protocol.api import APIS
+from levada.protocol.messages.api_versions import ApiVersionsResponse
+from levada.protocol.messages.produce import ProduceRequest
+from levada.protocol.schema import Request
+
+CONTROLLER: Final = "controller"
+
+Destination: TypeAlias = int | Literal["controller"] | None
+"""A node id; the node that metadata calls the controller; or None for the least loaded node."""
+
+
+def request(
+    message: Request, metadata: Metadata, *, node: Destination = ANY_NODE, version: int | None = None, timeout_ms: int | None = None
+) -> Flow[Any]:
+    """Send a request once and return the response; None for a Produce with acks=0, which has none.
+
+    version: None for the newest that both sides have released; drafts have to be named. timeout_ms: for the answer, None for
+    request.timeout.ms. Raises UnsupportedVersionError before anything is sent, ConnectError and DisconnectError.
+    """
+    node_id = ANY_NODE if node is None else (yield from _find(node, metadata))
+    bounds = {} if version is None else {"min_version": version, "max_version": version}
+    expect_response = not (isinstance(message, ProduceRequest) and message.acks == 0)
+    return (yield Call(message, node_id, timeout_ms, expect_response=expect_response, may_block=True, **bounds))
+
+
+def api_versions(metadata: Metadata, *, node: Destination = ANY_NODE) -> Flow[Mapping[str, tuple[int, int]]]:
+    """Return the versions that a node and levada share, both ends included, by the API's name. Raises as request() does."""
+    reply: ApiVersionsResponse = yield from request(handshake_request(), metadata, node=node)
+    if reply.error_code:
+        raise broker_error(reply.error_code, "ApiVersions")
+    return shared_versions(BrokerVersions.of(reply))
+
+
+def shared_versions(spoken: BrokerVersions) -> Mapping[str, tuple[int, int]]:
+    """Return what levada speaks of what a broker does, both ends included, by the API's name."""
+    theirs = spoken.ranges
+    shared = {api.NAME: _shared(api, *theirs[key]) for key, api in APIS.items() if key in theirs}
+    return {name: span for name, span in shared.items() if span[0] <= span[1]}
+
+
+def _shared(api: type[Request], oldest: int, newest: int) -> tuple[int, int]:
+    return max(api.MIN_VERSION, oldest), min(api.MAX_VERSION, newest)
+
+
+def _find(node: int | str, metadata: Metadata) -> Flow[int]:
+    """Return a node's id; where the picture at hand does not show it, look at a fresh one."""
+    found = _look_up(node, metadata.snapshot)
+    if found is None:
+        yield Wait(metadata.await_update(metadata.request_update()))
+        found = _look_up(node, metadata.snapshot)
+    if found is None:
+        known = ", ".join(str(node_id) for node_id in sorted(metadata.snapshot.nodes))
+        fault = f"node {node} is not among" if node != CONTROLLER else "no controller is named (Kafka before 0.10 never does) among"
+        raise ConnectError(f"{fault} the cluster's nodes: {known}")
+    return found
+
+
+def _look_up(node: int | str, snapshot: ClusterSnapshot) -> int | None:
+    if node == CONTROLLER:
+        return None if snapshot.controller is None else snapshot.controller.id
+    # The bootstrap addresses have negative ids, which are nobody's business.
+    return node if isinstance(node, int) and node >= 0 and node in snapshot.nodes else None

@@ -1,0 +1,89 @@
+"""The cluster as last heard of: an immutable picture that any thread may read without a lock (D1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+from uuid import UUID
+
+from levada.error_codes import ErrorCode
+from levada.types import Node, PartitionInfo, TopicPartition
+
+NO_CONTROLLER = -1
+
+
+class TopicMetadata(NamedTuple):
+    """A topic as the broker described it. With an error, partitions may be empty. topic_id is None before Metadata v10."""
+
+    name: str
+    topic_id: UUID | None = None
+    error: ErrorCode = ErrorCode.NONE
+    is_internal: bool = False
+    partitions: tuple[PartitionInfo, ...] = ()
+
+    def partition(self, index: int) -> PartitionInfo | None:
+        """Return one partition; they are in order of their number, normally without gaps."""
+        if 0 <= index < len(self.partitions) and self.partitions[index].partition == index:
+            return self.partitions[index]
+        return next((info for info in self.partitions if info.partition == index), None)
+
+
+@dataclass(frozen=True)
+class ClusterSnapshot:
+    """Nodes, topics and leaders at one moment. Before the first answer: the bootstrap addresses as nodes -1, -2, ... (N24)."""
+
+    cluster_id: str | None = None
+    controller_id: int = NO_CONTROLLER
+    nodes: Mapping[int, Node] = field(default_factory=dict)
+    topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
+
+    @classmethod
+    def bootstrap(cls, addresses: Sequence[tuple[str, int]], topics: Mapping[str, TopicMetadata] | None = None) -> ClusterSnapshot:
+        """Return the picture of a client that only knows addresses. topics: what is still believed of them."""
+        nodes = {-index: Node(-index, host, port) for index, (host, port) in enumerate(addresses, start=1)}
+        return cls(nodes=nodes, topics=topics or {})
+
+    @cached_property
+    def names_by_id(self) -> Mapping[UUID, str]:
+        """Topic names by topic id."""
+        return {topic.topic_id: topic.name for topic in self.topics.values() if topic.topic_id is not None}
+
+    @property
+    def controller(self) -> Node | None:
+        """The controller, None when it is not known."""
+        return self._node(self.controller_id)
+
+    def partition(self, tp: TopicPartition) -> PartitionInfo | None:
+        """Return what is known of a partition."""
+        topic = self.topics.get(tp.topic)
+        return None if topic is None else topic.partition(tp.partition)
+
+    def leader(self, tp: TopicPartition) -> Node | None:
+        """Return the partition's leader; None while it has none, or it is not among the nodes (D18)."""
+        info = self.partition(tp)
+        return None if info is None else self._node(info.leader)
+
+    def _node(self, node_id: int) -> Node | None:
+        # "Nobody" is -1 on the wire, and so is the first bootstrap address in `nodes`.
+        return self.nodes.get(node_id) if node_id >= 0 else None
+
+    def leader_epoch(self, tp: TopicPartition) -> int:
+        """Return the leader epoch of a partition, -1 when it is not known."""
+        info = self.partition(tp)
+        return -1 if info is None else info.leader_epoch
+
+    def partition_count(self, topic: str) -> int | None:
+        """Return how many partitions a topic has, None when it is not known."""
+        known = self.topics.get(topic)
+        return len(known.partitions) or None if known is not None else None
+
+    def topic_id(self, topic: str) -> UUID | None:
+        """Return a topic's id, None when it is not known or the broker has no ids."""
+        known = self.topics.get(topic)
+        return None if known is None else known.topic_id
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """Return the name of the topic with an id."""
+        return self.names_by_id.get(topic_id)

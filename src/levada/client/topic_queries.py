@@ -1,0 +1,60 @@
+"""Questions about topics that brokers of every age understand, each in its own way.
+
+Asking for a topic by name creates it, where the broker allows that; only since Kafka 0.11 can a client say that it does not want this.
+Older brokers are asked about every topic instead, and the answer is cut down to what was wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from levada.error_codes import ErrorCode
+from levada.errors import UnsupportedVersionError
+from levada.flow import Call, Flow
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+
+FIRST_VERSION_WITH_NULL_FOR_ALL = 1
+FIRST_VERSION_WITHOUT_CREATION = 4
+
+
+def request_for_all(version: int) -> MetadataRequest:
+    """Return the request about every topic: a null list, or an empty one in version 0, which knows no null (TR4)."""
+    return MetadataRequest(topics=None if version >= FIRST_VERSION_WITH_NULL_FOR_ALL else [])
+
+
+def request_for(names: Iterable[str], *, may_create: bool) -> MetadataRequest:
+    """Return the request about some topics."""
+    return MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=may_create)
+
+
+def keep_only(response: MetadataResponse, names: Iterable[str]) -> None:
+    """Cut an answer about every topic down to some; one that is missing does not exist."""
+    described = {topic.name: topic for topic in response.topics}
+    response.topics = [described.get(name) or _unknown(name) for name in names]
+
+
+def _unknown(name: str) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
+
+
+def all_topics() -> Flow[Any]:
+    """Ask any broker about every topic; returns the MetadataResponse."""
+    try:
+        return (yield Call(request_for_all(FIRST_VERSION_WITH_NULL_FOR_ALL), min_version=FIRST_VERSION_WITH_NULL_FOR_ALL))
+    except UnsupportedVersionError:
+        return (yield Call(request_for_all(0), max_version=0))
+
+
+def these_topics(*names: str, may_create: bool) -> Flow[Any]:
+    """Ask any broker about topics by name; returns the MetadataResponse. may_create: whether asking may create them."""
+    wanted = list(dict.fromkeys(names))
+    request = request_for(wanted, may_create=may_create)
+    if may_create:
+        return (yield Call(request))
+    try:
+        return (yield Call(request, min_version=FIRST_VERSION_WITHOUT_CREATION))
+    except UnsupportedVersionError:
+        response = yield from all_topics()
+    keep_only(response, wanted)
+    return response

@@ -1,0 +1,8 @@
+"""Every setting of the clients, declared once: name, type, default, bounds, meaning."""
+
+from levada.config.base import Config
+from levada.config.client import AdminConfig, ClientConfig
+from levada.config.consumer import ConsumerConfig
+from levada.config.producer import ProducerConfig
+
+__all__ = ["AdminConfig", "ClientConfig", "Config", "ConsumerConfig", "ProducerConfig"]

@@ -1,0 +1,116 @@
+"""How a Config class turns what a user wrote into typed attributes, or says what is wrong with it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+from levada.config.option import Option
+from levada.errors import ConfigError
+
+
+class Config:
+    """Base of the configurations. A subclass declares its keys as attributes; instances do not change.
+
+    Kafka's dotted name of a key is its attribute's name with dots: `linger_ms` is `linger.ms`. Both spellings are read.
+    """
+
+    OPTIONS: ClassVar[dict[str, Option]] = {}
+    NOT_YET: ClassVar[Mapping[str, str]] = {}
+    """Keys of Kafka's own clients that levada refuses for now, with the reason and what to use instead."""
+
+    KINDS: ClassVar[list[type[Config]]] = []
+    """All configurations there are, so that a key of another one can be told from a misspelt one."""
+
+    given: frozenset[str]
+    """Dotted names the user set, as opposed to defaults."""
+
+    def __init_subclass__(cls) -> None:
+        own = {key: value for key, value in vars(cls).items() if isinstance(value, Option)}
+        cls.OPTIONS = dict(cls.OPTIONS)
+        for attribute, option in own.items():
+            name = attribute.replace("_", ".")
+            cls.OPTIONS[name] = replace(option, name=name)
+            delattr(cls, attribute)
+        Config.KINDS.append(cls)
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> Self:
+        """Read settings by dotted or snake_case name. Raises ConfigError for an unknown key, a bad value or a contradiction."""
+        if settings is not None and not isinstance(settings, Mapping):
+            raise ConfigError(f"settings are a mapping, or keywords such as bootstrap_servers='host:9092'; got {settings!r}")
+        values: dict[str, Any] = {}
+        for key, raw in [*(settings or {}).items(), *keywords.items()]:
+            option = cls._option(key, snake=key in keywords)
+            if option.name in values:
+                raise ConfigError(f"'{option.name}' is given twice (once as '{key}')")
+            values[option.name] = _read(option, raw)
+        return cls._of(values)
+
+    @classmethod
+    def _of(cls, values: dict[str, Any]) -> Self:
+        missing = [name for name, option in cls.OPTIONS.items() if option.required and name not in values]
+        if missing:
+            raise ConfigError(f"'{missing[0]}' is required")
+        config = cls.__new__(cls)
+        for name, option in cls.OPTIONS.items():
+            object.__setattr__(config, _attribute(name), values.get(name, option.default))
+        object.__setattr__(config, "given", frozenset(values))
+        config._check()
+        return config
+
+    def _check(self) -> None:
+        """Look at keys together; subclasses raise ConfigError or settle a default that depends on others."""
+
+    def _settle(self, attribute: str, value: Any) -> None:
+        object.__setattr__(self, attribute, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__} does not change after construction")
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, _attribute(name))!r}" for name in sorted(self.given))
+        return f"{type(self).__name__}({shown})"
+
+    @classmethod
+    def _option(cls, key: str, *, snake: bool) -> Option:
+        name = key.replace("_", ".").strip()
+        if option := cls.OPTIONS.get(name):
+            return option
+        for option in cls.OPTIONS.values():
+            if name in option.aliases:
+                return option
+        if reason := cls._not_yet(name):
+            raise ConfigError(f"'{key}' is not supported yet: {reason}")
+        raise ConfigError(f"unknown option '{key}'{cls._suggestion(name, snake=snake or '_' in key)}")
+
+    @classmethod
+    def _not_yet(cls, name: str) -> str | None:
+        return next((reason for pattern, reason in cls.NOT_YET.items() if name == pattern or _covers(pattern, name)), None)
+
+    @classmethod
+    def _suggestion(cls, name: str, *, snake: bool) -> str:
+        owners = [kind.__name__.removesuffix("Config").lower() for kind in Config.KINDS if name in kind.OPTIONS]
+        if owners:
+            return f"; it is an option of the {owners[0]}"
+        close = difflib.get_close_matches(name, cls.OPTIONS, n=1, cutoff=0.7)
+        if not close:
+            return f"; {cls.__name__} knows {len(cls.OPTIONS)} options, see docs/CONFIGURATION.md"
+        return f"; did you mean '{_attribute(close[0]) if snake else close[0]}'?"
+
+
+def _attribute(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _covers(pattern: str, name: str) -> bool:
+    return pattern.endswith(".*") and name.startswith(pattern[:-1])
+
+
+def _read(option: Option, raw: Any) -> Any:
+    try:
+        return option.read(raw)
+    except ValueError as fault:
+        raise ConfigError(f"'{option.name}': {fault}") from None

@@ -1,0 +1,85 @@
+"""Keys that every client has: how to reach a cluster, and how patient to be with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from levada.config.base import Config
+from levada.config.option import INT64_MAX, addresses, choice, integer, milliseconds, size_bytes, text
+
+_SECURITY = "only plaintext connections exist so far; use a PLAINTEXT listener"
+_METRICS = "client metrics are not there yet"
+
+COMMON_NOT_YET = {
+    "sasl.*": _SECURITY,
+    "ssl.*": _SECURITY,
+    "security.providers": _SECURITY,
+    "interceptor.classes": "interceptors are not there yet",
+    "metric.reporters": _METRICS,
+    "metrics.*": _METRICS,
+    "enable.metrics.push": _METRICS,
+    "bootstrap.controllers": "talking to controllers directly is not there yet; use bootstrap.servers",
+}
+
+
+class ClientConfig(Config):
+    """Settings shared by producer, consumer and admin client."""
+
+    NOT_YET: ClassVar[Mapping[str, str]] = COMMON_NOT_YET
+
+    bootstrap_servers: tuple[tuple[str, int], ...] = addresses(
+        "Brokers to begin with, host:port separated by commas, or a list. Two or three are enough; the rest is learned from them."
+    )
+    client_id: str = text("", "Name under which the broker logs, measures and throttles this client. Default: levada-producer-1 and so on.")
+    client_dns_lookup: str = choice(
+        "use_all_dns_ips", ("use_all_dns_ips",), "Try every address a host name resolves to, in turn, before giving up on it."
+    )
+    security_protocol: str = choice(
+        "PLAINTEXT", ("PLAINTEXT",), "How to talk to the brokers. Only PLAINTEXT exists so far.", advice=_SECURITY
+    )
+    request_timeout_ms: int = milliseconds(30_000, "Time a broker has to answer one request before the connection is given up.", low=1)
+    default_api_timeout_ms: int = milliseconds(60_000, "Time a blocking call may take when it is given no timeout of its own.", low=1)
+    connections_max_idle_ms: int = milliseconds(540_000, "Close a connection that nothing has used for this long.", high=INT64_MAX)
+    reconnect_backoff_ms: int = milliseconds(50, "Pause before the first new attempt to connect to a node; doubles with each failure.")
+    reconnect_backoff_max_ms: int = milliseconds(1_000, "Longest pause between attempts to connect to a node.")
+    retry_backoff_ms: int = milliseconds(100, "Pause before a failed request is sent again; doubles with each failure.")
+    retry_backoff_max_ms: int = milliseconds(1_000, "Longest pause before a failed request is sent again.")
+    socket_connection_setup_timeout_ms: int = milliseconds(
+        10_000, "Time a TCP connection may take to be made; doubles with each failure.", low=1
+    )
+    socket_connection_setup_timeout_max_ms: int = milliseconds(30_000, "Longest time a TCP connection may take to be made.", low=1)
+    send_buffer_bytes: int = size_bytes(131_072, "Kernel send buffer of a socket; -1 leaves it to the operating system.", low=-1)
+    receive_buffer_bytes: int = size_bytes(65_536, "Kernel receive buffer of a socket; -1 leaves it to the operating system.", low=-1)
+    broker_version_fallback: str = choice(
+        "",
+        ("", "0.8.0", "0.8.1", "0.8.2", "0.9.0", "0.10.0"),
+        "Release of brokers that do not say what they speak: name it for brokers before 0.10.0, and for no others. "
+        "Without it every broker is asked (ApiVersions).",
+        advice="name the release without its last number; brokers of later releases are asked, so leave it out for them",
+    )
+    metadata_max_age_ms: int = milliseconds(300_000, "Refresh metadata at least this often, to see new brokers and partitions.", low=1)
+    metadata_recovery_strategy: str = choice(
+        "rebootstrap",
+        ("rebootstrap", "none"),
+        "What to do when no known broker answers: begin again from bootstrap.servers, or wait (KIP-899).",
+    )
+    max_response_bytes: int = size_bytes(
+        1 << 30,
+        "Refuse a response that announces more than this. Not a Kafka setting: Kafka's own client trusts the announcement.",
+        low=1024,
+    )
+
+    def _check(self) -> None:
+        # Kafka keeps a fixed delay when only the base is raised above the maximum's default (N19).
+        for name in ("reconnect_backoff", "retry_backoff", "socket_connection_setup_timeout"):
+            base, most = getattr(self, f"{name}_ms"), getattr(self, f"{name}_max_ms")
+            if base > most:
+                self._settle(f"{name}_max_ms", base)
+
+
+class AdminConfig(ClientConfig):
+    """Settings of KafkaAdmin."""
+
+    connections_max_idle_ms: int = milliseconds(300_000, "Close a connection that nothing has used for this long.", high=INT64_MAX)
+    retries: int = integer(2**31 - 1, "How often a retriable failure is tried again, within the time of the call.")

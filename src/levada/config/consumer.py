@@ -1,0 +1,53 @@
+"""Keys of the consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from levada.config.client import COMMON_NOT_YET, ClientConfig
+from levada.config.option import boolean, choice, function, integer, milliseconds, size_bytes, text
+
+_GROUPS = "consumer groups are not there yet; use assign() and keep positions yourself"
+
+
+class ConsumerConfig(ClientConfig):
+    """Settings of KafkaConsumer."""
+
+    NOT_YET: ClassVar[Mapping[str, str]] = {
+        **COMMON_NOT_YET,
+        **dict.fromkeys(
+            (
+                "group.*",
+                "session.timeout.ms",
+                "heartbeat.interval.ms",
+                "max.poll.interval.ms",
+                "partition.assignment.strategy",
+                "enable.auto.commit",
+                "auto.commit.interval.ms",
+            ),
+            _GROUPS,
+        ),
+    }
+
+    key_deserializer: Callable[..., Any] | None = function("Turns a key's bytes into an object; without one, keys are bytes or None.")
+    value_deserializer: Callable[..., Any] | None = function("Turns a value's bytes into an object; without one, values are bytes or None.")
+    auto_offset_reset: str = choice(
+        "latest",
+        ("latest", "earliest", "none"),
+        "Where to begin without a position, or when the position is out of range or of a topic that is no more; none raises.",
+    )
+    max_poll_records: int = integer(500, "Records one poll() returns at most.", low=1)
+    fetch_min_bytes: int = size_bytes(1, "The broker answers a fetch once it has this much, or fetch.max.wait.ms has passed.")
+    fetch_max_bytes: int = size_bytes(52_428_800, "Soft limit of one fetch response; the first batch always passes.")
+    fetch_max_wait_ms: int = milliseconds(500, "How long the broker may wait for fetch.min.bytes.")
+    max_partition_fetch_bytes: int = size_bytes(1_048_576, "Soft limit of one partition's share of a fetch response.")
+    isolation_level: str = choice(
+        "read_uncommitted", ("read_uncommitted", "read_committed"), "Whether records of open and aborted transactions are seen."
+    )
+    check_crcs: bool = boolean(True, "Verify each batch's checksum before it is read.")
+    max_decompressed_bytes: int = size_bytes(
+        64 << 20, "Largest size one batch may decompress to. Not a Kafka setting: it bounds the harm of a hostile batch.", low=1024
+    )
+    client_rack: str = text("", "Rack of this client; brokers may point to a replica in the same one (KIP-392).")
+    allow_auto_create_topics: bool = boolean(True, "Whether asking for an unknown topic may create it, where the broker allows that.")

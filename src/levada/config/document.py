@@ -1,0 +1,51 @@
+"""docs/CONFIGURATION.md, made from the declarations: `python -m levada.config.document > docs/CONFIGURATION.md`."""
+
+from __future__ import annotations
+
+import inspect
+
+from levada.config.base import Config
+from levada.config.client import AdminConfig
+from levada.config.consumer import ConsumerConfig
+from levada.config.option import Option
+from levada.config.producer import ProducerConfig
+
+CONFIGS: tuple[type[Config], ...] = (ProducerConfig, ConsumerConfig, AdminConfig)
+
+INTRODUCTION = """\
+# Configuration
+
+Generated from `src/levada/config` by `make docs`; a test keeps it current.
+
+Keys are Kafka's own. Give them as keywords (`linger_ms=5`), or as a mapping with dots (`{"linger.ms": 5}`); values may be text, as in a
+properties file. A key or value that makes no sense fails at construction and says what was probably meant. Durations are milliseconds,
+sizes bytes."""
+
+
+def document() -> str:
+    """Return the whole page."""
+    return "\n\n".join([INTRODUCTION, *(_section(config) for config in CONFIGS)]) + "\n"
+
+
+def _section(config: type[Config]) -> str:
+    title = (inspect.getdoc(config) or "").removeprefix("Settings of ").removesuffix(".")
+    rows = [_row(option) for _, option in sorted(config.OPTIONS.items())]
+    head = ["| key | type | default | values | meaning |", "|---|---|---|---|---|"]
+    refused = [f"- `{key}`: {reason}." for key, reason in sorted(config.NOT_YET.items())]
+    return "\n".join([f"## {title}", "", *head, *rows, "", "Refused for now:", "", *refused])
+
+
+def _row(option: Option) -> str:
+    return f"| `{option.name}` | {option.kind} | {_shown(option)} | {option.bounds} | {option.doc} |"
+
+
+def _shown(option: Option) -> str:
+    if option.required:
+        return "required"
+    if isinstance(option.default, bool):
+        return str(option.default).lower()
+    return "" if option.default in (None, "") else f"{option.default}"
+
+
+if __name__ == "__main__":
+    print(document(), end="")

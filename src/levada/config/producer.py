@@ -1,0 +1,106 @@
+"""Keys of the producer, and the rules between them (behaviour K21-K23)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from levada.config.client import COMMON_NOT_YET, ClientConfig
+from levada.config.option import INT32_MAX, INT64_MAX, boolean, choice, function, integer, milliseconds, size_bytes, words
+from levada.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+_TRANSACTIONS = "transactions are not there yet; the idempotent producer, on by default, writes each record once per producer object"
+IDEMPOTENT_IN_FLIGHT_LIMIT = 5
+
+
+class ProducerConfig(ClientConfig):
+    """Settings of KafkaProducer."""
+
+    NOT_YET: ClassVar[Mapping[str, str]] = {
+        **COMMON_NOT_YET,
+        "transactional.id": _TRANSACTIONS,
+        "transaction.timeout.ms": _TRANSACTIONS,
+        "partitioner.class": "class names are never looked up; give a callable as 'partitioner'",
+    }
+
+    key_serializer: Callable[..., Any] | None = function("Turns a key into bytes; without one, keys are bytes, str (as UTF-8) or None.")
+    value_serializer: Callable[..., Any] | None = function(
+        "Turns a value into bytes; without one, values are bytes, str (as UTF-8) or None."
+    )
+    partitioner: Callable[..., Any] | None = function(
+        "Chooses a partition: partitioner(topic, key, partition_count) -> int. Default: Java's: murmur2 of the key, sticky without one."
+    )
+    partitioner_adaptive_partitioning_enable: bool = boolean(
+        True, "Send fewer keyless records to partitions whose broker is behind (KIP-794)."
+    )
+    partitioner_availability_timeout_ms: int = milliseconds(
+        0, "Leave out partitions whose broker has taken no data for this long, for keyless records; 0 switches that off.", high=INT64_MAX
+    )
+    partitioner_ignore_keys: bool = boolean(False, "Spread records over partitions without looking at their keys.")
+    acks: int = words(
+        {"all": -1, "-1": -1, "1": 1, "0": 0},
+        -1,
+        "Who must have a record before it counts as written: all in-sync replicas, the leader, nobody.",
+    )
+    enable_idempotence: bool = boolean(True, "Write every record exactly once and in order per partition, whatever is retried (KIP-679).")
+    retries: int = integer(INT32_MAX, "How often a batch is sent again; delivery.timeout.ms is the better bound.")
+    max_in_flight_requests_per_connection: int = integer(
+        5, "Requests under way to one broker at a time; above 5 idempotence is not possible.", low=1
+    )
+    delivery_timeout_ms: int = milliseconds(
+        120_000, "Time from send() until a record is acknowledged or has failed, retries included (KIP-91)."
+    )
+    max_block_ms: int = milliseconds(60_000, "Time send() may wait for metadata and for room in the buffer.", high=INT64_MAX)
+    buffer_memory: int = size_bytes(
+        33_554_432, "Memory for records that wait to be sent; send() blocks when it is used up.", high=INT64_MAX
+    )
+    batch_size: int = size_bytes(16_384, "Target size of a record batch of one partition, before compression.")
+    linger_ms: int = milliseconds(5, "Wait this long for a batch to fill before it is sent.", high=INT64_MAX)
+    max_request_size: int = size_bytes(1_048_576, "Largest record (before compression) and largest request.")
+    compression_type: str = choice("none", ("none", "gzip", "snappy", "lz4", "zstd"), "Codec for record batches.")
+    compression_gzip_level: int = integer(-1, "gzip level; -1 is zlib's default.", low=-1, high=9)
+    compression_lz4_level: int = integer(9, "lz4 level.", low=1, high=17)
+    compression_zstd_level: int = integer(3, "zstd level.", low=-131_072, high=22)
+    metadata_max_idle_ms: int = milliseconds(300_000, "Forget a topic's metadata when nothing was sent to it for this long.", low=5_000)
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level of the chosen codec, None for a codec without levels."""
+        level: int | None = getattr(self, f"compression_{self.compression_type}_level", None)
+        return level
+
+    def _check(self) -> None:
+        super()._check()
+        self._check_idempotence()
+        self._check_delivery_timeout()
+
+    def _check_idempotence(self) -> None:
+        conflict = self._idempotence_conflict()
+        if conflict is None or not self.enable_idempotence:
+            return
+        if "enable.idempotence" in self.given:
+            raise ConfigError(f"'enable.idempotence' needs {conflict}")
+        logger.warning("idempotence is off because it needs %s; a retried batch may be written twice", conflict)
+        self._settle("enable_idempotence", False)
+
+    def _idempotence_conflict(self) -> str | None:
+        if self.acks != -1:
+            return f"'acks=all', got acks={self.acks}"
+        if self.retries == 0:
+            return "'retries' above 0"
+        if self.max_in_flight_requests_per_connection > IDEMPOTENT_IN_FLIGHT_LIMIT:
+            return f"'max.in.flight.requests.per.connection' of at most 5, got {self.max_in_flight_requests_per_connection}"
+        return None
+
+    def _check_delivery_timeout(self) -> None:
+        least = min(self.linger_ms + self.request_timeout_ms, INT32_MAX)
+        if self.delivery_timeout_ms >= least:
+            return
+        if "delivery.timeout.ms" in self.given:
+            raise ConfigError(
+                f"'delivery.timeout.ms' must be at least linger.ms + request.timeout.ms = {least}, got {self.delivery_timeout_ms}"
+            )
+        self._settle("delivery_timeout_ms", least)

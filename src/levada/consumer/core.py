@@ -1,0 +1,218 @@
+"""A consumer's parts, wired to an engine. Faces wait and convert; everything that decides is below here.
+
+Methods are called under the engine's lock, but for collect_records() and collect_columns(), which take it for moments by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
+from random import Random
+from typing import Any
+
+from levada.client.backoff import ExponentialBackoff
+from levada.client.engine import Engine
+from levada.clock import NEVER_MS
+from levada.consumer.decode import Deserializer, RecordConverter
+from levada.consumer.fetch_buffer import FetchBuffer
+from levada.consumer.fetch_collector import FetchCollector
+from levada.consumer.fetch_cursor import ReadOptions
+from levada.consumer.fetch_request import FetchSettings
+from levada.consumer.fetcher import Fetcher
+from levada.consumer.offsets import OffsetFinder
+from levada.consumer.position_resetter import PositionReset, PositionResetter
+from levada.consumer.position_validator import PositionValidator
+from levada.consumer.stall import Stalls
+from levada.consumer.subscription_state import OffsetSpec, PartitionState, PartitionStatus, SubscriptionState
+from levada.consumer.topics import list_topics, partitions_for
+from levada.errors import KafkaError, NoOffsetForPartitionError
+from levada.flow import Flow
+from levada.promise import Promise
+from levada.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, AnyRecord, IsolationLevel, OffsetAndTimestamp, PartitionInfo, TopicPartition
+
+RESET_POLICIES: Mapping[str, OffsetSpec | None] = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST, "none": None}
+
+
+class ConsumerCore:
+    """Reads assigned partitions. lock: what guards the engine. on_reset: told of every position that auto.offset.reset had to move."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        lock: AbstractContextManager[object],
+        random: Random,
+        fetch: FetchSettings,
+        read: ReadOptions,
+        auto_offset_reset: str = "latest",
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1000,
+        default_api_timeout_ms: int = 60_000,
+        on_reset: Callable[[PositionReset], None] = lambda reset: None,
+    ) -> None:
+        backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
+        self.subscription = SubscriptionState()
+        self._engine = engine
+        self._isolation_level = read.isolation_level
+        self._reset_to = RESET_POLICIES[auto_offset_reset]
+        self._now_ms = 0
+        self._buffer = FetchBuffer()
+        self._stalls = Stalls(self.subscription, engine.metadata, engine.network, patience_ms=default_api_timeout_ms)
+        self._finder = OffsetFinder(metadata=engine.metadata, isolation_level=read.isolation_level, backoff=backoff, spawn=self._spawn)
+        positions: Mapping[str, Any] = {
+            "subscription": self.subscription,
+            "buffer": self._buffer,
+            "metadata": engine.metadata,
+            "backoff": backoff,
+            "spawn": self._spawn,
+            "on_reset": lambda reset: engine.deferred.append(lambda: on_reset(reset)),
+        }
+        validator = PositionValidator(reset_to=self._reset_to, **positions)
+        resetter = PositionResetter(isolation_level=read.isolation_level, **positions)
+        self._fetcher = Fetcher(
+            subscription=self.subscription,
+            buffer=self._buffer,
+            metadata=engine.metadata,
+            network=engine.network,
+            settings=fetch,
+            backoff=backoff,
+        )
+        self._collector = FetchCollector(
+            self.subscription,
+            self._buffer,
+            lock=lock,
+            options=read,
+            converter=RecordConverter(key_deserializer, value_deserializer),
+            reset_to=self._reset_to,
+        )
+        self.collect_records = self._collector.collect_records
+        self.collect_columns = self._collector.collect_columns
+        for poller in (self, validator, resetter, self._fetcher):
+            engine.add_poller(poller)
+
+    def poll(self, now_ms: int) -> int:
+        """Note the time, for flows that begin others."""
+        self._now_ms = now_ms
+        return NEVER_MS
+
+    # What is read
+
+    def assign(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """Replace the assignment (O2)."""
+        self.subscription.assign(partitions, now_ms)
+        self._follow_assignment(now_ms)
+
+    def assign_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]], now_ms: int) -> None:
+        """Replace the assignment by bounded reads of [start, stop)."""
+        self.subscription.assign_ranges(ranges, now_ms)
+        self._follow_assignment(now_ms)
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        """Move a position (O5)."""
+        self.subscription.seek(tp, offset)
+        self._buffer.drop_stale()
+
+    def seek_to(self, partitions: Collection[TopicPartition], to: OffsetSpec) -> None:
+        """Have positions looked up at one end of the log (O5)."""
+        self.subscription.seek_to(partitions, to)
+        self._buffer.drop_stale()
+
+    def rewind(self, records: Iterable[AnyRecord], generations: Mapping[TopicPartition, int]) -> None:
+        """Take back records that were handed out in vain."""
+        self.subscription.rewind(records, generations)
+        self._buffer.drop_stale()
+
+    def prepare(self) -> None:
+        """Give every partition without a position a way to one; NoOffsetForPartitionError when there is none (O6)."""
+        fresh = [state for state in self.subscription if state.status is PartitionStatus.INITIALIZING]
+        if fresh and self._reset_to is None:
+            names = ", ".join(str(state.tp) for state in fresh)
+            raise NoOffsetForPartitionError(f"{names}: no position, and auto.offset.reset is 'none'; seek() first")
+        for state in fresh:
+            if self._reset_to is not None:
+                state.await_reset(self._reset_to)
+
+    def news(self) -> Promise[None]:
+        """Return a promise that is resolved when collecting may bring something, or a position was found."""
+        return self._buffer.news()
+
+    def announce(self) -> None:
+        """Wake who waits for news, so that it looks again."""
+        self._buffer.announce()
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the last collecting moved a position, be it past records nobody may see (F5)."""
+        return self._collector.has_moved
+
+    def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
+        """Return why nothing arrives, when that is for the caller to know. last_word: the call is about to return empty-handed."""
+        return self._stalls.explain(now_ms, last_word=last_word)
+
+    def end(self, state: PartitionState) -> int:
+        """Return the offset up to which a partition could be read at the last fetch, -1 before one."""
+        reads_stable = self._isolation_level is IsolationLevel.READ_COMMITTED
+        return state.last_stable_offset if reads_stable else state.high_watermark
+
+    def lag(self, tp: TopicPartition) -> int | None:
+        """Return how many offsets lie between the position and the end known from the last fetch, None before one (F28)."""
+        state = self.subscription.state(tp)
+        end = self.end(state)
+        return max(end - state.position, 0) if state.has_position and end != UNKNOWN_OFFSET else None
+
+    # Conversations
+
+    def position(self, tp: TopicPartition, now_ms: int) -> Flow[int]:
+        """Return the position, looking it up first where that is needed (O17)."""
+        self.prepare()
+        state = self.subscription.state(tp)
+        if state.has_position or state.reset_to is None:
+            return _at_once(state.position)
+        return self._look_up_position(tp, state.generation, self.find_offsets({tp: int(state.reset_to)}, now_ms))
+
+    def _look_up_position(
+        self, tp: TopicPartition, generation: int, search: Flow[dict[TopicPartition, OffsetAndTimestamp | None]]
+    ) -> Flow[int]:
+        found = (yield from search)[tp]
+        state = self.subscription.state(tp)
+        if found is not None and state.generation == generation:
+            state.move_to(found.offset, NO_LEADER_EPOCH)
+        return state.position
+
+    def find_offsets(self, wanted: Mapping[TopicPartition, int], now_ms: int) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
+        """Find the first offset at or after a time in ms, or with -1 and -2 the ends of the log (O9)."""
+        self._engine.metadata.add_transient_topics({tp.topic for tp in wanted}, now_ms)
+        return self._find_offsets(wanted)
+
+    def _find_offsets(self, wanted: Mapping[TopicPartition, int]) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
+        try:
+            return (yield from self._finder.find(wanted))
+        finally:
+            self._engine.metadata.clear_transient_topics()
+
+    def partitions_for(self, topic: str, *, may_create: bool) -> Flow[list[PartitionInfo]]:
+        """Describe a topic's partitions."""
+        return partitions_for(topic, may_create=may_create)
+
+    def list_topics(self) -> Flow[dict[str, list[PartitionInfo]]]:
+        """Describe every topic this user may see."""
+        return list_topics()
+
+    def close(self, now_ms: int) -> list[Promise[Any]]:
+        """Stop reading; return promises for the farewells to the brokers (F22)."""
+        self.subscription.assign((), now_ms)
+        return self._fetcher.close_sessions(now_ms)
+
+    def _follow_assignment(self, now_ms: int) -> None:
+        self._buffer.drop_stale()
+        self._engine.metadata.set_topics(self.subscription.topics, now_ms)
+
+    def _spawn(self, flow: Flow[Any]) -> Promise[Any]:
+        return self._engine.flows.start(flow, self._now_ms)
+
+
+def _at_once(offset: int) -> Flow[int]:
+    return offset
+    yield  # makes it a flow

@@ -1,0 +1,82 @@
+"""Fetch requests, built from what a session says they have to carry (behaviour 16.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from levada.consumer.fetch_session import CLOSING_EPOCH, NO_TOPIC_ID, FetchTarget, SessionRequest
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from levada.types import IsolationLevel, TopicPartition
+
+FIRST_VERSION_WITH_WHOLE_BATCH = 3
+"""From here on the first batch comes whole, however large (KIP-74)."""
+FIRST_VERSION_WITH_IDS = 13
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """How much to ask for and how long a broker may wait for it (F9, F16)."""
+
+    min_bytes: int = 1
+    max_bytes: int = 50 << 20
+    max_wait_ms: int = 500
+    max_partition_bytes: int = 1 << 20
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    rack: str = ""
+    replica_lease_ms: int = 300_000
+    """How long to read from the replica a leader pointed to, before asking the leader again (KIP-392)."""
+
+
+def fetch_request(session: SessionRequest, settings: FetchSettings, *, max_wait_ms: int) -> FetchRequest:
+    """Build the request; topics stand in the order in which their first partition is wanted."""
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=settings.min_bytes,
+        max_bytes=settings.max_bytes,
+        isolation_level=int(settings.isolation_level),
+        session_id=session.session_id,
+        session_epoch=session.epoch,
+        topics=[_fetch_topic(name, targets) for name, targets in _by_topic(session.to_send.items()).items()],
+        forgotten_topics_data=_forgotten(session.to_forget),
+        rack_id=settings.rack,
+    )
+
+
+def closing_request(session_id: int) -> FetchRequest:
+    """Build the request that closes a session (F22)."""
+    return FetchRequest(session_id=session_id, session_epoch=CLOSING_EPOCH)
+
+
+def _fetch_topic(name: str, targets: list[tuple[int, FetchTarget]]) -> FetchTopic:
+    partitions = [
+        FetchPartition(
+            partition=partition,
+            current_leader_epoch=target.leader_epoch,
+            fetch_offset=target.fetch_offset,
+            partition_max_bytes=target.max_bytes,
+        )
+        for partition, target in targets
+    ]
+    return FetchTopic(topic=name, topic_id=targets[0][1].topic_id, partitions=partitions)
+
+
+def _by_topic(targets: Iterable[tuple[TopicPartition, FetchTarget]]) -> dict[str, list[tuple[int, FetchTarget]]]:
+    topics: dict[str, list[tuple[int, FetchTarget]]] = {}
+    for tp, target in targets:
+        topics.setdefault(tp.topic, []).append((tp.partition, target))
+    return topics
+
+
+def _forgotten(partitions: Iterable[tuple[TopicPartition, UUID]]) -> list[ForgottenTopic]:
+    topics: dict[tuple[str, UUID], ForgottenTopic] = {}
+    for tp, topic_id in partitions:
+        topic = topics.setdefault((tp.topic, topic_id), ForgottenTopic(topic=tp.topic, topic_id=topic_id, partitions=[]))
+        topic.partitions.append(tp.partition)
+    return list(topics.values())
+
+
+def all_have_ids(targets: Iterable[FetchTarget]) -> bool:
+    """Whether every topic's id is known, so that topics may be named by them (F15)."""
+    return all(target.topic_id != NO_TOPIC_ID for target in targets)

@@ -1,0 +1,240 @@
+"""What a fetch response means for each partition in it (behaviour 16.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from struct import Struct
+from typing import NamedTuple
+from uuid import UUID
+
+from levada.client.backoff import ExponentialBackoff
+from levada.client.metadata import Metadata
+from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
+from levada.consumer.fetch_request import FetchSettings
+from levada.consumer.fetch_session import FetchSession, SessionRequest
+from levada.consumer.subscription_state import PartitionState, SubscriptionState
+from levada.error_codes import ErrorCode
+from levada.errors import KafkaError, OffsetOutOfRangeError, ProtocolError, RecordTooLargeError, broker_error
+from levada.protocol.messages.fetch import FetchResponse, PartitionData
+from levada.record.header import AFTER_LENGTH, LEAST_LENGTH, MAGIC, MAGIC_AT
+from levada.types import UNKNOWN_OFFSET, Node, TopicPartition
+
+LAST_OFFSET_DELTA_AT = 23
+_OFFSET_AND_LENGTH = Struct(">qi")
+_INT32 = Struct(">i")
+
+
+class OnError(Enum):
+    """What to do about a partition's error code."""
+
+    REFRESH = "ask for metadata, and try again at the same position"
+    RETRY = "try again at the same position"
+    OUT_OF_RANGE = "leave a follower for the leader; else let the reader decide by auto.offset.reset"
+    RAISE = "the caller must see it"
+
+
+ON_FETCH_ERROR: Mapping[ErrorCode, OnError] = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: OnError.REFRESH,
+    ErrorCode.REPLICA_NOT_AVAILABLE: OnError.REFRESH,
+    ErrorCode.KAFKA_STORAGE_ERROR: OnError.REFRESH,
+    ErrorCode.FENCED_LEADER_EPOCH: OnError.REFRESH,
+    ErrorCode.OFFSET_NOT_AVAILABLE: OnError.REFRESH,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: OnError.REFRESH,
+    ErrorCode.UNKNOWN_TOPIC_ID: OnError.REFRESH,
+    ErrorCode.INCONSISTENT_TOPIC_ID: OnError.REFRESH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH: OnError.RETRY,
+    ErrorCode.UNKNOWN_SERVER_ERROR: OnError.RETRY,
+    ErrorCode.OFFSET_OUT_OF_RANGE: OnError.OUT_OF_RANGE,
+}
+"""Codes that are not listed are raised."""
+
+TOPIC_ID_ERRORS = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR})
+
+
+class Asked(NamedTuple):
+    """A request as it was sent: to whom, what its session said, and (state, round, offset) of every partition it stands for.
+
+    cuts_first: whether even the first message of a partition may come cut off.
+    """
+
+    node_id: int
+    session: SessionRequest
+    partitions: Mapping[TopicPartition, tuple[PartitionState, int, int]]
+    cuts_first: bool = False
+
+
+class FetchResponseHandler:
+    """Puts what a response brought into the buffer, and what it says into the partition states."""
+
+    def __init__(
+        self,
+        subscription: SubscriptionState,
+        buffer: FetchBuffer,
+        metadata: Metadata,
+        settings: FetchSettings,
+        backoff: ExponentialBackoff,
+    ) -> None:
+        self._subscription = subscription
+        self._buffer = buffer
+        self._metadata = metadata
+        self._settings = settings
+        self._backoff = backoff
+
+    def handle(self, session: FetchSession, asked: Asked, response: FetchResponse, now_ms: int) -> bool:
+        """Take in a response; return whether it brought anything for the reader."""
+        if code := ErrorCode.of(response.error_code):
+            self._failed_whole(session, asked, code, now_ms)
+            return False
+        answers = list(_partitions(response, session))
+        fault = session.answered(
+            [tp for tp, _ in answers],
+            response.session_id,
+            was_full=asked.session.is_full,
+            throttled=response.throttle_time_ms > 0,
+        )
+        if fault:
+            self._note(asked, fault, now_ms)
+            return False
+        # In a session, silence about a partition means: nothing new there.
+        failed = {tp for tp, data in answers if data.error_code}
+        for tp, (state, _, _) in asked.partitions.items():
+            if tp not in failed:
+                state.heard(now_ms)
+        endpoints = [Node(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
+        brought = [self._take_in(asked, tp, data, endpoints, now_ms) for tp, data in answers if tp is not None]
+        return True in brought
+
+    def _failed_whole(self, session: FetchSession, asked: Asked, code: ErrorCode, now_ms: int) -> None:
+        """An error at the top ends the session; topic ids that do not fit also mean old metadata (F20)."""
+        session.failed(code)
+        if code in TOPIC_ID_ERRORS:
+            self._metadata.request_update()
+        if code is not ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+            self._note(asked, code.name, now_ms)
+
+    def _note(self, asked: Asked, reason: str, now_ms: int) -> None:
+        for state, round, _ in asked.partitions.values():
+            if round == state.round:
+                self._retry_later(state, f"node {asked.node_id}: {reason}", now_ms)
+
+    def _take_in(self, asked: Asked, tp: TopicPartition, data: PartitionData, endpoints: Sequence[Node], now_ms: int) -> bool:
+        """Take in one partition's part, unless its position was moved by force or validated meanwhile (F10)."""
+        known = asked.partitions.get(tp)
+        if known is None:
+            return False
+        state, round, offset = known
+        if round != state.round or offset != state.fetch_offset:
+            return False
+        if data.error_code:
+            return self._on_error(asked.node_id, state, data, endpoints, now_ms)
+        self._note_ends(asked.node_id, state, data, now_ms)
+        return self._buffer_records(state, data, cuts_first=asked.cuts_first)
+
+    def _note_ends(self, node_id: int, state: PartitionState, data: PartitionData, now_ms: int) -> None:
+        # A follower may know a lower high watermark than the leader did; going back would make the lag jump (KIP-392).
+        known = state if node_id == state.preferred_replica else None
+        state.high_watermark = max(data.high_watermark, known.high_watermark if known else UNKNOWN_OFFSET)
+        state.last_stable_offset = max(data.last_stable_offset, known.last_stable_offset if known else UNKNOWN_OFFSET)
+        state.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica >= 0:
+            state.preferred_replica = data.preferred_read_replica
+            state.preferred_until_ms = now_ms + self._settings.replica_lease_ms
+
+    def _buffer_records(self, state: PartitionState, data: PartitionData, *, cuts_first: bool) -> bool:
+        if not data.records:
+            return False
+        records = memoryview(data.records)
+        if cuts_first and _is_cut(records):
+            return self._buffer_error(state, _does_not_fit(state, self._settings.max_partition_bytes))
+        next_offset = offset_after_last_batch(records)
+        if UNKNOWN_OFFSET < next_offset <= state.fetch_offset:
+            return self._buffer_error(state, _goes_back(state, next_offset))
+        aborted = tuple((entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ())
+        self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, records, next_offset, aborted))
+        return True
+
+    def _on_error(self, node_id: int, state: PartitionState, data: PartitionData, endpoints: Sequence[Node], now_ms: int) -> bool:
+        code = ErrorCode.of(data.error_code)
+        reaction = ON_FETCH_ERROR.get(code, OnError.RAISE)
+        if reaction is OnError.OUT_OF_RANGE:
+            return self._out_of_range(node_id, state)
+        if reaction is OnError.RAISE:
+            return self._buffer_error(state, broker_error(data.error_code, _place(state, node_id)))
+        self._subscription.move_to_end(state.tp)
+        if reaction is OnError.REFRESH and self._learn_leader(state, data, endpoints):
+            return False
+        self._retry_later(state, f"node {node_id}: {code.name}", now_ms)
+        return False
+
+    def _learn_leader(self, state: PartitionState, data: PartitionData, endpoints: Sequence[Node]) -> bool:
+        """Have metadata refreshed; True when the answer itself names a newer leader, so that there is no need to wait (KIP-951)."""
+        state.preferred_replica = None
+        self._metadata.request_update()
+        hint = data.current_leader
+        return hint.leader_id >= 0 and self._metadata.apply_leader_hint(state.tp, hint.leader_id, hint.leader_epoch, endpoints)
+
+    def _out_of_range(self, node_id: int, state: PartitionState) -> bool:
+        if node_id == state.preferred_replica:
+            state.preferred_replica = None
+            return False
+        text = f"{_place(state, node_id)}: the log has no such offset; seek() to go on"
+        error = OffsetOutOfRangeError(text, partition=state.tp, offset=state.fetch_offset)
+        return self._buffer_error(state, error)
+
+    def _buffer_error(self, state: PartitionState, error: KafkaError) -> bool:
+        self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, error=error))
+        return True
+
+    def _retry_later(self, state: PartitionState, reason: str, now_ms: int) -> None:
+        state.failed(reason, now_ms + self._backoff.delay_ms(state.failed_attempts))
+
+
+def _place(state: PartitionState, node_id: int) -> str:
+    return f"{state.tp}: fetch at offset {state.fetch_offset} from node {node_id}"
+
+
+def _is_cut(records: memoryview) -> bool:
+    """Whether not even the first message is whole."""
+    return len(records) < AFTER_LENGTH or AFTER_LENGTH + _OFFSET_AND_LENGTH.unpack_from(records)[1] > len(records)
+
+
+def _does_not_fit(state: PartitionState, limit: int) -> RecordTooLargeError:
+    text = (
+        f"{state.tp} at offset {state.fetch_offset}: the next message is larger than max.partition.fetch.bytes={limit}, and this broker, "
+        "older than Kafka 0.10.1, sends no more than that of it; raise the option, or seek past the message"
+    )
+    return RecordTooLargeError(text)
+
+
+def _goes_back(state: PartitionState, next_offset: int) -> ProtocolError:
+    text = f"the broker answered a fetch with nothing but batches before offset {next_offset}; it is broken, or its log is"
+    return ProtocolError(f"{state.tp} at offset {state.fetch_offset}: {text}")
+
+
+def _partitions(response: FetchResponse, session: FetchSession) -> Iterator[tuple[TopicPartition | None, PartitionData]]:
+    """Yield the answers with the partitions they are for, None for one that was not asked for."""
+    names: dict[UUID, str] = {target.topic_id: tp.topic for tp, target in session.known.items()}
+    for topic in response.responses:
+        name = topic.topic or names.get(topic.topic_id)
+        for data in topic.partitions:
+            tp = TopicPartition(name or "", data.partition_index)
+            yield (tp if tp in session.known else None), data
+
+
+def offset_after_last_batch(records: bytes | memoryview) -> int:
+    """Return the offset after all complete batches by stepping over headers, UNKNOWN_OFFSET when that takes a closer look (M11)."""
+    at, after, end = 0, UNKNOWN_OFFSET, len(records)
+    while at + MAGIC_AT < end:
+        offset, length = _OFFSET_AND_LENGTH.unpack_from(records, at)
+        magic = records[at + MAGIC_AT]
+        if magic > MAGIC or length < LEAST_LENGTH[magic]:
+            return UNKNOWN_OFFSET
+        if at + AFTER_LENGTH + length > end:
+            break
+        # A wrapper of a message set has the offset of its last message (M5).
+        delta = _INT32.unpack_from(records, at + LAST_OFFSET_DELTA_AT)[0] if magic == MAGIC else 0
+        # The highest, where a log is out of order (TR9): a reader would meet again what it asks for behind the last one.
+        after = max(after, offset + delta + 1)
+        at += AFTER_LENGTH + length
+    return after

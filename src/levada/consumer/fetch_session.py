@@ -1,0 +1,122 @@
+"""The client's half of a fetch session with one broker (KIP-227; behaviour F17-F22).
+
+A session lets a client name only what changed: the broker remembers every partition asked for and at which offset. Both sides count epochs,
+so each notices when the other forgot:
+
+    (0, 0)        name everything, and open a session
+    (id, 0)       name everything, and open a session in place of that one
+    (id, n > 0)   name what is new or changed, and what to forget
+    (id, -1)      close
+
+The client trusts nothing: an answer that does not fit what was asked ends the session, and the next request names everything again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from levada.error_codes import ErrorCode
+from levada.types import TopicPartition
+
+NO_SESSION = 0
+FIRST_EPOCH = 0
+CLOSING_EPOCH = -1
+MAX_EPOCH = 2**31 - 1
+NO_TOPIC_ID = UUID(int=0)
+
+
+class FetchTarget(NamedTuple):
+    """What is asked of one partition."""
+
+    topic_id: UUID
+    fetch_offset: int
+    leader_epoch: int
+    max_bytes: int
+
+
+class SessionRequest(NamedTuple):
+    """What one request has to carry. by_id: topics are named by their ids."""
+
+    session_id: int
+    epoch: int
+    to_send: Mapping[TopicPartition, FetchTarget]
+    to_forget: Iterable[tuple[TopicPartition, UUID]]
+    by_id: bool
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every partition is named, so that the answer must name every one too."""
+        return self.epoch == FIRST_EPOCH
+
+
+class FetchSession:
+    """Session state for one node. One request at a time: begin(), then answered() or failed()."""
+
+    def __init__(self) -> None:
+        self.session_id = NO_SESSION
+        self.epoch = FIRST_EPOCH
+        self._known: dict[TopicPartition, FetchTarget] = {}
+        self._by_id = False
+
+    def begin(self, wanted: Mapping[TopicPartition, FetchTarget], *, by_id: bool) -> SessionRequest:
+        """Say what the next request for exactly these partitions has to carry (F17, F21)."""
+        if by_id != self._by_id:
+            self.epoch = FIRST_EPOCH
+        self._by_id = by_id
+        previous, self._known = self._known, dict(wanted)
+        if self.epoch == FIRST_EPOCH:
+            return SessionRequest(self.session_id, FIRST_EPOCH, self._known, (), by_id)
+        to_send = {tp: target for tp, target in wanted.items() if previous.get(tp) != target}
+        to_forget = [(tp, was.topic_id) for tp, was in previous.items() if _is_gone(was, wanted.get(tp))]
+        return SessionRequest(self.session_id, self.epoch, to_send, to_forget, by_id)
+
+    @property
+    def known(self) -> Mapping[TopicPartition, FetchTarget]:
+        """What the broker was last asked for, over the whole session."""
+        return self._known
+
+    def answered(self, answered: Iterable[TopicPartition | None], session_id: int, *, was_full: bool, throttled: bool) -> str:
+        """Take in a good answer; return what is wrong with it, "" when it may be used (F19).
+
+        answered: the partitions in the response, None for each one nobody asked for.
+        """
+        partitions = set(answered)
+        if was_full:
+            return self._full_answer(partitions, session_id, throttled=throttled)
+        if not partitions <= self._known.keys():
+            self._start_over(self.session_id)
+            return "the answer names partitions that are not in the session"
+        if session_id == NO_SESSION:
+            self._start_over(NO_SESSION)
+        else:
+            self.epoch = next_epoch(self.epoch)
+        return ""
+
+    def failed(self, code: ErrorCode | None) -> None:
+        """Take in an error at the top of the answer, or None for a request that was never answered (F20)."""
+        self._start_over(NO_SESSION if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else self.session_id)
+
+    def _full_answer(self, partitions: set[TopicPartition | None], session_id: int, *, throttled: bool) -> str:
+        if partitions != self._known.keys():
+            self._start_over(NO_SESSION)
+            # A broker that throttles may answer with nothing at all, and without a session (N29).
+            return "" if throttled and not partitions else "the answer to a full request does not name the partitions asked for"
+        self.session_id = session_id
+        self.epoch = next_epoch(FIRST_EPOCH) if session_id != NO_SESSION else FIRST_EPOCH
+        return ""
+
+    def _start_over(self, session_id: int) -> None:
+        self.session_id = session_id
+        self.epoch = FIRST_EPOCH
+
+
+def next_epoch(epoch: int) -> int:
+    """Return the epoch after this one; after 2^31-1 comes 1, since 0 opens a session (F17, TR58)."""
+    return 1 if epoch == MAX_EPOCH else epoch + 1
+
+
+def _is_gone(was: FetchTarget, now: FetchTarget | None) -> bool:
+    # A topic created anew under its old name is another topic: forget the old id, send the new one (F21).
+    return now is None or (now.topic_id != was.topic_id and was.topic_id != NO_TOPIC_ID)

@@ -1,0 +1,198 @@
+"""Offsets by time, and the two ends of a log (ListOffsets; behaviour 17.2).
+
+One request goes to each leader, for all its partitions, and all leaders are asked at once. What a leader cannot answer now is asked again,
+at whoever leads by then, until everything is found or the call's time is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, TypeAlias
+
+from levada.client.backoff import ExponentialBackoff
+from levada.client.metadata import Metadata
+from levada.consumer.known_topics import check_exists
+from levada.consumer.leader_answer import CONSUMER_REPLICA_ID, LeaderAnswer
+from levada.consumer.subscription_state import OffsetSpec
+from levada.error_codes import ErrorCode
+from levada.errors import ConnectError, TimeoutError, broker_error
+from levada.flow import Call, Flow, Sleep, Wait
+from levada.promise import Promise
+from levada.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from levada.types import NO_TIMESTAMP, UNKNOWN_OFFSET, IsolationLevel, OffsetAndTimestamp, TopicPartition
+
+FIRST_VERSION_BY_TIME = 1
+FIRST_VERSION_WITH_ISOLATION = 2
+
+Spawn = Callable[[Flow[Any]], Promise[Any]]
+"""Starts a flow beside the running one."""
+
+
+class OnError(Enum):
+    """What to do about a partition's error code."""
+
+    RETRY = "ask again, at the leader of fresh metadata"
+    NO_OFFSET = "there is no such offset"
+    RAISE = "the caller must see it"
+
+
+ON_LIST_OFFSETS_ERROR: Mapping[ErrorCode, OnError] = {
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: OnError.NO_OFFSET,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: OnError.RAISE,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: OnError.RAISE,
+    ErrorCode.INVALID_TOPIC_EXCEPTION: OnError.RAISE,
+    ErrorCode.INVALID_REQUEST: OnError.RAISE,
+    ErrorCode.UNSUPPORTED_VERSION: OnError.RAISE,
+}
+"""Any other code is tried again, known as retriable or not (O8)."""
+
+
+OffsetsAnswer: TypeAlias = LeaderAnswer[OffsetAndTimestamp | None]
+"""None: there is no such offset."""
+
+
+def ask_leader(
+    node_id: int, wanted: Mapping[TopicPartition, int], metadata: Metadata, isolation_level: IsolationLevel
+) -> Flow[OffsetsAnswer]:
+    """Ask one broker for the first offset at or after a time, per partition it leads; -1 and -2 are the ends of the log.
+
+    Raises UnsupportedVersionError for a time where the broker is older than 0.10.1, and for read_committed before 0.11.
+    """
+    oldest = _oldest_version(wanted, isolation_level)
+    try:
+        response = yield Call(_request(wanted, metadata, isolation_level), node=node_id, min_version=oldest)
+    except ConnectError as fault:
+        return OffsetsAnswer.missing(wanted, str(fault))
+    return _answer(node_id, wanted, response)
+
+
+class OffsetFinder:
+    """Finds offsets over all leaders. spawn: starts one flow per leader beside the calling one."""
+
+    def __init__(self, *, metadata: Metadata, isolation_level: IsolationLevel, backoff: ExponentialBackoff, spawn: Spawn) -> None:
+        self._metadata = metadata
+        self._isolation_level = isolation_level
+        self._backoff = backoff
+        self._spawn = spawn
+
+    def find(self, wanted: Mapping[TopicPartition, int]) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
+        """Find an offset for each partition and time. Raises what check_exists raises, authorization errors, and TimeoutError."""
+        found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+        reasons: dict[TopicPartition, str] = dict.fromkeys(wanted, "not asked yet")
+        attempts = waited_ms = 0
+        try:
+            yield from self._learn(wanted)
+            while reasons:
+                answers = yield from self._ask_all({tp: wanted[tp] for tp in reasons}, waited_ms)
+                reasons = {}
+                for answer in answers:
+                    found.update(answer.found)
+                    reasons.update(answer.again)
+                    for error in answer.errors.values():
+                        raise error
+                if reasons:
+                    waited_ms += yield from self._pause(attempts)
+                    attempts += 1
+        except TimeoutError as late:
+            for tp in reasons:
+                check_exists(tp, self._metadata.snapshot, waited_ms, grace_ms=0)
+            raise TimeoutError(f"offsets not found in time ({late}): {_listed(reasons)}") from late
+        return {tp: found[tp] for tp in wanted}
+
+    def _learn(self, wanted: Mapping[TopicPartition, int]) -> Flow[None]:
+        if any(tp.topic not in self._metadata.snapshot.topics for tp in wanted):
+            yield Wait(self._metadata.await_update(self._metadata.request_update()))
+
+    def _ask_all(self, wanted: Mapping[TopicPartition, int], waited_ms: int) -> Flow[list[OffsetsAnswer]]:
+        """Ask every leader at once; what has no leader is to be asked again."""
+        groups, leaderless = self._by_leader(wanted)
+        for tp in leaderless:
+            check_exists(tp, self._metadata.snapshot, waited_ms)
+        promises = [self._spawn(ask_leader(node_id, part, self._metadata, self._isolation_level)) for node_id, part in groups.items()]
+        answers = [OffsetsAnswer(again=leaderless)]
+        for promise in promises:
+            answers.append((yield Wait(promise)))
+        return answers
+
+    def _by_leader(self, wanted: Mapping[TopicPartition, int]) -> tuple[dict[int, dict[TopicPartition, int]], dict[TopicPartition, str]]:
+        snapshot = self._metadata.snapshot
+        groups: dict[int, dict[TopicPartition, int]] = {}
+        leaderless: dict[TopicPartition, str] = {}
+        for tp, time in wanted.items():
+            leader = snapshot.leader(tp)
+            if leader is None:
+                leaderless[tp] = "no leader is known"
+            else:
+                groups.setdefault(leader.id, {})[tp] = time
+        return groups, leaderless
+
+    def _pause(self, attempts: int) -> Flow[int]:
+        """Let some time pass and metadata come in; return how long at least, in ms."""
+        delay_ms = self._backoff.delay_ms(attempts)
+        version = self._metadata.request_update()
+        yield Sleep(delay_ms)
+        yield Wait(self._metadata.await_update(version))
+        return delay_ms
+
+
+def _oldest_version(wanted: Mapping[TopicPartition, int], isolation_level: IsolationLevel) -> int:
+    """Return the oldest version that can say it. Version 0 knows the ends of the log, but finds times by segment only (V12)."""
+    if isolation_level is IsolationLevel.READ_COMMITTED:
+        return FIRST_VERSION_WITH_ISOLATION
+    asks_ends_only = all(time in (OffsetSpec.LATEST, OffsetSpec.EARLIEST) for time in wanted.values())
+    return 0 if asks_ends_only else FIRST_VERSION_BY_TIME
+
+
+def _request(wanted: Mapping[TopicPartition, int], metadata: Metadata, isolation_level: IsolationLevel) -> ListOffsetsRequest:
+    topics: dict[str, ListOffsetsTopic] = {}
+    for tp, time in wanted.items():
+        topic = topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic, partitions=[]))
+        epoch = metadata.snapshot.leader_epoch(tp)
+        topic.partitions.append(ListOffsetsPartition(partition_index=tp.partition, current_leader_epoch=epoch, timestamp=time))
+    return ListOffsetsRequest(replica_id=CONSUMER_REPLICA_ID, isolation_level=int(isolation_level), topics=list(topics.values()))
+
+
+def _answer(node_id: int, wanted: Mapping[TopicPartition, int], response: ListOffsetsResponse) -> OffsetsAnswer:
+    answer = OffsetsAnswer.missing(wanted, f"node {node_id} left it out of its answer")
+    for topic in response.topics:
+        for part in topic.partitions:
+            tp = TopicPartition(topic.name, part.partition_index)
+            if tp not in wanted:
+                continue
+            answer.again.pop(tp, None)
+            if part.error_code == ErrorCode.NONE:
+                answer.found[tp] = _found(_offset(part), part.timestamp, part.leader_epoch)
+            else:
+                _take_error(answer, tp, node_id, part.error_code)
+    return answer
+
+
+def _take_error(answer: OffsetsAnswer, tp: TopicPartition, node_id: int, error_code: int) -> None:
+    code = ErrorCode.of(error_code)
+    reaction = ON_LIST_OFFSETS_ERROR.get(code, OnError.RETRY)
+    if reaction is OnError.NO_OFFSET:
+        answer.found[tp] = None
+    elif reaction is OnError.RAISE:
+        answer.errors[tp] = broker_error(error_code, f"{tp}: list offsets at node {node_id}")
+    else:
+        answer.again[tp] = f"node {node_id}: {code.name}"
+
+
+def _offset(answer: ListOffsetsPartitionResponse) -> int:
+    """Return the offset, which version 0 answers as a list of the one asked for."""
+    return answer.old_style_offsets[0] if answer.old_style_offsets else answer.offset
+
+
+def _found(offset: int, timestamp: int, leader_epoch: int) -> OffsetAndTimestamp | None:
+    return None if offset == UNKNOWN_OFFSET else OffsetAndTimestamp(offset, max(timestamp, NO_TIMESTAMP), leader_epoch)
+
+
+def _listed(reasons: Mapping[TopicPartition, str]) -> str:
+    return "; ".join(f"{tp}: {reason}" for tp, reason in reasons.items())

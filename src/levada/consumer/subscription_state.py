@@ -1,0 +1,316 @@
+"""What is read, and from where (behaviour 17.1).
+
+Each assigned partition is in one of four states:
+
+    INITIALIZING   assigned, nobody has asked for its records yet
+    AWAIT_RESET    its position is being looked up at the beginning or the end of the log
+    FETCHING       it has a position
+    VALIDATING     it has a position, and somebody else leads now: nothing is fetched until that log is known to hold what was read
+
+assign() starts in INITIALIZING and keeps partitions that stay. The first poll moves INITIALIZING to AWAIT_RESET by auto.offset.reset, or
+reports that there is no position. A lookup that answers, and any seek, lead to FETCHING. seek_to_beginning and seek_to_end lead back to
+AWAIT_RESET, lazily: the lookup happens when somebody needs the position. position_validator leads from FETCHING to VALIDATING and back.
+
+A partition has two offsets. `position` is what the caller sees: the next record to be handed out. `fetch_offset` runs ahead of it: the
+next offset to ask the broker for. Both belong to a `generation`; whatever moves the position by force begins a new one, and everything
+fetched for an older generation is stale. That one number replaces comparing offsets after a seek, a reset or a reassignment (TR57).
+Answers still on their way belong to a `round`: validation begins a new one, because what an earlier leader says does not count any more,
+while what was read from it before stays read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum, IntEnum
+from uuid import UUID
+
+from levada.errors import IllegalStateError
+from levada.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, AnyRecord, TopicPartition
+
+
+class OffsetSpec(IntEnum):
+    """A position by name, as ListOffsets spells it in its timestamp field."""
+
+    LATEST = -1
+    EARLIEST = -2
+
+
+OUT_OF_RANGE = "out of range"
+TRUNCATED = "the log was truncated"
+RECREATED = "the topic was deleted and created again"
+"""Why a position could not be kept."""
+
+
+class PartitionStatus(Enum):
+    """Where a partition stands on its way to a position; see the module's text."""
+
+    INITIALIZING = "initializing"
+    AWAIT_RESET = "await reset"
+    FETCHING = "fetching"
+    VALIDATING = "validating"
+
+
+class PartitionState:
+    """One assigned partition. Changed only under the engine's lock."""
+
+    __slots__ = (
+        "asked_offset",
+        "buffered",
+        "failed_attempts",
+        "faulted",
+        "fetch_offset",
+        "followed",
+        "generation",
+        "heard_ms",
+        "high_watermark",
+        "last_error",
+        "last_stable_offset",
+        "leader_epoch",
+        "log_start_offset",
+        "paused",
+        "position",
+        "preferred_replica",
+        "preferred_until_ms",
+        "reset_reason",
+        "reset_to",
+        "retry_at_ms",
+        "round",
+        "status",
+        "stop_offset",
+        "topic_id",
+        "tp",
+        "validated_epoch",
+    )
+
+    def __init__(self, tp: TopicPartition, now_ms: int) -> None:
+        self.tp = tp
+        self.status = PartitionStatus.INITIALIZING
+        self.generation = 0
+        self.round = 0
+        self.position = UNKNOWN_OFFSET
+        self.leader_epoch = NO_LEADER_EPOCH
+        self.fetch_offset = UNKNOWN_OFFSET
+        self.reset_to: OffsetSpec | None = None
+        self.asked_offset: int | None = None
+        """The position that was given up, when that is why another one is looked up."""
+        self.reset_reason = ""
+        self.topic_id: UUID | None = None
+        """The topic that the position belongs to: names are used again."""
+        self.followed: object = None
+        """The picture of the cluster that the position was last compared with."""
+        self.validated_epoch = NO_LEADER_EPOCH
+        """The leader epoch whose log is known to hold what was read up to the position, or in which the position was looked up."""
+        self.stop_offset: int | None = None
+        """A bounded read hands out nothing at or after this offset."""
+        self.paused = False
+        self.buffered = 0
+        self.faulted = False
+        self.high_watermark = UNKNOWN_OFFSET
+        self.last_stable_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.preferred_replica: int | None = None
+        self.preferred_until_ms = 0
+        self.heard_ms = now_ms
+        self.failed_attempts = 0
+        self.retry_at_ms = 0
+        self.last_error = ""
+
+    @property
+    def has_position(self) -> bool:
+        """Whether the next record's offset is known."""
+        return self.status in (PartitionStatus.FETCHING, PartitionStatus.VALIDATING)
+
+    @property
+    def finished(self) -> bool:
+        """Whether a bounded read has handed out everything before its stop offset."""
+        return self.stop_offset is not None and self.has_position and self.position >= self.stop_offset
+
+    @property
+    def wants_data(self) -> bool:
+        """Whether anything more is to be fetched for it (F13), leaving aside what is buffered already."""
+        if self.paused or self.faulted or self.status is not PartitionStatus.FETCHING:
+            return False
+        return self.stop_offset is None or self.fetch_offset < self.stop_offset
+
+    def move_to(self, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
+        """Begin a new generation at this offset."""
+        self._begin_generation()
+        self.status = PartitionStatus.FETCHING
+        self.position = self.fetch_offset = offset
+        self.leader_epoch = leader_epoch
+        self.reset_to = None
+
+    def await_reset(self, to: OffsetSpec, *, gave_up: int | None = None, reason: str = "") -> None:
+        """Begin a new generation without a position, to be found at one end of the log. gave_up: the position it had, for a reason."""
+        self._begin_generation()
+        self.status = PartitionStatus.AWAIT_RESET
+        self.reset_to = to
+        self.asked_offset = gave_up
+        self.reset_reason = reason
+        self.position = self.fetch_offset = UNKNOWN_OFFSET
+
+    def await_validation(self) -> None:
+        """Fetch no more until it is known whether the log of a new leader holds what was read."""
+        self.status = PartitionStatus.VALIDATING
+
+    def validated(self, leader_epoch: int) -> None:
+        """Go on at the position; answers to what was asked before count no more."""
+        self.status = PartitionStatus.FETCHING
+        self.validated_epoch = leader_epoch
+        self.followed = None
+        self.round += 1
+
+    def belongs_to(self, topic_id: UUID | None) -> None:
+        """Forget what was known of the leaders of a topic that is no more."""
+        self.topic_id = topic_id
+        self.validated_epoch = self.leader_epoch = NO_LEADER_EPOCH
+        self.followed = None
+
+    def retire(self) -> None:
+        """Make everything fetched for this assignment stale."""
+        self._begin_generation()
+
+    def advance(self, generation: int, offset: int, leader_epoch: int) -> None:
+        """Record what was handed out, unless the position was moved by force meanwhile (F10)."""
+        if generation == self.generation:
+            self.position = offset
+            self.leader_epoch = leader_epoch
+
+    def heard(self, now_ms: int) -> None:
+        """Note that a broker answered for this partition, so it is not stalled."""
+        self.heard_ms = now_ms
+        self.failed_attempts = 0
+        self.last_error = ""
+
+    def failed(self, reason: str, retry_at_ms: int) -> None:
+        """Note why the last attempt brought nothing, and when to try again."""
+        self.failed_attempts += 1
+        self.last_error = reason
+        self.retry_at_ms = retry_at_ms
+
+    def _begin_generation(self) -> None:
+        self.generation += 1
+        self.round += 1
+        self.followed = None
+        self.faulted = False
+        self.failed_attempts = 0
+        self.retry_at_ms = 0
+        self.preferred_replica = None
+
+
+class SubscriptionState:
+    """The assigned partitions, in the order in which they are asked for next (F12)."""
+
+    def __init__(self) -> None:
+        self._states: dict[TopicPartition, PartitionState] = {}
+        self.changes = 0
+        """Counts what the caller changed, so that who holds records handed out earlier can tell that they may be outdated."""
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions now assigned."""
+        return frozenset(self._states)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics of the assigned partitions."""
+        return frozenset(tp.topic for tp in self._states)
+
+    def __iter__(self) -> Iterator[PartitionState]:
+        return iter(self._states.values())
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def find(self, tp: TopicPartition) -> PartitionState | None:
+        """Return the partition's state, None when it is not assigned."""
+        return self._states.get(tp)
+
+    def state(self, tp: TopicPartition) -> PartitionState:
+        """Return the partition's state; IllegalStateError when it is not assigned."""
+        state = self._states.get(tp)
+        if state is None:
+            raise IllegalStateError(f"{tp} is not assigned to this consumer; assign() it first")
+        return state
+
+    def assign(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """Replace the assignment; partitions that stay keep their positions (O2)."""
+        wanted = dict.fromkeys(_checked(tp) for tp in partitions)
+        self.changes += 1
+        for tp, state in self._states.items():
+            if tp not in wanted:
+                state.retire()
+        self._states = {tp: self._states.get(tp) or PartitionState(tp, now_ms) for tp in wanted}
+
+    def assign_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]], now_ms: int) -> None:
+        """Replace the assignment by bounded reads: [start, stop) of each partition, begun afresh."""
+        self.assign((), now_ms)
+        self.assign(ranges, now_ms)
+        for tp, (start, stop) in ranges.items():
+            state = self._states[tp]
+            state.move_to(start)
+            state.stop_offset = stop
+
+    def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
+        """Move a position; it takes effect with the next poll (O5)."""
+        if offset < 0:
+            raise ValueError(f"cannot seek {tp} to {offset}; offsets begin at 0, see seek_to_beginning and seek_to_end")
+        state = self.state(tp)
+        state.belongs_to(None)
+        state.move_to(offset, leader_epoch)
+        self.changes += 1
+
+    def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
+        """Ask for the position to be looked up; no partitions means all (O5)."""
+        states = [self.state(tp) for tp in partitions] or list(self)
+        for state in states:
+            state.belongs_to(None)
+            state.await_reset(to)
+        self.changes += 1
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop handing out and fetching, keeping positions and what is buffered (O4)."""
+        for state in [self.state(tp) for tp in partitions]:
+            state.paused = True
+        self.changes += 1
+
+    def resume(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """Go on where pause() stopped."""
+        for state in [self.state(tp) for tp in partitions]:
+            state.paused = False
+            state.heard_ms = now_ms
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        """The assigned partitions that are paused."""
+        return frozenset(state.tp for state in self if state.paused)
+
+    def rewind(self, records: Iterable[AnyRecord], generations: Mapping[TopicPartition, int]) -> None:
+        """Take back records that were handed out in vain, of partitions that were not moved by force since these generations."""
+        first: dict[TopicPartition, AnyRecord] = {}
+        for record in records:
+            first.setdefault(TopicPartition(record.topic, record.partition), record)
+        for tp, record in first.items():
+            state = self._states.get(tp)
+            if state is not None and state.generation == generations.get(tp):
+                state.move_to(record.offset, record.leader_epoch)
+
+    @property
+    def generations(self) -> Mapping[TopicPartition, int]:
+        """The generation of each assigned partition."""
+        return {tp: state.generation for tp, state in self._states.items()}
+
+    def move_to_end(self, tp: TopicPartition) -> None:
+        """Ask for this partition last from now on; it just brought data or trouble (F12)."""
+        state = self._states.pop(tp, None)
+        if state is not None:
+            self._states[tp] = state
+
+
+def _checked(tp: TopicPartition) -> TopicPartition:
+    topic, partition = tp
+    if not isinstance(topic, str) or not topic:
+        raise ValueError(f"{tp!r}: a topic is a non-empty name")
+    if not isinstance(partition, int) or partition < 0:
+        raise ValueError(f"{tp!r}: partitions are numbered from 0")
+    return TopicPartition(topic, partition)

@@ -1,0 +1,55 @@
+"""Conversations that read top to bottom.
+
+A flow is a generator that yields steps and is resumed with each step's result, or has its error thrown in. It holds no socket, lock
+or clock: whoever runs it (`client.flow_runner` in a client, a test with two canned replies) does. Flows compose with `yield from`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from levada.promise import Promise
+
+T = TypeVar("T")
+
+ANY_NODE: None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Send a request and resume with its response.
+
+    node: a node id, or ANY_NODE for the least loaded one. The runner connects first and waits for the connection to be ready.
+    timeout_ms: for this request; None takes the client's request.timeout.ms. expect_response: False resumes with None once it is written.
+    may_block: the broker may take long over it on purpose. Answers come in order, so whatever is sent there next would wait behind it: when
+    the flow's time is over first, the connection goes with it, unless others wait for answers on it too.
+    Thrown into the flow: DisconnectError, ConnectError, UnsupportedVersionError, ProtocolError.
+    """
+
+    request: Any
+    node: int | None = ANY_NODE
+    timeout_ms: int | None = None
+    min_version: int = 0
+    max_version: int = 32767
+    expect_response: bool = True
+    may_block: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Resume after this many milliseconds, with None."""
+
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Resume with the promise's value, or have its error thrown in."""
+
+    promise: Promise[Any]
+
+
+Step: TypeAlias = Call | Sleep | Wait
+Flow: TypeAlias = Generator[Step, Any, T]

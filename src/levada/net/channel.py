@@ -1,0 +1,92 @@
+"""One connection: at most one frame on its way out, and the frames that have come in.
+
+A channel reads only while it has no complete frame staged, so whatever arrived before the other side closed is handed out before the
+end is even seen (L6, L10). It never waits and knows no socket, only its transport.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from levada.errors import IllegalStateError
+from levada.net.selectable import ChannelState, Frame
+from levada.net.transport import TransportLayer
+from levada.protocol.frame import FrameReader
+
+FAIR_SHARE = 8 << 20
+"""Bytes one channel may read in one process() before the others get their turn."""
+
+
+class Channel:
+    """The bytes of one connection, in both directions."""
+
+    __slots__ = ("_frames", "_parked", "_transport", "closed_by_peer", "conn_id", "staged", "state")
+
+    def __init__(self, conn_id: int, transport: TransportLayer, max_frame_bytes: int) -> None:
+        self.conn_id = conn_id
+        self.state = ChannelState.READY if transport.ready else ChannelState.AUTHENTICATE
+        self.staged: deque[Frame] = deque()
+        self.closed_by_peer = False
+        self._transport = transport
+        self._frames = FrameReader(max_frame_bytes)
+        self._parked: memoryview | None = None
+
+    @property
+    def first_bytes(self) -> bytes:
+        """What the other side sent at the very beginning."""
+        return bytes(self._frames.prefix)
+
+    @property
+    def has_parked(self) -> bool:
+        """Whether a frame is still on its way out."""
+        return self._parked is not None
+
+    @property
+    def has_buffered(self) -> bool:
+        """Whether read() has something to say without the socket becoming readable: a frame, or why there are no more."""
+        return bool(self.staged) or self._frames.fault is not None or self._transport.has_buffered
+
+    def park(self, frame: bytes) -> None:
+        """Take one frame to be written; IllegalStateError while another one is unfinished (L2)."""
+        if self._parked is not None:
+            raise IllegalStateError(f"connection {self.conn_id} is still sending its previous request")
+        self._parked = memoryview(frame)
+
+    def flush(self) -> bool:
+        """Write as much of the parked frame as the transport takes; True when its last byte went out just now (L5)."""
+        while self._parked is not None:
+            written = self._transport.write(self._parked)
+            if written == 0:
+                return False
+            if written == len(self._parked):
+                self._parked = None
+                return True
+            self._parked = self._parked[written:]
+        return False
+
+    def read(self) -> None:
+        """Read until a frame is complete, nothing is left, the fair share is used up or the other side has closed.
+
+        Raises OSError, and ProtocolError for bytes that are no frame.
+        """
+        taken = 0
+        while not self.staged and taken < FAIR_SHARE and (count := self._read_some()):
+            taken += count
+
+    def drain(self) -> None:
+        """Read all that has arrived, however much is staged: the connection is about to be closed. Raises as read() does."""
+        while self._read_some():
+            pass
+
+    def _read_some(self) -> int:
+        buffer = self._frames.get_buffer()
+        count = self._transport.read_into(buffer)
+        if count:
+            self.staged.extend(self._frames.received(count))
+        else:
+            self.closed_by_peer = count == 0
+        return count or 0
+
+    def close(self) -> None:
+        """Release the transport."""
+        self._transport.close()

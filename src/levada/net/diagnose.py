@@ -1,0 +1,99 @@
+"""From how a connection ended to what was probably wrong, in words that help (C10).
+
+The evidence is small: by what it ended, what the client was doing, and the first bytes the other side sent. Servers of other protocols
+give themselves away by their first bytes; those that wait for a handshake of their own close or stay silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from levada.net.selectable import Ending
+
+
+class Doing(Enum):
+    """What the client was doing with the connection."""
+
+    CONNECTING = "connecting"
+    NEGOTIATING = "waiting for the answer to ApiVersions"
+    WORKING = "working"
+
+
+_HTTP = "answered with HTTP: this is a web server, not a Kafka listener; check the port in bootstrap.servers"
+_GREETINGS: Sequence[tuple[bytes, str]] = (
+    (b"HTTP", _HTTP),
+    (b"<!DO", _HTTP),
+    (b"<!do", _HTTP),
+    (b"<htm", _HTTP),
+    (b"<HTM", _HTTP),
+    (b"SSH-", "answered with SSH: this is an SSH server, not a Kafka listener; check the port in bootstrap.servers"),
+    (b"220", "answered like a mail or FTP server, not a Kafka listener; check the port in bootstrap.servers"),
+    (b"-ERR", "answered like Redis or a POP3 server, not a Kafka listener; check the port in bootstrap.servers"),
+    (b"AMQP", "answered with AMQP: this is a RabbitMQ-like broker, not a Kafka listener; check the port in bootstrap.servers"),
+)
+_TLS_ALERT, _TLS_HANDSHAKE, _TLS_MAJOR = 0x15, 0x16, 0x03
+
+
+def diagnose(ending: Ending, doing: Doing, *, first_bytes: bytes = b"", detail: str = "", security_protocol: str = "PLAINTEXT") -> str:
+    """Return the probable cause and what to do about it, without the address.
+
+    detail: what the operating system or the decoder said; used where nothing better is known.
+    """
+    stranger = _stranger(first_bytes, security_protocol)
+    if stranger is not None and doing is not Doing.WORKING:
+        return stranger
+    if ending is Ending.BAD_FRAME or (ending is Ending.UNREADABLE and doing is Doing.NEGOTIATING):
+        return f"answered with bytes that are not Kafka's protocol ({_shown(first_bytes, detail)}); check the port in bootstrap.servers"
+    if doing is Doing.NEGOTIATING and ending in _BEFORE_ANSWER:
+        return f"{_BEFORE_ANSWER[ending]}: {_likely_listener(security_protocol)}"
+    return _plain(ending, detail)
+
+
+def is_stranger(first_bytes: bytes) -> bool:
+    """Whether the first bytes prove that no Kafka broker speaks plaintext there, so that trying again is pointless."""
+    return _stranger(first_bytes, "") is not None
+
+
+_BEFORE_ANSWER = {
+    Ending.CLOSED: "the broker closed the connection before it answered ApiVersions",
+    Ending.RESET: "the broker reset the connection before it answered ApiVersions",
+    Ending.UNANSWERED: "accepts connections but does not answer ApiVersions",
+}
+
+
+def _stranger(first_bytes: bytes, security_protocol: str) -> str | None:
+    if _is_tls(first_bytes):
+        return f"answered with TLS: this listener expects security.protocol=SSL or SASL_SSL (yours: {security_protocol})"
+    return next((cause for greeting, cause in _GREETINGS if first_bytes.startswith(greeting)), None)
+
+
+def _is_tls(first_bytes: bytes) -> bool:
+    return len(first_bytes) >= 2 and first_bytes[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and first_bytes[1] == _TLS_MAJOR
+
+
+def _likely_listener(security_protocol: str) -> str:
+    return (
+        f"a listener that expects TLS or SASL (yours: security.protocol={security_protocol}), a broker older than 0.10 "
+        "(then name its release, as broker.version.fallback=0.9.0), or no Kafka broker at all; check security.protocol and the port"
+    )
+
+
+def _plain(ending: Ending, detail: str) -> str:
+    if ending is Ending.REFUSED:
+        return f"connection refused: nothing listens there; is the broker up, and is the port right?{_in_brackets(detail)}"
+    if ending is Ending.UNRESOLVED:
+        return f"the host name does not resolve{_in_brackets(detail)}"
+    if ending is Ending.CONNECT_TIMED_OUT:
+        return f"no answer to the connection attempt{_in_brackets(detail)}: a firewall, a wrong address, or a host that is down"
+    if ending is Ending.UNANSWERED and detail:
+        return detail
+    return f"{ending.value}{_in_brackets(detail)}"
+
+
+def _in_brackets(detail: str) -> str:
+    return f" ({detail})" if detail else ""
+
+
+def _shown(first_bytes: bytes, detail: str) -> str:
+    return detail or f"first bytes {first_bytes[:16].hex(' ')}"

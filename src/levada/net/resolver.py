@@ -1,0 +1,99 @@
+"""Host names to addresses, without making anybody wait.
+
+A name is looked up on a short-lived daemon thread, because the system's resolver can take half a minute and cannot be interrupted; a
+literal address is looked up in place. A Route belongs to one connection id and remembers across attempts which address comes next, so
+that every address gets its turn (client.dns.lookup=use_all_dns_ips, N23); when they are used up, or an established connection breaks,
+the name is looked up anew and the address tried last goes to the end.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+
+class Address(NamedTuple):
+    """One address to connect a socket to."""
+
+    family: int
+    sockaddr: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        host, port = self.sockaddr[:2]
+        return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
+
+
+Lookup: TypeAlias = Callable[[str, int], Sequence[Address]]
+
+
+def look_up(host: str, port: int, *, literal_only: bool = False) -> Sequence[Address]:
+    """Return every TCP address of a host, in the system's order of preference. Raises OSError or ValueError (a name that cannot be one)."""
+    flags = socket.AI_NUMERICHOST if literal_only else 0
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    return list(dict.fromkeys(Address(family, sockaddr) for family, _, _, _, sockaddr in found))
+
+
+class Route:
+    """The addresses of one host and port and whose turn it is.
+
+    pending: a lookup is running. error: why the last lookup failed, else "".
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self.pending = False
+        self.error = ""
+        self._remaining: list[Address] = []
+        self._last_tried: Address | None = None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether a lookup is needed before the next address can be taken."""
+        return not self._remaining
+
+    def next_address(self) -> Address:
+        """Take the next address; only when not exhausted."""
+        self._last_tried = self._remaining.pop(0)
+        return self._last_tried
+
+    def forget(self) -> None:
+        """Drop what is known; the next attempt looks the name up again."""
+        self._remaining = []
+
+    def found(self, addresses: Sequence[Address]) -> None:
+        """Take the answer of a lookup; the address tried last goes to the end (TR26)."""
+        self._remaining = sorted(addresses, key=lambda address: address == self._last_tried)
+        self.error = "" if addresses else "no address"
+        self.pending = False
+
+    def failed(self, error: Exception) -> None:
+        """Take the failure of a lookup."""
+        self._remaining = []
+        self.error = str(error) or type(error).__name__
+        self.pending = False
+
+
+class Resolver:
+    """Fills routes. notify: called from the lookup's thread when an answer is there."""
+
+    def __init__(self, notify: Callable[[], None], lookup: Lookup = look_up) -> None:
+        self._notify = notify
+        self._lookup = lookup
+
+    def start(self, route: Route) -> None:
+        """Look a route's name up; a literal address is there at once."""
+        route.pending = True
+        try:
+            route.found(look_up(route.host, route.port, literal_only=True))
+        except (OSError, ValueError, OverflowError):
+            threading.Thread(target=self._run, args=(route,), name="levada-resolver", daemon=True).start()
+
+    def _run(self, route: Route) -> None:
+        try:
+            route.found(self._lookup(route.host, route.port))
+        except (OSError, ValueError, OverflowError) as error:
+            route.failed(error)
+        self._notify()

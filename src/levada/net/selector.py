@@ -1,0 +1,391 @@
+"""The Selector: all sockets of one client, and the only call of the library that blocks.
+
+One thread at a time steps it (connect, send, close, select, process); wakeup() may come from anywhere. A parked frame is first written
+without asking the operating system whether it would fit, because it nearly always does; write interest is only registered for the
+rest. A connection passes through three tables: _opening (its name is looked up, or its socket connects), _channels (it works) and
+_ending (the other side is gone, but frames that it sent before may still be delivered).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import selectors
+import socket
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeAlias
+
+from levada.errors import IllegalStateError, ProtocolError
+from levada.net.channel import Channel
+from levada.net.resolver import Address, Lookup, Resolver, Route, look_up
+from levada.net.selectable import ChannelState, Disconnect, Ending, NetEvents
+from levada.net.transport import PlaintextTransport, TransportLayer
+
+log = logging.getLogger(__name__)
+
+Ready: TypeAlias = list[tuple[selectors.SelectorKey, int]]
+OS_DEFAULT = -1
+LONGEST_SELECT_S = 3600.0
+_IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN)
+_ENDINGS = {
+    errno.ECONNREFUSED: Ending.REFUSED,
+    errno.ECONNRESET: Ending.RESET,
+    errno.EPIPE: Ending.RESET,
+    errno.EHOSTUNREACH: Ending.UNREACHABLE,
+    errno.ENETUNREACH: Ending.UNREACHABLE,
+    errno.ETIMEDOUT: Ending.CONNECT_TIMED_OUT,
+}
+
+
+class _Opening:
+    """A connection that is not there yet: which address is tried, and what became of those before."""
+
+    def __init__(self, conn_id: int, route: Route) -> None:
+        self.conn_id = conn_id
+        self.route = route
+        self.socket: socket.socket | None = None
+        self.address: Address | None = None
+        self.failure = Disconnect(ChannelState.NOT_CONNECTED, "", Ending.UNRESOLVED)
+
+    def attempt_failed(self, error: Exception) -> None:
+        ending = _ending(error)
+        where = f"tried {self.address}" if self.address is not None and self.address.sockaddr[0] != self.route.host else ""
+        what = "" if ending is Ending.REFUSED else _text(error)
+        self.failure = Disconnect(ChannelState.NOT_CONNECTED, "; ".join(filter(None, [where, what])), ending)
+
+
+class Selector:
+    """The Selectable over real sockets.
+
+    max_idle_ms: close a connection that carried nothing for so long (connections.max.idle.ms), one per process() (L9).
+    send_buffer_bytes, receive_buffer_bytes: socket buffers, -1 for the system's default.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_frame_bytes: int,
+        max_idle_ms: int = 540_000,
+        send_buffer_bytes: int = OS_DEFAULT,
+        receive_buffer_bytes: int = OS_DEFAULT,
+        transport: Callable[[socket.socket], TransportLayer] = PlaintextTransport,
+        lookup: Lookup = look_up,
+    ) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._max_idle_ms = max_idle_ms
+        self._buffers = {socket.SO_SNDBUF: send_buffer_bytes, socket.SO_RCVBUF: receive_buffer_bytes}
+        self._transport = transport
+        self._resolver = Resolver(self.wakeup, lookup)
+        self._poll = selectors.DefaultSelector()
+        self._events = NetEvents()
+        self._routes: dict[int, Route] = {}
+        self._opening: dict[int, _Opening] = {}
+        self._channels: dict[int, Channel] = {}
+        self._sockets: dict[int, socket.socket] = {}
+        self._parked: dict[int, Channel] = {}
+        self._staged: dict[int, Channel] = {}
+        self._ending: dict[int, tuple[Channel, Disconnect]] = {}
+        self._last_active: OrderedDict[int, int] = OrderedDict()
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
+        self._wake_writer.setblocking(False)
+        self._poll.register(self._wake_reader, selectors.EVENT_READ, None)
+        self._woken = False
+        self._selecting = False
+
+    # What is wanted
+
+    def connect(self, conn_id: int, host: str, port: int, now_ms: int) -> None:
+        """Begin to connect; the outcome is an event. IllegalStateError when the id is in use."""
+        if conn_id in self._opening or conn_id in self._channels:
+            raise IllegalStateError(f"connection {conn_id} exists already")
+        route = self._routes.get(conn_id)
+        if route is None or (route.host, route.port) != (host, port):
+            route = self._routes[conn_id] = Route(host, port)
+        self._opening[conn_id] = _Opening(conn_id, route)
+
+    def send(self, conn_id: int, frame: bytes) -> None:
+        """Park one frame, size prefix included; IllegalStateError while another one is parked (L2).
+
+        On a connection whose end is not reported yet, because answers that came before it are delivered first, the frame is lost with it.
+        """
+        if conn_id in self._ending:
+            return
+        channel = self._channels.get(conn_id)
+        if channel is None:
+            raise IllegalStateError(f"connection {conn_id} is not open")
+        channel.park(frame)
+        self._parked[conn_id] = channel
+
+    def close(self, conn_id: int, reason: str) -> None:
+        """Close and forget a connection; no event follows. Unknown ids are ignored."""
+        opening = self._opening.pop(conn_id, None)
+        if opening is not None:
+            self._close_opening(opening)
+        channel = self._channels.get(conn_id)
+        if channel is not None:
+            log.debug("closing connection %d: %s", conn_id, reason)
+            self._release(channel)
+        self._ending.pop(conn_id, None)
+        self._staged.pop(conn_id, None)
+        _withdraw(self._events, conn_id)
+
+    def wakeup(self) -> None:
+        """End the running select(), or the next one, at once. From any thread."""
+        self._woken = True
+        if self._selecting:
+            with contextlib.suppress(OSError):  # A full pipe wakes as well; a closed one has nobody to wake.
+                self._wake_writer.send(b"\0")
+
+    def shutdown(self) -> None:
+        """Close everything, for ever."""
+        for conn_id in [*self._opening, *self._channels]:
+            self.close(conn_id, "shutdown")
+        self._woken = True
+        self._poll.close()
+        self._wake_reader.close()
+        self._wake_writer.close()
+
+    # The rhythm
+
+    def select(self, timeout_ms: int) -> Ready:
+        """Wait until something can be done, a wakeup, or the time; return what process() wants to be handed."""
+        if timeout_ms < 0:
+            raise ValueError(f"select() cannot wait {timeout_ms} ms")
+        self._advance_opening()
+        self._flush_parked()
+        self._selecting = True
+        try:
+            return self._poll.select(0 if self._has_work() else min(timeout_ms / 1000, LONGEST_SELECT_S))
+        finally:
+            self._selecting = False
+
+    def process(self, ready: Ready, now_ms: int) -> NetEvents:
+        """Do the I/O that is possible without waiting."""
+        self._woken = False
+        served = set()
+        for key, mask in ready:
+            if key.data is None:
+                self._drain_wakeups()
+            elif isinstance(key.data, _Opening):
+                self._finish_attempt(key.data)
+            else:
+                served.add(key.data.conn_id)
+                self._serve(key.data, mask)
+        for channel in [channel for conn_id, channel in self._staged.items() if conn_id not in served]:
+            self._read(channel)
+        self._deliver_endings()
+        self._touch_active(now_ms)
+        self._expire_idle(now_ms)
+        events, self._events = self._events, NetEvents()
+        return events
+
+    def _has_work(self) -> bool:
+        return bool(self._woken or self._staged or self._ending or self._events)
+
+    def _drain_wakeups(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._wake_reader.recv(4096):
+                pass
+
+    # Opening
+
+    def _advance_opening(self) -> None:
+        for opening in list(self._opening.values()):
+            if opening.socket is None and not opening.route.pending:
+                self._attempt_next(opening)
+
+    def _attempt_next(self, opening: _Opening) -> None:
+        """Try addresses until one connects or is under way; report the failure when they are used up."""
+        route = opening.route
+        if route.exhausted and opening.address is None and not route.error:
+            self._resolver.start(route)
+        while not route.exhausted:
+            opening.address = route.next_address()
+            if self._attempt(opening):
+                return
+        if not route.pending:
+            self._give_up(opening)
+
+    def _attempt(self, opening: _Opening) -> bool:
+        assert opening.address is not None
+        try:
+            sock = opening.socket = self._new_socket(opening.address.family)
+            code = sock.connect_ex(opening.address.sockaddr)
+            if code not in _IN_PROGRESS:
+                self._check(code)
+                self._open(opening, sock)  # Connected at once: no event would ever tell (L7, TR21).
+            else:
+                self._poll.register(sock, selectors.EVENT_WRITE, opening)
+        except (OSError, OverflowError, ValueError) as error:
+            opening.attempt_failed(error)
+            self._close_opening(opening)
+            return False
+        return True
+
+    def _new_socket(self, family: int) -> socket.socket:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, size in self._buffers.items():
+            if size != OS_DEFAULT:
+                sock.setsockopt(socket.SOL_SOCKET, option, size)
+        return sock
+
+    def _finish_attempt(self, opening: _Opening) -> None:
+        sock = opening.socket
+        if sock is None:
+            return
+        try:
+            self._check(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+        except OSError as error:
+            opening.attempt_failed(error)
+            self._close_opening(opening)
+            self._attempt_next(opening)
+            return
+        self._poll.unregister(sock)
+        self._open(opening, sock)
+
+    def _check(self, code: int) -> None:
+        if code:
+            raise OSError(code, errno.errorcode.get(code, "error"))
+
+    def _open(self, opening: _Opening, sock: socket.socket) -> None:
+        conn_id = opening.conn_id
+        channel = Channel(conn_id, self._transport(sock), self._max_frame_bytes)
+        del self._opening[conn_id]
+        self._channels[conn_id] = channel
+        self._sockets[conn_id] = sock
+        self._poll.register(sock, selectors.EVENT_READ, channel)
+        self._events.connected.append(conn_id)
+
+    def _close_opening(self, opening: _Opening) -> None:
+        sock, opening.socket = opening.socket, None
+        if sock is None:
+            return
+        with contextlib.suppress(KeyError):  # It fails before it is registered, too.
+            self._poll.unregister(sock)
+        sock.close()
+
+    def _give_up(self, opening: _Opening) -> None:
+        route = opening.route
+        failure = opening.failure
+        if opening.address is None:
+            failure = failure._replace(cause=route.error)
+        route.error = ""
+        self._opening.pop(opening.conn_id, None)
+        self._events.disconnected[opening.conn_id] = failure
+
+    # Working
+
+    def _flush_parked(self) -> None:
+        for conn_id, channel in list(self._parked.items()):
+            del self._parked[conn_id]
+            if self._write(channel) and channel.has_parked:
+                self._interest(channel, selectors.EVENT_READ | selectors.EVENT_WRITE)
+
+    def _serve(self, channel: Channel, mask: int) -> None:
+        if self._channels.get(channel.conn_id) is not channel:
+            return
+        if mask & selectors.EVENT_READ:
+            self._read(channel)
+        if mask & selectors.EVENT_WRITE and channel.conn_id in self._channels and self._write(channel) and not channel.has_parked:
+            self._interest(channel, selectors.EVENT_READ)
+
+    def _write(self, channel: Channel) -> bool:
+        try:
+            if channel.flush():
+                self._events.sent.append(channel.conn_id)
+        except OSError as error:
+            self._begin_end(channel, error)
+            return False
+        return True
+
+    def _read(self, channel: Channel) -> None:
+        """Hand out one frame, reading for it when none is staged (L6)."""
+        try:
+            channel.read()
+        except (OSError, ProtocolError) as error:
+            self._begin_end(channel, error)
+            return
+        self._deliver(channel)
+        if channel.closed_by_peer:
+            self._begin_end(channel, None)
+
+    def _deliver(self, channel: Channel) -> None:
+        if channel.staged:
+            self._events.received.append((channel.conn_id, channel.staged.popleft()))
+        if channel.has_buffered:
+            self._staged[channel.conn_id] = channel
+        else:
+            self._staged.pop(channel.conn_id, None)
+
+    def _interest(self, channel: Channel, mask: int) -> None:
+        self._poll.modify(self._sockets[channel.conn_id], mask, channel)
+
+    # Ending
+
+    def _begin_end(self, channel: Channel, error: Exception | None) -> None:
+        """Stop using a connection; what it sent before its end is read now and delivered first (L10, TR22)."""
+        ending = Ending.CLOSED if error is None else _ending(error)
+        failure = Disconnect(channel.state, "" if error is None else _text(error), ending, channel.first_bytes)
+        with contextlib.suppress(OSError, ProtocolError):
+            channel.drain()
+        self._release(channel)
+        self._routes[channel.conn_id].forget()
+        self._ending[channel.conn_id] = (channel, failure)
+
+    def _deliver_endings(self) -> None:
+        for conn_id, (channel, failure) in list(self._ending.items()):
+            if any(conn_id == other for other, _ in self._events.received):
+                continue
+            if channel.staged:
+                self._events.received.append((conn_id, channel.staged.popleft()))
+            else:
+                del self._ending[conn_id]
+                self._events.disconnected[conn_id] = failure
+
+    def _release(self, channel: Channel) -> None:
+        conn_id = channel.conn_id
+        self._poll.unregister(self._sockets.pop(conn_id))
+        channel.close()
+        for table in (self._channels, self._parked, self._staged, self._last_active):
+            table.pop(conn_id, None)
+
+    def _touch_active(self, now_ms: int) -> None:
+        events = self._events
+        for conn_id in (*events.connected, *events.sent, *(conn_id for conn_id, _ in events.received)):
+            if conn_id in self._channels:
+                self._last_active[conn_id] = now_ms
+                self._last_active.move_to_end(conn_id)
+
+    def _expire_idle(self, now_ms: int) -> None:
+        conn_id, since_ms = next(iter(self._last_active.items()), (0, now_ms))
+        channel = self._channels.get(conn_id)
+        if channel is None or now_ms - since_ms <= self._max_idle_ms:
+            return
+        self._release(channel)
+        self._events.disconnected[conn_id] = Disconnect(ChannelState.EXPIRED, f"idle for {now_ms - since_ms} ms", Ending.IDLE)
+
+
+def _withdraw(events: NetEvents, conn_id: int) -> None:
+    """Take back what was not reported yet about a connection that the caller has just forgotten."""
+    events.connected[:] = [other for other in events.connected if other != conn_id]
+    events.sent[:] = [other for other in events.sent if other != conn_id]
+    events.received[:] = [pair for pair in events.received if pair[0] != conn_id]
+    events.disconnected.pop(conn_id, None)
+
+
+def _ending(error: Exception) -> Ending:
+    if isinstance(error, ProtocolError):
+        return Ending.BAD_FRAME
+    return _ENDINGS.get(error.errno or 0, Ending.FAILED) if isinstance(error, OSError) else Ending.FAILED
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno is not None:
+        return errno.errorcode.get(error.errno, str(error))
+    return str(error) or type(error).__name__

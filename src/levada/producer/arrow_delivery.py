@@ -1,0 +1,109 @@
+"""What send_arrow() hands out: the outcome of every row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from levada.errors import InvalidRecordError, KafkaError, RecordTooLargeError
+from levada.producer.delivery import Outcome
+from levada.promise import Promise
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from levada.record.columnar import RejectedRow
+
+WaitForAll = Callable[[Sequence[Promise[Any]], float | None, str], object]
+NOT_SENT = -1
+
+
+class ArrowReport(NamedTuple):
+    """How many rows were given, and how many of them failed."""
+
+    rows: int
+    failed: int
+
+
+class ArrowDelivery:
+    """The outcome of every row of one send_arrow() call."""
+
+    def __init__(self, topic: str, wait_for_all: WaitForAll) -> None:
+        self._topic = topic
+        self._wait_for_all = wait_for_all
+        self._batches: list[tuple[Outcome, Sequence[int]]] = []
+        self._rejected: list[tuple[int, KafkaError]] = []
+
+    def add(self, outcome: Outcome, rows: Sequence[int]) -> None:
+        """Take up a batch with the numbers of its rows."""
+        self._batches.append((outcome, rows))
+
+    def reject(self, rows: Iterable[RejectedRow]) -> None:
+        """Take up rows that cannot be sent."""
+        for row, reason in rows:
+            kind = RecordTooLargeError if "max.request.size" in reason else InvalidRecordError
+            self._rejected.append((row, kind(f"row {row} for topic {self._topic!r}: {reason}; persisted: no")))
+
+    def done(self) -> bool:
+        """Whether every row was acknowledged or has failed."""
+        return all(outcome.promise.done for outcome, _ in self._batches)
+
+    def result(self, timeout: float | None = None) -> ArrowReport:
+        """Wait for all rows; return how many there are, or raise what the first failed row failed with.
+
+        timeout: seconds; None waits until all are done, which delivery.timeout.ms bounds. Raises TimeoutError when the time is over.
+        """
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return self.report(timeout)
+
+    def exception(self, timeout: float | None = None) -> KafkaError | None:
+        """Wait for all rows and return what the first failed row failed with, None when all were written."""
+        self._wait(timeout)
+        first = min(self._errors(), key=lambda failed: failed[0], default=None)
+        return None if first is None else first[1]
+
+    def report(self, timeout: float | None = None) -> ArrowReport:
+        """Wait for all rows and count them; failed rows do not raise."""
+        self._wait(timeout)
+        rows = sum(len(rows) for _, rows in self._batches) + len(self._rejected)
+        return ArrowReport(rows, sum(1 for _ in self._errors()))
+
+    def to_arrow(self, timeout: float | None = None) -> pa.RecordBatch:
+        """Wait for all rows and return a record batch of row, partition, offset and error, in the order of the rows.
+
+        offset is -1 for a row that failed, or whose place the broker has forgotten; error is null for a row that was written.
+        """
+        from levada.record.columnar import delivery_report
+
+        self._wait(timeout)
+        return delivery_report(self._columns())
+
+    def _wait(self, timeout: float | None) -> None:
+        if not self.done():
+            self._wait_for_all(
+                [outcome.promise for outcome, _ in self._batches], timeout, f"{self._topic}: the acknowledgement of all rows"
+            )
+
+    def _errors(self) -> Iterator[tuple[int, KafkaError]]:
+        yield from self._rejected
+        for outcome, rows in self._batches:
+            if not outcome.succeeded:
+                errors = ((row, outcome.error_of(index)) for index, row in enumerate(rows))
+                yield from ((row, error) for row, error in errors if error is not None)
+
+    def _columns(self) -> Iterator[tuple[Sequence[int], int, Sequence[int], Sequence[str | None]]]:
+        """Yield rows, their partition, offsets and errors, batch by batch."""
+        for outcome, rows in self._batches:
+            indexes = range(len(rows))
+            if outcome.succeeded:
+                first = outcome.metadata(0, NOT_SENT).offset
+                offsets = range(first, first + len(rows)) if first >= 0 else [NOT_SENT] * len(rows)
+                yield rows, outcome.tp.partition, offsets, [None] * len(rows)
+            else:
+                errors = [outcome.error_of(index) for index in indexes]
+                where = [outcome.metadata(index, NOT_SENT).offset for index in indexes]
+                yield rows, outcome.tp.partition, where, [None if error is None else str(error) for error in errors]
+        for row, error in self._rejected:
+            yield [row], NOT_SENT, [NOT_SENT], [str(error)]

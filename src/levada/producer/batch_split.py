@@ -1,0 +1,61 @@
+"""Cutting up a batch that is too large for the broker (A21), or that holds records the broker cannot take beside others (M15)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from levada.producer.producer_batch import ProducerBatch
+from levada.record.batch import Record, RecordBatch
+from levada.record.builder import NO_ROOM, RecordBatchBuilder
+from levada.record.compression import Codec
+
+OWN_BYTES_ARE_TRUSTED = 1 << 31
+
+
+def split_batch(batch: ProducerBatch, batch_size: int, codec: Codec, level: int | None) -> list[ProducerBatch]:
+    """Return the records of a sealed batch as at least two batches of at most batch_size, uncompressed; each is charged nothing.
+
+    They inherit the creation time, so delivery.timeout.ms still holds, and whether the records may have been written.
+    """
+    assert batch.data is not None
+    source = RecordBatch(memoryview(batch.data))
+    # Half of the whole at most: a batch that is smaller than batch_size must not come out as it went in, for ever.
+    limit = min(batch_size, len(source.payload(OWN_BYTES_ARE_TRUSTED)) // 2)
+    batch.queue.topic.compression_ratio = max(1.0, batch.queue.topic.compression_ratio)
+    return [_part(batch, builder) for builder in _builders(source.records(OWN_BYTES_ARE_TRUSTED), limit, codec, level)]
+
+
+def split_by_headers(batch: ProducerBatch, codec: Codec, level: int | None) -> list[ProducerBatch]:
+    """Return the records of a sealed batch in order, as batches of records that all have headers or all have none.
+
+    Where there is only one kind, that is one batch. What split_batch says of its parts holds for these.
+    """
+    assert batch.data is not None
+    records = RecordBatch(memoryview(batch.data)).records(OWN_BYTES_ARE_TRUSTED)
+    return [_part(batch, _builder(alike, codec, level)) for _, alike in groupby(records, lambda record: bool(record.headers))]
+
+
+def _builder(records: Iterable[Record], codec: Codec, level: int | None) -> RecordBatchBuilder:
+    builder = RecordBatchBuilder(codec, level, OWN_BYTES_ARE_TRUSTED)
+    for _, timestamp, key, value, headers in records:
+        builder.append(timestamp, key, value, headers)
+    return builder
+
+
+def _builders(records: list[Record], limit: int, codec: Codec, level: int | None) -> Iterator[RecordBatchBuilder]:
+    builder = RecordBatchBuilder(codec, level, limit)
+    for _, timestamp, key, value, headers in records:
+        if builder.append_if_room(timestamp, key, value, headers) == NO_ROOM:
+            yield builder
+            builder = RecordBatchBuilder(codec, level, limit)
+            builder.append(timestamp, key, value, headers)
+    yield builder
+
+
+def _part(batch: ProducerBatch, builder: RecordBatchBuilder) -> ProducerBatch:
+    part = ProducerBatch.sealed(
+        batch.queue, builder.build(), builder.records_count, charged=0, created_ms=batch.created_ms, waiter=batch.waiter
+    )
+    part.may_be_persisted = batch.may_be_persisted
+    return part

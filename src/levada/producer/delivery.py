@@ -1,0 +1,104 @@
+# cython: annotation_typing=False
+"""What send() hands out: a light handle on one record's outcome.
+
+A [c] module, because one is made for every record; the C types are in delivery.pxd.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from levada.errors import KafkaError
+from levada.producer.producer_batch import Waiter
+from levada.promise import Promise
+from levada.types import RecordMetadata, TopicPartition
+
+
+class Outcome(Protocol):
+    """What a Delivery looks at: a producer batch, or a send that never became part of one."""
+
+    promise: Promise[Any]
+    waiter: Waiter | None
+
+    @property
+    def tp(self) -> TopicPartition:
+        """Where the record is to go; partition -1 when none was chosen."""
+        ...
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether every record is known to be written, in one batch."""
+        ...
+
+    def metadata(self, index: int, timestamp: int) -> RecordMetadata:
+        """Return where the record is, or a placeholder with offset -1."""
+        ...
+
+    def error_of(self, index: int) -> KafkaError | None:
+        """Return what the record failed with."""
+        ...
+
+
+class Delivery:
+    """One record's outcome. Costs three references; may be dropped without effect on the record."""
+
+    __slots__ = ("_index", "_outcome", "_timestamp")
+
+    def __init__(self, outcome: Outcome, index: int, timestamp: int) -> None:
+        self._outcome = outcome
+        self._index = index
+        self._timestamp = timestamp
+
+    def done(self) -> bool:
+        """Whether the record was acknowledged or has failed, and its callback has run."""
+        return self._outcome.promise.done
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait for the outcome and return where the record is.
+
+        timeout: seconds; None waits until the record is done, which delivery.timeout.ms bounds. Raises TimeoutError when the time is over
+        (the record goes on its way), or what the record failed with: `error.persisted` says whether it may be in the log all the same.
+        """
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return self._outcome.metadata(self._index, self._timestamp)
+
+    def exception(self, timeout: float | None = None) -> KafkaError | None:
+        """Wait for the outcome and return the error, None for success. Raises TimeoutError when the time is over."""
+        outcome = self._outcome
+        if not outcome.promise.done and outcome.waiter is not None:
+            outcome.waiter(outcome.promise, timeout, f"{outcome.tp}: the acknowledgement of a record")
+        return outcome.error_of(self._index)
+
+    def __repr__(self) -> str:
+        tp = self._outcome.tp
+        where = tp if tp.partition >= 0 else tp.topic
+        if not self.done():
+            return f"<Delivery to {where}: pending>"
+        error = self._outcome.error_of(self._index)
+        return f"<Delivery to {where}: {error or self._outcome.metadata(self._index, self._timestamp)}>"
+
+
+class FailedSend:
+    """The outcome of a record that never reached a batch. callback_promise: settles when its callback has run; None without one."""
+
+    __slots__ = ("error", "promise", "tp", "waiter")
+
+    succeeded = False
+
+    def __init__(
+        self, tp: TopicPartition, error: KafkaError, *, callback_promise: Promise[Any] | None = None, waiter: Waiter | None = None
+    ) -> None:
+        self.tp = tp
+        self.error = error
+        self.waiter = waiter
+        self.promise: Promise[Any] = Promise.resolved(None) if callback_promise is None else callback_promise
+
+    def metadata(self, index: int, timestamp: int) -> RecordMetadata:
+        """Return a placeholder (K6)."""
+        return RecordMetadata(self.tp.topic, self.tp.partition, -1, timestamp)
+
+    def error_of(self, index: int) -> KafkaError | None:
+        """Return the one error."""
+        return self.error

@@ -1,0 +1,123 @@
+"""How a batch fails: what is said to the user, and whether the records may be in the log (P3)."""
+
+from __future__ import annotations
+
+from levada.client.metadata import Metadata
+from levada.client.network_client import NetworkClient
+from levada.error_codes import ErrorCode
+from levada.errors import (
+    ClosedError,
+    DeliveryTimeout,
+    KafkaError,
+    OutOfOrderSequenceError,
+    Persisted,
+    RecordTooLargeError,
+    UnsupportedRecordFormatError,
+    broker_error,
+)
+from levada.producer.producer_batch import ProducerBatch
+from levada.producer.record_accumulator import RecordAccumulator
+from levada.producer.transaction_manager import TransactionManager
+from levada.protocol.messages.produce import PartitionProduceResponse
+
+ADVICE = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this user may not write to the topic",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "this user may not write idempotently; grant IdempotentWrite or set enable.idempotence=false",
+    ErrorCode.UNSUPPORTED_VERSION: "client and broker share no suitable version of Produce",
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "the broker does not know the codec; choose another compression.type",
+    ErrorCode.INVALID_TIMESTAMP: "a timestamp is further from the broker's clock than the topic allows",
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "the broker no longer knows whether it has the batch",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "the batch is larger than the topic's segment.bytes; lower batch.size",
+    ErrorCode.NETWORK_EXCEPTION: "the connection was lost before the answer",
+}
+
+
+class Failures:
+    """Fails batches, with their sequences seen to and their reasons told."""
+
+    def __init__(
+        self, accumulator: RecordAccumulator, transactions: TransactionManager | None, metadata: Metadata, network: NetworkClient
+    ) -> None:
+        self._accumulator = accumulator
+        self._transactions = transactions
+        self._metadata = metadata
+        self._network = network
+
+    def expire(self, batch: ProducerBatch) -> None:
+        """delivery.timeout.ms is over (A17, A18)."""
+        limit = f"within delivery.timeout.ms={self._accumulator.delivery_timeout_ms}"
+        if batch.attempts:
+            last = "no answer yet" if batch.on_the_wire and not batch.last_error else batch.last_error
+            text = f"{batch.tp}: not acknowledged {limit} ({_attempts(batch)}, last: {last})"
+        else:
+            text = f"{batch.tp}: not sent {limit} ({self._why_not_sent(batch)})"
+        self._fail(batch, DeliveryTimeout(text, batch.persisted()))
+
+    def refuse(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int) -> None:
+        """The broker's error is final (K18)."""
+        code = ErrorCode.of(answer.error_code)
+        said = answer.error_message or ADVICE.get(code) or "the broker refused the batch"
+        text = f"{batch.tp}: {said} (node {node}, {_attempts(batch)}); persisted: {batch.persisted().value}"
+        errors: dict[int, KafkaError] = {
+            refused.batch_index: broker_error(code, f"{batch.tp}: {refused.batch_index_error_message or said}; persisted: no")
+            for refused in answer.record_errors
+        }
+        if errors:
+            text = f"{batch.tp}: not written because other records of its batch were refused; persisted: no"
+        self._fail(batch, broker_error(answer.error_code, text), errors)
+
+    def unfit(self, batch: ProducerBatch, error: UnsupportedRecordFormatError, node: int) -> None:
+        """The node takes nothing that could hold these records (M15)."""
+        self._fail(batch, UnsupportedRecordFormatError(f"{batch.tp}: {error} (node {node}); persisted: {batch.persisted().value}"))
+
+    def too_large(self, batch: ProducerBatch) -> None:
+        """A single record is more than the topic takes."""
+        text = (
+            f"{batch.tp}: the broker refuses a record that takes {batch.size} bytes; raise the topic's max.message.bytes "
+            f"(broker: message.max.bytes) or send smaller records; persisted: {batch.persisted().value}"
+        )
+        self._fail(batch, RecordTooLargeError(text))
+
+    def lose(self, batch: ProducerBatch) -> None:
+        """The partition begins a new sequence, and the batch may have been written under the old one."""
+        text = f"{batch.tp}: the broker lost this producer's sequence while the batch was unanswered ({_attempts(batch)})"
+        self._fail(batch, OutOfOrderSequenceError(f"{text}; persisted: {batch.persisted().value}"))
+
+    def fatal(self, batch: ProducerBatch) -> KafkaError:
+        """Return the error for a batch of a producer that cannot go on."""
+        error = self._transactions.error if self._transactions is not None else None
+        code = getattr(error, "code", ErrorCode.UNKNOWN_SERVER_ERROR)
+        text = f"{batch.tp}: the producer cannot go on: {error}; persisted: {batch.persisted().value}"
+        return _with(broker_error(code, text), batch.persisted())
+
+    @staticmethod
+    def closed(batch: ProducerBatch) -> KafkaError:
+        """Return the error for a batch that close() did not wait for."""
+        text = f"{batch.tp}: the producer was closed before the record was acknowledged"
+        return _with(ClosedError(f"{text}; persisted: {batch.persisted().value}"), batch.persisted())
+
+    def _fail(self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None = None) -> None:
+        persisted = batch.persisted()
+        if self._transactions is not None:
+            self._transactions.gave_up(batch, persisted)
+        self._accumulator.fail(batch, _with(error, persisted), record_errors=record_errors)
+
+    def _why_not_sent(self, batch: ProducerBatch) -> str:
+        leader = self._metadata.snapshot.leader(batch.tp)
+        failures = self._network.failures()
+        if leader is None:
+            return "; ".join(["its leader is not known", *(f"{address}: {cause}" for address, cause in failures.items())])
+        if leader.address in failures:
+            return f"its leader, node {leader.id} at {leader.address}: {failures[leader.address]}"
+        if self._transactions is not None and self._transactions.needs_identity:
+            return f"waiting for {self._transactions.waiting_for or 'a producer id'}"
+        return f"waiting behind earlier batches to node {leader.id}"
+
+
+def _attempts(batch: ProducerBatch) -> str:
+    return f"{batch.attempts} attempt{'s' if batch.attempts != 1 else ''}"
+
+
+def _with(error: KafkaError, persisted: Persisted) -> KafkaError:
+    error.persisted = persisted
+    return error

@@ -1,0 +1,98 @@
+"""Batches that wait for one partition, and the partitions of one topic."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterable
+
+from levada.client.snapshot import ClusterSnapshot
+from levada.producer.partitioner import StickyPartition
+from levada.producer.producer_batch import ProducerBatch
+from levada.producer.sequences import Sequences
+from levada.types import TopicPartition
+
+RATIO_UP = 0.05
+RATIO_DOWN = 0.005
+
+
+class PartitionQueue:
+    """One partition: batches to be drained from the left, the open one at the right, and those drained and not final yet.
+
+    `tail` is the batch that takes records, None when there is none open. `in_flight` is in order of sequence, which is the order
+    of the first drain; a batch that waits to be sent again is in both lists.
+    """
+
+    __slots__ = ("batches", "in_flight", "leader", "leader_epoch", "muted", "sequences", "tail", "topic", "tp")
+
+    def __init__(self, topic: TopicQueues, partition: int) -> None:
+        self.topic = topic
+        self.tp = TopicPartition(topic.name, partition)
+        self.batches: deque[ProducerBatch] = deque()
+        self.tail: ProducerBatch | None = None
+        self.in_flight: list[ProducerBatch] = []
+        self.muted = False
+        self.leader: int | None = None
+        self.leader_epoch = -1
+        self.sequences = Sequences()
+
+    @property
+    def on_the_wire(self) -> bool:
+        """Whether a request with one of its batches waits for an answer."""
+        return any(batch.on_the_wire for batch in self.in_flight)
+
+    def close_tail(self, *, full: bool = False) -> None:
+        """Take no more records into the open batch (A4); a full one used up the partition's turn for keyless records (P4)."""
+        tail, self.tail = self.tail, None
+        sticky = self.topic.sticky
+        if tail is not None and sticky.current == self.tp.partition:
+            sticky.took(tail.size, full=full)
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """Queue a batch again, behind those that were numbered before it and before all others (A20, TR43)."""
+        place = {id(other): position for position, other in enumerate(self.in_flight)}
+        mine = place[id(batch)]
+        ahead = sum(1 for other in self.batches if place.get(id(other), mine) < mine)
+        self.batches.insert(ahead, batch)
+
+    def replace(self, batch: ProducerBatch, parts: Iterable[ProducerBatch]) -> None:
+        """Put the parts of a split where the batch was, and queue them."""
+        parts = list(parts)
+        at = self.in_flight.index(batch)
+        self.in_flight[at : at + 1] = parts
+        for part in parts:
+            self.put_back(part)
+
+
+class TopicQueues:
+    """The partitions of one topic and the one its keyless records stick to. `count` is what metadata says now, 0 for not known."""
+
+    __slots__ = ("compression_ratio", "count", "name", "partitions", "sticky")
+
+    def __init__(self, name: str, rng: random.Random, sticky_limit: int) -> None:
+        self.name = name
+        self.count = 0
+        self.compression_ratio = 1.0
+        self.partitions: list[PartitionQueue] = []
+        self.sticky = StickyPartition(rng, sticky_limit)
+
+    def resize(self, count: int) -> None:
+        """Offer `count` partitions. Queues of partitions that are gone stay, for the batches in them."""
+        self.count = count
+        if self.sticky.current >= count:
+            self.sticky.current = -1
+        while len(self.partitions) < count:
+            self.partitions.append(PartitionQueue(self, len(self.partitions)))
+
+    def refresh(self, snapshot: ClusterSnapshot) -> None:
+        """Learn the number of partitions and their leaders."""
+        self.resize(snapshot.partition_count(self.name) or 0)
+        for queue in self.partitions:
+            leader = snapshot.leader(queue.tp)
+            queue.leader = None if leader is None else leader.id
+            queue.leader_epoch = snapshot.leader_epoch(queue.tp)
+
+    def observe_compression(self, ratio: float) -> None:
+        """Adapt the estimate of how well records compress: quickly to the worse, slowly to the better (M18)."""
+        estimate = self.compression_ratio
+        self.compression_ratio = max(estimate + RATIO_UP if ratio > estimate else estimate - RATIO_DOWN, ratio)

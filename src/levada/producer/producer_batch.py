@@ -1,0 +1,223 @@
+"""A batch of one partition on its way to the broker, and everything its records share.
+
+Being filled (`builder`), then sealed (`data`), then on the wire once or more often, then final. A record never costs a future: it is a
+(batch, index) pair, and the batch owns the one promise, which settles when the outcome is known and the callbacks have run (A25).
+A batch that was too large for the broker is split: its promise settles when all parts have settled, and its records look at the part they
+went into (A21).
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from enum import Enum
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from levada.error_codes import ErrorCode
+from levada.errors import IllegalStateError, KafkaError, Persisted
+from levada.promise import Promise
+from levada.record.builder import RecordBatchBuilder
+from levada.types import RecordMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from levada.producer.partition_queue import PartitionQueue
+
+log = logging.getLogger(__name__)
+
+DeliveryCallback: TypeAlias = Callable[[RecordMetadata, KafkaError | None], object]
+Waiter: TypeAlias = Callable[[Promise[Any], float | None, str], object]
+"""How a face lets the calling thread wait: (promise, timeout in seconds, what for)."""
+
+NO_SEQUENCE = -1
+
+
+class Final(Enum):
+    """How a batch ended (A24)."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    ABORTED = "aborted"
+    SPLIT = "split"
+
+
+class ProducerBatch:
+    """See the module's text. `charged` is what it costs the buffer pool; 0 for a part of a split."""
+
+    __slots__ = (
+        "attempts",
+        "base_offset",
+        "base_sequence",
+        "builder",
+        "callbacks",
+        "charged",
+        "created_ms",
+        "data",
+        "error",
+        "final",
+        "last_error",
+        "leader_epoch",
+        "log_append_time_ms",
+        "may_be_persisted",
+        "on_the_wire",
+        "parts",
+        "producer_epoch",
+        "producer_id",
+        "promise",
+        "queue",
+        "record_errors",
+        "records_count",
+        "retry_at_ms",
+        "sealing",
+        "waiter",
+    )
+
+    def __init__(
+        self, queue: PartitionQueue, builder: RecordBatchBuilder | None, *, charged: int, created_ms: int, waiter: Waiter | None = None
+    ) -> None:
+        self.queue = queue
+        self.builder = builder
+        self.charged = charged
+        self.created_ms = created_ms
+        self.waiter = waiter
+        self.data: bytearray | None = None
+        self.records_count = 0
+        self.callbacks: list[tuple[int, int, DeliveryCallback]] = []
+        self.promise: Promise[ProducerBatch] = Promise()
+        self.sealing = False
+        self.attempts = 0
+        self.retry_at_ms = created_ms
+        self.leader_epoch = -1
+        self.last_error = ""
+        self.on_the_wire = False
+        self.may_be_persisted = False
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.base_sequence = NO_SEQUENCE
+        self.final: Final | None = None
+        self.error: KafkaError | None = None
+        self.record_errors: dict[int, KafkaError] = {}
+        self.base_offset = -1
+        self.log_append_time_ms = -1
+        self.parts: tuple[list[int], list[ProducerBatch]] | None = None
+
+    @classmethod
+    def sealed(
+        cls, queue: PartitionQueue, data: bytearray, records_count: int, *, charged: int, created_ms: int, waiter: Waiter | None = None
+    ) -> ProducerBatch:
+        """Make one from a whole encoded batch, such as Arrow columns give."""
+        batch = cls(queue, None, charged=charged, created_ms=created_ms, waiter=waiter)
+        batch.data = data
+        batch.records_count = records_count
+        return batch
+
+    @property
+    def tp(self) -> TopicPartition:
+        """Where it goes."""
+        return self.queue.tp
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire; an estimate before it is sealed."""
+        if self.data is not None:
+            return len(self.data)
+        return self.builder.size_estimate if self.builder is not None else 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it was opened and has no record."""
+        return self.builder is not None and self.builder.records_count == 0
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether every record is written, in this batch."""
+        return self.final is Final.SUCCEEDED
+
+    @property
+    def has_sequence(self) -> bool:
+        """Whether it was numbered for the broker's duplicate detection; then its contents are fixed too (I9)."""
+        return self.base_sequence != NO_SEQUENCE
+
+    def seal(self) -> None:
+        """Compress and frame; after it no record can be added. Does nothing the second time."""
+        builder = self.builder
+        if builder is not None:
+            self.records_count = builder.records_count
+            self.data = builder.build()
+            self.builder = None
+            if builder.codec:
+                self.queue.topic.observe_compression(builder.compression_ratio)
+
+    def persisted(self) -> Persisted:
+        """Whether its records may be in the log although no success was reported (P3)."""
+        return Persisted.UNKNOWN if self.may_be_persisted or self.on_the_wire else Persisted.NO
+
+    def finish(self, final: Final) -> bool:
+        """Fix the outcome, which the caller has stored; False when there already is one, as after a late answer (A24)."""
+        if self.final is not None:
+            if self.final is Final.SUCCEEDED:
+                raise IllegalStateError(f"{self.tp}: a batch that succeeded cannot become {final.value}")
+            return False
+        self.final = final
+        return True
+
+    def drop_bytes(self) -> None:
+        """Forget the records: handles that users keep must not keep the bytes."""
+        self.builder = None
+        self.data = None
+
+    def run_callbacks(self) -> None:
+        """Call the users back in append order, outside the engine lock; what one raises is logged, the others still run (N10, A25)."""
+        callbacks, self.callbacks = self.callbacks, []
+        for index, timestamp, callback in callbacks:
+            try:
+                callback(self.metadata(index, timestamp), self.error_of(index))
+            except Exception:
+                log.exception("%s: an on_delivery callback raised", self.tp)
+
+    def split_into(self, parts: Sequence[ProducerBatch]) -> None:
+        """Hand the records over to parts, in order; the promise settles after theirs."""
+        starts = [0, *accumulate(part.records_count for part in parts)][:-1]
+        self.parts = (starts, list(parts))
+        for index, timestamp, callback in self.callbacks:
+            part, inner = self._part_of(index)
+            part.callbacks.append((inner, timestamp, callback))
+        self.callbacks = []
+        waiting = len(parts)
+
+        def one_settled(_: Promise[ProducerBatch]) -> None:
+            nonlocal waiting
+            waiting -= 1
+            if not waiting:
+                self.promise.resolve(self)
+
+        for part in parts:
+            part.promise.on_done(one_settled)
+
+    def _part_of(self, index: int) -> tuple[ProducerBatch, int]:
+        assert self.parts is not None
+        starts, parts = self.parts
+        which = bisect_right(starts, index) - 1
+        return parts[which], index - starts[which]
+
+    def metadata(self, index: int, timestamp: int) -> RecordMetadata:
+        """Return where the record is; offset -1 while that is not known or when it failed (K6, K8)."""
+        if self.parts is not None:
+            part, inner = self._part_of(index)
+            return part.metadata(inner, timestamp)
+        offset = self.base_offset + index if self.base_offset >= 0 else -1
+        return RecordMetadata(
+            self.tp.topic, self.tp.partition, offset, self.log_append_time_ms if self.log_append_time_ms >= 0 else timestamp
+        )
+
+    def error_of(self, index: int) -> KafkaError | None:
+        """Return what became of the record: None for success."""
+        if self.parts is not None:
+            part, inner = self._part_of(index)
+            return part.error_of(inner)
+        return self.record_errors.get(index, self.error)
+
+    def remember(self, code: ErrorCode, whence: str) -> None:
+        """Keep the newest failure for the text of a delivery timeout."""
+        self.last_error = f"{code.name} {whence}" if whence else code.name

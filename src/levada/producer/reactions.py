@@ -1,0 +1,91 @@
+"""What the Sender does about an error code in a produce response: one table for every code (K16-K19, appendix B).
+
+`persisted` says what the answer tells about this attempt alone. Only a code that brokers give before they append is a NO. A leader that
+has appended and then waits for its followers answers REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND, NOT_LEADER_OR_FOLLOWER or
+KAFKA_STORAGE_ERROR when it gives up, and the record may survive; so may it after a lost answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from levada.error_codes import ErrorCode
+from levada.errors import Persisted
+
+
+class Action(Enum):
+    """What becomes of the batch."""
+
+    COMPLETE = "complete"
+    RETRY = "retry"
+    SPLIT = "split"
+    FAIL = "fail"
+    FAIL_PRODUCER = "fail producer"
+    ASK_SEQUENCES = "ask sequences"
+
+
+class Reaction(NamedTuple):
+    """A row of the table. refresh_metadata: the answer shows that our picture of the cluster is old."""
+
+    action: Action
+    refresh_metadata: bool
+    persisted: Persisted
+
+
+_SPECIAL: Mapping[ErrorCode, Action] = {
+    ErrorCode.NONE: Action.COMPLETE,
+    # Written before, by an attempt whose answer was lost; where, the broker has forgotten.
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: Action.COMPLETE,
+    ErrorCode.MESSAGE_TOO_LARGE: Action.SPLIT,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Action.ASK_SEQUENCES,
+    ErrorCode.UNKNOWN_PRODUCER_ID: Action.ASK_SEQUENCES,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Action.FAIL_PRODUCER,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Action.FAIL_PRODUCER,
+    ErrorCode.PRODUCER_FENCED: Action.FAIL_PRODUCER,
+    ErrorCode.UNSUPPORTED_VERSION: Action.FAIL_PRODUCER,
+}
+
+_REFUSED_BEFORE_APPEND = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.POLICY_VIOLATION,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+
+
+def _row(code: ErrorCode) -> Reaction:
+    action = _SPECIAL.get(code, Action.RETRY if code.retriable else Action.FAIL)
+    return Reaction(action, code.stale_metadata, Persisted.NO if code in _REFUSED_BEFORE_APPEND else Persisted.UNKNOWN)
+
+
+ON_PRODUCE_ERROR: Mapping[ErrorCode, Reaction] = {code: _row(code) for code in ErrorCode}

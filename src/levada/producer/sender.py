@@ -1,0 +1,296 @@
+"""Sends what the accumulator has ready and deals with the answers (K10-K19).
+
+One poll: answers, expiry, sequences, then what can be sent. Answers are only noted when they arrive and handled here, where the time is
+known and no other component is in the middle of a change. What to do about an error is not decided here but read from a table
+(`reactions`); who may be sent next in a partition is the TransactionManager's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from levada.client.backoff import ExponentialBackoff
+from levada.client.metadata import Metadata
+from levada.client.network_client import NetworkClient
+from levada.client.snapshot import ClusterSnapshot
+from levada.error_codes import ErrorCode
+from levada.errors import DisconnectError, KafkaError, Persisted, UnsupportedRecordFormatError, UnsupportedVersionError
+from levada.flow import Flow
+from levada.producer.batch_split import split_batch, split_by_headers
+from levada.producer.failures import Failures
+from levada.producer.produce_format import ProduceFormat
+from levada.producer.producer_batch import ProducerBatch
+from levada.producer.reactions import ON_PRODUCE_ERROR, Action
+from levada.producer.record_accumulator import RecordAccumulator
+from levada.producer.transaction_manager import TransactionManager, Verdict
+from levada.promise import Promise
+from levada.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from levada.record.compression import Codec
+from levada.types import Node
+
+NEWEST_WITHOUT_TOPIC_IDS = 12
+NO_TOPIC_ID = UUID(int=0)
+
+
+class SenderSettings(NamedTuple):
+    """What the configuration says about sending; the names are those of its keys."""
+
+    acks: int = -1
+    retries: int = 2**31 - 1
+    request_timeout_ms: int = 30_000
+    batch_size: int = 16_384
+    codec: Codec = Codec.NONE
+    level: int | None = None
+    max_in_flight: int = 5
+
+
+class Answered(NamedTuple):
+    """A request that came to an end, and the batches in it, by topic name, topic id and partition."""
+
+    promise: Promise[ProduceResponse | None]
+    node: int
+    batches: Sequence[ProducerBatch]
+    names: Mapping[UUID, str]
+
+
+class Sender:
+    """See the module's text. start: runs a flow on the engine."""
+
+    def __init__(
+        self,
+        *,
+        accumulator: RecordAccumulator,
+        transactions: TransactionManager | None,
+        metadata: Metadata,
+        network: NetworkClient,
+        backoff: ExponentialBackoff,
+        settings: SenderSettings,
+        start: Callable[[Flow[Any], int], Promise[Any]],
+    ) -> None:
+        self._accumulator = accumulator
+        self._transactions = transactions
+        self._metadata = metadata
+        self._network = network
+        self._backoff = backoff
+        self._settings = settings
+        self._start = start
+        self._failures = Failures(accumulator, transactions, metadata, network)
+        self._format = ProduceFormat(network, codec=settings.codec, level=settings.level, is_idempotent=transactions is not None)
+        self._initializing: Promise[Any] | None = None
+        self._answers: deque[Answered] = deque()
+        self._snapshot: ClusterSnapshot | None = None
+        self._mute = settings.max_in_flight == 1
+        self._reactions: Mapping[Action, Callable[[ProducerBatch, PartitionProduceResponse, int, int], None]] = {
+            Action.COMPLETE: self._complete,
+            Action.RETRY: self._retry,
+            Action.SPLIT: self._split,
+            Action.FAIL: self._fail,
+            Action.FAIL_PRODUCER: self._fail_producer,
+            Action.ASK_SEQUENCES: self._ask_sequences,
+        }
+
+    def poll(self, now_ms: int) -> int:
+        """Do what can be done now; return when to be polled again (K11, K12)."""
+        while self._answers:
+            self._answered(self._answers.popleft(), now_ms)
+        for batch in self._accumulator.expired(now_ms):
+            self._failures.expire(batch)
+        # After all that may leave a gap in a partition's sequence: who waits behind it has no other event that would bring us here.
+        if self._transactions is not None:
+            self._keep_sequences(self._transactions, now_ms)
+        if self._snapshot is not self._metadata.snapshot:
+            self._snapshot = self._metadata.snapshot
+            self._accumulator.refresh(self._snapshot)
+        return min(self._send_ready(now_ms), self._accumulator.next_expiry_ms)
+
+    # Sending
+
+    def _send_ready(self, now_ms: int) -> int:
+        ready = self._accumulator.ready(now_ms)
+        if ready.leaderless:
+            self._look_for_leaders(ready.leaderless, now_ms)
+        deadline_ms = ready.next_check_ms
+        for node, queues in ready.nodes.items():
+            can_send = self._network.ready(node, now_ms)
+            self._accumulator.note_readiness(node, can_send, now_ms)
+            if not can_send:
+                deadline_ms = min(deadline_ms, now_ms + self._network.poll_delay_ms(node, now_ms))
+            elif batches := self._accumulator.drain(node, queues, now_ms, self._transactions):
+                encoded = self._encode(node, batches)
+                if encoded:
+                    self._send(node, encoded, now_ms)
+                if len(encoded) < len(batches):
+                    # No answer will bring us back for what waits behind those that cannot be sent.
+                    deadline_ms = now_ms
+        return deadline_ms
+
+    def _look_for_leaders(self, topics: set[str], now_ms: int) -> None:
+        for topic in topics:
+            self._metadata.add_topic(topic, now_ms)
+        self._metadata.request_update()
+
+    def _encode(self, node: int, batches: list[ProducerBatch]) -> dict[ProducerBatch, bytearray]:
+        """Return the batches as the node takes them, without those it can never take."""
+        magic = self._format.magic(node)
+        encoded = {}
+        for batch in batches:
+            try:
+                encoded[batch] = self._format.encode(batch, magic)
+            except UnsupportedRecordFormatError as error:
+                self._unfit(batch, error, node)
+        return encoded
+
+    def _unfit(self, batch: ProducerBatch, error: UnsupportedRecordFormatError, node: int) -> None:
+        """Fail the records that the node cannot take; others of the same batch go without them."""
+        parts = split_by_headers(batch, self._settings.codec, self._settings.level)
+        if len(parts) > 1:
+            self._accumulator.put_parts(batch, parts)
+        else:
+            self._failures.unfit(batch, error, node)
+
+    def _send(self, node: int, batches: Mapping[ProducerBatch, bytearray], now_ms: int) -> None:
+        for batch in batches:
+            batch.attempts += 1
+            batch.on_the_wire = True
+            batch.leader_epoch = batch.queue.leader_epoch
+            batch.queue.muted = self._mute
+            self._metadata.add_topic(batch.tp.topic, now_ms)
+        request, names = self._request(batches)
+        promise = self._network.send(
+            node,
+            request,
+            now_ms,
+            min_version=self._format.oldest_version,
+            max_version=NEWEST_WITHOUT_TOPIC_IDS if NO_TOPIC_ID in names else 32767,
+            expect_response=self._settings.acks != 0,
+        )
+        sent = list(batches)
+        promise.on_done(lambda done: self._answers.append(Answered(done, node, sent, names)))
+
+    def _request(self, batches: Mapping[ProducerBatch, bytearray]) -> tuple[ProduceRequest, dict[UUID, str]]:
+        """Return the request (K13) and the names of its topics by id, since newer answers name topics by id only."""
+        topics: dict[str, TopicProduceData] = {}
+        for batch, data in batches.items():
+            name, partition = batch.tp
+            topic = topics.get(name)
+            if topic is None:
+                topic_id = self._metadata.snapshot.topic_id(name) or NO_TOPIC_ID
+                topic = topics[name] = TopicProduceData(name=name, topic_id=topic_id, partition_data=[])
+            topic.partition_data.append(PartitionProduceData(index=partition, records=data))
+        request = ProduceRequest(acks=self._settings.acks, timeout_ms=self._settings.request_timeout_ms, topic_data=list(topics.values()))
+        return request, {topic.topic_id: topic.name for topic in topics.values()}
+
+    # Answers
+
+    def _answered(self, answered: Answered, now_ms: int) -> None:
+        answers = self._by_partition(answered)
+        for batch in answered.batches:
+            answer = answers.get(batch.tp) or self._answer_to_all(answered.promise)
+            self._accumulator.off_the_wire(batch)
+            batch.queue.muted = False
+            self._react(batch, answer, answered.node, now_ms)
+
+    def _by_partition(self, answered: Answered) -> dict[tuple[str, int], PartitionProduceResponse]:
+        if answered.promise.error is not None or (response := answered.promise.result()) is None:
+            return {}
+        self._take_leader_hints(response, answered.names)
+        return {
+            (topic.name or answered.names.get(topic.topic_id, ""), answer.index): answer
+            for topic in response.responses
+            for answer in topic.partition_responses
+        }
+
+    def _answer_to_all(self, promise: Promise[ProduceResponse | None]) -> PartitionProduceResponse:
+        """Return what a lost request means for each of its batches (K14, K15); so does an answer without the partition (TR51)."""
+        error = promise.error
+        text = None if error is None else str(error)
+        if isinstance(error, DisconnectError) and error.timed_out:
+            code = ErrorCode.REQUEST_TIMED_OUT
+        elif isinstance(error, UnsupportedVersionError):
+            is_codec = self._settings.codec is Codec.ZSTD
+            code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if is_codec else ErrorCode.UNSUPPORTED_VERSION
+            text = f"{self._format.need} ({error.reason})"
+        elif error is None and self._settings.acks == 0:
+            code = ErrorCode.NONE
+        else:
+            code = ErrorCode.NETWORK_EXCEPTION
+        return PartitionProduceResponse(error_code=code, base_offset=-1, error_message=text)
+
+    def _take_leader_hints(self, response: ProduceResponse, names: Mapping[UUID, str]) -> None:
+        endpoints = [Node(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
+        for topic in response.responses:
+            for answer in topic.partition_responses:
+                leader = answer.current_leader
+                queues = self._accumulator.topics.get(topic.name or names.get(topic.topic_id, ""))
+                if leader.leader_id >= 0 and queues is not None and answer.index < len(queues.partitions):
+                    tp = queues.partitions[answer.index].tp
+                    self._metadata.apply_leader_hint(tp, leader.leader_id, leader.leader_epoch, endpoints)
+
+    def _react(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
+        code = ErrorCode.of(answer.error_code)
+        reaction = ON_PRODUCE_ERROR[code]
+        if reaction.refresh_metadata:
+            self._metadata.request_update()
+        if batch.final is not None:
+            if reaction.action is Action.COMPLETE and self._transactions is not None:
+                self._transactions.acked(batch, answer.base_offset)
+            return
+        if reaction.action is not Action.COMPLETE:
+            batch.may_be_persisted |= reaction.persisted is Persisted.UNKNOWN
+            batch.remember(code, f"from node {node}: {answer.error_message}" if answer.error_message else f"from node {node}")
+        self._reactions[reaction.action](batch, answer, node, now_ms)
+
+    def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
+        base_offset = answer.base_offset if answer.error_code == ErrorCode.NONE else -1
+        if self._transactions is not None:
+            self._transactions.acked(batch, base_offset)
+        self._accumulator.complete(batch, base_offset, answer.log_append_time_ms)
+
+    def _retry(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
+        if batch.attempts > self._settings.retries or self._settings.acks == 0:
+            self._fail(batch, answer, node, now_ms)
+        else:
+            batch.retry_at_ms = now_ms + self._backoff.delay_ms(batch.attempts - 1)
+            self._accumulator.put_back(batch)
+
+    def _split(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
+        if batch.records_count == 1:
+            self._failures.too_large(batch)
+            return
+        parts = split_batch(batch, self._settings.batch_size, self._settings.codec, self._settings.level)
+        if self._transactions is not None:
+            self._transactions.number_parts(batch, parts)
+        self._accumulator.put_parts(batch, parts)
+
+    def _ask_sequences(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
+        verdict = Verdict.FAIL
+        if self._transactions is not None:
+            verdict = self._transactions.decide(batch, ErrorCode.of(answer.error_code), answer.log_start_offset)
+        (self._fail if verdict is Verdict.FAIL else self._retry)(batch, answer, node, now_ms)
+
+    def _fail(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
+        self._failures.refuse(batch, answer, node)
+
+    def _fail_producer(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
+        self._failures.refuse(batch, answer, node)
+        if self._transactions is not None and isinstance(batch.error, KafkaError):
+            self._transactions.error = batch.error
+
+    # Sequences
+
+    def _keep_sequences(self, transactions: TransactionManager, now_ms: int) -> None:
+        for batch in transactions.recover():
+            self._failures.lose(batch)
+        if transactions.error is not None:
+            self._accumulator.abort(self._failures.fatal)
+        elif transactions.needs_identity and self._accumulator.topics and (self._initializing is None or self._initializing.done):
+            self._initializing = self._start(transactions.initialize(), now_ms)

@@ -1,0 +1,71 @@
+"""Numbers that let the broker see a duplicate: producer id, epoch and sequence, modulo 2^31 (I5, I6)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from levada.record.batch import next_sequence
+
+SEQUENCE_MODULUS = 1 << 31
+MAX_EPOCH = 32767
+
+
+class ProducerIdentity(NamedTuple):
+    """A producer id and its epoch."""
+
+    producer_id: int = -1
+    epoch: int = -1
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the broker has handed out an id."""
+        return self.producer_id >= 0
+
+
+NO_IDENTITY = ProducerIdentity()
+
+
+def is_before(a: int, b: int) -> bool:
+    """Whether sequence a comes before b; serial number arithmetic, since sequences wrap from 2^31-1 to 0."""
+    return a != b and (b - a) % SEQUENCE_MODULUS < SEQUENCE_MODULUS // 2
+
+
+class Sequences:
+    """What one partition knows of its numbers (I7).
+
+    unresolved: the sequence after a batch whose fate is unknown; nothing new is sent until it is clear whether there is a gap (I12).
+    wants_bump: the numbers cannot go on under this epoch; the partition starts at 0 under the next one (I11).
+    """
+
+    __slots__ = ("identity", "last_acked", "last_acked_offset", "next", "unresolved", "wants_bump")
+
+    def __init__(self) -> None:
+        self.restart(NO_IDENTITY)
+
+    def restart(self, identity: ProducerIdentity) -> None:
+        """Begin at 0 under an identity."""
+        self.identity = identity
+        self.next = 0
+        self.last_acked = -1
+        self.last_acked_offset = -1
+        self.unresolved: int | None = None
+        self.wants_bump = False
+
+    @property
+    def expected(self) -> int:
+        """The sequence after the last acknowledged one: what the broker must see next unless something is missing."""
+        return next_sequence(self.last_acked, 1) if self.last_acked >= 0 else 0
+
+    def take(self, count: int) -> int:
+        """Return the sequence for the next `count` records and move on."""
+        base = self.next
+        self.next = next_sequence(base, count)
+        return base
+
+    def acked(self, base_sequence: int, count: int, base_offset: int) -> None:
+        """Note a success; answers may cross, so only forward (I10)."""
+        last = next_sequence(base_sequence, count - 1)
+        if self.last_acked < 0 or is_before(self.last_acked, last):
+            self.last_acked = last
+        if base_offset >= 0:
+            self.last_acked_offset = max(self.last_acked_offset, base_offset + count - 1)

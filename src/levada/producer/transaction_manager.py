@@ -1,0 +1,239 @@
+"""Exactly once per producer object: who we are to the brokers, and how each partition's batches are numbered (section 14).
+
+States of the identity, moved by the InitProducerId flow and by `recover`:
+
+    none -> (flow) -> valid -> (epoch bump) -> valid ... -> (epoch 32767 used up) -> none
+    any  -> failed, for good: not authorized, or the broker knows no idempotence
+
+A batch is numbered when it is first drained and keeps number and bytes for every further attempt, because the first may have been
+written (I9). A partition goes through trouble in two ways:
+
+* a batch failed, and certainly was not written: later ones of the partition would leave a gap, so they get new numbers under a new epoch
+  (`wants_bump`; if nothing was numbered after it, its numbers are simply used again);
+* a batch failed, and may have been written: the partition is `unresolved`. Nothing new is sent until those in flight are done. Did a later
+  one succeed, there is no gap; else the epoch is bumped (I12).
+
+What can never happen: that a batch which may have been written gets another number, because the broker could not see the duplicate then.
+Such a batch fails as `persisted: unknown` when its partition is renumbered (P2, B6); Java renumbers it. And no partition is renumbered
+while one of its batches is on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from levada.client.backoff import ExponentialBackoff
+from levada.error_codes import ErrorCode
+from levada.errors import ConnectError, KafkaError, Persisted, UnsupportedVersionError, broker_error
+from levada.flow import Call, Flow, Sleep
+from levada.producer.partition_queue import PartitionQueue
+from levada.producer.producer_batch import ProducerBatch
+from levada.producer.sequences import MAX_EPOCH, NO_IDENTITY, ProducerIdentity, Sequences, is_before
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from levada.record.batch import next_sequence, set_producer_state
+
+NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
+
+
+class Verdict(Enum):
+    """What to do with a batch that the broker found out of sequence."""
+
+    RETRY = "retry"
+    BUMP = "bump"
+    FAIL = "fail"
+
+
+class Rule(NamedTuple):
+    """A row of section 14's decision table: the first whose condition holds decides."""
+
+    why: str
+    holds: Callable[[Sequences, ProducerBatch, int], bool]
+    verdict: Verdict
+
+
+def _behind_acked(sequences: Sequences, batch: ProducerBatch, _: int) -> bool:
+    return sequences.last_acked >= 0 and is_before(batch.base_sequence, sequences.expected)
+
+
+def _earlier_missing(sequences: Sequences, batch: ProducerBatch, _: int) -> bool:
+    return sequences.unresolved is None and batch.base_sequence != sequences.expected
+
+
+def _not_next_to_unresolved(sequences: Sequences, batch: ProducerBatch, _: int) -> bool:
+    return sequences.unresolved is not None and batch.base_sequence != sequences.unresolved
+
+
+def _log_start_unknown(_: Sequences, __: ProducerBatch, log_start_offset: int) -> bool:
+    return log_start_offset < 0
+
+
+def _always(_: Sequences, __: ProducerBatch, ___: int) -> bool:
+    return True
+
+
+DECISIONS: Mapping[ErrorCode, tuple[Rule, ...]] = {
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: (
+        Rule("later batches were acknowledged: the broker no longer remembers this one", _behind_acked, Verdict.FAIL),
+        Rule("an earlier batch is still being retried", _earlier_missing, Verdict.RETRY),
+        Rule("an earlier batch may have been written; wait to see", _not_next_to_unresolved, Verdict.RETRY),
+        Rule("there is a gap", _always, Verdict.BUMP),
+    ),
+    ErrorCode.UNKNOWN_PRODUCER_ID: (
+        Rule("the broker could not look it up", _log_start_unknown, Verdict.RETRY),
+        Rule("retention removed what the broker knew of us", _always, Verdict.BUMP),
+    ),
+}
+
+
+class TransactionManager:
+    """See the module's text."""
+
+    def __init__(self, *, backoff: ExponentialBackoff) -> None:
+        self.identity = NO_IDENTITY
+        self.error: KafkaError | None = None
+        self.waiting_for = ""
+        self._backoff = backoff
+        self._troubled: dict[PartitionQueue, None] = {}
+
+    # Identity
+
+    @property
+    def needs_identity(self) -> bool:
+        """Whether the InitProducerId flow should run."""
+        return not self.identity.is_valid and self.error is None
+
+    def initialize(self) -> Flow[None]:
+        """Get a producer id from any broker, however long that takes (I3)."""
+        attempts = 0
+        while True:
+            code, cause = yield from self._ask_for_identity()
+            if code is ErrorCode.NONE:
+                return
+            if not code.retriable:
+                self.error = broker_error(code, "no producer id, so idempotent writes are not possible" + cause)
+                return
+            self.waiting_for = f"a producer id ({code.name}{cause})"
+            yield Sleep(self._backoff.delay_ms(attempts))
+            attempts += 1
+
+    def _ask_for_identity(self) -> Flow[tuple[ErrorCode, str]]:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS)
+        try:
+            reply: InitProducerIdResponse = yield Call(request)
+        except UnsupportedVersionError:
+            return ErrorCode.UNSUPPORTED_VERSION, ": brokers before Kafka 0.11 cannot do that; set enable.idempotence=false for them"
+        except ConnectError as error:
+            return ErrorCode.NETWORK_EXCEPTION, f": {error}"
+        code = ErrorCode.of(reply.error_code)
+        if code is ErrorCode.NONE:
+            self.identity = ProducerIdentity(reply.producer_id, reply.producer_epoch)
+        return code, ""
+
+    # Numbering, called while draining
+
+    def may_drain(self, batch: ProducerBatch) -> bool:
+        """Whether a batch may be sent now without breaking its partition's order (A14)."""
+        queue = batch.queue
+        sequences = queue.sequences
+        if not self.identity.is_valid or sequences.wants_bump:
+            return False
+        if batch.has_sequence:
+            # While one is retried, its partition goes one at a time until the gap is closed (I8).
+            return queue.in_flight[0] is batch
+        # A broker that knows nothing of us yet takes any first number, also the second batch's when it has refused the first. So a
+        # sequence begins with one batch in flight.
+        has_begun = sequences.identity == self.identity and sequences.last_acked >= 0
+        return sequences.unresolved is None and (has_begun or not queue.in_flight)
+
+    def number(self, batch: ProducerBatch) -> None:
+        """Give a sealed batch its numbers; they are written into it (A15)."""
+        sequences = batch.queue.sequences
+        if sequences.identity != self.identity:
+            sequences.restart(self.identity)
+        self._write(batch, sequences.take(batch.records_count))
+
+    def _write(self, batch: ProducerBatch, base_sequence: int) -> None:
+        assert batch.data is not None
+        batch.producer_id, batch.producer_epoch = batch.queue.sequences.identity
+        batch.base_sequence = base_sequence
+        set_producer_state(batch.data, producer_id=batch.producer_id, producer_epoch=batch.producer_epoch, base_sequence=base_sequence)
+
+    def number_parts(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+        """Number the parts of a split like the batch they come from (A21)."""
+        sequence = batch.base_sequence
+        for part in parts:
+            self._write(part, sequence)
+            sequence = next_sequence(sequence, part.records_count)
+
+    # Outcomes
+
+    def acked(self, batch: ProducerBatch, base_offset: int) -> None:
+        """Note a success (I10)."""
+        if self._is_current(batch):
+            batch.queue.sequences.acked(batch.base_sequence, batch.records_count, base_offset)
+
+    def decide(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> Verdict:
+        """Apply section 14's table to an answer about sequences."""
+        if not self._is_current(batch):
+            return Verdict.FAIL
+        sequences = batch.queue.sequences
+        verdict = next(rule.verdict for rule in DECISIONS[code] if rule.holds(sequences, batch, log_start_offset))
+        if verdict is Verdict.BUMP:
+            self._want_bump(batch.queue)
+        return verdict
+
+    def gave_up(self, batch: ProducerBatch, persisted: Persisted) -> None:
+        """A numbered batch is about to fail: see to the numbers of those behind it."""
+        if not self._is_current(batch):
+            return
+        queue, after = batch.queue, next_sequence(batch.base_sequence, batch.records_count)
+        if persisted is Persisted.UNKNOWN:
+            if queue.sequences.unresolved is None or is_before(queue.sequences.unresolved, after):
+                queue.sequences.unresolved = after
+            self._troubled[queue] = None
+        elif after == queue.sequences.next:
+            queue.sequences.next = batch.base_sequence
+        else:
+            self._want_bump(queue)
+
+    def _is_current(self, batch: ProducerBatch) -> bool:
+        return batch.has_sequence and (batch.producer_id, batch.producer_epoch) == batch.queue.sequences.identity
+
+    def _want_bump(self, queue: PartitionQueue) -> None:
+        queue.sequences.wants_bump = True
+        self._troubled[queue] = None
+
+    # Recovery, once per poll
+
+    def recover(self) -> list[ProducerBatch]:
+        """Resolve partitions and bump the epoch where that can be done now; returns batches that cannot be sent again and must fail."""
+        for queue in list(self._troubled):
+            self._resolve(queue)
+        waiting = [queue for queue in self._troubled if queue.sequences.wants_bump and not queue.on_the_wire]
+        if not waiting or not self.identity.is_valid:
+            return []
+        if self.identity.epoch >= MAX_EPOCH:
+            self.identity = NO_IDENTITY
+            return []
+        self.identity = self.identity._replace(epoch=self.identity.epoch + 1)
+        return [batch for queue in waiting for batch in self._renumber(queue)]
+
+    def _resolve(self, queue: PartitionQueue) -> None:
+        sequences = queue.sequences
+        if sequences.unresolved is not None and not queue.in_flight:
+            sequences.wants_bump |= sequences.expected != sequences.next
+            sequences.unresolved = None
+        if sequences.unresolved is None and not sequences.wants_bump:
+            del self._troubled[queue]
+
+    def _renumber(self, queue: PartitionQueue) -> list[ProducerBatch]:
+        """Start a partition at 0 under the new epoch, with those in flight that certainly were not written (I11)."""
+        del self._troubled[queue]
+        queue.sequences.restart(self.identity)
+        lost = [batch for batch in queue.in_flight if batch.may_be_persisted]
+        for batch in queue.in_flight:
+            if batch not in lost:
+                self._write(batch, queue.sequences.take(batch.records_count))
+        return lost

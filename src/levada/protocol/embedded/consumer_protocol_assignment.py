@@ -1,0 +1,19 @@
+"""ConsumerProtocolAssignment: what a consumer of a classic group gets (the assignment of SyncGroup)."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Data, Struct, array, bytestring, int32, string
+
+
+class TopicPartition(Struct):
+    """Partitions of one topic."""
+
+    topic: str = string()
+    partitions: list[int] = array(int32)
+
+
+class ConsumerProtocolAssignment(Data, versions="0-3"):
+    """user_data is the assignor's own."""
+
+    assigned_partitions: list[TopicPartition] = array(TopicPartition)
+    user_data: bytes | None = bytestring(nullable="0+")

@@ -1,0 +1,22 @@
+"""ConsumerProtocolSubscription: what a consumer tells the others when it joins a classic group (the metadata of JoinGroup)."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Data, Struct, array, bytestring, int32, string
+
+
+class TopicPartition(Struct):
+    """Partitions of one topic."""
+
+    topic: str = string("1+")
+    partitions: list[int] = array(int32, "1+")
+
+
+class ConsumerProtocolSubscription(Data, versions="0-3"):
+    """owned_partitions: what the member has and would keep (KIP-429). generation_id: since when (KIP-792)."""
+
+    topics: list[str] = array(string)
+    user_data: bytes | None = bytestring(nullable="0+")
+    owned_partitions: list[TopicPartition] = array(TopicPartition, "1+", ignorable=True)
+    generation_id: int = int32("2+", default=-1, ignorable=True)
+    rack_id: str | None = string("3+", nullable="3+", ignorable=True)

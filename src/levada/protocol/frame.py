@@ -1,0 +1,112 @@
+"""Whole requests and responses: size, header and body together.
+
+Encoders return a frame with its size in front, ready for the socket; decoders take a frame without it, as FrameReader hands it out. A
+message need not fill its frame. Kafka's own server ignores what follows a request, and librdkafka relies on that (its Metadata request for
+all topics, version 9 and later, librdkafka issue 5049); Kafka's own client ignores what follows a response, and librdkafka's mock broker
+appends a byte to Metadata 13.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from levada.errors import ProtocolError
+from levada.protocol import header
+from levada.protocol.api import APIS
+from levada.protocol.codegen import decode, encode_parts
+from levada.protocol.frame_reader import FrameReader
+from levada.protocol.schema import Message, Request, Response
+from levada.wire.varint import Bytes
+
+__all__ = [
+    "FrameReader",
+    "RequestFrame",
+    "UnsupportedRequestError",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "encode_response_parts",
+    "response_correlation_id",
+]
+
+_SIZE: Final = struct.Struct(">i")
+_MAX_FRAME: Final = (1 << 31) - 1
+
+
+class RequestFrame(NamedTuple):
+    """A request as a server receives it."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    request: Request
+
+
+class UnsupportedRequestError(ProtocolError):
+    """A request of an API or a version that is not spoken here."""
+
+    def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
+        known = APIS.get(api_key)
+        wanted = f"{known.NAME} has versions {known.MIN_VERSION} to {known.MAX_VERSION}" if known else f"API key {api_key} is unknown"
+        super().__init__(f"{wanted}; a request of version {version} came (correlation id {correlation_id})")
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+
+
+def encode_request(request: Request, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """Return a request's whole frame. Raises UnsupportedVersionError and ProtocolError as codegen.encode does."""
+    return _frame(header.encode_request_header(type(request), version, correlation_id, client_id), request, version)
+
+
+def encode_response(response: Response, version: int, correlation_id: int) -> bytes:
+    """Return a response's whole frame. Raises UnsupportedVersionError and ProtocolError as codegen.encode does."""
+    return b"".join(encode_response_parts(response, version, correlation_id))
+
+
+def encode_response_parts(response: Response, version: int, correlation_id: int) -> list[Bytes]:
+    """Return a response's whole frame in pieces, for a gathering write; records are not copied. Raises as encode_response does."""
+    tagged = header.has_tagged_response_header(response.REQUEST, version)
+    return _frame_parts(header.encode_response_header(correlation_id, tagged), response, version)
+
+
+def _frame(head: bytes, message: Message, version: int) -> bytes:
+    return b"".join(_frame_parts(head, message, version))
+
+
+def _frame_parts(head: bytes, message: Message, version: int) -> list[Bytes]:
+    parts: list[Bytes] = [b"", head]
+    encode_parts(message, version, parts)
+    size = sum(map(len, parts))
+    if size > _MAX_FRAME:
+        raise ProtocolError(f"{type(message).__name__} v{version} takes {size} bytes, more than a frame can hold ({_MAX_FRAME})")
+    parts[0] = _SIZE.pack(size)
+    return parts
+
+
+def decode_request(frame: Bytes) -> RequestFrame:
+    """Read a request. Raises UnsupportedRequestError for an API or version not spoken here, another ProtocolError for a broken frame."""
+    start = header.decode_request_start(frame)
+    known = APIS.get(start.api_key)
+    if known is None or not known.MIN_VERSION <= start.version <= known.MAX_VERSION:
+        raise UnsupportedRequestError(*start)
+    client_id, pos = header.decode_client_id(known, start.version, frame)
+    request, _ = decode(known, frame, start.version, pos)
+    return RequestFrame(*start, client_id, request)
+
+
+def decode_response(request_type: type[Request], version: int, frame: Bytes) -> Response:
+    """Read the response to a request of this type and version. Raises ProtocolError.
+
+    A broker that does not know the version of an ApiVersions request answers in version 0 (H9): the caller has to expect that.
+    """
+    pos = header.response_body_start(request_type, version, frame)
+    return decode(request_type.RESPONSE, frame, version, pos)[0]
+
+
+def response_correlation_id(frame: Bytes) -> int:
+    """Return the correlation id of a response. Raises TruncatedError when the frame is too short to have one."""
+    return header.decode_correlation_id(frame)

@@ -1,0 +1,127 @@
+"""Frames out of a stream of bytes, without reading the stream.
+
+A frame is an i32 size and that many bytes. The owner of the socket asks for a buffer, receives into it, and says how much came. Small
+frames are collected in one buffer that is used again and again, so that a single read may bring many of them; each is copied out. It is
+small until the stream turns out to be busy, because a server has many connections that say little. A frame that does not fit gets a
+buffer of its own, which grows by at most 1 MiB at a time as bytes really arrive: an announced size costs nothing. That buffer is handed
+out as it is. Either way a frame that was handed out is never touched again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from levada.errors import FrameTooLargeError, ProtocolError
+
+SIZE_BYTES: Final = 4
+GROWTH_BYTES: Final = 1 << 20
+PREFIX_BYTES: Final = 64
+_FIRST_SHARED_BYTES: Final = 1 << 12
+_SHARED_BYTES: Final = 1 << 16
+# Made once: asking for a new MiB each time may cost more than all the rest of reading it.
+_ZEROS: Final = memoryview(bytes(GROWTH_BYTES))
+
+
+class FrameReader:
+    """Reassembles frames.
+
+    max_frame_bytes: the largest size accepted, None for no limit. prefix: the first bytes of the stream, to tell what answered when it
+    was not Kafka. fault: why nothing more can be read, once that is so: the stream has lost its frame boundaries. Frames that came whole
+    before a bad size are handed out first, and whoever then asks for a buffer gets the error.
+    """
+
+    def __init__(self, max_frame_bytes: int | None = None) -> None:
+        self.prefix = b""
+        self.fault: ProtocolError | None = None
+        self._max_frame_bytes = max_frame_bytes
+        self._shared = bytearray(_FIRST_SHARED_BYTES)
+        self._large: bytearray | None = None
+        self._large_size = 0
+        self._filled = 0
+        self._lent: memoryview | None = None
+
+    def get_buffer(self) -> memoryview:
+        """Return where the next bytes go; valid until received() is called. Raises the fault, if there is one."""
+        if self.fault is not None:
+            raise self.fault
+        self._take_back()
+        target = self._shared if self._large is None else self._room_in_large(self._large)
+        self._lent = memoryview(target)[self._filled :]
+        return self._lent
+
+    def received(self, count: int) -> list[memoryview | bytes]:
+        """Take note of count bytes in the buffer; return the frames now complete, without their sizes.
+
+        Raises FrameTooLargeError for a size above the limit and ProtocolError for a negative one, unless there are frames to return.
+        """
+        if len(self.prefix) < PREFIX_BYTES and self._lent is not None:
+            self.prefix += bytes(self._lent[: min(count, PREFIX_BYTES - len(self.prefix))])
+        self._take_back()
+        self._filled += count
+        return self._split_shared() if self._large is None else self._finish_large(self._large)
+
+    @property
+    def pending_bytes(self) -> int:
+        """How many bytes of an unfinished frame are held, its size included."""
+        return self._filled if self._large is None else self._filled + SIZE_BYTES
+
+    def _take_back(self) -> None:
+        # A buffer cannot grow while a view of it exists.
+        if self._lent is not None:
+            self._lent.release()
+            self._lent = None
+
+    def _room_in_large(self, large: bytearray) -> bytearray:
+        if self._filled == len(large):
+            large += _ZEROS[: self._large_size - self._filled]
+        return large
+
+    def _finish_large(self, large: bytearray) -> list[memoryview | bytes]:
+        if self._filled < self._large_size:
+            return []
+        self._large, self._filled = None, 0
+        return [memoryview(large)]
+
+    def _split_shared(self) -> list[memoryview | bytes]:
+        frames: list[memoryview | bytes] = []
+        shared, start, filled = self._shared, 0, self._filled
+        while filled - start >= SIZE_BYTES:
+            body = start + SIZE_BYTES
+            size = int.from_bytes(shared[start:body], "big", signed=True)
+            if self._is_refused(size):
+                return self._delivered_before_fault(frames)
+            if body + size > filled:
+                break
+            frames.append(bytes(memoryview(shared)[body : body + size]))
+            start = body + size
+        self._keep(start, filled)
+        return frames
+
+    def _delivered_before_fault(self, frames: list[memoryview | bytes]) -> list[memoryview | bytes]:
+        if not frames and self.fault is not None:
+            raise self.fault
+        return frames
+
+    def _keep(self, start: int, filled: int) -> None:
+        """Move the unfinished frame to the front, or to a buffer of its own when it is too large for the shared one."""
+        shared, left = self._shared, filled - start
+        size = int.from_bytes(shared[start : start + SIZE_BYTES], "big") if left >= SIZE_BYTES else 0
+        if size + SIZE_BYTES > _SHARED_BYTES:
+            self._large, self._large_size = shared[start + SIZE_BYTES : filled], size
+            self._filled = left - SIZE_BYTES
+            return
+        if start and left:
+            shared[:left] = shared[start:filled]
+        self._filled = left
+        if filled == len(shared) or size + SIZE_BYTES > len(shared):
+            shared += bytes(min(max(2 * len(shared), size + SIZE_BYTES), _SHARED_BYTES) - len(shared))
+
+    def _is_refused(self, size: int) -> bool:
+        """Note the fault if a frame of this size is not accepted."""
+        first = self.prefix[:16]
+        if size < 0:
+            self.fault = ProtocolError(f"a frame announces the negative size {size}; the first bytes were {first!r}")
+        elif self._max_frame_bytes is not None and size > self._max_frame_bytes:
+            limit = f"more than the limit of {self._max_frame_bytes}"
+            self.fault = FrameTooLargeError(f"a frame announces {size} bytes, {limit}; the first bytes were {first!r}")
+        return self.fault is not None

@@ -1,0 +1,21 @@
+"""AddOffsetsToTxn (key 25): make a group's offsets part of a transaction."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, int16, int32, int64, string
+
+
+class AddOffsetsToTxnRequest(Request, key=25, versions="0-4", flexible="3+"):
+    """The group whose offsets will be committed."""
+
+    transactional_id: str = string()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    group_id: str = string()
+
+
+class AddOffsetsToTxnResponse(Response, request=AddOffsetsToTxnRequest):
+    """Whether that worked."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()

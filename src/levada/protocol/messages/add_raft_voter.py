@@ -1,0 +1,34 @@
+"""AddRaftVoter (key 80): make a controller a voter (KIP-853)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, string, uint16, uuid
+
+
+class Listener(Struct):
+    """Where a listener can be reached."""
+
+    name: str = string()
+    host: str = string()
+    port: int = uint16()
+
+
+class AddRaftVoterRequest(Request, key=80, versions="0-1", flexible="0+"):
+    """The controller, the directory of its log, and where it can be reached. ack_when_committed: answer after the commit."""
+
+    cluster_id: str | None = string(nullable="0+")
+    timeout_ms: int = int32()
+    voter_id: int = int32()
+    voter_directory_id: UUID = uuid()
+    listeners: list[Listener] = array(Listener)
+    ack_when_committed: bool = boolean("1+", default=True)
+
+
+class AddRaftVoterResponse(Response, request=AddRaftVoterRequest):
+    """Whether that worked."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", ignorable=True)

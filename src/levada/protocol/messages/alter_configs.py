@@ -1,0 +1,43 @@
+"""AlterConfigs (key 33): replace all settings of a resource. IncrementalAlterConfigs changes single ones."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, boolean, int8, int16, int32, string
+
+
+class AlterableConfig(Struct):
+    """One setting."""
+
+    name: str = string()
+    value: str | None = string(nullable="0+", secret=True)
+
+
+class AlterConfigsResource(Struct):
+    """All settings of one resource; those not named go back to their defaults."""
+
+    resource_type: int = int8()
+    resource_name: str = string()
+    configs: list[AlterableConfig] = array(AlterableConfig)
+
+
+class AlterConfigsRequest(Request, key=33, versions="0-2", flexible="2+"):
+    """validate_only: check, but change nothing."""
+
+    resources: list[AlterConfigsResource] = array(AlterConfigsResource)
+    validate_only: bool = boolean()
+
+
+class AlterConfigsResourceResponse(Struct):
+    """What became of one resource."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    resource_type: int = int8()
+    resource_name: str = string()
+
+
+class AlterConfigsResponse(Response, request=AlterConfigsRequest):
+    """One result per resource."""
+
+    throttle_time_ms: int = int32()
+    responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

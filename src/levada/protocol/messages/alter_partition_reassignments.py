@@ -1,0 +1,52 @@
+"""AlterPartitionReassignments (key 45): move replicas of partitions to other brokers, or cancel that (KIP-455)."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, string
+
+
+class ReassignablePartition(Struct):
+    """The brokers one partition shall be on; null cancels a move."""
+
+    partition_index: int = int32()
+    replicas: list[int] | None = array(int32, nullable="0+")
+
+
+class ReassignableTopic(Struct):
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: list[ReassignablePartition] = array(ReassignablePartition)
+
+
+class AlterPartitionReassignmentsRequest(Request, key=45, versions="0-1", flexible="0+"):
+    """What to move."""
+
+    timeout_ms: int = int32(default=60_000)
+    allow_replication_factor_change: bool = boolean("1+", default=True)
+    topics: list[ReassignableTopic] = array(ReassignableTopic)
+
+
+class ReassignablePartitionResponse(Struct):
+    """What became of one partition."""
+
+    partition_index: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+
+
+class ReassignableTopicResponse(Struct):
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: list[ReassignablePartitionResponse] = array(ReassignablePartitionResponse)
+
+
+class AlterPartitionReassignmentsResponse(Response, request=AlterPartitionReassignmentsRequest):
+    """One result per partition."""
+
+    throttle_time_ms: int = int32()
+    allow_replication_factor_change: bool = boolean("1+", default=True, ignorable=True)
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    responses: list[ReassignableTopicResponse] = array(ReassignableTopicResponse)

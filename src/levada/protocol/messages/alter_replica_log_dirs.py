@@ -1,0 +1,46 @@
+"""AlterReplicaLogDirs (key 34): move a broker's replicas between its disks."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, int16, int32, string
+
+
+class AlterReplicaLogDirTopic(Struct):
+    """Partitions of one topic."""
+
+    name: str = string()
+    partitions: list[int] = array(int32)
+
+
+class AlterReplicaLogDir(Struct):
+    """The replicas that shall move to one directory."""
+
+    path: str = string()
+    topics: list[AlterReplicaLogDirTopic] = array(AlterReplicaLogDirTopic)
+
+
+class AlterReplicaLogDirsRequest(Request, key=34, versions="0-2", flexible="2+"):
+    """Where to move what."""
+
+    dirs: list[AlterReplicaLogDir] = array(AlterReplicaLogDir)
+
+
+class AlterReplicaLogDirPartitionResult(Struct):
+    """What became of one partition."""
+
+    partition_index: int = int32()
+    error_code: int = int16()
+
+
+class AlterReplicaLogDirTopicResult(Struct):
+    """The partitions of one topic."""
+
+    topic_name: str = string()
+    partitions: list[AlterReplicaLogDirPartitionResult] = array(AlterReplicaLogDirPartitionResult)
+
+
+class AlterReplicaLogDirsResponse(Response, request=AlterReplicaLogDirsRequest):
+    """One result per partition."""
+
+    throttle_time_ms: int = int32()
+    results: list[AlterReplicaLogDirTopicResult] = array(AlterReplicaLogDirTopicResult)

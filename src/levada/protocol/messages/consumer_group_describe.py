@@ -1,0 +1,67 @@
+"""ConsumerGroupDescribe (key 69): state and members of consumer groups of the new protocol (KIP-848)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import Request, Response, Struct, array, boolean, int8, int16, int32, string, struct, uuid
+
+OPERATIONS_NOT_ASKED = -(1 << 31)
+
+
+class ConsumerGroupDescribeRequest(Request, key=69, versions="0-1", flexible="0+"):
+    """The groups to describe."""
+
+    group_ids: list[str] = array(string)
+    include_authorized_operations: bool = boolean()
+
+
+class TopicPartitions(Struct):
+    """Partitions of one topic."""
+
+    topic_id: UUID = uuid()
+    topic_name: str = string()
+    partitions: list[int] = array(int32)
+
+
+class Assignment(Struct):
+    """What a member has, or shall have."""
+
+    topic_partitions: list[TopicPartitions] = array(TopicPartitions)
+
+
+class Member(Struct):
+    """A member. member_type: 0 classic, 1 new protocol, -1 not known."""
+
+    member_id: str = string()
+    instance_id: str | None = string(nullable="0+")
+    rack_id: str | None = string(nullable="0+")
+    member_epoch: int = int32()
+    client_id: str = string()
+    client_host: str = string()
+    subscribed_topic_names: list[str] = array(string)
+    subscribed_topic_regex: str | None = string(nullable="0+")
+    assignment: Assignment = struct(Assignment)
+    target_assignment: Assignment = struct(Assignment)
+    member_type: int = int8("1+", default=-1, ignorable=True)
+
+
+class DescribedGroup(Struct):
+    """One group."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    group_id: str = string()
+    group_state: str = string()
+    group_epoch: int = int32()
+    assignment_epoch: int = int32()
+    assignor_name: str = string()
+    members: list[Member] = array(Member)
+    authorized_operations: int = int32(default=OPERATIONS_NOT_ASKED)
+
+
+class ConsumerGroupDescribeResponse(Response, request=ConsumerGroupDescribeRequest):
+    """One description per group."""
+
+    throttle_time_ms: int = int32()
+    groups: list[DescribedGroup] = array(DescribedGroup)

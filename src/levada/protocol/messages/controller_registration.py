@@ -1,0 +1,42 @@
+"""ControllerRegistration (key 70): a controller makes itself known to the active one (KIP-919)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, string, uint16, uuid
+
+
+class Listener(Struct):
+    """Where a listener can be reached."""
+
+    name: str = string()
+    host: str = string()
+    port: int = uint16()
+    security_protocol: int = int16()
+
+
+class Feature(Struct):
+    """The levels of a feature that the node can work at."""
+
+    name: str = string()
+    min_supported_version: int = int16()
+    max_supported_version: int = int16()
+
+
+class ControllerRegistrationRequest(Request, key=70, versions="0", flexible="0+"):
+    """Who and where the controller is, and what it can do. incarnation_id differs at every start."""
+
+    controller_id: int = int32()
+    incarnation_id: UUID = uuid()
+    zk_migration_ready: bool = boolean()
+    listeners: list[Listener] = array(Listener)
+    features: list[Feature] = array(Feature)
+
+
+class ControllerRegistrationResponse(Response, request=ControllerRegistrationRequest):
+    """Whether that worked."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")

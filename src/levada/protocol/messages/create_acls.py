@@ -1,0 +1,37 @@
+"""CreateAcls (key 30): add access rules."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
+
+
+class AclCreation(Struct):
+    """A rule. resource_pattern_type: 3 the name itself, 4 what begins with it."""
+
+    resource_type: int = int8()
+    resource_name: str = string()
+    resource_pattern_type: int = int8("1+", default=3)
+    principal: str = string()
+    host: str = string()
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+class CreateAclsRequest(Request, key=30, versions="0-3", flexible="2+"):
+    """The rules to add."""
+
+    creations: list[AclCreation] = array(AclCreation)
+
+
+class AclCreationResult(Struct):
+    """What became of one rule."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+
+
+class CreateAclsResponse(Response, request=CreateAclsRequest):
+    """One result per rule, in the order of the request."""
+
+    throttle_time_ms: int = int32()
+    results: list[AclCreationResult] = array(AclCreationResult)

@@ -1,0 +1,42 @@
+"""CreatePartitions (key 37): give topics more partitions."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, string
+
+
+class CreatePartitionsAssignment(Struct):
+    """The brokers that shall hold one new partition, the preferred leader first."""
+
+    broker_ids: list[int] = array(int32)
+
+
+class CreatePartitionsTopic(Struct):
+    """The new total of one topic. Null assignments leave the choice of brokers to the cluster."""
+
+    name: str = string()
+    count: int = int32()
+    assignments: list[CreatePartitionsAssignment] | None = array(CreatePartitionsAssignment, nullable="0+")
+
+
+class CreatePartitionsRequest(Request, key=37, versions="0-3", flexible="2+"):
+    """validate_only: check, but create nothing."""
+
+    topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
+    timeout_ms: int = int32()
+    validate_only: bool = boolean()
+
+
+class CreatePartitionsTopicResult(Struct):
+    """What became of one topic."""
+
+    name: str = string()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+
+
+class CreatePartitionsResponse(Response, request=CreatePartitionsRequest):
+    """One result per topic."""
+
+    throttle_time_ms: int = int32()
+    results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)

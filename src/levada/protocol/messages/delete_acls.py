@@ -1,0 +1,52 @@
+"""DeleteAcls (key 31): delete the access rules that match filters."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
+
+
+class DeleteAclsFilter(Struct):
+    """What to delete, as in DescribeAcls."""
+
+    resource_type_filter: int = int8()
+    resource_name_filter: str | None = string(nullable="0+")
+    pattern_type_filter: int = int8("1+", default=3)
+    principal_filter: str | None = string(nullable="0+")
+    host_filter: str | None = string(nullable="0+")
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+class DeleteAclsRequest(Request, key=31, versions="0-3", flexible="2+"):
+    """The filters; what matches any of them goes."""
+
+    filters: list[DeleteAclsFilter] = array(DeleteAclsFilter)
+
+
+class DeleteAclsMatchingAcl(Struct):
+    """A rule that matched, and what became of it."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    resource_type: int = int8()
+    resource_name: str = string()
+    pattern_type: int = int8("1+", default=3)
+    principal: str = string()
+    host: str = string()
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+class DeleteAclsFilterResult(Struct):
+    """What one filter matched."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    matching_acls: list[DeleteAclsMatchingAcl] = array(DeleteAclsMatchingAcl)
+
+
+class DeleteAclsResponse(Response, request=DeleteAclsRequest):
+    """One result per filter, in the order of the request."""
+
+    throttle_time_ms: int = int32()
+    filter_results: list[DeleteAclsFilterResult] = array(DeleteAclsFilterResult)

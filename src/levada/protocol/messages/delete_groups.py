@@ -1,0 +1,26 @@
+"""DeleteGroups (key 42): delete groups that have no members, with their offsets."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, int16, int32, string
+
+
+class DeleteGroupsRequest(Request, key=42, versions="0-3", flexible="2+"):
+    """The groups to delete."""
+
+    groups_names: list[str] = array(string)
+
+
+class DeletableGroupResult(Struct):
+    """What became of one group."""
+
+    group_id: str = string()
+    error_code: int = int16()
+    error_message: str | None = string("3+", nullable="3+", ignorable=True)
+
+
+class DeleteGroupsResponse(Response, request=DeleteGroupsRequest):
+    """One result per group."""
+
+    throttle_time_ms: int = int32()
+    results: list[DeletableGroupResult] = array(DeletableGroupResult)

@@ -1,0 +1,48 @@
+"""DeleteRecords (key 21): move the start of logs forward."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+
+
+class DeleteRecordsPartition(Struct):
+    """The new start of one partition; -1 for its high watermark."""
+
+    partition_index: int = int32()
+    offset: int = int64()
+
+
+class DeleteRecordsTopic(Struct):
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition)
+
+
+class DeleteRecordsRequest(Request, key=21, versions="0-2", flexible="2+"):
+    """What to delete, by the leaders of the partitions."""
+
+    topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)
+    timeout_ms: int = int32()
+
+
+class DeleteRecordsPartitionResult(Struct):
+    """Where one partition starts now."""
+
+    partition_index: int = int32()
+    low_watermark: int = int64()
+    error_code: int = int16()
+
+
+class DeleteRecordsTopicResult(Struct):
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult)
+
+
+class DeleteRecordsResponse(Response, request=DeleteRecordsRequest):
+    """One result per partition."""
+
+    throttle_time_ms: int = int32()
+    topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)

@@ -1,0 +1,38 @@
+"""DeleteShareGroupOffsets (key 92): make a share group without members forget topics."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import Request, Response, Struct, array, int16, int32, string, uuid
+
+
+class DeleteShareGroupOffsetsRequestTopic(Struct):
+    """A topic."""
+
+    topic_name: str = string()
+
+
+class DeleteShareGroupOffsetsRequest(Request, key=92, versions="0", flexible="0+"):
+    """What to forget."""
+
+    group_id: str = string()
+    topics: list[DeleteShareGroupOffsetsRequestTopic] = array(DeleteShareGroupOffsetsRequestTopic)
+
+
+class DeleteShareGroupOffsetsResponseTopic(Struct):
+    """What became of one topic."""
+
+    topic_name: str = string()
+    topic_id: UUID = uuid()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+
+
+class DeleteShareGroupOffsetsResponse(Response, request=DeleteShareGroupOffsetsRequest):
+    """One result per topic."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    responses: list[DeleteShareGroupOffsetsResponseTopic] = array(DeleteShareGroupOffsetsResponseTopic)

@@ -1,0 +1,38 @@
+"""DeleteTopics (key 20)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import Request, Response, Struct, array, int16, int32, string, uuid
+
+
+class DeleteTopicState(Struct):
+    """A topic by name, or by id with a null name."""
+
+    name: str | None = string("6+", nullable="6+")
+    topic_id: UUID = uuid("6+")
+
+
+class DeleteTopicsRequest(Request, key=20, versions="0-6", flexible="4+"):
+    """topics from version 6 on, topic_names before."""
+
+    topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")
+    topic_names: list[str] = array(string, "0-5", ignorable=True)
+    timeout_ms: int = int32()
+
+
+class DeletableTopicResult(Struct):
+    """What became of one topic. name is null when an unknown id was given."""
+
+    name: str | None = string(nullable="6+")
+    topic_id: UUID = uuid("6+", ignorable=True)
+    error_code: int = int16()
+    error_message: str | None = string("5+", nullable="5+", ignorable=True)
+
+
+class DeleteTopicsResponse(Response, request=DeleteTopicsRequest):
+    """One result per topic."""
+
+    throttle_time_ms: int = int32("1+", ignorable=True)
+    responses: list[DeletableTopicResult] = array(DeletableTopicResult)

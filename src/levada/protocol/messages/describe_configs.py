@@ -1,0 +1,60 @@
+"""DescribeConfigs (key 32): the settings of topics, brokers, groups and client metrics."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, boolean, int8, int16, int32, string
+
+
+class DescribeConfigsResource(Struct):
+    """A resource, and the settings wanted; null for all. resource_type: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."""
+
+    resource_type: int = int8()
+    resource_name: str = string()
+    configuration_keys: list[str] | None = array(string, nullable="0+")
+
+
+class DescribeConfigsRequest(Request, key=32, versions="0-4", flexible="4+"):
+    """include_synonyms: also where else the value could have come from."""
+
+    resources: list[DescribeConfigsResource] = array(DescribeConfigsResource)
+    include_synonyms: bool = boolean("1+")
+    include_documentation: bool = boolean("3+")
+
+
+class DescribeConfigsSynonym(Struct):
+    """A value further down the list of where a setting comes from."""
+
+    name: str = string("1+")
+    value: str | None = string("1+", nullable="0+")
+    source: int = int8("1+")
+
+
+class DescribeConfigsResourceResult(Struct):
+    """One setting. value is null when it is sensitive. is_default is of version 0 only, config_source says more."""
+
+    name: str = string()
+    value: str | None = string(nullable="0+")
+    read_only: bool = boolean()
+    is_default: bool = boolean("0")
+    config_source: int = int8("1+", default=-1, ignorable=True)
+    is_sensitive: bool = boolean()
+    synonyms: list[DescribeConfigsSynonym] = array(DescribeConfigsSynonym, "1+", ignorable=True)
+    config_type: int = int8("3+", ignorable=True)
+    documentation: str | None = string("3+", nullable="0+", ignorable=True)
+
+
+class DescribeConfigsResult(Struct):
+    """The settings of one resource."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    resource_type: int = int8()
+    resource_name: str = string()
+    configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult)
+
+
+class DescribeConfigsResponse(Response, request=DescribeConfigsRequest):
+    """One result per resource."""
+
+    throttle_time_ms: int = int32()
+    results: list[DescribeConfigsResult] = array(DescribeConfigsResult)

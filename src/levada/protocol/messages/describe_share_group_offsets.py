@@ -1,0 +1,62 @@
+"""DescribeShareGroupOffsets (key 90): where share groups are in their partitions."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string, uuid
+
+
+class DescribeShareGroupOffsetsRequestTopic(Struct):
+    """Partitions of one topic."""
+
+    topic_name: str = string()
+    partitions: list[int] = array(int32)
+
+
+class DescribeShareGroupOffsetsRequestGroup(Struct):
+    """What is asked of one group; null topics ask for all."""
+
+    group_id: str = string()
+    topics: list[DescribeShareGroupOffsetsRequestTopic] | None = array(DescribeShareGroupOffsetsRequestTopic, nullable="0+")
+
+
+class DescribeShareGroupOffsetsRequest(Request, key=90, versions="0-1", flexible="0+"):
+    """What is asked."""
+
+    groups: list[DescribeShareGroupOffsetsRequestGroup] = array(DescribeShareGroupOffsetsRequestGroup)
+
+
+class DescribeShareGroupOffsetsResponsePartition(Struct):
+    """The first offset that is not done yet; -1 when there is none."""
+
+    partition_index: int = int32()
+    start_offset: int = int64()
+    leader_epoch: int = int32()
+    lag: int = int64("1+", default=-1, ignorable=True)
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+
+
+class DescribeShareGroupOffsetsResponseTopic(Struct):
+    """The partitions of one topic."""
+
+    topic_name: str = string()
+    topic_id: UUID = uuid()
+    partitions: list[DescribeShareGroupOffsetsResponsePartition] = array(DescribeShareGroupOffsetsResponsePartition)
+
+
+class DescribeShareGroupOffsetsResponseGroup(Struct):
+    """Where one group is."""
+
+    group_id: str = string()
+    topics: list[DescribeShareGroupOffsetsResponseTopic] = array(DescribeShareGroupOffsetsResponseTopic)
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+
+
+class DescribeShareGroupOffsetsResponse(Response, request=DescribeShareGroupOffsetsRequest):
+    """One result per group."""
+
+    throttle_time_ms: int = int32()
+    groups: list[DescribeShareGroupOffsetsResponseGroup] = array(DescribeShareGroupOffsetsResponseGroup)

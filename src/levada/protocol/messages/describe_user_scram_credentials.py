@@ -1,0 +1,42 @@
+"""DescribeUserScramCredentials (key 50): which SCRAM credentials users have (KIP-554). The credentials themselves are never told."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
+
+
+class UserName(Struct):
+    """A user."""
+
+    name: str = string()
+
+
+class DescribeUserScramCredentialsRequest(Request, key=50, versions="0", flexible="0+"):
+    """Null or empty users ask for all."""
+
+    users: list[UserName] | None = array(UserName, nullable="0+")
+
+
+class CredentialInfo(Struct):
+    """A mechanism (1 SCRAM-SHA-256, 2 SCRAM-SHA-512) and its iterations."""
+
+    mechanism: int = int8()
+    iterations: int = int32()
+
+
+class DescribeUserScramCredentialsResult(Struct):
+    """The credentials of one user."""
+
+    user: str = string()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    credential_infos: list[CredentialInfo] = array(CredentialInfo)
+
+
+class DescribeUserScramCredentialsResponse(Response, request=DescribeUserScramCredentialsRequest):
+    """One result per user."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    results: list[DescribeUserScramCredentialsResult] = array(DescribeUserScramCredentialsResult)

@@ -1,0 +1,79 @@
+"""EndQuorumEpoch (key 54): a controller tells the others that it leads no longer (KIP-595)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import Request, Response, Struct, array, int16, int32, string, uint16, uuid
+
+
+class ReplicaInfo(Struct):
+    """A candidate, by broker and directory."""
+
+    candidate_id: int = int32("1+")
+    candidate_directory_id: UUID = uuid("1+")
+
+
+class PartitionData(Struct):
+    """The epoch that ends, and who should lead next, best first."""
+
+    partition_index: int = int32()
+    leader_id: int = int32()
+    leader_epoch: int = int32()
+    preferred_successors: list[int] = array(int32, "0", ignorable=True)
+    preferred_candidates: list[ReplicaInfo] = array(ReplicaInfo, "1+", ignorable=True)
+
+
+class TopicData(Struct):
+    """The partitions of one topic; there is only the metadata log."""
+
+    topic_name: str = string()
+    partitions: list[PartitionData] = array(PartitionData)
+
+
+class LeaderEndpoint(Struct):
+    """Where a listener of the leader can be reached."""
+
+    name: str = string("1+")
+    host: str = string("1+")
+    port: int = uint16("1+")
+
+
+class EndQuorumEpochRequest(Request, key=54, versions="0-1", flexible="1+"):
+    """Where the old leader can be reached, since version 1."""
+
+    cluster_id: str | None = string(nullable="0+")
+    topics: list[TopicData] = array(TopicData)
+    leader_endpoints: list[LeaderEndpoint] = array(LeaderEndpoint, "1+", ignorable=True)
+
+
+class PartitionResponse(Struct):
+    """The leader and epoch that the other knows."""
+
+    partition_index: int = int32()
+    error_code: int = int16()
+    leader_id: int = int32()
+    leader_epoch: int = int32()
+
+
+class TopicResponse(Struct):
+    """The partitions of one topic."""
+
+    topic_name: str = string()
+    partitions: list[PartitionResponse] = array(PartitionResponse)
+
+
+class NodeEndpoint(Struct):
+    """Where a leader named in the response can be reached."""
+
+    node_id: int = int32("1+")
+    host: str = string("1+")
+    port: int = uint16("1+")
+
+
+class EndQuorumEpochResponse(Response, request=EndQuorumEpochRequest):
+    """One answer per partition."""
+
+    error_code: int = int16()
+    topics: list[TopicResponse] = array(TopicResponse)
+    node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "1+", tagged="1+", tag=0)

@@ -1,0 +1,20 @@
+"""Envelope (key 58): a broker hands a client's request on to the controller (KIP-590)."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, bytestring, int16
+
+
+class EnvelopeRequest(Request, key=58, versions="0", flexible="0+"):
+    """The request with its header, and whose it is; request_principal is a DefaultPrincipalData unless a plugin made it."""
+
+    request_data: bytes = bytestring(secret=True)
+    request_principal: bytes | None = bytestring(nullable="0+")
+    client_host_address: bytes = bytestring()
+
+
+class EnvelopeResponse(Response, request=EnvelopeRequest):
+    """The response with its header."""
+
+    response_data: bytes | None = bytestring(nullable="0+", secret=True)
+    error_code: int = int16()

@@ -1,0 +1,20 @@
+"""ExpireDelegationToken (key 40): let a delegation token end sooner."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, bytestring, int16, int32, int64
+
+
+class ExpireDelegationTokenRequest(Request, key=40, versions="0-2", flexible="2+"):
+    """The token, by its hmac. A negative period ends it at once."""
+
+    hmac: bytes = bytestring(secret=True)
+    expiry_time_period_ms: int = int64()
+
+
+class ExpireDelegationTokenResponse(Response, request=ExpireDelegationTokenRequest):
+    """When the token ends now."""
+
+    error_code: int = int16()
+    expiry_timestamp_ms: int = int64()
+    throttle_time_ms: int = int32()

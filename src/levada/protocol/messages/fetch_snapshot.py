@@ -1,0 +1,97 @@
+"""FetchSnapshot (key 59): read a snapshot of the metadata log (KIP-630)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import (
+    RecordBytes,
+    Request,
+    Response,
+    Struct,
+    array,
+    int16,
+    int32,
+    int64,
+    records,
+    string,
+    struct,
+    uint16,
+    uuid,
+)
+
+
+class SnapshotId(Struct):
+    """The log up to end_offset, which epoch wrote."""
+
+    end_offset: int = int64()
+    epoch: int = int32()
+
+
+class PartitionSnapshot(Struct):
+    """Where to read on in one snapshot."""
+
+    partition: int = int32()
+    current_leader_epoch: int = int32()
+    snapshot_id: SnapshotId = struct(SnapshotId)
+    position: int = int64()
+    replica_directory_id: UUID = uuid("1+", tagged="1+", tag=0, ignorable=True)
+
+
+class TopicSnapshot(Struct):
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: list[PartitionSnapshot] = array(PartitionSnapshot)
+
+
+class FetchSnapshotRequest(Request, key=59, versions="0-1", flexible="0+"):
+    """replica_id: who reads."""
+
+    cluster_id: str | None = string(nullable="0+", tagged="0+", tag=0)
+    replica_id: int = int32(default=-1)
+    max_bytes: int = int32(default=0x7FFFFFFF)
+    topics: list[TopicSnapshot] = array(TopicSnapshot)
+
+
+class LeaderIdAndEpoch(Struct):
+    """The leader the controller believes in."""
+
+    leader_id: int = int32()
+    leader_epoch: int = int32()
+
+
+class PartitionSnapshotResponse(Struct):
+    """A piece of one snapshot; records may begin and end inside a batch."""
+
+    index: int = int32()
+    error_code: int = int16()
+    snapshot_id: SnapshotId = struct(SnapshotId)
+    current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, tagged="0+", tag=0)
+    size: int = int64()
+    position: int = int64()
+    unaligned_records: RecordBytes | None = records()
+
+
+class TopicSnapshotResponse(Struct):
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: list[PartitionSnapshotResponse] = array(PartitionSnapshotResponse)
+
+
+class NodeEndpoint(Struct):
+    """Where a leader named in the response can be reached."""
+
+    node_id: int = int32("1+")
+    host: str = string("1+")
+    port: int = uint16("1+")
+
+
+class FetchSnapshotResponse(Response, request=FetchSnapshotRequest):
+    """One piece per partition."""
+
+    throttle_time_ms: int = int32(ignorable=True)
+    error_code: int = int16()
+    topics: list[TopicSnapshotResponse] = array(TopicSnapshotResponse)
+    node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "1+", tagged="1+", tag=0)

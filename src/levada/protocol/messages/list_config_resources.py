@@ -1,0 +1,29 @@
+"""ListConfigResources (key 74): the names of resources that have settings.
+
+Version 0 lists client metrics only, and was called ListClientMetricsResources.
+"""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
+
+
+class ListConfigResourcesRequest(Request, key=74, versions="0-1", flexible="0+"):
+    """resource_types as in DescribeConfigs; empty for all."""
+
+    resource_types: list[int] = array(int8, "1+")
+
+
+class ConfigResource(Struct):
+    """One resource; 16 is client metrics."""
+
+    resource_name: str = string()
+    resource_type: int = int8("1+", default=16, ignorable=True)
+
+
+class ListConfigResourcesResponse(Response, request=ListConfigResourcesRequest):
+    """The resources."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    config_resources: list[ConfigResource] = array(ConfigResource)

@@ -1,0 +1,44 @@
+"""ListPartitionReassignments (key 46): the moves of replicas that are under way."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, int16, int32, string
+
+
+class ListPartitionReassignmentsTopics(Struct):
+    """Partitions of one topic."""
+
+    name: str = string()
+    partition_indexes: list[int] = array(int32)
+
+
+class ListPartitionReassignmentsRequest(Request, key=46, versions="0", flexible="0+"):
+    """Null topics ask for all."""
+
+    timeout_ms: int = int32(default=60_000)
+    topics: list[ListPartitionReassignmentsTopics] | None = array(ListPartitionReassignmentsTopics, nullable="0+")
+
+
+class OngoingPartitionReassignment(Struct):
+    """The replicas of one partition now, and those that come and go."""
+
+    partition_index: int = int32()
+    replicas: list[int] = array(int32)
+    adding_replicas: list[int] = array(int32)
+    removing_replicas: list[int] = array(int32)
+
+
+class OngoingTopicReassignment(Struct):
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: list[OngoingPartitionReassignment] = array(OngoingPartitionReassignment)
+
+
+class ListPartitionReassignmentsResponse(Response, request=ListPartitionReassignmentsRequest):
+    """The moves, by topic."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    topics: list[OngoingTopicReassignment] = array(OngoingTopicReassignment)

@@ -1,0 +1,31 @@
+"""ListTransactions (key 66): the transactions a broker coordinates (KIP-664); a whole list takes all brokers."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+
+
+class ListTransactionsRequest(Request, key=66, versions="0-2", flexible="0+"):
+    """Empty filters take all. duration_filter: running for at least so many milliseconds, -1 for any (KIP-994)."""
+
+    state_filters: list[str] = array(string)
+    producer_id_filters: list[int] = array(int64)
+    duration_filter: int = int64("1+", default=-1)
+    transactional_id_pattern: str | None = string("2+", nullable="2+")
+
+
+class TransactionState(Struct):
+    """One transaction."""
+
+    transactional_id: str = string()
+    producer_id: int = int64()
+    transaction_state: str = string()
+
+
+class ListTransactionsResponse(Response, request=ListTransactionsRequest):
+    """The transactions of this broker. Filters that it does not know are told, not refused."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    unknown_state_filters: list[str] = array(string)
+    transaction_states: list[TransactionState] = array(TransactionState)

@@ -1,0 +1,47 @@
+"""OffsetDelete (key 47): forget committed offsets of a group."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, int16, int32, string
+
+
+class OffsetDeleteRequestPartition(Struct):
+    """One partition."""
+
+    partition_index: int = int32()
+
+
+class OffsetDeleteRequestTopic(Struct):
+    """The partitions of one topic; no member may be subscribed to it."""
+
+    name: str = string()
+    partitions: list[OffsetDeleteRequestPartition] = array(OffsetDeleteRequestPartition)
+
+
+class OffsetDeleteRequest(Request, key=47, versions="0"):
+    """What to forget."""
+
+    group_id: str = string()
+    topics: list[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic)
+
+
+class OffsetDeleteResponsePartition(Struct):
+    """What became of one partition."""
+
+    partition_index: int = int32()
+    error_code: int = int16()
+
+
+class OffsetDeleteResponseTopic(Struct):
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: list[OffsetDeleteResponsePartition] = array(OffsetDeleteResponsePartition)
+
+
+class OffsetDeleteResponse(Response, request=OffsetDeleteRequest):
+    """One result per partition."""
+
+    error_code: int = int16()
+    throttle_time_ms: int = int32(ignorable=True)
+    topics: list[OffsetDeleteResponseTopic] = array(OffsetDeleteResponseTopic)

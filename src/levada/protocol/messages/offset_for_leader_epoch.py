@@ -1,0 +1,50 @@
+"""OffsetForLeaderEpoch (key 23): where a leader epoch ends, to find out that a log was truncated (KIP-320)."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+
+
+class OffsetForLeaderPartition(Struct):
+    """current_leader_epoch fences; leader_epoch is the one asked about."""
+
+    partition: int = int32()
+    current_leader_epoch: int = int32("2+", default=-1, ignorable=True)
+    leader_epoch: int = int32()
+
+
+class OffsetForLeaderTopic(Struct):
+    """The partitions of one topic."""
+
+    topic: str = string()
+    partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition)
+
+
+class OffsetForLeaderEpochRequest(Request, key=23, versions="0-4", flexible="4+"):
+    """replica_id: -1 for a consumer, -2 for a tool."""
+
+    replica_id: int = int32("3+", default=-2, ignorable=True)
+    topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
+
+
+class EpochEndOffset(Struct):
+    """The largest epoch not after the one asked about, and where it ends; -1 when there is none."""
+
+    error_code: int = int16()
+    partition: int = int32()
+    leader_epoch: int = int32("1+", default=-1, ignorable=True)
+    end_offset: int = int64(default=-1)
+
+
+class OffsetForLeaderTopicResult(Struct):
+    """The partitions of one topic."""
+
+    topic: str = string()
+    partitions: list[EpochEndOffset] = array(EpochEndOffset)
+
+
+class OffsetForLeaderEpochResponse(Response, request=OffsetForLeaderEpochRequest):
+    """One answer per partition."""
+
+    throttle_time_ms: int = int32("2+", ignorable=True)
+    topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)

@@ -1,0 +1,24 @@
+"""PushTelemetry (key 72): hand metrics to the cluster (KIP-714)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import Request, Response, boolean, bytestring, int8, int16, int32, uuid
+
+
+class PushTelemetryRequest(Request, key=72, versions="0", flexible="0+"):
+    """metrics is OTLP, compressed. terminating: this is the last push."""
+
+    client_instance_id: UUID = uuid()
+    subscription_id: int = int32()
+    terminating: bool = boolean()
+    compression_type: int = int8()
+    metrics: bytes = bytestring()
+
+
+class PushTelemetryResponse(Response, request=PushTelemetryRequest):
+    """Whether they were taken."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()

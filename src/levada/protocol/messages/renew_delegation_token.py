@@ -1,0 +1,20 @@
+"""RenewDelegationToken (key 39): let a delegation token live longer."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, bytestring, int16, int32, int64
+
+
+class RenewDelegationTokenRequest(Request, key=39, versions="0-2", flexible="2+"):
+    """The token, by its hmac, and for how many milliseconds to renew it."""
+
+    hmac: bytes = bytestring(secret=True)
+    renew_period_ms: int = int64()
+
+
+class RenewDelegationTokenResponse(Response, request=RenewDelegationTokenRequest):
+    """When the token ends now."""
+
+    error_code: int = int16()
+    expiry_timestamp_ms: int = int64()
+    throttle_time_ms: int = int32()

@@ -1,0 +1,20 @@
+"""SaslAuthenticate (key 36): one step of SASL authentication."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, bytestring, int16, int64, string
+
+
+class SaslAuthenticateRequest(Request, key=36, versions="0-2", flexible="2+"):
+    """What the mechanism says."""
+
+    auth_bytes: bytes = bytestring(secret=True)
+
+
+class SaslAuthenticateResponse(Response, request=SaslAuthenticateRequest):
+    """What the mechanism answers. session_lifetime_ms: authenticate again before it is over; 0 for never (KIP-368)."""
+
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    auth_bytes: bytes = bytestring(secret=True)
+    session_lifetime_ms: int = int64("1+", ignorable=True)

@@ -1,0 +1,19 @@
+"""UnregisterBroker (key 64): forget a broker that is gone for good."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, int16, int32, string
+
+
+class UnregisterBrokerRequest(Request, key=64, versions="0", flexible="0+"):
+    """The broker."""
+
+    broker_id: int = int32()
+
+
+class UnregisterBrokerResponse(Response, request=UnregisterBrokerRequest):
+    """Whether that worked."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")

@@ -1,0 +1,19 @@
+"""UnregisterController (key 94): forget a controller that is gone for good."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, int16, int32, string
+
+
+class UnregisterControllerRequest(Request, key=94, versions="0", flexible="0+"):
+    """The controller."""
+
+    controller_id: int = int32()
+
+
+class UnregisterControllerResponse(Response, request=UnregisterControllerRequest):
+    """Whether that worked."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")

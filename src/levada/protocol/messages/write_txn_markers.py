@@ -1,0 +1,56 @@
+"""WriteTxnMarkers (key 27): a transaction's coordinator has leaders write its end into their logs."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Request, Response, Struct, array, boolean, int8, int16, int32, int64, string
+
+
+class WritableTxnMarkerTopic(Struct):
+    """Partitions of one topic."""
+
+    name: str = string()
+    partition_indexes: list[int] = array(int32)
+
+
+class WritableTxnMarker(Struct):
+    """The end of one transaction. transaction_result: whether it was committed."""
+
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    transaction_result: bool = boolean()
+    topics: list[WritableTxnMarkerTopic] = array(WritableTxnMarkerTopic)
+    coordinator_epoch: int = int32()
+    transaction_version: int = int8("2+", ignorable=True)
+
+
+class WriteTxnMarkersRequest(Request, key=27, versions="0-2", flexible="1+"):
+    """One marker per transaction."""
+
+    markers: list[WritableTxnMarker] = array(WritableTxnMarker)
+
+
+class WritableTxnMarkerPartitionResult(Struct):
+    """What became of one partition."""
+
+    partition_index: int = int32()
+    error_code: int = int16()
+
+
+class WritableTxnMarkerTopicResult(Struct):
+    """The partitions of one topic."""
+
+    name: str = string()
+    partitions: list[WritableTxnMarkerPartitionResult] = array(WritableTxnMarkerPartitionResult)
+
+
+class WritableTxnMarkerResult(Struct):
+    """The results for one producer."""
+
+    producer_id: int = int64()
+    topics: list[WritableTxnMarkerTopicResult] = array(WritableTxnMarkerTopicResult)
+
+
+class WriteTxnMarkersResponse(Response, request=WriteTxnMarkersRequest):
+    """One result per marker."""
+
+    markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult)

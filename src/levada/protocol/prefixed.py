@@ -1,0 +1,137 @@
+"""Structs with an int16 in front that says what they are.
+
+What stands in bytes fields of messages and in records has no request around it that names a version, so it names its own:
+
+- subscriptions and assignments of classic groups, principals, and the values of records of coordinators: the version;
+- the keys of records of coordinators: the record type. What follows never changes (Kafka made another type instead: 0 and 1, offsets);
+- the keys of control records and the value of a transaction's end: the version.
+
+KRaft's control records (leader change, snapshot header and footer, voters) hold their version as a field and have nothing in front:
+`codegen.decode(LeaderChangeMessage, value, 0)`.
+
+A version that is newer than ours is read as our newest where Kafka reads it so, since there newer versions only append; elsewhere it is
+refused. Bytes that follow the struct are ignored, as Kafka does.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Final, NamedTuple, TypeVar
+
+from levada.errors import ProtocolError, TruncatedError
+from levada.protocol.codegen import decode, encode
+from levada.protocol.schema import Data, RecordKey, RecordValue
+from levada.wire.varint import Bytes
+
+D = TypeVar("D", bound=Data)
+
+_PREFIX: Final = struct.Struct(">h")
+_READ_AS_OUR_NEWEST: Final = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "ControlRecordTypeSchema", "EndTxnMarker")
+
+
+class UnknownVersionError(ProtocolError):
+    """A struct of a version that is not known here; what wrote it is newer than this levada, or is broken."""
+
+
+class UnknownRecordTypeError(ProtocolError):
+    """A record of a kind that is not known here, which a reader of a coordinator's topic passes over."""
+
+    def __init__(self, record_type: int) -> None:
+        super().__init__(f"a coordinator's record of type {record_type}, which is unknown here")
+        self.record_type = record_type
+
+
+def encode_prefixed(message: Data, version: int) -> bytes:
+    """Return a struct's bytes behind its version, or a record key's behind its record type. Raises as codegen.encode does."""
+    prefix = message.RECORD_TYPE if isinstance(message, RecordKey) else version
+    return _PREFIX.pack(prefix) + encode(message, version)
+
+
+def decode_prefixed(cls: type[D], data: Bytes) -> D:
+    """Read a struct that stands behind its version (for record keys use RecordTypes.decode).
+
+    Raises UnknownVersionError when the version is not known, and ProtocolError as codegen.decode does.
+    """
+    version = read_prefix(cls.NAME, data)
+    if version > cls.NEWEST_VERSION and cls.NAME in _READ_AS_OUR_NEWEST:
+        version = cls.NEWEST_VERSION
+    if not cls.OLDEST_VERSION <= version <= cls.NEWEST_VERSION:
+        raise UnknownVersionError(f"{cls.NAME} has versions {cls.OLDEST_VERSION} to {cls.NEWEST_VERSION}; one of version {version} came")
+    return decode(cls, data, version, _PREFIX.size)[0]
+
+
+def read_prefix(name: str, data: Bytes) -> int:
+    """Return the version or type in front of a struct. name: of the struct, for the TruncatedError where there is none."""
+    if len(data) < _PREFIX.size:
+        raise TruncatedError(f"{name} of {len(data)} bytes is shorter than the version in front of it")
+    (prefix,) = _PREFIX.unpack_from(data)
+    return int(prefix)
+
+
+class CoordinatorRecord(NamedTuple):
+    """A record of a coordinator's topic. Without a value it is a tombstone: what the key names is gone."""
+
+    key: RecordKey
+    value: RecordValue | None
+
+
+class RecordTypes(Mapping[int, type[RecordKey]]):
+    """The records of one topic: key classes by record type, imported when first asked for. modules: names in protocol/records by type."""
+
+    def __init__(self, modules: Mapping[int, str]) -> None:
+        self._modules = modules
+
+    def __getitem__(self, record_type: int) -> type[RecordKey]:
+        name = self._modules[record_type]
+        module = import_module(f"levada.protocol.records.{name}")
+        found: type[RecordKey] = getattr(module, name.title().replace("_", "") + "Key")
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def decode(self, key: Bytes, value: Bytes | None) -> CoordinatorRecord:
+        """Read a record. Raises UnknownRecordTypeError, which means to pass it over, and ProtocolError as decode_prefixed does."""
+        record_type = read_prefix("the key of a coordinator's record", key)
+        if record_type not in self._modules:
+            raise UnknownRecordTypeError(record_type)
+        key_class = self[record_type]
+        found, _ = decode(key_class, key, 0, _PREFIX.size)
+        return CoordinatorRecord(found, None if value is None else decode_prefixed(key_class.VALUE, value))
+
+
+GROUP_RECORDS: Final = RecordTypes(
+    {
+        0: "legacy_offset_commit",
+        1: "offset_commit",
+        2: "group_metadata",
+        3: "consumer_group_metadata",
+        4: "consumer_group_partition_metadata",
+        5: "consumer_group_member_metadata",
+        6: "consumer_group_target_assignment_metadata",
+        7: "consumer_group_target_assignment_member",
+        8: "consumer_group_current_member_assignment",
+        10: "share_group_member_metadata",
+        11: "share_group_metadata",
+        12: "share_group_target_assignment_metadata",
+        13: "share_group_target_assignment_member",
+        14: "share_group_current_member_assignment",
+        15: "share_group_state_partition_metadata",
+        16: "consumer_group_regular_expression",
+        17: "streams_group_metadata",
+        19: "streams_group_member_metadata",
+        20: "streams_group_target_assignment_metadata",
+        21: "streams_group_target_assignment_member",
+        22: "streams_group_current_member_assignment",
+        23: "streams_group_topology",
+    }
+)
+"""The records of __consumer_offsets."""
+
+TRANSACTION_RECORDS: Final = RecordTypes({0: "transaction_log"})
+"""The records of __transaction_state."""

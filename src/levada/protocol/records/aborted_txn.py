@@ -1,0 +1,14 @@
+"""AbortedTxn: an entry of a segment's index of aborted transactions (the .txnindex file)."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Data, int64
+
+
+class AbortedTxn(Data, versions="0"):
+    """last_stable_offset: what it was when the transaction was aborted."""
+
+    producer_id: int = int64()
+    first_offset: int = int64()
+    last_offset: int = int64()
+    last_stable_offset: int = int64()

@@ -1,0 +1,32 @@
+"""ConsumerGroupCurrentMemberAssignment (record type 8): what a member of a consumer group has."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import NEW, RecordKey, RecordValue, Struct, array, int8, int32, string, uuid
+
+
+class ConsumerGroupCurrentMemberAssignmentKey(RecordKey, record_type=8):
+    """The member."""
+
+    group_id: str = string("0")
+    member_id: str = string("0")
+
+
+class TopicPartitions(Struct):
+    """Partitions of one topic. assignment_epochs: since when the member has each of them."""
+
+    topic_id: UUID = uuid()
+    partitions: list[int] = array(int32)
+    assignment_epochs: list[int] | None = array(int32, nullable="0+", default=NEW, tagged="0+", tag=0)
+
+
+class ConsumerGroupCurrentMemberAssignmentValue(RecordValue, key=ConsumerGroupCurrentMemberAssignmentKey, versions="0", flexible="0+"):
+    """What the member has, and what it still has to give up."""
+
+    member_epoch: int = int32()
+    previous_member_epoch: int = int32()
+    state: int = int8()
+    assigned_partitions: list[TopicPartitions] = array(TopicPartitions)
+    partitions_pending_revocation: list[TopicPartitions] = array(TopicPartitions)

@@ -1,0 +1,18 @@
+"""ConsumerGroupMetadata (record type 3): a consumer group (KIP-848)."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import RecordKey, RecordValue, int32, int64, string
+
+
+class ConsumerGroupMetadataKey(RecordKey, record_type=3):
+    """The group."""
+
+    group_id: str = string("0")
+
+
+class ConsumerGroupMetadataValue(RecordValue, key=ConsumerGroupMetadataKey, versions="0", flexible="0+"):
+    """metadata_hash: of the topics that the group has subscribed to."""
+
+    epoch: int = int32()
+    metadata_hash: int = int64(tagged="0+", tag=0)

@@ -1,0 +1,35 @@
+"""ConsumerGroupPartitionMetadata (record type 4): the topics of a consumer group, as Kafka wrote them before it kept a hash of them."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import RecordKey, RecordValue, Struct, array, int32, string, uuid
+
+
+class ConsumerGroupPartitionMetadataKey(RecordKey, record_type=4):
+    """The group."""
+
+    group_id: str = string("0")
+
+
+class PartitionMetadata(Struct):
+    """The racks of one partition's replicas."""
+
+    partition: int = int32()
+    racks: list[str] = array(string)
+
+
+class TopicMetadata(Struct):
+    """One topic."""
+
+    topic_id: UUID = uuid()
+    topic_name: str = string()
+    num_partitions: int = int32()
+    partition_metadata: list[PartitionMetadata] = array(PartitionMetadata)
+
+
+class ConsumerGroupPartitionMetadataValue(RecordValue, key=ConsumerGroupPartitionMetadataKey, versions="0", flexible="0+"):
+    """The topics that the group has subscribed to."""
+
+    topics: list[TopicMetadata] = array(TopicMetadata)

@@ -1,0 +1,20 @@
+"""ConsumerGroupRegularExpression (record type 16): the topics that match a consumer group's regular expression."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import RecordKey, RecordValue, array, int64, string
+
+
+class ConsumerGroupRegularExpressionKey(RecordKey, record_type=16):
+    """The group and the expression."""
+
+    group_id: str = string("0")
+    regular_expression: str = string("0")
+
+
+class ConsumerGroupRegularExpressionValue(RecordValue, key=ConsumerGroupRegularExpressionKey, versions="0", flexible="0+"):
+    """version: of the cluster's metadata when it was resolved."""
+
+    topics: list[str] = array(string)
+    version: int = int64()
+    timestamp: int = int64()

@@ -1,0 +1,27 @@
+"""ConsumerGroupTargetAssignmentMember (record type 7): what a member of a consumer group shall have."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import RecordKey, RecordValue, Struct, array, int32, string, uuid
+
+
+class ConsumerGroupTargetAssignmentMemberKey(RecordKey, record_type=7):
+    """The member."""
+
+    group_id: str = string("0")
+    member_id: str = string("0")
+
+
+class TopicPartition(Struct):
+    """Partitions of one topic."""
+
+    topic_id: UUID = uuid()
+    partitions: list[int] = array(int32)
+
+
+class ConsumerGroupTargetAssignmentMemberValue(RecordValue, key=ConsumerGroupTargetAssignmentMemberKey, versions="0", flexible="0+"):
+    """The member's part of the target assignment."""
+
+    topic_partitions: list[TopicPartition] = array(TopicPartition)

@@ -1,0 +1,12 @@
+"""KRaftVersionRecord: the value of a control record that sets the version of the quorum's protocol (KIP-853)."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Data, int16
+
+
+class KRaftVersionRecord(Data, versions="0", flexible="0+"):
+    """0: the voters are configured; 1: they are in the log and may change."""
+
+    version: int = int16()
+    kraft_version: int = int16()

@@ -1,0 +1,21 @@
+"""LegacyOffsetCommit (record type 0): a committed offset, as the first Kafka with such a topic wrote it."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import RecordKey, RecordValue, int32, int64, string
+
+
+class LegacyOffsetCommitKey(RecordKey, record_type=0):
+    """Whose offset it is."""
+
+    group: str = string("0")
+    topic: str = string("0")
+    partition: int = int32("0")
+
+
+class LegacyOffsetCommitValue(RecordValue, key=LegacyOffsetCommitKey, versions="0"):
+    """commit_timestamp: milliseconds since the epoch."""
+
+    offset: int = int64("0")
+    metadata: str = string("0")
+    commit_timestamp: int = int64("0")

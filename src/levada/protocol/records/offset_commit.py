@@ -1,0 +1,26 @@
+"""OffsetCommit (record type 1): a committed offset in __consumer_offsets."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import RecordKey, RecordValue, int32, int64, string, uuid
+
+
+class OffsetCommitKey(RecordKey, record_type=1):
+    """Whose offset it is."""
+
+    group: str = string("0")
+    topic: str = string("0")
+    partition: int = int32("0")
+
+
+class OffsetCommitValue(RecordValue, key=OffsetCommitKey, versions="0-4", flexible="4+"):
+    """expire_timestamp is of version 1 only; before and since, the broker's retention counts."""
+
+    offset: int = int64()
+    leader_epoch: int = int32("3+", default=-1, ignorable=True)
+    metadata: str = string()
+    commit_timestamp: int = int64()
+    expire_timestamp: int = int64("1", default=-1, ignorable=True)
+    topic_id: UUID = uuid("4+", tagged="4+", tag=0, ignorable=True)

@@ -1,0 +1,21 @@
+"""ShareGroupMemberMetadata (record type 10): a member of a share group."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import RecordKey, RecordValue, array, string
+
+
+class ShareGroupMemberMetadataKey(RecordKey, record_type=10):
+    """The member."""
+
+    group_id: str = string("0")
+    member_id: str = string("0")
+
+
+class ShareGroupMemberMetadataValue(RecordValue, key=ShareGroupMemberMetadataKey, versions="0", flexible="0+"):
+    """What the member said of itself."""
+
+    rack_id: str | None = string(nullable="0+")
+    client_id: str = string()
+    client_host: str = string()
+    subscribed_topic_names: list[str] = array(string)

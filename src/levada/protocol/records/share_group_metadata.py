@@ -1,0 +1,18 @@
+"""ShareGroupMetadata (record type 11): a share group (KIP-932)."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import RecordKey, RecordValue, int32, int64, string
+
+
+class ShareGroupMetadataKey(RecordKey, record_type=11):
+    """The group."""
+
+    group_id: str = string("0")
+
+
+class ShareGroupMetadataValue(RecordValue, key=ShareGroupMetadataKey, versions="0", flexible="0+"):
+    """metadata_hash: of the topics that the group has subscribed to."""
+
+    epoch: int = int32()
+    metadata_hash: int = int64()

@@ -1,0 +1,36 @@
+"""ShareGroupStatePartitionMetadata (record type 15): how far the state of a share group's partitions has been set up."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import RecordKey, RecordValue, Struct, array, int32, string, uuid
+
+
+class ShareGroupStatePartitionMetadataKey(RecordKey, record_type=15):
+    """The group."""
+
+    group_id: str = string("0")
+
+
+class TopicPartitionsInfo(Struct):
+    """Partitions of one topic."""
+
+    topic_id: UUID = uuid()
+    topic_name: str = string()
+    partitions: list[int] = array(int32)
+
+
+class TopicInfo(Struct):
+    """One topic."""
+
+    topic_id: UUID = uuid()
+    topic_name: str = string()
+
+
+class ShareGroupStatePartitionMetadataValue(RecordValue, key=ShareGroupStatePartitionMetadataKey, versions="0", flexible="0+"):
+    """What is being set up, what is set up, and what is being deleted."""
+
+    initializing_topics: list[TopicPartitionsInfo] = array(TopicPartitionsInfo)
+    initialized_topics: list[TopicPartitionsInfo] = array(TopicPartitionsInfo)
+    deleting_topics: list[TopicInfo] = array(TopicInfo)

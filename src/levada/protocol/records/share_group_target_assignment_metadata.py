@@ -1,0 +1,18 @@
+"""ShareGroupTargetAssignmentMetadata (record type 12): the epoch of a share group's target assignment."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import RecordKey, RecordValue, int32, int64, string
+
+
+class ShareGroupTargetAssignmentMetadataKey(RecordKey, record_type=12):
+    """The group."""
+
+    group_id: str = string("0")
+
+
+class ShareGroupTargetAssignmentMetadataValue(RecordValue, key=ShareGroupTargetAssignmentMetadataKey, versions="0", flexible="0+"):
+    """assignment_timestamp: when it was computed, in milliseconds since the epoch."""
+
+    assignment_epoch: int = int32()
+    assignment_timestamp: int = int64(tagged="0+", tag=0, ignorable=True)

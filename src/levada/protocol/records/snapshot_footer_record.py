@@ -1,0 +1,11 @@
+"""SnapshotFooterRecord: the value of the control record at the end of a snapshot (KIP-630)."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Data, int16
+
+
+class SnapshotFooterRecord(Data, versions="0", flexible="0+"):
+    """It says only that the snapshot is whole."""
+
+    version: int = int16()

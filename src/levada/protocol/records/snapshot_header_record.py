@@ -1,0 +1,12 @@
+"""SnapshotHeaderRecord: the value of the control record at the start of a snapshot (KIP-630)."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import Data, int16, int64
+
+
+class SnapshotHeaderRecord(Data, versions="0", flexible="0+"):
+    """last_contained_log_timestamp: of the newest record that the snapshot stands for."""
+
+    version: int = int16()
+    last_contained_log_timestamp: int = int64()

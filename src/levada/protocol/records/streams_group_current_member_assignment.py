@@ -1,0 +1,34 @@
+"""StreamsGroupCurrentMemberAssignment (record type 22): the tasks that a member of a streams group has."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import NEW, RecordKey, RecordValue, Struct, array, int8, int32, string
+
+
+class StreamsGroupCurrentMemberAssignmentKey(RecordKey, record_type=22):
+    """The member."""
+
+    group_id: str = string("0")
+    member_id: str = string("0")
+
+
+class TaskIds(Struct):
+    """Tasks of one subtopology. assignment_epochs: since when the member has each of them."""
+
+    subtopology_id: str = string()
+    partitions: list[int] = array(int32)
+    assignment_epochs: list[int] | None = array(int32, nullable="0+", default=NEW, tagged="0+", tag=0)
+
+
+class StreamsGroupCurrentMemberAssignmentValue(RecordValue, key=StreamsGroupCurrentMemberAssignmentKey, versions="0", flexible="0+"):
+    """What the member has, and what it still has to give up."""
+
+    member_epoch: int = int32()
+    previous_member_epoch: int = int32()
+    state: int = int8()
+    active_tasks: list[TaskIds] = array(TaskIds)
+    standby_tasks: list[TaskIds] = array(TaskIds)
+    warmup_tasks: list[TaskIds] = array(TaskIds)
+    active_tasks_pending_revocation: list[TaskIds] = array(TaskIds)
+    standby_tasks_pending_revocation: list[TaskIds] = array(TaskIds)
+    warmup_tasks_pending_revocation: list[TaskIds] = array(TaskIds)

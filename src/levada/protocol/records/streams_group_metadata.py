@@ -1,0 +1,29 @@
+"""StreamsGroupMetadata (record type 17): a streams group (KIP-1071)."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import NEW, RecordKey, RecordValue, Struct, array, int32, int64, string
+
+
+class StreamsGroupMetadataKey(RecordKey, record_type=17):
+    """The group."""
+
+    group_id: str = string("0")
+
+
+class LastAssignmentConfig(Struct):
+    """A setting of the assignor."""
+
+    key: str = string()
+    value: str = string()
+
+
+class StreamsGroupMetadataValue(RecordValue, key=StreamsGroupMetadataKey, versions="0", flexible="0+"):
+    """metadata_hash: of the topics that the topology needs. last_assignment_configs: what the last assignment was made with."""
+
+    epoch: int = int32()
+    metadata_hash: int = int64()
+    validated_topology_epoch: int = int32(default=-1, tagged="0+", tag=0)
+    last_assignment_configs: list[LastAssignmentConfig] | None = array(LastAssignmentConfig, nullable="0+", default=NEW, tagged="0+", tag=1)
+    stored_description_topology_epoch: int = int32(default=-1, tagged="0+", tag=2)
+    failed_description_topology_epoch: int = int32(default=-1, tagged="0+", tag=3)

@@ -1,0 +1,54 @@
+"""StreamsGroupTopology (record type 23): what a streams group computes."""
+
+from __future__ import annotations
+
+from levada.protocol.schema import RecordKey, RecordValue, Struct, array, int16, int32, string
+
+
+class StreamsGroupTopologyKey(RecordKey, record_type=23):
+    """The group."""
+
+    group_id: str = string("0")
+
+
+class TopicConfig(Struct):
+    """A setting of an internal topic."""
+
+    key: str = string()
+    value: str = string()
+
+
+class TopicInfo(Struct):
+    """An internal topic that must be there. partitions 0: as many as its sources need."""
+
+    name: str = string()
+    partitions: int = int32()
+    replication_factor: int = int16()
+    topic_configs: list[TopicConfig] = array(TopicConfig)
+
+
+class CopartitionGroup(Struct):
+    """Topics that must have equally many partitions, as indexes into the lists of their subtopology."""
+
+    source_topics: list[int] = array(int16)
+    source_topic_regex: list[int] = array(int16)
+    repartition_source_topics: list[int] = array(int16)
+
+
+class Subtopology(Struct):
+    """A part of the topology that shares no state with the others."""
+
+    subtopology_id: str = string()
+    source_topics: list[str] = array(string)
+    source_topic_regex: list[str] = array(string)
+    state_changelog_topics: list[TopicInfo] = array(TopicInfo)
+    repartition_sink_topics: list[str] = array(string)
+    repartition_source_topics: list[TopicInfo] = array(TopicInfo)
+    copartition_groups: list[CopartitionGroup] = array(CopartitionGroup)
+
+
+class StreamsGroupTopologyValue(RecordValue, key=StreamsGroupTopologyKey, versions="0", flexible="0+"):
+    """The topology, and its epoch."""
+
+    epoch: int = int32()
+    subtopologies: list[Subtopology] = array(Subtopology)

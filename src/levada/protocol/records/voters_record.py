@@ -1,0 +1,38 @@
+"""VotersRecord: the value of a control record that says who may vote (KIP-853)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import Data, Struct, array, int16, int32, string, struct, uint16, uuid
+
+
+class Endpoint(Struct):
+    """Where a listener of a voter can be reached."""
+
+    name: str = string()
+    host: str = string()
+    port: int = uint16()
+
+
+class KRaftVersionFeature(Struct):
+    """The versions of the quorum's protocol that the node speaks."""
+
+    min_supported_version: int = int16()
+    max_supported_version: int = int16()
+
+
+class Voter(Struct):
+    """A voter: where it can be reached and what it can do."""
+
+    voter_id: int = int32()
+    voter_directory_id: UUID = uuid()
+    endpoints: list[Endpoint] = array(Endpoint)
+    kraft_version_feature: KRaftVersionFeature = struct(KRaftVersionFeature)
+
+
+class VotersRecord(Data, versions="0", flexible="0+"):
+    """All voters, not a change to them."""
+
+    version: int = int16()
+    voters: list[Voter] = array(Voter)

@@ -1,0 +1,104 @@
+"""What generated encoders and decoders call off their fast path.
+
+Each of these raises a bare ProtocolError or TruncatedError; the generated function adds API, version, position and field.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from struct import Struct, calcsize, unpack_from
+from typing import Final
+from uuid import UUID
+
+from levada.errors import ProtocolError, TruncatedError
+from levada.wire.varint import Bytes, decode_uvarint, encode_uvarint
+
+MAX_STRING_BYTES: Final = 32767
+
+# Lengths and counts below 128, which is nearly all of them.
+SHORT: Final = tuple(bytes([value]) for value in range(128))
+# Those of two bytes.
+pair: Final = Struct("BB").pack
+
+# Types whose length is their size, and which can be written as they are.
+PLAIN: Final = (bytes, bytearray)
+
+
+@lru_cache(maxsize=4096)
+def uuid_of(data: bytes) -> UUID:
+    """Return the UUID of 16 bytes. Cached: building one costs more than decoding a partition, and topics repeat."""
+    return UUID(bytes=data)
+
+
+def read_string_head(data: Bytes, pos: int) -> tuple[int, int]:
+    """Read the length, plus one, of a compact string that may be 127 bytes or longer."""
+    value, pos = decode_uvarint(data, pos)
+    if value > MAX_STRING_BYTES + 1:
+        raise ProtocolError(f"a string announces {value - 1} bytes, more than {MAX_STRING_BYTES}")
+    return value, pos
+
+
+def write_string_head(value: int) -> bytes:
+    """Return the length, plus one, of a compact string that is 127 bytes or longer."""
+    if value > MAX_STRING_BYTES + 1:
+        raise ProtocolError(f"a string of {value - 1} bytes is longer than {MAX_STRING_BYTES}")
+    return encode_uvarint(value)
+
+
+def read_numbers(letter: str, count: int, data: Bytes, pos: int, end: int, nullable: bool) -> tuple[list[int | float] | None, int]:
+    """Read `count` numbers of one format, -1 for null; return them and the position after them."""
+    if count == -1 and nullable:
+        return None, pos
+    size = calcsize(f">{letter}")
+    if not 0 <= count <= (end - pos) // size:
+        raise count_fault(count, end - pos, size)
+    return list(unpack_from(f">{count}{letter}", data, pos)), pos + count * size
+
+
+def length_fault(length: int, remaining: int) -> ProtocolError:
+    """Say what is wrong with a length."""
+    if length == -1:
+        return ProtocolError("null where null is not allowed")
+    if length < 0:
+        return ProtocolError(f"negative length {length}")
+    return TruncatedError(f"{length} bytes are announced, but only {remaining} remain")
+
+
+def count_fault(count: int, remaining: int, smallest: int) -> ProtocolError:
+    """Say what is wrong with the count of an array whose elements take at least `smallest` bytes."""
+    if count == -1:
+        return ProtocolError("null where null is not allowed")
+    if count < 0:
+        return ProtocolError(f"negative count {count}")
+    return TruncatedError(f"{count} elements of at least {smallest} bytes are announced, but only {remaining} bytes remain")
+
+
+def read_tag_head(data: Bytes, pos: int, end: int, last: int) -> tuple[int, int, int]:
+    """Read tag and size of a tagged field; return the tag, where its value ends, and where it starts. last: the tag before, or -1."""
+    tag, pos = decode_uvarint(data, pos)
+    size, pos = decode_uvarint(data, pos)
+    if tag <= last:
+        raise ProtocolError(f"tag {tag} follows tag {last}; tags must ascend")
+    if size > end - pos:
+        raise TruncatedError(f"tag {tag} announces {size} bytes, but only {end - pos} remain")
+    return tag, pos + size, pos
+
+
+def skip_tags(data: Bytes, pos: int, end: int) -> int:
+    """Skip a tag section in which no tag is known; return the position after it."""
+    count, pos = decode_uvarint(data, pos)
+    tag = -1
+    for _ in range(count):
+        tag, pos, _ = read_tag_head(data, pos, end, tag)
+    return pos
+
+
+def tag_size_fault(tag: int, pos: int, stop: int) -> ProtocolError:
+    """Say that a tagged field did not end where its size said."""
+    return ProtocolError(f"the value of tag {tag} ends {abs(pos - stop)} bytes {'after' if pos > stop else 'before'} its announced end")
+
+
+def tagged(tag: int, parts: list[Bytes]) -> bytes:
+    """Return a tagged field: tag, size, value."""
+    value = b"".join(parts)
+    return encode_uvarint(tag) + encode_uvarint(len(value)) + value

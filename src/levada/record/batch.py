@@ -1,0 +1,268 @@
+"""The record batch, magic 2: its header, what may be patched in place, and the way to its records (section 5.2).
+
+A batch is never copied to be looked at: RecordBatch is a view over bytes that somebody else holds, such as a fetch response. The header is
+read at once, the rest on demand: checksum, decompression and records cost only whoever asks.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+
+from levada.errors import CorruptRecordError, DecompressionError
+from levada.record.compression import DEFAULT_MAX_DECOMPRESSED, Buffer, Codec, decompress
+from levada.record.header import (
+    AFTER_LENGTH,
+    CODEC_BITS,
+    CONTROL,
+    CRC_FROM,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_SIZE,
+    LEAST_LENGTH,
+    LOG_APPEND_TIME,
+    MAGIC,
+    MAGIC_AT,
+    TRANSACTIONAL,
+    assign_offsets,
+    checksum,
+    next_sequence,
+    seal,
+    set_producer_state,
+)
+from levada.record.lazy import LazyRecord, LazyRecords
+from levada.record.reader import RecordWalker
+from levada.record.record import Header, Record
+from levada.types import AnyRecord, TimestampType, TopicPartition
+from levada.wire.varint import varint_size
+
+__all__ = [
+    "HEADER_SIZE",
+    "Record",
+    "RecordBatch",
+    "assign_offsets",
+    "next_sequence",
+    "read_batches",
+    "record_size_upper_bound",
+    "seal",
+    "set_producer_state",
+]
+
+_PREFIX = struct.Struct(">qi")
+# Length, attributes, timestamp delta, offset delta, each at its longest.
+_MAX_RECORD_OVERHEAD = 21
+
+
+class RecordBatch:
+    """A view over one whole batch; fields are named as on the wire, `data` is all of its bytes."""
+
+    __slots__ = (
+        "_payload",
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "batch_length",
+        "crc",
+        "data",
+        "last_offset_delta",
+        "magic",
+        "max_timestamp",
+        "partition_leader_epoch",
+        "producer_epoch",
+        "producer_id",
+        "records_count",
+    )
+
+    def __init__(self, data: memoryview) -> None:
+        """data: exactly one batch. Raises CorruptRecordError if the header contradicts itself or the length."""
+        self.data = data
+        self.base_offset: int
+        self.attributes: int
+        self.last_offset_delta: int
+        self.base_timestamp: int
+        self.records_count: int
+        (
+            self.base_offset,
+            self.batch_length,
+            self.partition_leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.records_count,
+        ) = HEADER.unpack_from(data)
+        self._payload: Buffer | None = None
+        self._check_header()
+
+    def __repr__(self) -> str:
+        return f"<RecordBatch offsets {self.base_offset}..{self.last_offset}, {self.records_count} records, {self.size_bytes} bytes>"
+
+    @property
+    def codec(self) -> Codec:
+        """How the records are compressed."""
+        return Codec(self.attributes & CODEC_BITS)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Who set the timestamps."""
+        return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the records belong to a transaction."""
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the batch is a marker of the broker's, which no application sees (M20)."""
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record, kept even when compaction removed that record (M11)."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Where reading goes on after this batch (M11)."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def earliest_offset(self) -> int:
+        """No record of the batch has a lower offset; known without unpacking anything."""
+        return self.base_offset
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether compaction has left no record."""
+        return self.records_count == 0
+
+    @property
+    def last_sequence(self) -> int:
+        """The last record's sequence number; -1 for a batch of a producer that is not idempotent."""
+        return -1 if self.base_sequence < 0 else next_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When compaction may drop the batch's tombstones, if the broker has noted it (then base_timestamp is this time)."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole batch."""
+        return len(self.data)
+
+    def verify_crc(self) -> None:
+        """Raise CorruptRecordError unless the checksum fits (M13)."""
+        actual = checksum(self.data[CRC_FROM:])
+        if actual != self.crc:
+            raise self._corrupt(f"checksum {actual:#010x}, the header says {self.crc:#010x}")
+
+    def payload(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> Buffer:
+        """Return the decompressed bytes of the records; raises DecompressionError, also when they are more than `max_bytes`.
+
+        Decompressed bytes are kept as long as the batch object, so that reading it in several portions decompresses once.
+        """
+        if self._payload is None:
+            records = self.data[HEADER_SIZE:]
+            self._payload = self._unpacked(records, max_bytes) if self.attributes & CODEC_BITS else records
+        return self._payload
+
+    def _unpacked(self, records: memoryview, max_bytes: int) -> Buffer:
+        try:
+            return decompress(self.codec, records, max_bytes)
+        except DecompressionError as fault:
+            raise DecompressionError(f"record batch at offset {self.base_offset} ({len(self.data)} bytes): {fault}") from fault
+
+    def walker(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> RecordWalker:
+        """Return a walker over the records, at the first one."""
+        # First of all: what bounds the payload must be told before a field is asked for that only the payload tells (legacy_batch).
+        payload = self.payload(max_bytes)
+        append_time = self.max_timestamp if self.attributes & LOG_APPEND_TIME else None
+        return RecordWalker(payload, self.records_count, self.base_offset, self.last_offset_delta, self.base_timestamp, append_time)
+
+    def __iter__(self) -> Iterator[LazyRecord]:
+        """Step through the records, none of a control batch. Raises CorruptRecordError at a broken one, after those before it."""
+        return iter(()) if self.is_control else LazyRecords(self.walker())
+
+    def records(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> list[Record]:
+        """Return the records, none for a control batch; raises CorruptRecordError."""
+        return [] if self.is_control else self.walker(max_bytes).records()
+
+    def consumer_records(self, tp: TopicPartition, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> list[AnyRecord]:
+        """Return what records() does, as a consumer hands them out."""
+        if self.is_control:
+            return []
+        return self.walker(max_bytes).consumer_records(tp.topic, tp.partition, int(self.timestamp_type), self.partition_leader_epoch)
+
+    def control_type(self) -> int | None:
+        """Return the type of a control batch (0 abort, 1 commit, 2 leader change, ...); None for other batches and emptied ones (M19)."""
+        if not self.is_control or not self.records_count:
+            return None
+        key = self.walker().records()[0].key
+        if key is None or len(key) < 4:
+            raise self._corrupt("a control record without version and type in its key")
+        return int.from_bytes(key[2:4], "big", signed=True)
+
+    def _check_header(self) -> None:
+        if self.base_offset < 0:
+            raise self._corrupt("the base offset is negative")
+        if self.last_offset_delta < 0 or not 0 <= self.records_count <= self.last_offset_delta + 1:
+            raise self._corrupt(f"{self.records_count} records, but the last offset delta is {self.last_offset_delta}")
+        if self.attributes & CODEC_BITS > Codec.ZSTD:
+            raise self._corrupt(f"unknown codec {self.attributes & CODEC_BITS}")
+
+    def _corrupt(self, fault: str) -> CorruptRecordError:
+        return CorruptRecordError(f"record batch at offset {self.base_offset} ({len(self.data)} bytes): {fault}")
+
+
+def read_batches(data: Buffer) -> Iterator[RecordBatch]:
+    """Step through the batches in `data`; an incomplete one at the end is not an error, a broker cuts at its byte limit (M2).
+
+    Message sets, of brokers before 0.11, look like record batches (levada.record.legacy_batch). Raises CorruptRecordError.
+    """
+    view = memoryview(data)
+    at = 0
+    while len(view) - at > MAGIC_AT:
+        base_offset, length = _PREFIX.unpack_from(view, at)
+        magic = view[at + MAGIC_AT]
+        _check_entry(base_offset, length, magic, at)
+        if AFTER_LENGTH + length > len(view) - at:
+            return
+        batch = RecordBatch(view[at : at + AFTER_LENGTH + length]) if magic == MAGIC else _message_set(view, at)
+        yield batch
+        at += batch.size_bytes
+
+
+def _check_entry(base_offset: int, length: int, magic: int, at: int) -> None:
+    where = f"record batch at offset {base_offset} (byte {at})"
+    if magic > MAGIC:
+        raise CorruptRecordError(f"{where}: unknown magic {magic}")
+    if length < LEAST_LENGTH[magic]:
+        raise CorruptRecordError(f"{where}: a length of {length} bytes is less than the header")
+
+
+def _message_set(view: memoryview, at: int) -> RecordBatch:
+    # Met only with brokers, or topics, that are years behind; most programs never load it.
+    from levada.record.legacy_batch import read_message_set
+
+    return read_message_set(view, at)
+
+
+def record_size_upper_bound(key_size: int | None, value_size: int | None, headers: Sequence[Header] = ()) -> int:
+    """Return the most bytes that a batch of this one record takes, uncompressed (M16). Sizes are of key and value, None for null."""
+    size = HEADER_SIZE + _MAX_RECORD_OVERHEAD + _field_size(key_size) + _field_size(value_size) + varint_size(len(headers))
+    for name, value in headers:
+        size += _field_size(len(name) if name.isascii() else len(name.encode()))
+        size += _field_size(None if value is None else len(value))
+    return size
+
+
+def _field_size(size: int | None) -> int:
+    return 1 if size is None else varint_size(size) + size

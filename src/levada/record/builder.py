@@ -1,0 +1,428 @@
+# cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Records into the bytes of a record batch, one at a time or as rows of columns (M8, M14).
+
+A record is written in two steps: the size of its body first, since the length goes in front, then the body, straight into the batch's
+memory. Rows of columns are written by the same two steps, compiled without the interpreter lock; the C types are in builder.pxd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import cython  # type: ignore[import-untyped]
+else:
+    from levada import _pure as cython
+
+from levada.errors import IllegalStateError
+from levada.record.compression import Codec
+from levada.record.header import HEADER_SIZE, finish_batch
+from levada.record.record import Header
+
+if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_Resize  # type: ignore[import-untyped]
+    from cython.cimports.libc.string import memcpy  # type: ignore[import-untyped]
+
+MOST = 2**63 - 1
+# The most bytes of a record's length before its body.
+MAX_LENGTH_SIZE = 5
+# What stands for a partition of a row that has none yet, and of one that cannot be sent.
+UNASSIGNED = -1
+REJECTED = -2
+# What append_if_room() answers instead of an offset.
+NO_ROOM = -1
+# The same, and other numbers, where they are C's.
+NO_PARTITION, BAD_ROW, FULL = UNASSIGNED, REJECTED, NO_ROOM
+RECORDS_AT = HEADER_SIZE
+# Header, and a record's length, attributes and deltas at their longest (M16).
+MAX_ROW_OVERHEAD = HEADER_SIZE + 21
+ROWS_AHEAD = 8
+GROWTH = 4
+_FIRST_ROOM = 512
+# A compressed batch may turn out larger than its records compressed so far promise (M17).
+_RATIO_SLACK = 1.05
+
+
+def varint_size(value: int) -> int:
+    """Return the bytes of a zigzag varint."""
+    zigzag = (value << 1) ^ (value >> 63)
+    size = 1
+    while zigzag >= 0x80:
+        zigzag >>= 7
+        size += 1
+    return size
+
+
+def field_size(size: int) -> int:
+    """Return the bytes of a field of `size` bytes with its length; -1 is null."""
+    return 1 if size < 0 else varint_size(size) + size
+
+
+def write_varint(target: Any, at: int, value: int) -> int:
+    """Write a zigzag varint; return the position after it."""
+    zigzag = (value << 1) ^ (value >> 63)
+    while zigzag >= 0x80:
+        target[at] = (zigzag & 0x7F) | 0x80
+        zigzag >>= 7
+        at += 1
+    target[at] = zigzag
+    return at + 1
+
+
+def write_field(target: Any, at: int, source: Any, start: int, size: int) -> int:
+    """Write a field of `size` bytes with its length, -1 is null; return the position after it."""
+    return write_bytes(target, write_varint(target, at, size), source, start, size)
+
+
+def write_bytes(target: Any, at: int, source: Any, start: int, size: int) -> int:
+    """Write `size` bytes, none if it is negative; return the position after them."""
+    if size <= 0:
+        return at
+    if cython.compiled:
+        memcpy(target + at, source + start, size)
+    else:
+        target[at : at + size] = source[start : start + size]
+    return at + size
+
+
+def write_deltas(target: Any, at: int, timestamp_delta: int, offset_delta: int) -> int:
+    """Write the attributes, always 0, and the deltas; return the position after them."""
+    target[at] = 0
+    at = write_varint(target, at + 1, timestamp_delta)
+    return write_varint(target, at, offset_delta)
+
+
+def pack_headers(headers: Sequence[Header]) -> bytes:
+    """Return headers as they stand at the end of a record, with their count."""
+    packed = bytearray()
+    _append_varint(packed, len(headers))
+    for name, value in headers:
+        encoded = name.encode()
+        _append_varint(packed, len(encoded))
+        packed += encoded
+        _append_varint(packed, -1 if value is None else len(value))
+        packed += value or b""
+    return bytes(packed)
+
+
+def _append_varint(target: bytearray, value: int) -> None:
+    at = len(target)
+    target.extend(bytes(varint_size(value)))
+    write_varint(target, at, value)
+
+
+class RecordBatchBuilder:
+    """A batch being filled, one record at a time.
+
+    write_limit: bytes; the first record always fits, the batch is full when the next one would lead beyond the limit (M17).
+    compression_ratio: what compressed size to expect per byte of records; an estimate from earlier batches, 1.0 to be safe (M18).
+    """
+
+    def __init__(
+        self, codec: Codec = Codec.NONE, level: int | None = None, write_limit: int = 16384, compression_ratio: float = 1.0
+    ) -> None:
+        self.codec = codec
+        self.level = level
+        self.write_limit = write_limit
+        self.records_count = 0
+        self.base_timestamp = -1
+        self.max_timestamp = -1
+        self.compression_ratio = compression_ratio
+        self._factor = compression_ratio * _RATIO_SLACK if codec else 1.0
+        self._closed = False
+        self._buffer = bytearray(min(max(write_limit, HEADER_SIZE), _FIRST_ROOM))
+        self._at = HEADER_SIZE
+
+    def append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
+        """Add a record, whether or not it fits; return its offset within the batch.
+
+        timestamp: ms since the epoch, -1 for none. Raises TypeError, ValueError or OverflowError, and has added nothing then.
+        """
+        if self._closed:
+            raise IllegalStateError("the batch is built; nothing can be appended to it")
+        return self._append(timestamp, key, value, headers, True)
+
+    def append_if_room(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
+        """Add a record as append() does, if it fits (M17); else return NO_ROOM, as for a batch that is built."""
+        return FULL if self._closed else self._append(timestamp, key, value, headers, False)
+
+    def _append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header], always: bool) -> int:
+        # So far apart that every difference of two still fits 64 bits.
+        if timestamp < -1 or timestamp >= MOST:
+            raise ValueError(f"timestamp {timestamp}: milliseconds since the epoch are wanted, or -1 for none")
+        delta = timestamp - self.base_timestamp if self.records_count else 0
+        key_size = -1 if key is None else len(key)
+        value_size = -1 if value is None else len(value)
+        tail = pack_headers(headers) if headers else b"\x00"
+        body = 1 + varint_size(delta) + varint_size(self.records_count) + field_size(key_size) + field_size(value_size) + len(tail)
+        if not (always or self._fits(varint_size(body) + body)):
+            return FULL
+        self.reserve(MAX_LENGTH_SIZE + body)
+        self._at = self._write(body, delta, key or b"", key_size, value or b"", value_size, tail)
+        if self.records_count == 0:
+            self.base_timestamp = self.max_timestamp = timestamp
+        elif timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        self.records_count += 1
+        return self.records_count - 1
+
+    def _fits(self, size: int) -> bool:
+        """Whether `size_estimate` stays within the limit with a record of `size` bytes; the first one always fits."""
+        return self.records_count == 0 or (self._at - RECORDS_AT) * self._factor < self.write_limit - RECORDS_AT - size + 1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more should be appended (M17)."""
+        return self._closed or (self.records_count > 0 and self.size_estimate >= self.write_limit)
+
+    @property
+    def size_estimate(self) -> int:
+        """Bytes the batch will take; exact unless it is going to be compressed."""
+        return HEADER_SIZE + int((self._at - HEADER_SIZE) * self._factor)
+
+    def build(self) -> bytearray:
+        """Return the whole sealed batch: base offset 0, leader epoch and producer fields -1. The builder takes no more records.
+
+        After it `compression_ratio` is the observed one.
+        """
+        if self._closed:
+            raise IllegalStateError("the batch is built already")
+        if self.records_count == 0:
+            raise IllegalStateError("a record batch cannot be empty")
+        self._closed = True
+        del self._buffer[self._at :]
+        size = self._at - HEADER_SIZE
+        batch = finish_batch(self._buffer, self.records_count, self.base_timestamp, self.max_timestamp, self.codec, self.level)
+        self.compression_ratio = (len(batch) - HEADER_SIZE) / size
+        self._buffer = bytearray()
+        return batch
+
+    def reserve(self, size: int) -> None:
+        """Make room for `size` more bytes of records."""
+        missing = self._at + size - len(self._buffer)
+        if missing > 0:
+            grown = len(self._buffer) + max(missing, len(self._buffer))
+            if cython.compiled:
+                PyByteArray_Resize(self._buffer, grown)
+            else:
+                self._buffer.extend(bytes(grown - len(self._buffer)))
+
+    def _write(self, body: int, delta: int, key: Any, key_size: int, value: Any, value_size: int, tail: bytes) -> int:
+        target: Any = self._buffer
+        at = write_varint(target, self._at, body)
+        at = write_deltas(target, at, delta, self.records_count)
+        at = write_field(target, at, key, 0, key_size)
+        at = write_field(target, at, value, 0, value_size)
+        return write_bytes(target, at, tail, 0, len(tail))
+
+
+class BinaryColumn:
+    """An Arrow large_binary column to read values from; without offsets, a column of nulls.
+
+    offsets: int64, from the array's first row on. validity: bits, None if nothing is null; `shift` is the bit of the first row.
+    """
+
+    def __init__(self, data: Any = b"", offsets: Any = None, validity: Any = None, shift: int = 0) -> None:
+        self.present = offsets is not None
+        self.nullable = validity is not None
+        self.data = data
+        self.offsets = offsets
+        self.validity = validity
+        self.shift = shift
+
+    def size(self, row: int) -> int:
+        """Return the size of a row's value, -1 for null."""
+        if not self.present:
+            return -1
+        if self.nullable and not self.validity[(row + self.shift) >> 3] >> ((row + self.shift) & 7) & 1:
+            return -1
+        size: int = self.offsets[row + 1] - self.offsets[row]
+        return size
+
+    def fetch(self, row: int) -> None:
+        """Let the processor fetch a row's value into its cache: rows of one partition lie too far apart for it to guess."""
+        if cython.compiled:
+            prefetch(cython.address(self.data[0]) + self.offsets[row])  # type: ignore[name-defined]  # noqa: F821 - C, see builder.pxd
+
+    def write(self, target: Any, at: int, row: int) -> int:
+        """Write a row's value with its length; return the position after it."""
+        size = self.size(row)
+        if size < 0:
+            return write_varint(target, at, -1)
+        if cython.compiled:
+            source = cython.address(self.data[0])
+        else:
+            source = self.data
+        return write_field(target, at, source, self.offsets[row], size)
+
+
+class HeaderColumn:
+    """A large_list column of headers: int64 offsets per row into a column of keys and one of values. A null list is no headers.
+
+    lists: the list column's own offsets and validity; its data stay unused.
+    """
+
+    def __init__(self, lists: BinaryColumn, keys: BinaryColumn, values: BinaryColumn) -> None:
+        self.lists = lists
+        self.keys = keys
+        self.values = values
+
+    def count(self, row: int) -> int:
+        """Return how many headers a row has."""
+        size = self.lists.size(row)
+        return size if size > 0 else 0
+
+    def size(self, row: int) -> int:
+        """Return the bytes of a row's headers with their count; -1 if a header has no key."""
+        count = self.count(row)
+        total = varint_size(count)
+        for index in range(count):
+            entry = self.lists.offsets[row] + index
+            key_size = self.keys.size(entry)
+            if key_size < 0:
+                return -1
+            total += field_size(key_size) + field_size(self.values.size(entry))
+        return total
+
+    def write(self, target: Any, at: int, row: int) -> int:
+        """Write a row's headers with their count; return the position after them."""
+        count = self.count(row)
+        at = write_varint(target, at, count)
+        for index in range(count):
+            entry = self.lists.offsets[row] + index
+            at = self.keys.write(target, at, entry)
+            at = self.values.write(target, at, entry)
+        return at
+
+
+class RowWriter:
+    """Writes rows of columns as records into batches. Row numbers count from `first_row`, the columns' first row."""
+
+    def __init__(self, key: BinaryColumn, value: BinaryColumn, headers: HeaderColumn, timestamps: Any, first_row: int) -> None:
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.timestamps = timestamps
+        self.first_row = first_row
+
+    def measure(self, sizes: Any) -> None:
+        """Put the most bytes that a batch of each row alone takes (M16) into int64 `sizes`; -1 where a header has no key."""
+        with cython.nogil:
+            self.measure_rows(sizes)
+
+    def measure_rows(self, sizes: Any) -> None:
+        """Do the work of measure() without the interpreter lock."""
+        for row in range(len(sizes)):
+            headers = self.headers.size(row)
+            if headers < 0:
+                sizes[row] = -1
+            else:
+                sizes[row] = MAX_ROW_OVERHEAD + field_size(self.key.size(row)) + field_size(self.value.size(row)) + headers
+
+    def reject(self, sizes: Any, most: int, partitions: Any) -> int:
+        """Mark, in `partitions`, each row that is larger than `most`, has no size or a negative timestamp; return how many there are."""
+        count = 0
+        for row in range(len(sizes)):
+            if (sizes[row] < 0 or sizes[row] > most or self.timestamps[row] < 0) and partitions[row] != BAD_ROW:
+                partitions[row] = BAD_ROW
+                count += 1
+        return count
+
+    def write(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
+        """Append the rows numbered rows[first], ... as far as the batch's write limit allows; return where to go on in `rows`.
+
+        sizes: as measure() put them. An empty batch takes the first row whatever its size.
+        """
+        batch.reserve(self.room_for(batch, rows, first, sizes))
+        target = batch._buffer
+        with cython.nogil:
+            return self.write_rows(target, batch, rows, first, sizes)
+
+    def room_for(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
+        """Return how many bytes write() needs room for, and more if the rest of the batch is going to need it soon."""
+        room = batch.write_limit - batch._at
+        if batch.records_count == 0:
+            room = max(room, sizes[rows[first] - self.first_row])
+        needed = 0
+        for index in range(first, len(rows)):
+            needed += sizes[rows[index] - self.first_row] - RECORDS_AT
+            if GROWTH * needed >= room:
+                return room
+        return needed
+
+    def write_rows(self, target: Any, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
+        """Do the work of write() without the interpreter lock."""
+        if batch.records_count == 0:
+            batch.base_timestamp = batch.max_timestamp = self.timestamps[rows[first] - self.first_row]
+        index = first
+        last = len(rows) - ROWS_AHEAD if self.value.present else 0
+        while index < len(rows):
+            row = rows[index] - self.first_row
+            if not self.write_row(target, batch, row, sizes[row] - MAX_ROW_OVERHEAD):
+                break
+            index += 1
+            if index < last:
+                self.value.fetch(rows[index + ROWS_AHEAD] - self.first_row)
+        return index
+
+    def write_row(self, target: Any, batch: RecordBatchBuilder, row: int, fields: int) -> bool:
+        """Append one row, whose key, value and headers take `fields` bytes, unless it would end beyond the batch's limit; False then."""
+        timestamp = self.timestamps[row]
+        delta = timestamp - batch.base_timestamp
+        count = batch.records_count
+        body = 1 + varint_size(delta) + varint_size(count) + fields
+        if count > 0 and batch._at + varint_size(body) + body > batch.write_limit:
+            return False
+        at = write_varint(target, batch._at, body)
+        at = write_deltas(target, at, delta, count)
+        at = self.key.write(target, at, row)
+        at = self.value.write(target, at, row)
+        batch._at = self.headers.write(target, at, row)
+        batch.records_count = count + 1
+        if timestamp > batch.max_timestamp:
+            batch.max_timestamp = timestamp
+        return True
+
+
+def assign_sticky(partitions: Any, sizes: Any, row: int, partition: int, room: int, most: int) -> tuple[int, int]:
+    """Give `partition` to the rows without one, from `row` on, until `room` bytes are used up; `most` is the room of a new partition.
+
+    sizes: as measure() puts them. Return where to go on, and the room that is left, 0 when it is time for the next partition.
+    """
+    while row < len(partitions):
+        if partitions[row] == NO_PARTITION:
+            size = sizes[row] - RECORDS_AT
+            if size > room and room < most:
+                return row, 0
+            partitions[row] = partition
+            room -= size
+            if room <= 0:
+                return row + 1, 0
+        row += 1
+    return row, room
+
+
+def group_rows(partitions: Any, first_row: int, starts: Any, rows: Any) -> None:
+    """Sort row numbers by partition, keeping their order: partition p's are rows[starts[p]] to rows[starts[p + 1] - 1].
+
+    partitions: int32 per row, negative ones are left out. starts: int64, zeroed, one more than there are partitions. rows: int64.
+    """
+    with cython.nogil:
+        sort_rows(partitions, first_row, starts, rows)
+
+
+def sort_rows(partitions: Any, first_row: int, starts: Any, rows: Any) -> None:
+    """Do the work of group_rows() without the interpreter lock: count, add up, place, and shift the starts back."""
+    for row in range(len(partitions)):
+        if partitions[row] >= 0:
+            starts[partitions[row] + 1] += 1
+    for partition in range(1, len(starts)):
+        starts[partition] += starts[partition - 1]
+    for row in range(len(partitions)):
+        if partitions[row] >= 0:
+            rows[starts[partitions[row]]] = first_row + row
+            starts[partitions[row]] += 1
+    for partition in range(len(starts) - 1, 0, -1):
+        starts[partition] = starts[partition - 1]
+    starts[0] = 0

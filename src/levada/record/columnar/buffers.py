@@ -1,0 +1,137 @@
+"""The memory that decoded columns grow in, and become Arrow arrays of, without another copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from levada.record.reader import BinarySink, HeaderSink, RecordWalker
+
+HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+
+_MAX_INT64 = 2**63 - 1
+_LEAST_CAPACITY = 64
+
+
+def runs_array(ends: list[int], values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Return values[0] up to row ends[0], values[1] up to ends[1] and so on, each row written out."""
+    if len(set(values)) == 1:
+        return pa.repeat(pa.scalar(values[0], kind), ends[-1])
+    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), pa.array(values, kind)))
+
+
+class Memory:
+    """Bytes that grow by doubling and end up as an Arrow buffer; `fill` is what new bytes are set to, None leaves them as they are."""
+
+    def __init__(self, fill: int | None = None, most: int = _MAX_INT64) -> None:
+        self._buffer = pa.allocate_buffer(0, resizable=True)
+        self._fill = fill
+        self._most = most
+
+    def reserve(self, size: int, growth: float = 1.0) -> memoryview:
+        """Make room for `size` bytes altogether; return a view of all there are, the only one that is valid from now on.
+
+        growth: how many times as much is expected in the end. Memory that is not used costs nothing, and moving what is there does.
+        """
+        old = self._buffer.size
+        if size > old or not old:
+            new = max(min(max(int(size * growth) & -8, size, 2 * old), self._most), _LEAST_CAPACITY)
+            self._buffer.resize(new)
+            if self._fill is not None:
+                memoryview(self._buffer).cast("B")[old:new] = bytes((self._fill,)) * (new - old)
+        return memoryview(self._buffer).cast("B")
+
+    def buffer(self, size: int) -> pa.Buffer:
+        """Return the first `size` bytes."""
+        return self._buffer.slice(0, size)
+
+    def array(self, kind: pa.DataType, rows: int) -> pa.Array:
+        """Return int64 numbers as an array."""
+        return pa.Array.from_buffers(kind, rows, [None, self.buffer(rows * 8)])
+
+
+class Binary:
+    """The memory of a BinarySink."""
+
+    def __init__(self, sink: BinarySink, most: int) -> None:
+        self.sink = sink
+        self._data = Memory(most=most)
+        self._offsets = Memory()
+        self._validity = Memory(fill=0xFF)
+
+    def reserve(self, rows: int, size: int, growth: float = 1.0) -> None:
+        """Make room for `rows` more values of `size` bytes altogether; growth: as for Memory."""
+        rows += self.sink.rows
+        self.sink.attach(
+            self._data.reserve(self.sink.size + size, growth),
+            self._offsets.reserve((rows + 1) * 4, growth).cast("i"),
+            self._validity.reserve((rows + 7) // 8, growth),
+        )
+
+    def array(self, kind: pa.DataType, rows: int) -> pa.Array:
+        """Return the column."""
+        sink = self.sink
+        validity = self._validity.buffer((rows + 7) // 8) if sink.nulls else None
+        buffers = [validity, self._offsets.buffer((rows + 1) * 4), self._data.buffer(sink.size)]
+        return pa.Array.from_buffers(kind, rows, buffers, sink.nulls)
+
+    def first_not_utf8(self, start: int) -> int | None:
+        """Return the first row, from `start` on, whose value is not UTF-8."""
+        values = self.array(pa.binary(), self.sink.rows).slice(start)
+        try:
+            values.cast(pa.string())
+        except pa.ArrowInvalid:
+            return next(start + row for row, value in enumerate(values) if utf8_fault(value.as_py()))
+        return None
+
+
+class Headers:
+    """The memory of a HeaderSink."""
+
+    def __init__(self, sink: HeaderSink, most: int) -> None:
+        self._sink = sink
+        self._offsets = Memory()
+        self._keys = Binary(sink.keys, most)
+        self._values = Binary(sink.values, most)
+
+    def reserve(self, rows: int) -> None:
+        """Make room to note `rows` more rows."""
+        offsets = self._offsets.reserve((self._sink.rows + rows + 1) * 4).cast("i")
+        self._sink.attach(offsets, memoryview(bytearray(8 * rows or 8)).cast("q"))
+
+    def copy(self, walker: RecordWalker) -> None:
+        """Copy the headers of the rows noted."""
+        sink = self._sink
+        count = sink.noted - sink.keys.rows
+        if count:
+            self._keys.reserve(count, sink.key_bytes - sink.keys.size)
+            self._values.reserve(count, sink.value_bytes - sink.values.size)
+            sink.copy(walker)
+
+    def array(self, kind: pa.DataType, rows: int) -> pa.Array:
+        """Return the column."""
+        count = self._sink.noted
+        keys, values = (pa.array([], pa.binary()),) * 2
+        if count:
+            keys, values = self._keys.array(pa.binary(), count), self._values.array(pa.binary(), count)
+        entries = pa.StructArray.from_arrays([_text(keys), values], fields=list(HEADER))
+        return pa.Array.from_buffers(kind, rows, [None, self._offsets.buffer((rows + 1) * 4)], children=[entries])
+
+
+def utf8_fault(data: bytes | None) -> str | None:
+    """Return where and why bytes are not UTF-8, None if they are."""
+    try:
+        (data or b"").decode()
+    except UnicodeDecodeError as fault:
+        return f"byte {fault.start}: {fault.reason}"
+    return None
+
+
+def _text(names: pa.Array) -> pa.Array:
+    """Return header keys as strings, bytes that are not UTF-8 as U+FFFD, as Java reads them."""
+    try:
+        return names.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([name.decode("utf-8", "replace") for name in names.to_pylist()], pa.string())

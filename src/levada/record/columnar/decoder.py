@@ -1,0 +1,210 @@
+"""Arrow columns out of record batches.
+
+Records go straight from a batch's payload into the buffers of Arrow arrays: nothing is made per record, and a column nobody asked for costs
+nothing. Memory grows by doubling while batches are added.
+
+Binary columns have 32-bit offsets: one that is full ends the Arrow batch, so that nothing needs more. A key or value is text only where the
+user says so, because Kafka has bytes; whether they are UTF-8 is seen while the batch is added, when its reader has not yet moved past it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import pyarrow as pa
+
+from levada.errors import RecordDeserializationError
+from levada.record.batch import RecordBatch
+from levada.record.columnar.buffers import HEADER, Binary, Headers, Memory, runs_array, utf8_fault
+from levada.record.compression import DEFAULT_MAX_DECOMPRESSED
+from levada.record.reader import RecordSink, RecordWalker
+from levada.types import AnyRecord, TopicPartition
+
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type", "headers", "leader_epoch")
+
+_TYPES = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("ms", tz="UTC"),
+    "timestamp_type": pa.int32(),
+    "headers": pa.list_(HEADER),
+    "leader_epoch": pa.int32(),
+}
+# The columns that are the same for a whole record batch, in the order of a run.
+_PER_BATCH = ("topic", "partition", "timestamp_type", "leader_epoch")
+# What a row takes besides the bytes of its key, value, headers and topic: numbers, or an offset into these bytes.
+_WIDTHS = {column: 8 if column in ("offset", "timestamp") else 4 for column in _TYPES}
+_HEADER_WIDTH = 8
+TEXTS = ("key", "value")
+
+_MAX_INT32 = 2**31 - 1
+# So much memory at most is taken because the last Arrow batch needed it. Pages that are not written to cost nothing.
+_MOST_EXPECTED = 16 * 1024 * 1024
+_MAX_INT64 = 2**63 - 1
+# Rows that one add() takes, so that its caller can stop in time: a few bytes of a compressed batch may be a record.
+_MOST_ROWS = 1 << 20
+
+
+def schema(columns: Sequence[str] = COLUMNS, text: Collection[str] = ()) -> pa.Schema:
+    """Return the Arrow schema of decoded records with these columns, those named in `text` as strings.
+
+    Raises ValueError for a name that is not in COLUMNS, and for one in `text` that is neither key nor value or is not wanted at all.
+    """
+    unknown = [column for column in columns if column not in _TYPES]
+    if unknown:
+        raise ValueError(f"unknown column {unknown[0]!r}; there are: {', '.join(COLUMNS)}")
+    odd = [column for column in text if column not in TEXTS or column not in columns]
+    if odd:
+        fault = f"it is not among the columns asked for: {', '.join(columns)}" if odd[0] in TEXTS else "only key and value can be text"
+        raise ValueError(f"column {odd[0]!r} cannot be text: {fault}")
+    return pa.schema([(column, pa.string() if column in text else _TYPES[column]) for column in columns])
+
+
+class ColumnDecoder:
+    """Collects the records of several record batches into one Arrow batch.
+
+    columns: the columns wanted, in this order. text: which of key and value are UTF-8, and wanted as strings. max_decompressed: bytes one
+    record batch may unpack to. max_column_bytes: where a binary column is full; add() then takes fewer rows than there are (int32 offsets
+    end at 2 GiB).
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str] = COLUMNS,
+        max_decompressed: int = DEFAULT_MAX_DECOMPRESSED,
+        max_column_bytes: int = _MAX_INT32,
+        text: Collection[str] = (),
+    ) -> None:
+        self.schema = schema(columns, text)
+        self._text = tuple(text)
+        self._max_decompressed = max_decompressed
+        self._max_column_bytes = max_column_bytes
+        self._expected_bytes = 0
+        self._row_width = sum(_WIDTHS[column] for column in columns)
+        self._reset()
+
+    def _reset(self) -> None:
+        columns = self.schema.names
+        self._sink = RecordSink(columns, self._max_column_bytes)
+        self._key = Binary(self._sink.key, self._max_column_bytes) if "key" in columns else None
+        self._value = Binary(self._sink.value, self._max_column_bytes) if "value" in columns else None
+        self._offsets = Memory() if "offset" in columns else None
+        self._timestamps = Memory() if "timestamp" in columns else None
+        self._headers = Headers(self._sink.headers, self._max_column_bytes) if "headers" in columns else None
+        self._runs: list[tuple[str, int, int, int]] = []
+        self._run_ends: list[int] = []
+        self._topic_bytes = 0
+        self._seen_bytes = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows collected so far."""
+        return self._sink.rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the columns take so far."""
+        sink = self._sink
+        headers = sink.headers.key_bytes + sink.headers.value_bytes + _HEADER_WIDTH * sink.headers.noted
+        return sink.key.size + sink.value.size + headers + self._topic_bytes + self._row_width * sink.rows
+
+    def add(
+        self, batch: RecordBatch, topic: str, partition: int, start_offset: int = 0, end_offset: int | None = None, limit: int | None = None
+    ) -> tuple[int, int]:
+        """Add the batch's records from `start_offset` to below `end_offset`, at most `limit` of them.
+
+        Return how many there were, and the offset to go on at: behind the batch, `end_offset`, or that of the first record left out, which
+        may also be for want of room, or because its text is not UTF-8. None of a control batch is added. Raises CorruptRecordError, and
+        RecordDeserializationError if the first record's text is not UTF-8; what was added before stays, nothing of this batch does.
+        """
+        end = _MAX_INT64 if end_offset is None else end_offset
+        if batch.is_control or batch.last_offset < start_offset or batch.earliest_offset >= end:
+            return 0, min(batch.next_offset, end)
+        before = self._sink.rows
+        most = _MOST_ROWS if limit is None else min(limit, _MOST_ROWS)
+        walker, following = self._fill(batch, start_offset, end, most)
+        bad = self._first_not_utf8(before)
+        if bad is not None:
+            # None of it has left this call yet, so it is done over without what cannot be handed out.
+            self._sink.rewind(before)
+            record = self._record(batch, topic, partition, start_offset, bad - before)
+            if bad == before:
+                raise _not_utf8(record, self._text)
+            walker, following = self._fill(batch, start_offset, record.offset, most)
+        if self._headers:
+            self._headers.copy(walker)
+        self._note_run(batch, topic, partition, self._sink.rows - before)
+        return self._sink.rows - before, following
+
+    def finish(self) -> pa.RecordBatch:
+        """Return what was collected as one Arrow batch, and start anew."""
+        arrays = [self._array(field.name, field.type) for field in self.schema]
+        result = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        # What comes next is mostly as large: moving what grows takes as long as decoding it.
+        self._expected_bytes = min(self._seen_bytes, _MOST_EXPECTED)
+        self._reset()
+        return result
+
+    def _fill(self, batch: RecordBatch, start: int, end: int, most: int) -> tuple[RecordWalker, int]:
+        """Add up to `most` records, but for the bytes of their headers; return the walker over them, and the offset to go on at."""
+        walker = batch.walker(self._max_decompressed)
+        rows = min(most, batch.records_count)
+        self._seen_bytes += batch.size_bytes
+        self._reserve(rows, len(batch.payload()))
+        stopped = self._sink.fill(walker, start, end, self._sink.rows + rows)
+        return walker, min(walker.offset, end) if stopped else batch.next_offset
+
+    def _first_not_utf8(self, start: int) -> int | None:
+        columns = {"key": self._key, "value": self._value}
+        bad = [None if (column := columns[name]) is None else column.first_not_utf8(start) for name in self._text]
+        return min((row for row in bad if row is not None), default=None)
+
+    def _record(self, batch: RecordBatch, topic: str, partition: int, start_offset: int, index: int) -> AnyRecord:
+        records = batch.consumer_records(TopicPartition(topic, partition), self._max_decompressed)
+        return [record for record in records if record.offset >= start_offset][index]
+
+    def _reserve(self, rows: int, payload_size: int) -> None:
+        growth = self._expected_bytes / self._seen_bytes
+        for binary in (self._key, self._value):
+            if binary:
+                binary.reserve(rows, payload_size, growth)
+        total = self._sink.rows + rows
+        views = [memory.reserve(total * 8, growth).cast("q") if memory else None for memory in (self._offsets, self._timestamps)]
+        self._sink.attach(*views)
+        if self._headers:
+            self._headers.reserve(rows)
+
+    def _note_run(self, batch: RecordBatch, topic: str, partition: int, rows: int) -> None:
+        if rows:
+            self._runs.append((topic, partition, batch.timestamp_type, batch.partition_leader_epoch))
+            self._run_ends.append(self._sink.rows)
+            if "topic" in self.schema.names:
+                self._topic_bytes += rows * len(topic)
+
+    def _array(self, column: str, kind: pa.DataType) -> pa.Array:
+        if not self._runs:
+            return pa.array([], kind)
+        if column in _PER_BATCH:
+            at = _PER_BATCH.index(column)
+            return runs_array(self._run_ends, [run[at] for run in self._runs], kind)
+        own: dict[str, Binary | Memory | Headers | None] = {
+            "key": self._key,
+            "value": self._value,
+            "offset": self._offsets,
+            "timestamp": self._timestamps,
+            "headers": self._headers,
+        }
+        source = own[column]
+        assert source is not None
+        return source.array(kind, self._sink.rows)
+
+
+def _not_utf8(record: AnyRecord, text: Sequence[str]) -> RecordDeserializationError:
+    faults = [f"its {name} is not UTF-8 ({fault})" for name in text if (fault := utf8_fault(getattr(record, name)))]
+    where = f"{record.topic}-{record.partition} at offset {record.offset}"
+    return RecordDeserializationError(
+        f"{where}: {' and '.join(faults)}; read it as binary, or seek to {record.offset + 1} to skip the record", record
+    )

@@ -1,0 +1,332 @@
+"""The codecs of record batches: gzip, snappy, lz4, zstd (Z1-Z7).
+
+Writing follows what Java's readers accept: snappy in xerial's chunks (Z2), lz4 frames of independent blocks (Z3: Java refuses linked ones).
+Reading accepts what any client writes, and trusts nothing: output is counted while it streams, so a small block that unpacks to gigabytes
+stops at the limit, and bytes behind the end of the stream are corruption (Z5, Z6).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from io import BytesIO
+from typing import TypeVar
+
+import cramjam
+import lz4.frame  # type: ignore[import-untyped]
+import zstandard
+
+from levada.errors import ConfigError, DecompressionError
+
+T = TypeVar("T")
+Buffer = bytes | bytearray | memoryview
+
+# Per batch; a broker accepts batches of 1 MiB unless told otherwise, and 64 times that is beyond what real records compress to.
+DEFAULT_MAX_DECOMPRESSED = 64 * 1024 * 1024
+
+
+class Codec(IntEnum):
+    """A compression codec, by its number in a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @classmethod
+    def parse(cls, name: str) -> Codec:
+        """Return the codec of a `compression.type` value such as "zstd"; raises ConfigError."""
+        try:
+            return cls[name.upper()]
+        except KeyError:
+            known = ", ".join(codec.name.lower() for codec in cls)
+            raise ConfigError(f"unknown compression codec {name!r}; there are: {known}") from None
+
+
+def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
+    """Compress `data`; level None is Kafka's default for the codec (KIP-390: gzip -1 to 9, lz4 1 to 17, zstd -131072 to 22)."""
+    return _COMPRESS[codec](data, level)
+
+
+def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> Buffer:
+    """Decompress the whole of `data` to at most `max_bytes`; raises DecompressionError for a larger output, a fault or bytes left over."""
+    try:
+        return _DECOMPRESS[codec](data, max_bytes)
+    except (zlib.error, RuntimeError, EOFError, struct.error, zstandard.ZstdError, cramjam.DecompressionError) as error:
+        raise DecompressionError(f"{codec.name.lower()}: {error} ({len(data)} compressed bytes)") from error
+
+
+def _too_large(codec: Codec, data: Buffer, max_bytes: int) -> DecompressionError:
+    return DecompressionError(
+        f"{codec.name.lower()}: {len(data)} compressed bytes hold more than the limit of {max_bytes} bytes; nothing of them was used"
+    )
+
+
+# Libraries take memory for a whole step at once; a larger one costs more than it saves.
+_STEP = 1 << 20
+
+
+class _Output:
+    """Decompressed bytes as they come, counted. They are gathered in one buffer that grows and is handed out, so they never exist twice."""
+
+    def __init__(self, codec: Codec, data: Buffer, max_bytes: int) -> None:
+        self._codec = codec
+        self._data = data
+        self._max_bytes = max_bytes
+        self._first: bytes | None = None
+        self._all: BytesIO | None = None
+        self._size = 0
+
+    @property
+    def step(self) -> int:
+        """The most bytes to ask for; one beyond the limit tells "more to come" from "just fits"."""
+        return min(_STEP, self._max_bytes - self._size + 1)
+
+    def add(self, part: bytes) -> None:
+        """Take some more; raises DecompressionError beyond the limit."""
+        self._size += len(part)
+        if self._size > self._max_bytes:
+            raise _too_large(self._codec, self._data, self._max_bytes)
+        if self._first is None:
+            self._first = part
+            return
+        if self._all is None:
+            self._all = BytesIO()
+            self._all.write(self._first)
+        self._all.write(part)
+
+    def joined(self) -> bytes:
+        """Return all of it; EOFError when there was no stream."""
+        if self._first is None:
+            raise EOFError("no stream")
+        return self._first if self._all is None else self._all.getvalue()
+
+
+def _keep(data: Buffer, _: int | None) -> Buffer:
+    return data
+
+
+# --- gzip ---------------------------------------------------------------------------------------------------------------------------
+
+
+_GZIP_SLICE = 1 << 16
+
+
+def _gzip_compress(data: Buffer, level: int | None) -> bytes:
+    packer = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+    return packer.compress(data) + packer.flush()
+
+
+def _gzip_decompress(data: Buffer, max_bytes: int) -> bytes:
+    output = _Output(Codec.GZIP, data, max_bytes)
+    rest = memoryview(data)
+    while len(rest):
+        rest = _gunzip_member(rest, output)
+    return output.joined()
+
+
+def _gunzip_member(rest: memoryview, output: _Output) -> memoryview:
+    """Decompress the member at the start of `rest`; return what is behind it.
+
+    Input goes in slices, because the library copies what of it has not been used after every step.
+    """
+    member = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    at = 0
+    while not member.eof:
+        piece: Buffer = member.unconsumed_tail
+        if not piece:
+            piece = rest[at : at + _GZIP_SLICE]
+            at += len(piece)
+        part = member.decompress(piece, output.step)
+        if not part and not len(piece):
+            raise EOFError("the stream is cut short")
+        output.add(part)
+    return rest[at - len(member.unused_data) :]
+
+
+# --- snappy -------------------------------------------------------------------------------------------------------------------------
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_CHUNK = 32 * 1024
+_INT = struct.Struct(">i")
+
+
+def _snappy_compress(data: Buffer, _: int | None) -> bytes:
+    view = memoryview(data)
+    parts: list[Buffer] = [_XERIAL_HEADER]
+    # An empty stream still holds one chunk: "nothing" must be a valid stream (Z7).
+    for start in range(0, len(view) or 1, _XERIAL_CHUNK):
+        chunk = memoryview(cramjam.snappy.compress_raw(view[start : start + _XERIAL_CHUNK]))
+        parts += (_INT.pack(len(chunk)), chunk)
+    return b"".join(parts)
+
+
+def _snappy_decompress(data: Buffer, max_bytes: int) -> Buffer:
+    view = memoryview(data)
+    chunks = _xerial_chunks(view) if view[:8] == _XERIAL_MAGIC else [view]
+    sizes = [_snappy_size(chunk) for chunk in chunks]
+    if sum(sizes) > max_bytes:
+        raise _too_large(Codec.SNAPPY, data, max_bytes)
+    output = bytearray(sum(sizes))
+    target = memoryview(output)
+    for chunk, size in zip(chunks, sizes, strict=True):
+        if cramjam.snappy.decompress_raw_into(chunk, target[:size]) != size:
+            raise EOFError(f"a block that announces {size} bytes holds less")
+        target = target[size:]
+    return output
+
+
+def _xerial_chunks(view: memoryview) -> list[memoryview]:
+    chunks = []
+    at = len(_XERIAL_HEADER)
+    if len(view) < at:
+        raise EOFError("the xerial header is cut short")
+    while at < len(view):
+        (size,) = _INT.unpack_from(view, at)
+        at += 4
+        if not 0 < size <= len(view) - at:
+            raise EOFError(f"a xerial chunk of {size} bytes where {len(view) - at} remain")
+        chunks.append(view[at : at + size])
+        at += size
+    return chunks
+
+
+def _snappy_size(chunk: memoryview) -> int:
+    """Return the size a raw block announces, if its bytes can hold that much: the best an element can do is 64 bytes out of 3."""
+    size = int(cramjam.snappy.decompress_raw_len(chunk))
+    if 3 * size > 64 * len(chunk):
+        raise EOFError(f"a block of {len(chunk)} bytes announces {size}")
+    return size
+
+
+# --- lz4 ----------------------------------------------------------------------------------------------------------------------------
+
+_LZ4_KAFKA_DEFAULT = 9
+
+
+def _lz4_compress(data: Buffer, level: int | None) -> bytes:
+    # Java's default of 9 means its fast compressor, every other level the slow one (KIP-390); the library's fast one is 0.
+    packed: bytes = lz4.frame.compress(
+        data,
+        compression_level=0 if level in (None, _LZ4_KAFKA_DEFAULT) else level,
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
+    )
+    return packed
+
+
+def _lz4_decompress(data: Buffer, max_bytes: int) -> bytes:
+    output = _Output(Codec.LZ4, data, max_bytes)
+    rest: Buffer | None = data
+    while rest:
+        frame = lz4.frame.LZ4FrameDecompressor()
+        while not frame.eof:
+            part = frame.decompress(rest, max_length=output.step)
+            rest = b""
+            output.add(part)
+            if not frame.eof and frame.needs_input:
+                raise EOFError("the frame is cut short")
+        rest = frame.unused_data
+    return output.joined()
+
+
+# --- zstd ---------------------------------------------------------------------------------------------------------------------------
+
+# The window is memory besides the output. A frame may announce a large one, as the highest levels do, if its contents cannot fill it.
+_ZSTD_MAX_WINDOW = 8 * 1024 * 1024
+_ZSTD_LARGEST_WINDOW = 128 * 1024 * 1024
+_ZSTD_BLOCK = 128 * 1024
+_RAW, _RLE = 0, 1
+
+
+def _zstd_compress(data: Buffer, level: int | None) -> bytes:
+    level = 3 if level is None else level
+    with _pooled(_packers.setdefault(level, []), lambda: zstandard.ZstdCompressor(level=level)) as packer:
+        return packer.compress(data)
+
+
+def _zstd_decompress(data: Buffer, max_bytes: int) -> bytes:
+    frames, bound = _zstd_frames(memoryview(data))
+    window = _ZSTD_LARGEST_WINDOW if bound <= _ZSTD_MAX_WINDOW else _ZSTD_MAX_WINDOW
+    with _pooled(_unpackers.setdefault(window, []), lambda: zstandard.ZstdDecompressor(max_window_size=window)) as unpacker:
+        if frames == 1 and bound <= max_bytes and zstandard.frame_content_size(data) <= bound:
+            return unpacker.decompress(data, max_output_size=bound)
+        return _zstd_stream(unpacker, data, max_bytes)
+
+
+def _zstd_stream(unpacker: zstandard.ZstdDecompressor, data: Buffer, max_bytes: int) -> bytes:
+    output = _Output(Codec.ZSTD, data, max_bytes)
+    with unpacker.stream_reader(data, read_across_frames=True) as reader:
+        while part := reader.read(output.step):
+            output.add(part)
+    return output.joined()
+
+
+def _zstd_frames(view: memoryview) -> tuple[int, int]:
+    """Return how many frames there are and the most bytes they can hold, by stepping over their block headers.
+
+    Frames need not say their size (Z5), and the library does not tell a stream that is cut short from one that ended; this does both.
+    """
+    frames = bound = at = 0
+    while at < len(view):
+        header = zstandard.get_frame_parameters(view[at:])
+        at += zstandard.frame_header_size(view[at:])
+        at, size = _zstd_blocks(view, at)
+        at += 4 if header.has_checksum else 0
+        frames += 1
+        bound += size
+    if not frames or at > len(view):
+        raise EOFError("the frame is cut short")
+    return frames, bound
+
+
+def _zstd_blocks(view: memoryview, at: int) -> tuple[int, int]:
+    """Return the position after the last block of the frame whose first block is at `at`, and the most bytes its blocks can hold."""
+    bound = last = 0
+    while not last:
+        if len(view) - at < 3:
+            raise EOFError("the frame is cut short")
+        head = int.from_bytes(view[at : at + 3], "little")
+        last, kind, size = head & 1, head >> 1 & 3, head >> 3
+        at += 3 + (1 if kind == _RLE else size)
+        bound += size if kind in (_RAW, _RLE) else _ZSTD_BLOCK
+    return at, bound
+
+
+# By level and by window. Contexts are costly to make and must not be shared while in use; popping from a list is atomic.
+_packers: dict[int, list[zstandard.ZstdCompressor]] = {}
+_unpackers: dict[int, list[zstandard.ZstdDecompressor]] = {}
+
+
+@contextmanager
+def _pooled(idle: list[T], make: Callable[[], T]) -> Iterator[T]:
+    try:
+        context = idle.pop()
+    except IndexError:
+        context = make()
+    try:
+        yield context
+    finally:
+        idle.append(context)
+
+
+_COMPRESS: dict[Codec, Callable[[Buffer, int | None], Buffer]] = {
+    Codec.NONE: _keep,
+    Codec.GZIP: _gzip_compress,
+    Codec.SNAPPY: _snappy_compress,
+    Codec.LZ4: _lz4_compress,
+    Codec.ZSTD: _zstd_compress,
+}
+_DECOMPRESS: dict[Codec, Callable[[Buffer, int], Buffer]] = {
+    Codec.NONE: _keep,
+    Codec.GZIP: _gzip_decompress,
+    Codec.SNAPPY: _snappy_decompress,
+    Codec.LZ4: _lz4_decompress,
+    Codec.ZSTD: _zstd_decompress,
+}

@@ -1,0 +1,92 @@
+"""The header of a record batch, magic 2: where its fields are, how it is sealed, and what may be patched in place (section 5.2)."""
+
+from __future__ import annotations
+
+import struct
+
+from levada.record.compression import Buffer, Codec, compress
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER_SIZE = HEADER.size
+MAGIC = 2
+MAGIC_AT = 16
+# The batch's length counts from behind itself.
+AFTER_LENGTH = 12
+# The least length there can be, by magic: that of an empty batch, or of an empty message (M1, M2).
+LEAST_LENGTH = (14, 22, HEADER_SIZE - AFTER_LENGTH)
+CRC_FROM = 21
+_EPOCH_AT = 12
+_CRC_AT = 17
+_MAX_TIMESTAMP_AT = 35
+_PRODUCER_AT = 43
+
+CODEC_BITS = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+_MAX_INT = 2**31 - 1
+
+
+def finish_batch(
+    records: bytearray | memoryview,
+    count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+) -> bytearray:
+    """Return the sealed batch of `records`, which have HEADER_SIZE bytes of room in front; uncompressed, a bytearray is used itself."""
+    if codec:
+        batch = bytearray(HEADER_SIZE)
+        with memoryview(records) as view:
+            batch += compress(codec, view[HEADER_SIZE:], level)
+    else:
+        batch = records if isinstance(records, bytearray) else bytearray(records)
+    length = len(batch) - AFTER_LENGTH
+    HEADER.pack_into(batch, 0, 0, length, -1, MAGIC, 0, codec, count - 1, base_timestamp, max_timestamp, -1, -1, -1, count)
+    seal(batch)
+    return batch
+
+
+def checksum(data: Buffer) -> int:
+    """Return the CRC-32C of bytes (M13)."""
+    # Imported when first needed: the package reads its own metadata, which takes as long as importing everything that makes a consumer.
+    from crc32c import crc32c
+
+    return crc32c(data)
+
+
+def seal(batch: bytearray | memoryview) -> None:
+    """Compute the batch's checksum and put it in."""
+    with memoryview(batch) as view:
+        struct.pack_into(">I", batch, _CRC_AT, checksum(view[CRC_FROM:]))
+
+
+def set_producer_state(
+    batch: bytearray, *, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
+) -> None:
+    """Put the producer's identity into a built batch, and seal it again."""
+    (attributes,) = struct.unpack_from(">h", batch, CRC_FROM)
+    attributes = attributes | TRANSACTIONAL if is_transactional else attributes & ~TRANSACTIONAL
+    struct.pack_into(">h", batch, CRC_FROM, attributes)
+    struct.pack_into(">qhi", batch, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    seal(batch)
+
+
+def assign_offsets(batch: bytearray | memoryview, *, base_offset: int, leader_epoch: int, log_append_time_ms: int | None = None) -> None:
+    """Give a batch its place in a log, as a broker does. Only a log append time is under the checksum and costs a new one (TR71)."""
+    struct.pack_into(">q", batch, 0, base_offset)
+    struct.pack_into(">i", batch, _EPOCH_AT, leader_epoch)
+    if log_append_time_ms is None:
+        return
+    (attributes,) = struct.unpack_from(">h", batch, CRC_FROM)
+    struct.pack_into(">h", batch, CRC_FROM, attributes | LOG_APPEND_TIME)
+    struct.pack_into(">q", batch, _MAX_TIMESTAMP_AT, log_append_time_ms)
+    seal(batch)
+
+
+def next_sequence(sequence: int, increment: int) -> int:
+    """Return the sequence number `increment` records later; it wraps from 2^31 - 1 to 0 (I5)."""
+    return sequence + increment if sequence <= _MAX_INT - increment else increment - (_MAX_INT - sequence) - 1

@@ -1,0 +1,102 @@
+"""Messages of before Kafka 0.11, magic 0 and 1 (section 5.1): one entry, read and written.
+
+A message set is a row of entries without a count, each an offset, a size and one message. A checksum covers each message from its magic on.
+Magic 1 added a timestamp. A message with a codec in its attributes is a wrapper: its value is a whole message set, compressed.
+"""
+
+from __future__ import annotations
+
+import struct
+from zlib import crc32
+
+from levada.errors import CorruptRecordError
+from levada.record.compression import Buffer, Codec
+from levada.record.header import AFTER_LENGTH, CODEC_BITS, LEAST_LENGTH, LOG_APPEND_TIME, MAGIC_AT
+from levada.types import NO_TIMESTAMP
+
+OFFSET_AND_SIZE = struct.Struct(">qi")
+# Offset, size, checksum, magic, attributes, with magic 1 a timestamp, and the key's size.
+_HEAD = (struct.Struct(">qiIbbi"), struct.Struct(">qiIbbqi"))
+_INT = struct.Struct(">i")
+_CRC_AT = 12
+_NULL = -1
+
+Message = tuple[int, int, memoryview | None, memoryview | None]
+
+
+def corrupt(offset: int, at: int, fault: str) -> CorruptRecordError:
+    """Return the error for the message at this offset, `at` bytes into its message set."""
+    return CorruptRecordError(f"message at offset {offset} (byte {at}): {fault}")
+
+
+def check_entry(offset: int, size: int, magic: int, at: int) -> None:
+    """Raise CorruptRecordError unless an entry's offset and size can be (M2)."""
+    if offset < 0:
+        raise corrupt(offset, at, "the offset is negative")
+    if size < LEAST_LENGTH[magic]:
+        raise corrupt(offset, at, f"a size of {size} bytes is less than an empty message's of magic {magic}")
+
+
+def read_message(view: memoryview, at: int, end: int) -> Message:
+    """Return (offset, timestamp, key, value) of the message whose entry lies from `at` to `end`, which check_entry() has passed.
+
+    Raises CorruptRecordError if key and value do not fill it. The timestamp is -1 with magic 0.
+    """
+    if view[at + MAGIC_AT]:
+        offset, _, _, _, _, timestamp, key_size = _HEAD[1].unpack_from(view, at)
+        key_at = at + 30
+    else:
+        offset, _, _, _, _, key_size = _HEAD[0].unpack_from(view, at)
+        timestamp = NO_TIMESTAMP
+        key_at = at + 22
+    size_at = key_at + key_size if key_size > 0 else key_at
+    if key_size < _NULL or size_at > end - 4:
+        raise corrupt(offset, at, f"a key of {key_size} bytes does not fit its message")
+    (value_size,) = _INT.unpack_from(view, size_at)
+    value_at = size_at + 4
+    if value_size < _NULL or (value_at + value_size if value_size > 0 else value_at) != end:
+        raise corrupt(offset, at, f"a value of {value_size} bytes does not fill its message")
+    return offset, timestamp, None if key_size < 0 else view[key_at:size_at], None if value_size < 0 else view[value_at:end]
+
+
+def has_checksum(view: memoryview, at: int, end: int) -> bool:
+    """Whether the checksum of the message whose entry lies from `at` to `end` fits; CRC-32, not the CRC-32C of magic 2 (TR7)."""
+    stored: int = struct.unpack_from(">I", view, at + _CRC_AT)[0]
+    return crc32(view[at + MAGIC_AT : end]) == stored
+
+
+def codec_of(attributes: int, offset: int, at: int) -> Codec:
+    """Return the codec that attributes name; raises CorruptRecordError for one that messages cannot have (M7)."""
+    number = attributes & CODEC_BITS
+    if number >= Codec.ZSTD:
+        name = "zstd, which magic 2 introduced" if number == Codec.ZSTD else f"unknown codec {number}"
+        raise corrupt(offset, at, f"compressed with {name}")
+    return Codec(number)
+
+
+def write_message(
+    target: bytearray,
+    magic: int,
+    offset: int,
+    timestamp: int,
+    key: Buffer | None,
+    value: Buffer | None,
+    *,
+    codec: Codec = Codec.NONE,
+    is_append_time: bool = False,
+) -> None:
+    """Append one entry to `target`. codec: with which `value` has been compressed."""
+    attributes = codec | LOG_APPEND_TIME if is_append_time and magic else codec
+    key_size = _NULL if key is None else len(key)
+    value_size = _NULL if value is None else len(value)
+    start = len(target)
+    size = LEAST_LENGTH[magic] + max(key_size, 0) + max(value_size, 0)
+    if magic:
+        target += _HEAD[1].pack(offset, size, 0, magic, attributes, timestamp, key_size)
+    else:
+        target += _HEAD[0].pack(offset, size, 0, magic, attributes, key_size)
+    target += key or b""
+    target += _INT.pack(value_size)
+    target += value or b""
+    with memoryview(target) as view:
+        struct.pack_into(">I", view, start + _CRC_AT, crc32(view[start + MAGIC_AT : start + AFTER_LENGTH + size]))

@@ -1,0 +1,270 @@
+"""Message sets behind the face of a record batch, so that no reader needs to know how old a broker is.
+
+Messages become the records that a batch of magic 2 would hold, byte for byte, and go the same way from there: reading is up-conversion.
+Magic 0 has no timestamps: its records and columns say -1, as any record without one does, with NO_TIMESTAMP_TYPE beside it.
+
+Plain messages were batches of one in their time. Neighbours that agree in all that a batch says once are read as one here, as far as their
+checksums fit: a faulty message stands alone, and takes no good one along. A wrapper is a batch too. Its offset is that of its last message
+(M5); where it begins, and how many messages it holds, is known once it is unpacked, which happens when it is first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from levada.errors import CorruptRecordError
+from levada.record.batch import RecordBatch
+from levada.record.compression import DEFAULT_MAX_DECOMPRESSED, Buffer, Codec, decompress
+from levada.record.header import AFTER_LENGTH, CODEC_BITS, LEAST_LENGTH, LOG_APPEND_TIME, MAGIC_AT
+from levada.record.legacy import OFFSET_AND_SIZE, check_entry, codec_of, corrupt, has_checksum, read_message
+from levada.record.legacy_lz4 import mend_frame
+from levada.types import TimestampType
+from levada.wire.varint import encode_varint
+
+_ATTRIBUTES_AT = MAGIC_AT + 1
+# As much as a broker takes in one batch unless told otherwise; bounds what is converted at once.
+_MAX_RUN_BYTES = 1 << 20
+_MAX_OFFSET_DELTA = 2**31 - 1
+_MOST = 2**63 - 1
+_LEAST = -(2**63)
+# -1, as a varint.
+_NULL = b"\x01"
+# Deltas and sizes come again and again, and looking one up takes a sixth of the time.
+_varint = lru_cache(1 << 13)(encode_varint)
+_TOLD_INSIDE = frozenset(("base_offset", "base_timestamp", "last_offset_delta", "max_timestamp", "records_count"))
+
+
+class ConvertedRecords:
+    """Messages as the payload of a batch of magic 2."""
+
+    __slots__ = ("base_offset", "base_timestamp", "count", "last_offset", "max_timestamp", "payload")
+
+    def __init__(self) -> None:
+        self.payload = bytearray()
+        self.count = 0
+        self.base_offset = self.last_offset = self.base_timestamp = self.max_timestamp = -1
+
+    def add(self, offset: int, timestamp: int, key: memoryview | None, value: memoryview | None) -> None:
+        """Add a message, whose offset is higher than that of the last one; raises CorruptRecordError, and has added nothing then."""
+        if not self.count:
+            self.base_offset = offset
+            self.base_timestamp = self.max_timestamp = timestamp
+        delta = timestamp - self.base_timestamp
+        if not _LEAST <= delta <= _MOST:
+            raise CorruptRecordError(f"message at offset {offset}: the timestamp {timestamp} is out of range")
+        key_size = _NULL if key is None else _varint(len(key))
+        value_size = _NULL if value is None else _varint(len(value))
+        head = b"".join((b"\0", _varint(delta), _varint(offset - self.base_offset), key_size, key or b"", value_size))
+        self.payload += _varint(len(head) + (len(value) if value else 0) + 1)
+        self.payload += head
+        # The one part that can be large is copied once.
+        if value:
+            self.payload += value
+        self.payload += b"\0"
+        self.count += 1
+        self.last_offset = offset
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+
+
+class MessageSet(RecordBatch):
+    """What both kinds have in common; `data` is the entries, `crc` and `attributes` are the first one's."""
+
+    __slots__ = ()
+
+    def __init__(self, data: memoryview) -> None:
+        self.data = data
+        self.batch_length = len(data) - AFTER_LENGTH
+        self.magic = data[MAGIC_AT]
+        self.attributes = data[_ATTRIBUTES_AT] & (CODEC_BITS | LOG_APPEND_TIME if self.magic else CODEC_BITS)
+        self.crc = int.from_bytes(data[AFTER_LENGTH:MAGIC_AT])
+        self.partition_leader_epoch = self.producer_id = self.producer_epoch = self.base_sequence = -1
+        self._payload = None
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Who set the timestamps; with magic 0 there are none."""
+        return super().timestamp_type if self.magic else TimestampType.NO_TIMESTAMP_TYPE
+
+    def _hold(self, records: ConvertedRecords, last_offset: int) -> None:
+        self.records_count = records.count
+        self.base_offset = records.base_offset
+        self.last_offset_delta = last_offset - records.base_offset
+        self.base_timestamp = records.base_timestamp
+        self.max_timestamp = records.max_timestamp
+        self._payload = records.payload
+
+
+class PlainMessages(MessageSet):
+    """Messages that are not compressed: neighbours of one kind, and more than one only if all their checksums fit."""
+
+    __slots__ = ("_is_sound",)
+
+    def __init__(self, data: memoryview, records: ConvertedRecords, is_sound: bool) -> None:
+        super().__init__(data)
+        self._hold(records, records.last_offset)
+        self._is_sound = is_sound
+
+    def verify_crc(self) -> None:
+        """Raise CorruptRecordError unless the checksum fits."""
+        if not self._is_sound:
+            raise corrupt(self.base_offset, 0, f"its checksum does not fit; the message says {self.crc:#010x}")
+
+
+class CompressedMessages(MessageSet):
+    """A wrapper. What only its inside tells is unpacked on demand; whoever must limit that calls payload() or walker() first."""
+
+    __slots__ = ("_append_time", "_checks_inside", "_offset", "_value")
+
+    def __init__(self, data: memoryview) -> None:
+        super().__init__(data)
+        self._offset, timestamp, _, value = read_message(data, 0, len(data))
+        if value is None:
+            raise corrupt(self._offset, 0, "compressed, but the value is null")
+        self._value = value
+        # With LogAppendTime the wrapper's timestamp is that of every message (M6).
+        self._append_time = timestamp if self.attributes & LOG_APPEND_TIME else None
+        self._checks_inside = False
+
+    def __getattr__(self, name: str) -> Any:
+        """Unpack, for the fields that are not set before."""
+        if name not in _TOLD_INSIDE:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.payload()
+        return getattr(self, name)
+
+    def __repr__(self) -> str:
+        return f"<CompressedMessages up to offset {self._offset}, {self.size_bytes} bytes>"
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last message, the wrapper's own; too low, until it is unpacked, on one whose producer left it at 0 (M5)."""
+        return self._offset if self._payload is None else self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Where reading goes on after this batch."""
+        return self.last_offset + 1
+
+    @property
+    def earliest_offset(self) -> int:
+        """No message has a lower offset; known without unpacking, and not much."""
+        return 0 if self._payload is None else self.base_offset
+
+    @property
+    def is_empty(self) -> bool:
+        """Never: a wrapper without messages is corrupt."""
+        return False
+
+    def verify_crc(self) -> None:
+        """Raise CorruptRecordError unless the wrapper's checksum fits; those of the messages inside are looked at when it is unpacked."""
+        if not has_checksum(self.data, 0, len(self.data)):
+            raise corrupt(self._offset, 0, f"its checksum does not fit; the message says {self.crc:#010x}")
+        self._checks_inside = True
+
+    def payload(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> Buffer:
+        """Return the messages as records of magic 2; raises CorruptRecordError, DecompressionError beyond `max_bytes`."""
+        if self._payload is None:
+            try:
+                self._unpack(max_bytes)
+            except CorruptRecordError as fault:
+                raise type(fault)(f"compressed messages up to offset {self._offset}: {fault}") from fault
+        return self._payload or b""
+
+    def _unpack(self, max_bytes: int) -> None:
+        inside = memoryview(self._contents(max_bytes))
+        shift = self._shift(inside)
+        records = ConvertedRecords()
+        for at, end in self._entries(inside):
+            if self._checks_inside and not has_checksum(inside, at, end):
+                raise CorruptRecordError(f"the checksum of the message at byte {at} does not fit")
+            offset, timestamp, key, value = read_message(inside, at, end)
+            # A log of old can hold a message twice (KAFKA-4298); a consumer is past it when it meets it again.
+            if offset + shift > records.last_offset:
+                records.add(offset + shift, timestamp if self._append_time is None else self._append_time, key, value)
+        self._hold(records, max(records.last_offset, self._offset))
+
+    def _contents(self, max_bytes: int) -> Buffer:
+        value: Buffer = self._value
+        if self.codec is Codec.LZ4 and not self.magic:
+            value = mend_frame(value)
+        return decompress(self.codec, value, max_bytes)
+
+    def _shift(self, inside: memoryview) -> int:
+        """Return what to add to offsets inside, which are relative with magic 1 (M5)."""
+        last_offset = -1
+        for at, _ in self._entries(inside):
+            (last_offset, _) = OFFSET_AND_SIZE.unpack_from(inside, at)
+        if last_offset < 0:
+            raise CorruptRecordError("there are none")
+        if not self.magic or not self._offset:
+            return 0
+        if last_offset > self._offset:
+            raise CorruptRecordError(f"the last one's relative offset is {last_offset}, which is beyond the wrapper's own")
+        return self._offset - last_offset
+
+    def _entries(self, inside: memoryview) -> Iterator[tuple[int, int]]:
+        """Yield where each entry inside begins and ends; raises CorruptRecordError at one that is cut short or cannot be there (M7)."""
+        at = 0
+        while at < len(inside):
+            if len(inside) - at <= MAGIC_AT:
+                raise CorruptRecordError(f"{len(inside) - at} bytes are left over")
+            offset, size = OFFSET_AND_SIZE.unpack_from(inside, at)
+            self._check_inner(inside, at, offset, size)
+            yield at, at + AFTER_LENGTH + size
+            at += AFTER_LENGTH + size
+
+    def _check_inner(self, inside: memoryview, at: int, offset: int, size: int) -> None:
+        magic = inside[at + MAGIC_AT]
+        if magic != self.magic:
+            raise corrupt(offset, at, f"magic {magic} within magic {self.magic}")
+        check_entry(offset, size, magic, at)
+        if size > len(inside) - at - AFTER_LENGTH:
+            raise corrupt(offset, at, f"a size of {size} bytes where {len(inside) - at - AFTER_LENGTH} remain")
+        if inside[at + _ATTRIBUTES_AT] & CODEC_BITS:
+            raise corrupt(offset, at, "compressed within compressed messages, which Kafka does not allow")
+
+
+def read_message_set(view: memoryview, at: int) -> MessageSet:
+    """Return the batch that begins with the entry at `at`, all of which is there; raises CorruptRecordError."""
+    offset, size = OFFSET_AND_SIZE.unpack_from(view, at)
+    check_entry(offset, size, view[at + MAGIC_AT], at)
+    end = at + AFTER_LENGTH + size
+    if codec_of(view[at + _ATTRIBUTES_AT], offset, at):
+        return CompressedMessages(view[at:end])
+    return _read_plain(view, at, end)
+
+
+def _read_plain(view: memoryview, at: int, end: int) -> PlainMessages:
+    """Return the message whose entry lies from `at` to `end`, with all behind it that can be one batch with it."""
+    records = ConvertedRecords()
+    records.add(*read_message(view, at, end))
+    is_sound = has_checksum(view, at, end)
+    if is_sound:
+        end = _add_neighbours(records, view, at, end)
+    return PlainMessages(view[at:end], records, is_sound)
+
+
+def _add_neighbours(records: ConvertedRecords, view: memoryview, start: int, at: int) -> int:
+    """Add the messages from `at` on that can be one batch with the one at `start`; return where they end."""
+    kind = bytes(view[start + MAGIC_AT : start + MAGIC_AT + 2])
+    append_time = records.base_timestamp if kind[0] and kind[1] & LOG_APPEND_TIME else None
+    stop = min(len(view), start + _MAX_RUN_BYTES)
+    while stop - at > _ATTRIBUTES_AT and view[at + MAGIC_AT : at + MAGIC_AT + 2] == kind:
+        offset, size = OFFSET_AND_SIZE.unpack_from(view, at)
+        end = at + AFTER_LENGTH + size
+        is_next = records.last_offset < offset <= records.base_offset + _MAX_OFFSET_DELTA
+        if not is_next or size < LEAST_LENGTH[kind[0]] or end > stop or not has_checksum(view, at, end):
+            break
+        try:
+            message = read_message(view, at, end)
+            if append_time is not None and message[1] != append_time:
+                break
+            records.add(*message)
+        except CorruptRecordError:
+            # It is the first of the next batch, and raises there.
+            break
+        at = end
+    return at

@@ -1,0 +1,108 @@
+"""Record batches into message sets and back: what a producer does for an old broker, and a broker for an old client (M15, V10).
+
+Message sets know no headers, no producer ids, no control records and no zstd. A producer is told so before anything is sent; a broker
+leaves headers and control batches out, for it has no better answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from levada.errors import UnsupportedRecordFormatError
+from levada.record.batch import RecordBatch, read_batches
+from levada.record.compression import DEFAULT_MAX_DECOMPRESSED, Buffer, Codec, compress
+from levada.record.header import AFTER_LENGTH, HEADER, HEADER_SIZE, LOG_APPEND_TIME, MAGIC, seal
+from levada.record.legacy import write_message
+from levada.record.legacy_lz4 import spoil_frame
+from levada.record.record import Record
+from levada.types import NO_TIMESTAMP
+
+_MAX_OFFSET_DELTA = 2**31 - 1
+
+
+def down_convert(batch: RecordBatch, magic: int, level: int | None = None) -> bytearray:
+    """Return a built batch as a message set of `magic` 0 or 1, for a broker that takes nothing newer (Produce 2 and before).
+
+    level: of the codec. Magic 0 loses the timestamps. Raises UnsupportedRecordFormatError for what a message set cannot hold: headers,
+    zstd, and the identity of an idempotent or transactional producer. For batches that are in a log already, see down_convert_fetched.
+    """
+    if magic not in (0, 1):
+        raise ValueError(f"message sets are of magic 0 or 1, got {magic!r}")
+    records = batch.records()
+    for need in _needs(batch, records):
+        raise UnsupportedRecordFormatError(f"{need}; the broker takes only message sets (magic {magic}), so nothing was sent")
+    return _message_set(batch, records, magic, level)
+
+
+def down_convert_fetched(batches: Iterable[RecordBatch], magic: int, first_offset: int = 0) -> bytearray:
+    """Return batches of a log as message sets of `magic` at most, as brokers up to 3.x do for a Fetch of an old version.
+
+    Headers and control batches are left out. first_offset: plain messages before it are left out too; some old clients cannot skip them.
+    Raises UnsupportedRecordFormatError for zstd.
+    """
+    found = bytearray()
+    for batch in batches:
+        if batch.magic <= magic:
+            found += batch.data
+            continue
+        if batch.codec is Codec.ZSTD:
+            raise UnsupportedRecordFormatError(f"{batch!r} is compressed with zstd, which message sets do not know")
+        records = batch.records()
+        if not batch.codec:
+            records = [record for record in records if record.offset >= first_offset]
+        found += _message_set(batch, records, magic, None)
+    return found
+
+
+def up_convert(data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> bytearray:
+    """Return everything whole in `data` as batches of magic 2, compressed as before; those that are of magic 2 stay what they are.
+
+    Messages of magic 0 get the timestamp -1, none. Raises CorruptRecordError, and DecompressionError beyond `max_bytes` per batch.
+    """
+    found = bytearray()
+    for batch in read_batches(data):
+        found += batch.data if batch.magic == MAGIC else _batch(batch, max_bytes)
+    return found
+
+
+def _batch(batch: RecordBatch, max_bytes: int) -> bytearray:
+    """Return messages, which are read as the payload of a batch anyway, with its header."""
+    payload = compress(batch.codec, batch.payload(max_bytes))
+    fields = (batch.last_offset_delta, batch.base_timestamp, batch.max_timestamp, -1, -1, -1, batch.records_count)
+    if batch.last_offset_delta > _MAX_OFFSET_DELTA:
+        raise UnsupportedRecordFormatError(f"{batch!r} spans {batch.last_offset_delta} offsets, more than a batch of magic 2 can")
+    size = HEADER_SIZE - AFTER_LENGTH + len(payload)
+    converted = bytearray(HEADER.pack(batch.base_offset, size, -1, MAGIC, 0, batch.attributes, *fields))
+    converted += payload
+    seal(converted)
+    return converted
+
+
+def _needs(batch: RecordBatch, records: Sequence[Record]) -> Iterator[str]:
+    if batch.codec is Codec.ZSTD:
+        yield "compression with zstd needs Kafka 2.1"
+    if batch.producer_id >= 0 or batch.is_transactional or batch.is_control:
+        yield "an idempotent or transactional producer needs Kafka 0.11"
+    if any(record.headers for record in records):
+        yield "record headers need Kafka 0.11"
+
+
+def _message_set(batch: RecordBatch, records: Sequence[Record], magic: int, level: int | None) -> bytearray:
+    """Return records as plain messages, or with a codec as one wrapper at the last one's offset."""
+    is_append_time = bool(batch.attributes & LOG_APPEND_TIME)
+    found = bytearray()
+    if not records:
+        return found
+    # Inside a wrapper magic 1 counts from the first message on (M5).
+    base = records[0].offset if batch.codec and magic else 0
+    for record in records:
+        write_message(found, magic, record.offset - base, record.timestamp, record.key, record.value, is_append_time=is_append_time)
+    if not batch.codec:
+        return found
+    packed = compress(batch.codec, found, level)
+    if batch.codec is Codec.LZ4 and not magic:
+        packed = spoil_frame(packed)
+    newest = max(record.timestamp for record in records) if magic else NO_TIMESTAMP
+    wrapper = bytearray()
+    write_message(wrapper, magic, records[-1].offset, newest, None, packed, codec=batch.codec, is_append_time=is_append_time)
+    return wrapper

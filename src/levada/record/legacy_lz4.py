@@ -1,0 +1,61 @@
+"""The lz4 frames of magic 0 (KIP-57, Z4).
+
+A frame begins with a magic number, a descriptor of flags and sizes, and one byte of checksum over the descriptor. Kafka's first lz4
+writer took the magic number into the checksum, and its readers expected that of everybody: a writer of magic 0 must do so to this day, and
+a reader of magic 0 must not look at the checksum. The lz4 library does look, so frames are mended before it sees them, and spoiled after
+it made them.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from levada.record.compression import Buffer
+
+_MAGIC_SIZE = 4
+# Magic number, flags, block size, and the checksum of the two.
+_LEAST_HEADER = 7
+_HAS_CONTENT_SIZE = 0x08
+_CONTENT_SIZE = 8
+
+_PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
+_MASK = 0xFFFFFFFF
+
+
+def mend_frame(frame: Buffer) -> Buffer:
+    """Return the frame with the checksum that lz4 asks for, whatever it had. Bytes that are no frame are returned as they are."""
+    return _with_checksum(frame, _MAGIC_SIZE)
+
+
+def spoil_frame(frame: Buffer) -> Buffer:
+    """Return the frame with the checksum that readers of magic 0 expect."""
+    return _with_checksum(frame, 0)
+
+
+def _with_checksum(frame: Buffer, start: int) -> Buffer:
+    """Return the frame with a checksum over its bytes from `start` to the end of the descriptor."""
+    if len(frame) < _LEAST_HEADER:
+        return frame
+    end = _LEAST_HEADER - 1 + (_CONTENT_SIZE if frame[_MAGIC_SIZE] & _HAS_CONTENT_SIZE else 0)
+    if len(frame) <= end:
+        return frame
+    patched = bytearray(frame)
+    patched[end] = xxh32_of_few(bytes(patched[start:end])) >> 8 & 0xFF
+    return patched
+
+
+def xxh32_of_few(data: bytes) -> int:
+    """Return xxHash32, seed 0, of fewer than 16 bytes; more take a different way through the algorithm."""
+    value = _PRIME_5 + len(data)
+    whole = len(data) // 4 * 4
+    for (word,) in struct.iter_unpack("<I", data[:whole]):
+        value = _rotated(value + word * _PRIME_3 & _MASK, 17) * _PRIME_4 & _MASK
+    for byte in data[whole:]:
+        value = _rotated(value + byte * _PRIME_5 & _MASK, 11) * _PRIME_1 & _MASK
+    value = (value ^ value >> 15) * _PRIME_2 & _MASK
+    value = (value ^ value >> 13) * _PRIME_3 & _MASK
+    return value ^ value >> 16
+
+
+def _rotated(value: int, bits: int) -> int:
+    return (value << bits | value >> 32 - bits) & _MASK

@@ -1,0 +1,443 @@
+# cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Records and whole columns out of the decompressed payload of one record batch.
+
+One walker steps through the payload and holds every rule about it (M10, M12); what differs is only where a record goes: into a Record,
+into a LazyRecord that remembers where its fields are (levada.record.lazy), or into column memory that the caller lent. Compiled, the
+column path touches no Python object and runs without the interpreter lock; the C types are in reader.pxd. Interpreted, the same lines run
+over bytes and memoryviews.
+
+Inside, nothing raises: the walker stops and `fault` says why; `check()` turns that into an error, outside the lock-free part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import cython  # type: ignore[import-untyped]
+else:
+    from levada import _pure as cython
+
+from levada.errors import CorruptRecordError
+from levada.record.record import Header, Record
+from levada.types import AnyRecord, ConsumerRecord
+
+if cython.compiled:
+    from cython.cimports.cpython.ref import Py_INCREF  # type: ignore[import-untyped]
+    from cython.cimports.cpython.tuple import PyTuple_SET_ITEM  # type: ignore[import-untyped]
+    from cython.cimports.libc.string import memcpy  # type: ignore[import-untyped]
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+COMPILED: bool = cython.compiled
+
+# Length, attributes, both deltas, key length, value length, header count: one byte each at least.
+MIN_RECORD_SIZE = 7
+
+FAULTS = (
+    "",
+    "a record's length does not fit the bytes that remain",
+    "a record ends before its fields do",
+    "a key's length does not fit its record",
+    "a value's length does not fit its record",
+    "a record's headers do not fit it",
+    "a record is longer than its fields",
+    "bytes are left over after the last record",
+    "offset deltas do not ascend up to the batch's last offset delta",
+    "a record's timestamp is out of range",
+)
+RECORD_LENGTH, TRUNCATED, KEY, VALUE, HEADERS, LONG_RECORD, LEFT_OVER, OFFSET, TIMESTAMP = range(1, 10)
+
+MOST = 2**63 - 1
+# -(2**63) is no number that C can write down.
+LEAST = -MOST - 1
+
+
+def copy_bytes(target: Any, to: int, source: Any, start: int, size: int) -> None:
+    """Copy `size` bytes; the caller has checked both ends."""
+    if cython.compiled:
+        memcpy(target + to, source + start, size)
+    else:
+        target[to : to + size] = source[start : start + size]
+
+
+def new_tuple(kind: type[T], fields: tuple[Any, ...]) -> T:
+    """Return a NamedTuple of these fields, all of them, in order. Its own constructor takes three times as long, for nothing.
+
+    The fields refer to nothing else, so the garbage collector need not know the tuple: it would go through all that a caller keeps.
+    """
+    if cython.compiled:
+        made: T = PyType_GenericAlloc(kind, len(fields))  # type: ignore[name-defined]  # noqa: F821 - C, see reader.pxd
+        for at in range(len(fields)):
+            Py_INCREF(fields[at])
+            PyTuple_SET_ITEM(made, at, fields[at])
+        PyObject_GC_UnTrack(made)  # type: ignore[name-defined]  # noqa: F821
+        return made
+    return tuple.__new__(kind, fields)
+
+
+class RecordWalker:
+    """Steps through the records of one payload; after advance() its fields describe the current record by positions in the payload."""
+
+    def __init__(
+        self, payload: Any, count: int, base_offset: int, last_offset_delta: int, base_timestamp: int, append_time: int | None
+    ) -> None:
+        """append_time: with LogAppendTime the timestamp of every record, else None."""
+        if count > len(payload) // MIN_RECORD_SIZE:
+            raise CorruptRecordError(f"record batch at offset {base_offset}: {count} records cannot fit in {len(payload)} bytes")
+        self.view = payload
+        if cython.compiled:
+            self.source = cython.address(self.view[0])
+        else:
+            self.source = bytes(payload)
+        self.end = len(payload)
+        self.count = count
+        self.base_offset = base_offset
+        self.last_offset_delta = last_offset_delta
+        self.base_timestamp = base_timestamp
+        self.stamped_by_broker = append_time is not None
+        self.timestamp = append_time if append_time is not None else base_timestamp
+        self.offset_delta = -1
+        self.offset = base_offset
+        self.at = 0
+        self.seen = 0
+        self.fault = 0
+
+    def advance(self) -> bool:
+        """Step to the next record; False after the last one, and at a fault."""
+        if self.seen == self.count:
+            if self.at != self.end:
+                self.fail(LEFT_OVER)
+            return False
+        at, length = self.varint(self.at, self.end)
+        if at < 0 or length < 1 or length > self.end - at:
+            return self.fail(RECORD_LENGTH)
+        # One byte of attributes, without meaning so far, comes first.
+        return self.read_record(at + 1, at + length)
+
+    def read_record(self, at: int, stop: int) -> bool:
+        """Read the record between `at` and `stop`: deltas, key, value, headers; they must end at `stop`."""
+        at, timestamp_delta = self.varint(at, stop)
+        at, offset_delta = self.varint(at, stop)
+        if at < 0:
+            return self.fail(TRUNCATED)
+        if not self.place(offset_delta, timestamp_delta):
+            return False
+        at, size = self.varint(at, stop)
+        if at < 0 or size < -1 or size > stop - at:
+            return self.fail(KEY)
+        self.key_at = at
+        self.key_size = size
+        at, size = self.varint(at + size if size > 0 else at, stop)
+        if at < 0 or size < -1 or size > stop - at:
+            return self.fail(VALUE)
+        self.value_at = at
+        self.value_size = size
+        at = self.skip_headers(at + size if size > 0 else at, stop)
+        if at != stop:
+            return self.fail(HEADERS if at < 0 else LONG_RECORD)
+        self.at = stop
+        self.seen += 1
+        return True
+
+    def varint(self, at: int, end: int) -> tuple[int, int]:
+        """Return (position after, value) of a zigzag varint of at most 64 bits; the position is -1, and stays so, if none ends by `end`."""
+        if at < 0 or at >= end:
+            return -1, 0
+        byte = self.source[at]
+        if byte < 0x80:
+            return at + 1, (byte >> 1) ^ -(byte & 1)
+        return self.long_varint(at, end)
+
+    def long_varint(self, at: int, end: int) -> tuple[int, int]:
+        """Return what varint() does, for a number of several bytes."""
+        raw = 0
+        shift = 0
+        while at < end and shift < 64:
+            byte = self.source[at]
+            if shift == 63 and byte > 1:
+                break
+            # A variable of 64 bits, as C would shift an int.
+            low = byte & 0x7F
+            raw |= low << shift
+            at += 1
+            if byte < 0x80:
+                return at, (raw >> 1) ^ -(raw & 1)
+            shift += 7
+        return -1, 0
+
+    def place(self, offset_delta: int, timestamp_delta: int) -> bool:
+        """Turn the deltas into offset and timestamp."""
+        if offset_delta <= self.offset_delta or offset_delta > self.last_offset_delta:
+            return self.fail(OFFSET)
+        self.offset_delta = offset_delta
+        self.offset = self.base_offset + offset_delta
+        if self.stamped_by_broker:
+            return True
+        base = self.base_timestamp
+        if (timestamp_delta > MOST - base) if base > 0 else (timestamp_delta < LEAST - base):
+            return self.fail(TIMESTAMP)
+        self.timestamp = base + timestamp_delta
+        return True
+
+    def skip_headers(self, at: int, stop: int) -> int:
+        """Step over the headers at `at`, adding up their sizes; return the position after them, or -1."""
+        self.headers_at = at
+        self.header_key_bytes = 0
+        self.header_value_bytes = 0
+        at, count = self.varint(at, stop)
+        self.header_count = count
+        if at < 0 or count == 0:
+            return at
+        if count < 0 or count > stop - at:
+            return -1
+        for _ in range(count):
+            at, size = self.varint(at, stop)
+            if at < 0 or size < 0 or size > stop - at:
+                return -1
+            self.header_key_bytes += size
+            at, size = self.varint(at + size, stop)
+            if at < 0 or size < -1 or size > stop - at:
+                return -1
+            if size > 0:
+                self.header_value_bytes += size
+                at += size
+        return at
+
+    def fail(self, fault: int) -> bool:
+        """Note why the walk ends here; False."""
+        self.fault = fault
+        return False
+
+    def check(self) -> None:
+        """Raise CorruptRecordError if the walk ended at a fault."""
+        if self.fault:
+            raise CorruptRecordError(
+                f"record batch at offset {self.base_offset}: {FAULTS[self.fault]} (record {self.seen + 1} of {self.count}, byte {self.at})"
+            )
+
+    def headers(self, at: int) -> tuple[Header, ...]:
+        """Return the headers whose count is at `at`; bytes of a key that are not UTF-8 become U+FFFD, as Java reads them."""
+        at, count = self.varint(at, self.end)
+        if count == 0:
+            return ()
+        headers = []
+        for _ in range(count):
+            at, size = self.varint(at, self.end)
+            name = self.source[at : at + size].decode("utf-8", "replace")
+            at, size = self.varint(at + size, self.end)
+            headers.append((name, self.source[at : at + size] if size >= 0 else None))
+            if size > 0:
+                at += size
+        return tuple(headers)
+
+    def field(self, at: int, size: int) -> bytes | None:
+        """Return the key or value at `at`; a size of -1 is null."""
+        return self.source[at : at + size] if size >= 0 else None
+
+    def record(self) -> Record:
+        """Return the current record."""
+        headers = self.headers(self.headers_at) if self.header_count else ()
+        key, value = self.field(self.key_at, self.key_size), self.field(self.value_at, self.value_size)
+        return new_tuple(Record, (self.offset, self.timestamp, key, value, headers))
+
+    def records(self) -> list[Record]:
+        """Return all records that are left; raises CorruptRecordError."""
+        found = []
+        while self.advance():
+            found.append(self.record())
+        self.check()
+        return found
+
+    def consumer_records(self, topic: str, partition: int, timestamp_type: int, leader_epoch: int) -> list[AnyRecord]:
+        """Return all records that are left as a consumer hands them out; raises CorruptRecordError."""
+        found = []
+        while self.advance():
+            headers = self.headers(self.headers_at) if self.header_count else ()
+            key, value = self.field(self.key_at, self.key_size), self.field(self.value_at, self.value_size)
+            fields = (topic, partition, self.offset, self.timestamp, timestamp_type, key, value, headers, leader_epoch)
+            found.append(new_tuple(ConsumerRecord, fields))
+        self.check()
+        return found
+
+
+class BinarySink:
+    """One binary column being filled from the front, in memory that the owner lends: bytes, int32 offsets, validity bits (all set)."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.size = 0
+        self.nulls = 0
+
+    def attach(self, data: Any, offsets: Any, validity: Any) -> None:
+        """Take memory that holds what was put so far, and room for more."""
+        self.data_view = data
+        self.offsets_view = offsets
+        self.validity_view = validity
+        if cython.compiled:
+            self.data = cython.address(self.data_view[0])
+            self.offsets = cython.address(self.offsets_view[0])
+            self.validity = cython.address(self.validity_view[0])
+        else:
+            self.data, self.offsets, self.validity = data, offsets, validity
+        self.offsets[self.rows] = self.size
+
+    def put(self, source: Any, at: int, size: int) -> None:
+        """Add one value; a size of -1 is null."""
+        if size < 0:
+            self.validity[self.rows >> 3] &= ~(1 << (self.rows & 7))
+            self.nulls += 1
+        else:
+            copy_bytes(self.data, self.size, source, at, size)
+            self.size += size
+        self.rows += 1
+        self.offsets[self.rows] = self.size
+
+    def rewind(self, rows: int) -> None:
+        """Forget every value from row `rows` on."""
+        for row in range(rows, self.rows):
+            if not self.validity[row >> 3] & (1 << (row & 7)):
+                self.validity[row >> 3] |= 1 << (row & 7)
+                self.nulls -= 1
+        self.rows = rows
+        self.size = self.offsets[rows]
+
+
+class HeaderSink:
+    """The headers column: list offsets per row, and two binary columns of all keys and all values.
+
+    Headers are rare and their number is not known before the walk, so the walk only notes where they are and how large; copy() then fills
+    the two columns, for which the owner has made exactly the room by then.
+    """
+
+    def __init__(self) -> None:
+        self.keys = BinarySink()
+        self.values = BinarySink()
+        self.rows = self.first = self.noted = self.key_bytes = self.value_bytes = 0
+
+    def attach(self, offsets: Any, places: Any) -> None:
+        """Take memory for the int32 list offsets of all rows, and for one int64 per row of this walk."""
+        self.offsets = offsets
+        self.places = places
+        self.offsets[self.rows] = self.noted
+        self.first = self.rows
+
+    def fits(self, walker: RecordWalker, room: int) -> bool:
+        """Whether the current record's headers leave both columns within `room` bytes."""
+        return walker.header_key_bytes <= room - self.key_bytes and walker.header_value_bytes <= room - self.value_bytes
+
+    def note(self, walker: RecordWalker) -> None:
+        """Add a row for the current record."""
+        self.places[self.rows - self.first] = walker.headers_at
+        self.noted += walker.header_count
+        self.key_bytes += walker.header_key_bytes
+        self.value_bytes += walker.header_value_bytes
+        self.rows += 1
+        self.offsets[self.rows] = self.noted
+
+    def rewind(self, rows: int) -> None:
+        """Forget the rows from `rows` on; none of them may have been copied."""
+        self.rows = rows
+        self.noted = self.keys.rows
+        self.key_bytes = self.keys.size
+        self.value_bytes = self.values.size
+
+    def copy(self, walker: RecordWalker) -> None:
+        """Copy the headers of the rows noted since attach()."""
+        with cython.nogil:
+            self.copy_rows(walker)
+
+    def copy_rows(self, walker: RecordWalker) -> None:
+        """Do the work of copy() without the interpreter lock."""
+        for row in range(self.first, self.rows):
+            at, count = walker.varint(self.places[row - self.first], walker.end)
+            for _ in range(count):
+                at, size = walker.varint(at, walker.end)
+                self.keys.put(walker.source, at, size)
+                at, size = walker.varint(at + size, walker.end)
+                self.values.put(walker.source, at, size)
+                if size > 0:
+                    at += size
+
+
+class RecordSink:
+    """Where the columns that differ from record to record go; a column nobody asked for costs nothing.
+
+    columns: which of key, value, headers, offset, timestamp are wanted.
+    room: the most bytes a binary column may hold, so that its int32 offsets suffice.
+    """
+
+    def __init__(self, columns: Container[str], room: int) -> None:
+        self.key = BinarySink()
+        self.value = BinarySink()
+        self.headers = HeaderSink()
+        self.wants_key = "key" in columns
+        self.wants_value = "value" in columns
+        self.wants_headers = "headers" in columns
+        self.wants_offset = "offset" in columns
+        self.wants_timestamp = "timestamp" in columns
+        self.room = room
+        self.rows = 0
+
+    def attach(self, offsets: Any, timestamps: Any) -> None:
+        """Take the memory of the int64 columns, None for one that is not wanted."""
+        self.offsets = offsets
+        self.timestamps = timestamps
+
+    def fill(self, walker: RecordWalker, start: int, end: int, limit: int) -> bool:
+        """Put the records from offset `start` to below `end`, until there are `limit` rows.
+
+        True: the walk stopped before the walker's current record, which was not put. False: it ended. Raises CorruptRecordError, and has
+        put nothing then.
+        """
+        before = self.rows
+        with cython.nogil:
+            stopped = self.run(walker, start, end, limit)
+        if walker.fault:
+            self.rewind(before)
+            walker.check()
+        return stopped
+
+    def run(self, walker: RecordWalker, start: int, end: int, limit: int) -> bool:
+        """Do the work of fill() without the interpreter lock."""
+        while walker.advance():
+            if walker.offset < start:
+                continue
+            if walker.offset >= end or self.rows >= limit or not self.fits(walker):
+                return True
+            self.put(walker)
+        return False
+
+    def fits(self, walker: RecordWalker) -> bool:
+        """Whether the current record leaves every column within its room."""
+        if self.wants_headers and not self.headers.fits(walker, self.room):
+            return False
+        return not (
+            (self.wants_key and walker.key_size > self.room - self.key.size)
+            or (self.wants_value and walker.value_size > self.room - self.value.size)
+        )
+
+    def put(self, walker: RecordWalker) -> None:
+        """Add the current record."""
+        if self.wants_key:
+            self.key.put(walker.source, walker.key_at, walker.key_size)
+        if self.wants_value:
+            self.value.put(walker.source, walker.value_at, walker.value_size)
+        if self.wants_offset:
+            self.offsets[self.rows] = walker.offset
+        if self.wants_timestamp:
+            self.timestamps[self.rows] = walker.timestamp
+        if self.wants_headers:
+            self.headers.note(walker)
+        self.rows += 1
+
+    def rewind(self, rows: int) -> None:
+        """Forget every row from `rows` on."""
+        self.rows = rows
+        if self.wants_key:
+            self.key.rewind(rows)
+        if self.wants_value:
+            self.value.rewind(rows)
+        if self.wants_headers:
+            self.headers.rewind(rows)

@@ -1,0 +1,37 @@
+"""Keys and values to bytes, and back.
+
+A serializer is any callable from an object to bytes, a deserializer any callable from bytes to an object. None stands for "as they are":
+bytes-like objects pass, text becomes UTF-8 on the way in and stays bytes on the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from levada.errors import SerializationError
+
+Serializer: TypeAlias = Callable[[Any], bytes | None]
+Deserializer: TypeAlias = Callable[[bytes], Any]
+
+
+def to_bytes(data: Any, what: str, serializer: Serializer | None = None) -> bytes | None:
+    """Serialize a key or value; `what` names it in the SerializationError."""
+    if serializer is not None:
+        data = _call(serializer, data, what)
+    if data is None or type(data) is bytes:
+        return data
+    if isinstance(data, str):
+        return data.encode()
+    if isinstance(data, bytearray | memoryview):
+        return bytes(data)
+    if serializer is not None:
+        raise SerializationError(f"{what}: the serializer returned {type(data).__name__}, not bytes")
+    raise SerializationError(f"{what} is {type(data).__name__}, not bytes, str or None; set {what}_serializer to send such objects")
+
+
+def _call(serializer: Serializer, data: Any, what: str) -> Any:
+    try:
+        return serializer(data)
+    except Exception as fault:
+        raise SerializationError(f"{what}: the serializer failed on {type(data).__name__}: {fault}") from fault

@@ -1,0 +1,18 @@
+"""PySpark reads and writes Kafka through levada: `format("levada")`, batch and streaming, with no JVM jar.
+
+```python
+spark.readStream.format("levada").option("kafka.bootstrap.servers", "host:9092").option("subscribe", "orders").load()
+frame.writeStream.format("levada").option("kafka.bootstrap.servers", "host:9092").option("topic", "totals").start()
+```
+
+Rows, schema and options are those of Spark's own Kafka connector. The format registers itself through the module `pyspark_levada`.
+A micro-batch that Spark replays
+reads the same records again. The sink is **at least once**: a task that is tried again, and a micro-batch that is replayed after a crash,
+write their records again.
+
+Spark limits what a Python source and sink can be: the save mode must be given as `.mode("append")`, the output modes are append and
+complete (for update, write from foreachBatch), and under Trigger.Continuous nothing is ever committed: the driver's log says why.
+
+One subject per file: `options` and `offsets` are pure; `schema` is columns; `cluster` is what the driver asks Kafka; `reading` is
+what a task reads; `batch_source`, `stream_source` and `sink` are Spark's interfaces; `clients` keeps connections between tasks.
+"""

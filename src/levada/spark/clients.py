@@ -1,0 +1,73 @@
+"""Kafka clients that stay open in a worker process from one task to the next.
+
+Spark reuses its Python workers, and kills those that were idle for a minute. So an open client is found or not found; nothing depends on
+it, and nothing is under way in it between tasks. A client that saw an error is closed, not kept.
+
+Spark starts half a dozen Python processes for a query, and most of them only plan. So a client's code is loaded by the first who needs it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from levada import KafkaConsumer, KafkaProducer
+
+Client: TypeAlias = "KafkaConsumer | KafkaProducer"
+Key: TypeAlias = tuple[int, str, frozenset[tuple[str, str]]]
+
+MOST = 4
+_idle: dict[Key, Client] = {}
+
+
+@contextmanager
+def lent_consumer(settings: Mapping[str, str]) -> Iterator[KafkaConsumer]:
+    """Lend a consumer with these settings, and nobody else's while it is lent."""
+    from levada import KafkaConsumer
+
+    with _lent("consumer", KafkaConsumer, settings) as client:
+        yield cast(KafkaConsumer, client)
+
+
+@contextmanager
+def lent_producer(settings: Mapping[str, str]) -> Iterator[KafkaProducer]:
+    """Lend a producer with these settings, and nobody else's while it is lent."""
+    from levada import KafkaProducer
+
+    with _lent("producer", KafkaProducer, settings) as client:
+        yield cast(KafkaProducer, client)
+
+
+@contextmanager
+def _lent(kind: str, make: Callable[[Mapping[str, Any]], Client], settings: Mapping[str, str]) -> Iterator[Client]:
+    # A client does not survive a fork; the process id keeps a child from finding its parent's.
+    key = (os.getpid(), kind, frozenset(settings.items()))
+    client = _idle.pop(key, None) or make(dict(settings))
+    try:
+        yield client
+    except Exception:
+        client.close(timeout=0)
+        raise
+    except GeneratorExit:  # Spark needs no more rows, as after limit()
+        _put_back(key, client)
+        raise
+    _put_back(key, client)
+
+
+def _put_back(key: Key, client: Client) -> None:
+    surplus = [_idle.pop(key, None)]
+    _idle[key] = client
+    if len(_idle) > MOST:
+        surplus.append(_idle.pop(next(iter(_idle))))
+    for unwanted in surplus:
+        if unwanted is not None:
+            unwanted.close(timeout=0)
+
+
+def close_idle() -> None:
+    """Close every client that is not lent."""
+    while _idle:
+        _idle.popitem()[1].close(timeout=0)

@@ -1,0 +1,129 @@
+"""What callers pass, checked where they pass it: inside the engine a wrong type would look like a bug of levada's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from numbers import Real
+from operator import index
+from threading import TIMEOUT_MAX
+from typing import Any
+
+from levada.client.request import CONTROLLER, Destination
+from levada.clock import NEVER_MS
+from levada.protocol.schema import Request
+from levada.types import Headers, NewTopic, TopicPartition
+
+FOR_EVER_S = NEVER_MS / 1000
+
+
+def deadline_ms(now_ms: int, timeout_s: float | None) -> int:
+    """Return when a timeout in seconds is over; None and infinity never are."""
+    if timeout_s is None:
+        return NEVER_MS
+    if not isinstance(timeout_s, Real):
+        raise TypeError(f"a timeout is a number of seconds or None, got {timeout_s!r}")
+    if timeout_s != timeout_s:
+        raise ValueError("a timeout is a number of seconds or None, got nan")
+    if timeout_s < 0:
+        raise ValueError(f"a timeout must not be negative, got {timeout_s!r} seconds")
+    return now_ms + int(timeout_s * 1000) if timeout_s < FOR_EVER_S else NEVER_MS
+
+
+def wait_s(timeout_s: float | None) -> float | None:
+    """Return a timeout as Python's own waits take it: they refuse infinity and nan."""
+    left_ms = deadline_ms(0, timeout_s)
+    return None if left_ms == NEVER_MS else min(left_ms / 1000, TIMEOUT_MAX)
+
+
+def topic_name(topic: Any) -> str:
+    """Return the name of a topic."""
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic is named by a str, got {topic!r}")
+    return topic
+
+
+def topic_names(names: Any) -> list[str]:
+    """Return a list of names; a lone one is more likely a mistake than a list of letters."""
+    _refuse_lone(names, str, "topic names")
+    return [topic_name(name) for name in names]
+
+
+def topic_partition(tp: Any) -> TopicPartition:
+    """Return a partition; any pair of a topic's name and a number will do."""
+    if not isinstance(tp, tuple) or len(tp) != 2:
+        raise TypeError(f"expected TopicPartition(topic, partition), got {tp!r}")
+    return TopicPartition(topic_name(tp[0]), whole("partition", tp[1]))
+
+
+def topic_partitions(partitions: Any) -> list[TopicPartition]:
+    """Return a list of partitions."""
+    _refuse_lone(partitions, (str, TopicPartition), "TopicPartition")
+    return [topic_partition(tp) for tp in partitions]
+
+
+def column_names(names: Any) -> tuple[str, ...]:
+    """Return names of columns; which there are is for the decoder to know."""
+    _refuse_lone(names, str, "columns")
+    return tuple(names)
+
+
+def new_topics(topics: Any) -> list[NewTopic]:
+    """Return the topics to be created; settings may be given as numbers and bools, and are text on the wire."""
+    _refuse_lone(topics, (str, NewTopic), "NewTopic")
+    return [_new_topic(topic) for topic in topics]
+
+
+def _new_topic(topic: Any) -> NewTopic:
+    if not isinstance(topic, NewTopic):
+        raise TypeError(f"expected NewTopic(name, ...), got {topic!r}")
+    config = None if topic.config is None else {name: _setting(value) for name, value in topic.config.items()}
+    return NewTopic(topic_name(topic.name), whole("partitions", topic.partitions), whole("replication_factor", topic[2]), config)
+
+
+def _setting(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _refuse_lone(items: Any, single: type | tuple[type, ...], what: str) -> None:
+    if isinstance(items, single) or not isinstance(items, Iterable):
+        raise TypeError(f"expected a list of {what}, got {items!r}; write [{items!r}]")
+
+
+def whole(name: str, number: Any) -> int:
+    """Return a whole number, numpy's too."""
+    try:
+        return index(number)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got {number!r}") from None
+
+
+def message(request: Any) -> Request:
+    """Return a request that is to be sent as it is."""
+    if not isinstance(request, Request):
+        given = f"the class {request.__name__}; call it" if isinstance(request, type) else repr(request)
+        raise TypeError(f"expected a request, such as DescribeClusterRequest() of levada.protocol.messages, got {given}")
+    return request
+
+
+def destination(node: Any) -> Destination:
+    """Return where a request goes."""
+    if node is None or node == CONTROLLER:
+        return node  # type: ignore[no-any-return]
+    try:
+        return index(node)
+    except TypeError:
+        raise TypeError(f"node must be a node id, {CONTROLLER!r} or None, got {node!r}") from None
+
+
+def header_pairs(headers: Headers | Mapping[str, bytes | None]) -> Headers:
+    """Return headers as pairs of a name and bytes or None."""
+    pairs: list[Any] = list(headers.items() if isinstance(headers, Mapping) else headers)
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(f"headers are pairs of a name and a value, or a mapping; got {pair!r}")
+        name, value = pair
+        if not isinstance(name, str):
+            raise TypeError(f"header {name!r} has a name of type {type(name).__name__}; names are str")
+        if not (value is None or isinstance(value, bytes)):
+            raise TypeError(f"header {name!r} has a value of type {type(value).__name__}; values are bytes or None")
+    return pairs

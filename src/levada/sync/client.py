@@ -1,0 +1,83 @@
+"""KafkaClient: any request to any node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, ClassVar, Self, TypeVar
+
+from levada.client import request
+from levada.client.request import Destination
+from levada.config import ClientConfig
+from levada.flow import Flow
+from levada.protocol.schema import Request
+from levada.sync import arguments
+from levada.sync.connect import connect, fallback
+from levada.sync.process import HoldsConnections
+
+T = TypeVar("T")
+
+CLOSE_TIMEOUT_S = 30.0
+
+
+class KafkaClient(HoldsConnections):
+    """Sends any request of Kafka's protocol, in any version that both sides speak, to any node.
+
+    For what the other clients have no method for. The messages are in `levada.protocol.messages`, one module per API; docs/PROTOCOL.md
+    lists them. Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. Timeouts are in
+    seconds, default default.api.timeout.ms. Any thread may use it.
+    """
+
+    CONFIG: ClassVar[type[ClientConfig]] = ClientConfig
+    KIND: ClassVar[str] = "client"
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+        self._config = self.CONFIG.parse(config, **settings)
+        self._engine, self._driver = connect(self._config, self.KIND, allow_auto_create_topics=False)
+        self._driver.start()
+
+    def request(self, message: Request, *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> Any:
+        """Send a request once and return its response as it came; error codes in it raise nothing (see levada.errors.broker_error).
+
+        node: a node id; "controller"; None for the least loaded node. version: None for the newest that both sides have released;
+        drafts have to be named. A Produce with acks=0 has no response: None. With a timeout longer than request.timeout.ms the broker
+        may take that long to answer. A node answers in order, so a request to it waits behind those that other threads sent before.
+
+        Raises UnsupportedVersionError, naming what both sides speak, before anything is sent; BootstrapError when no broker can be
+        reached, ConnectError when that node cannot, DisconnectError when the answer is lost (what was asked may have been done),
+        TimeoutError.
+        """
+        wanted = arguments.message(message)
+        flow = request.request(
+            wanted,
+            self._engine.metadata,
+            node=arguments.destination(node),
+            version=None if version is None else arguments.whole("version", version),
+            timeout_ms=max(self._config.request_timeout_ms, arguments.deadline_ms(0, timeout)) if timeout is not None else None,
+        )
+        return self._run(flow, timeout, f"{wanted.NAME} request")
+
+    def api_versions(self, *, node: Destination = None, timeout: float | None = None) -> dict[str, tuple[int, int]]:
+        """Return the versions that a node and levada share, both ends included, by the API's name ("Fetch"). Raises as request().
+
+        With broker.version.fallback no node is asked: these are the versions of that release.
+        """
+        assumed = fallback(self._config.broker_version_fallback)
+        if assumed is not None:
+            self._driver.check_usable()
+            return dict(request.shared_versions(assumed))
+        flow = request.api_versions(self._engine.metadata, node=arguments.destination(node))
+        return dict(self._run(flow, timeout, "ApiVersions request"))
+
+    def close(self, timeout: float | None = None) -> None:
+        """Close the connections; a call still running elsewhere ends with ClosedError. Idempotent. timeout: seconds, default 30."""
+        self._driver.close(CLOSE_TIMEOUT_S if timeout is None else timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _run(self, flow: Flow[T], timeout: float | None, what: str) -> T:
+        return self._driver.run(flow, self._config.default_api_timeout_ms / 1000 if timeout is None else timeout, what)

@@ -1,0 +1,23 @@
+"""What users test with: an embedded broker on a real socket, and a network and clock that are simulated.
+
+Both are imported when first named, so `import levada.testing` stays light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from levada.testing.embedded import EmbeddedKafka
+    from levada.testing.simulation import Simulation
+
+_HOMES = {"EmbeddedKafka": "levada.testing.embedded", "Simulation": "levada.testing.simulation"}
+
+__all__ = ["EmbeddedKafka", "Simulation"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

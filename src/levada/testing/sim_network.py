@@ -1,0 +1,356 @@
+"""Links in memory between clients under test and sans-IO servers: bytes take time, and may be lost in the ways TCP can lose them.
+
+TCP delivers in order or not at all, so a "lost response" is a connection that has gone silent from there on, or one that breaks. Every
+delay comes from one seeded random generator, and everything happens on one thread: the same seed replays the same run.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from random import Random
+from typing import Protocol
+
+from levada.clock import NEVER_MS
+from levada.errors import IllegalStateError, ProtocolError
+from levada.net.selectable import ChannelState, Disconnect, Ending, Frame, NetEvents
+from levada.protocol.api import request_type
+from levada.protocol.frame import FrameReader
+
+MAX_FRAME_BYTES = 100 << 20
+
+
+class SimServer(Protocol):
+    """A server without sockets, such as the embedded broker's node."""
+
+    def connect(self, conn_id: int) -> None:
+        """A client connected."""
+        ...
+
+    def disconnect(self, conn_id: int) -> None:
+        """A client's connection ended."""
+        ...
+
+    def receive(self, conn_id: int, frame: bytes, now_ms: int) -> None:
+        """A request arrived, without its size prefix."""
+        ...
+
+    def outgoing(self) -> list[tuple[int, bytes | None]]:
+        """What to send since the last call: a response with its size prefix, or None to close the connection."""
+        ...
+
+    def advance(self, now_ms: int) -> int:
+        """Do what time has made due; return when the next such thing is due."""
+        ...
+
+
+@dataclass(slots=True)
+class _ResponseFault:
+    """What to do with the nth response of an API from now on. delay_ms None: lose it."""
+
+    api: str | None
+    nth: int
+    delay_ms: int | None
+    seen: int = 0
+
+    def hits(self, api: str) -> bool:
+        if self.api not in (None, api):
+            return False
+        self.seen += 1
+        return self.seen == self.nth
+
+
+@dataclass(slots=True)
+class _Link:
+    """One connection. server_id: its id at the server. silent: nothing reaches the client any more."""
+
+    client: SimSelectable
+    conn_id: int
+    server_id: int
+    address: tuple[str, int]
+    frames: FrameReader
+    up: bool = True
+    silent: bool = False
+    asked: deque[tuple[int, str]] = field(default_factory=deque)
+    arrives_ms: dict[str, int] = field(default_factory=dict)
+
+
+class SimNetwork:
+    """All servers, all links and what is on the wire. latency_ms: the range a delivery takes. chunk_bytes: how clients get to read."""
+
+    def __init__(self, random: Random, now_ms: Callable[[], int], latency_ms: tuple[int, int] = (1, 1)) -> None:
+        self.latency_ms = latency_ms
+        self.chunk_bytes = 1 << 20
+        self._random = random
+        self._now_ms = now_ms
+        self._servers: dict[tuple[str, int], SimServer] = {}
+        self._links: dict[int, _Link] = {}
+        self._numbers = count(1)
+        self._wire: list[tuple[int, int, Callable[[], None]]] = []
+        self._down: set[tuple[str, int]] = set()
+        self._blackholes: set[tuple[str, int]] = set()
+        self._faults: list[_ResponseFault] = []
+        self.connections_made: list[tuple[int, tuple[str, int]]] = []
+
+    # The world
+
+    def add_server(self, server: SimServer, host: str, port: int) -> None:
+        """Have a server listen at an address."""
+        self._servers[host, port] = server
+
+    def selectable(self) -> SimSelectable:
+        """Return a new client's end of the network."""
+        return SimSelectable(self)
+
+    # Faults
+
+    def drop_response(self, api: str | None = None, nth: int = 1) -> None:
+        """Lose the nth response of an API from now on (None: of any); the request is applied, and its connection stays silent."""
+        self._faults.append(_ResponseFault(api, nth, None))
+
+    def delay_response(self, api: str | None, ms: int, nth: int = 1) -> None:
+        """Let the nth response of an API take so much longer."""
+        self._faults.append(_ResponseFault(api, nth, ms))
+
+    def disconnect(self, host: str, port: int) -> None:
+        """Break every connection to an address; new ones can be made."""
+        for link in [link for link in self._links.values() if link.address == (host, port)]:
+            self._break(link, Ending.RESET)
+
+    def stop(self, host: str, port: int) -> None:
+        """Break every connection to an address and refuse new ones until start()."""
+        self._down.add((host, port))
+        self.disconnect(host, port)
+
+    def start(self, host: str, port: int) -> None:
+        """End stop() or blackhole()."""
+        self._down.discard((host, port))
+        self._blackholes.discard((host, port))
+
+    def blackhole(self, host: str, port: int) -> None:
+        """Let nothing through to or from an address, and tell nobody, until start()."""
+        self._blackholes.add((host, port))
+        for link in self._links.values():
+            link.silent = link.silent or link.address == (host, port)
+
+    # Time
+
+    def next_ms(self) -> int:
+        """When the next delivery is due."""
+        return self._wire[0][0] if self._wire else NEVER_MS
+
+    def deliver_due(self) -> bool:
+        """Deliver what has arrived; True when there was something."""
+        delivered = False
+        while self._wire and self._wire[0][0] <= self._now_ms():
+            heapq.heappop(self._wire)[2]()
+            delivered = True
+        return delivered
+
+    def advance_servers(self) -> int:
+        """Give every server its turn and put what it sends on the wire; return when the next turn is due."""
+        next_ms = NEVER_MS
+        for server in self._servers.values():
+            next_ms = min(next_ms, server.advance(self._now_ms()))
+            self._collect(server)
+        return next_ms
+
+    def _schedule(self, link: _Link, lane: str, what: Callable[[], None], extra_ms: int = 0) -> None:
+        """Let something happen at the far end of a link, after whatever was sent on the same lane before."""
+        earliest_ms = self._now_ms() + self._random.randint(*self.latency_ms) + extra_ms
+        at_ms = link.arrives_ms[lane] = max(earliest_ms, link.arrives_ms.get(lane, 0))
+        heapq.heappush(self._wire, (at_ms, next(self._numbers), what))
+
+    # From clients
+
+    def connect(self, client: SimSelectable, conn_id: int, address: tuple[str, int]) -> _Link:
+        """Begin a connection; the client hears of it later, or, from a blackhole, never."""
+        link = _Link(client, conn_id, next(self._numbers), address, FrameReader(MAX_FRAME_BYTES), silent=address in self._blackholes)
+        self._links[link.server_id] = link
+        self.connections_made.append((self._now_ms(), address))
+        if not link.silent:
+            self._schedule(link, "down", lambda: self._connected(link))
+        return link
+
+    def _connected(self, link: _Link) -> None:
+        server = self._servers.get(link.address)
+        if server is None or link.address in self._down:
+            self._links.pop(link.server_id, None)
+            link.client.lost(link, Disconnect(ChannelState.NOT_CONNECTED, "", Ending.REFUSED))
+        elif link.up:
+            server.connect(link.server_id)
+            link.client.opened(link)
+
+    def send(self, link: _Link, data: bytes) -> None:
+        """Carry a request to the server."""
+        if link.address not in self._blackholes:
+            self._schedule(link, "up", lambda: self._arrived(link, data))
+
+    def _arrived(self, link: _Link, data: bytes) -> None:
+        if not link.up or link.address in self._blackholes:
+            return
+        server = self._servers[link.address]
+        frame = data[4:]
+        api_key, correlation_id = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[4:8], "big", signed=True)
+        link.asked.append((correlation_id, request_type(api_key).NAME))
+        server.receive(link.server_id, frame, self._now_ms())
+        self._collect(server)
+
+    def closed_by_client(self, link: _Link) -> None:
+        """The client closed; the server hears of it at once."""
+        link.up = False
+        if self._links.pop(link.server_id, None) is not None and link.address not in self._blackholes and link.address in self._servers:
+            self._servers[link.address].disconnect(link.server_id)
+
+    # From servers
+
+    def _collect(self, server: SimServer) -> None:
+        for server_id, data in server.outgoing():
+            link = self._links.get(server_id)
+            if link is not None and link.up:
+                self._respond(link, data)
+
+    def _respond(self, link: _Link, data: bytes | None) -> None:
+        if data is None:
+            self._break(link, Ending.CLOSED)
+            return
+        delay_ms = self._fault_delay_ms(self._api_of(link, data))
+        link.silent = link.silent or delay_ms is None
+        if not link.silent:
+            self._schedule(link, "down", lambda: link.client.arrived(link, data, self.chunk_bytes), delay_ms or 0)
+
+    def _api_of(self, link: _Link, data: bytes) -> str:
+        correlation_id = int.from_bytes(data[4:8], "big", signed=True)
+        while link.asked:
+            asked_id, api = link.asked.popleft()  # Requests without a response are skipped on the way.
+            if asked_id == correlation_id:
+                return api
+        return ""
+
+    def _fault_delay_ms(self, api: str) -> int | None:
+        """Return how much longer a response takes, None when it is lost."""
+        hits = [fault for fault in self._faults if fault.hits(api)]
+        self._faults = [fault for fault in self._faults if fault not in hits]
+        if any(fault.delay_ms is None for fault in hits):
+            return None
+        return sum(fault.delay_ms or 0 for fault in hits)
+
+    def _break(self, link: _Link, ending: Ending) -> None:
+        if self._links.pop(link.server_id, None) is None:
+            return
+        link.up = False
+        self._servers[link.address].disconnect(link.server_id)
+        if not link.silent:
+            self._schedule(link, "down", lambda: link.client.lost(link, Disconnect(ChannelState.READY, "", ending)))
+
+
+class SimSelectable:
+    """One client's end: a Selectable whose select() never waits, because the simulation moves time."""
+
+    def __init__(self, network: SimNetwork) -> None:
+        self._network = network
+        self._links: dict[int, _Link] = {}
+        self._open: set[int] = set()
+        self._staged: dict[int, deque[Frame]] = {}
+        self._endings: dict[int, Disconnect] = {}
+        self._events = NetEvents()
+
+    @property
+    def has_events(self) -> bool:
+        """Whether process() has something to report."""
+        return bool(self._events or self._endings or any(self._staged.values()))
+
+    def connect(self, conn_id: int, host: str, port: int, now_ms: int) -> None:
+        """Begin to connect; the outcome is an event. IllegalStateError when the id is in use."""
+        if conn_id in self._links:
+            raise IllegalStateError(f"connection {conn_id} exists already")
+        self._links[conn_id] = self._network.connect(self, conn_id, (host, port))
+
+    def send(self, conn_id: int, frame: bytes) -> None:
+        """Put one frame on the wire; IllegalStateError before the last one was reported as sent."""
+        if conn_id in self._endings:
+            return
+        if conn_id not in self._open or conn_id in self._events.sent:
+            raise IllegalStateError(f"connection {conn_id} is not open, or still sending")
+        self._network.send(self._links[conn_id], bytes(frame))
+        self._events.sent.append(conn_id)
+
+    def close(self, conn_id: int, reason: str) -> None:
+        """Close and forget a connection; no event follows. Unknown ids are ignored."""
+        link = self._links.pop(conn_id, None)
+        if link is not None:
+            self._network.closed_by_client(link)
+        self._forget(conn_id)
+        self._endings.pop(conn_id, None)
+        self._events.disconnected.pop(conn_id, None)
+
+    def select(self, timeout_ms: int) -> None:
+        """Return at once."""
+
+    def process(self, ready: None, now_ms: int) -> NetEvents:
+        """Report what arrived, one frame per connection (L6)."""
+        events, self._events = self._events, NetEvents()
+        for conn_id, frames in self._staged.items():
+            if frames:
+                events.received.append((conn_id, frames.popleft()))
+        for conn_id, ending in list(self._endings.items()):
+            if not self._staged.get(conn_id):
+                del self._endings[conn_id]
+                events.disconnected[conn_id] = ending
+        return events
+
+    def wakeup(self) -> None:
+        """Nobody sleeps."""
+
+    def shutdown(self) -> None:
+        """Close everything, for ever."""
+        for conn_id in list(self._links):
+            self.close(conn_id, "shutdown")
+
+    # From the network
+
+    def opened(self, link: _Link) -> None:
+        """A connection is made."""
+        if self._links.get(link.conn_id) is link:
+            self._open.add(link.conn_id)
+            self._staged[link.conn_id] = deque()
+            self._events.connected.append(link.conn_id)
+
+    def arrived(self, link: _Link, data: bytes, chunk_bytes: int) -> None:
+        """Bytes came, to be read in chunks of at most so many."""
+        if self._links.get(link.conn_id) is not link:
+            return
+        try:
+            for frames in _read_in_chunks(link.frames, data, chunk_bytes):
+                self._staged[link.conn_id].extend(frames)
+        except ProtocolError as error:
+            self.lost(link, Disconnect(ChannelState.READY, str(error), Ending.BAD_FRAME, bytes(link.frames.prefix)))
+
+    def lost(self, link: _Link, ending: Disconnect) -> None:
+        """A connection ended, or could not be made."""
+        if self._links.get(link.conn_id) is link:
+            del self._links[link.conn_id]
+            self._open.discard(link.conn_id)
+            self._endings[link.conn_id] = ending
+
+    def _forget(self, conn_id: int) -> None:
+        self._open.discard(conn_id)
+        self._staged.pop(conn_id, None)
+        for events in (self._events.connected, self._events.sent):
+            while conn_id in events:
+                events.remove(conn_id)
+
+
+def _read_in_chunks(frames: FrameReader, data: bytes, chunk_bytes: int) -> Iterator[list[Frame]]:
+    position = 0
+    while position < len(data):
+        buffer = frames.get_buffer()
+        size = min(chunk_bytes, len(buffer), len(data) - position)
+        buffer[:size] = data[position : position + size]
+        position += size
+        yield frames.received(size)
+    if frames.fault is not None:
+        raise frames.fault

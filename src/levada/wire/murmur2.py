@@ -1,0 +1,76 @@
+# cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The 32-bit murmur2 hash that Java's producer chooses a key's partition by (P3).
+
+All producers of a topic must agree on it, bit for bit, or records of one key end up in several partitions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import cython  # type: ignore[import-untyped]
+else:
+    from levada import _pure as cython
+
+SEED = 0x9747B28C
+M = 0x5BD1E995
+MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes | bytearray | memoryview) -> int:
+    """Return the hash as Java's signed 32-bit int."""
+    key = bytes(data)
+    unsigned = hash_bytes(key, 0, len(key))
+    return unsigned - (1 << 32) if unsigned > 0x7FFFFFFF else unsigned
+
+
+def partition_for_key(key: bytes, count: int) -> int:
+    """Return the partition of a key among all `count` partitions of its topic, also those without a leader (P3, TR48)."""
+    return (murmur2(key) & 0x7FFFFFFF) % count
+
+
+def partitions_for_keys(data: Any, offsets: Any, validity: Any, shift: int, count: int, partitions: Any) -> None:
+    """Put the partition of each key into int32 `partitions` wherever it is -1 so far; a null key leaves it so.
+
+    data, offsets, validity: of an Arrow large_binary column, offsets from its first row on, None for a column of nulls; validity None if
+    nothing is null. shift: the validity bit of the first row.
+    """
+    if offsets is not None:
+        hash_rows(data, offsets, validity, shift, count, partitions)
+
+
+def hash_rows(data: Any, offsets: Any, validity: Any, shift: int, count: int, partitions: Any) -> None:
+    """Do the work of partitions_for_keys() for a column that has keys."""
+    nullable = validity is not None
+    with cython.nogil:
+        for row in range(len(partitions)):
+            if partitions[row] != -1 or (nullable and not validity[(row + shift) >> 3] >> ((row + shift) & 7) & 1):
+                continue
+            if cython.compiled:
+                hashed = hash_bytes(cython.address(data[0]), offsets[row], offsets[row + 1])
+            else:
+                hashed = hash_bytes(data, offsets[row], offsets[row + 1])
+            partitions[row] = (hashed & 0x7FFFFFFF) % count
+
+
+def hash_bytes(source: Any, start: int, end: int) -> int:
+    """Return the unsigned hash of the bytes from `start` to `end`. The masks keep Python's ints at 32 bits; in C they cost nothing."""
+    length = end - start
+    state = (SEED ^ length) & MASK
+    at = start
+    while end - at >= 4:
+        high = source[at + 3]
+        word = (source[at] | source[at + 1] << 8 | source[at + 2] << 16 | high << 24) * M & MASK
+        word = (word ^ word >> 24) * M & MASK
+        state = (state * M & MASK) ^ word
+        at += 4
+    left = end - at
+    if left == 3:
+        state ^= source[at + 2] << 16
+    if left >= 2:
+        state ^= source[at + 1] << 8
+    if left >= 1:
+        state = (state ^ source[at]) * M & MASK
+    state = (state ^ state >> 13) * M & MASK
+    return state ^ state >> 15
