@@ -23,7 +23,9 @@ MAY_IMPORT = {
     "consumer": {"client", "protocol", "record", "wire"},
     "admin": {"client", "protocol", "record", "wire"},
     "config": {"serialization"},
-    "sync": BELOW_FACES | {"config", "serialization"},
+    "face": BELOW_FACES | {"config", "serialization"},
+    "sync": BELOW_FACES | {"config", "serialization", "face"},
+    "aio": BELOW_FACES | {"config", "serialization", "face"},
     "broker": {"net", "protocol", "record", "wire", "config"},
     "spark": {"sync", "config", "record", "serialization"},
 }

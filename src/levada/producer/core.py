@@ -5,8 +5,9 @@ Methods are called under the engine's lock. The flows among them are run on the 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from random import Random
 from typing import Any
 
@@ -19,12 +20,14 @@ from levada.producer.buffer_pool import BufferPool
 from levada.producer.delivery import Delivery, FailedSend
 from levada.producer.failures import Failures
 from levada.producer.partition_queue import TopicQueues
-from levada.producer.producer_batch import DeliveryCallback, ProducerBatch
+from levada.producer.producer_batch import DeliveryCallback, Final, ProducerBatch
 from levada.producer.record_accumulator import RecordAccumulator, ToSend
 from levada.producer.sender import Sender, SenderSettings
 from levada.producer.transaction_manager import TransactionManager
 from levada.promise import Promise
 from levada.types import PartitionInfo, RecordMetadata, TopicPartition
+
+log = logging.getLogger(__name__)
 
 
 class ProducerCore:
@@ -173,6 +176,19 @@ class ProducerCore:
             yield from wait_for_all([*self._failed_sends, *(batch.promise for batch in batches)])
         finally:
             self.accumulator.flushes -= 1
+
+    def end_by_itself(self, limit_ms: int, name: str) -> Flow[None]:
+        """Flush a producer that nobody can close any more, for at most so long, and say what could not be sent."""
+        self.close()
+        counts = {batch: batch.unsettled_count for batch in self.accumulator.incomplete}
+        flushed = self._engine.flows.start(self.flush(), self._now_ms, deadline_ms=self._now_ms + limit_ms, describe="the last flush")
+        with suppress(KafkaError):
+            yield Wait(flushed)
+        lost = sum(count for batch, count in counts.items() if not batch.succeeded and batch.final is not Final.SPLIT)
+        if lost:
+            text = "%s was not closed: %d records were not acknowledged, and may be lost; call close() or flush()"
+            self._engine.deferred.append(lambda: log.warning(text, name, lost))
+        self.abort()
 
     def close(self) -> None:
         """Take no more records; what is there is sent without lingering."""

@@ -130,6 +130,11 @@ class ProducerBatch:
         return self.builder is not None and self.builder.records_count == 0
 
     @property
+    def unsettled_count(self) -> int:
+        """How many records it holds now, sealed or not."""
+        return self.builder.records_count if self.builder is not None else self.records_count
+
+    @property
     def succeeded(self) -> bool:
         """Whether every record is written, in this batch."""
         return self.final is Final.SUCCEEDED

@@ -12,7 +12,7 @@ from levada.admin.retry import Attempts
 from levada.admin.topics import CreatedTopic, TopicDescription
 from levada.client.backoff import ExponentialBackoff
 from levada.config import AdminConfig
-from levada.sync import arguments
+from levada.face import arguments
 from levada.sync.client import KafkaClient
 from levada.types import NewTopic
 

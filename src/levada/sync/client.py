@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Self, TypeVar
 from levada.client import request
 from levada.client.request import Destination
 from levada.config import ClientConfig
+from levada.face import arguments
+from levada.face.process import HoldsConnections
 from levada.flow import Flow
 from levada.protocol.schema import Request
-from levada.sync import arguments
 from levada.sync.connect import connect, fallback
-from levada.sync.process import HoldsConnections
+from levada.sync.dropped import start
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ class KafkaClient(HoldsConnections):
     def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         self._config = self.CONFIG.parse(config, **settings)
         self._engine, self._driver = connect(self._config, self.KIND, allow_auto_create_topics=False)
-        self._driver.start()
+        start(self, self._driver)
 
     def request(self, message: Request, *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> Any:
         """Send a request once and return its response as it came; error codes in it raise nothing (see levada.errors.broker_error).

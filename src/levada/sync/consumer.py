@@ -7,16 +7,18 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from levada.consumer.position_resetter import PositionReset
 from levada.consumer.subscription_state import OffsetSpec
 from levada.errors import ClosedError, ConcurrentUseError, IllegalStateError
-from levada.sync.arguments import column_names, topic_name, topic_partition, topic_partitions, whole
-from levada.sync.process import HoldsConnections
+from levada.face.arguments import column_names, topic_name, topic_partition, topic_partitions, whole
+from levada.face.process import HoldsConnections
+from levada.face.times import epoch_ms
+from levada.sync.dropped import start
 from levada.sync.reader import Reader, decoder, settings_of
-from levada.sync.times import epoch_ms
 from levada.types import AnyRecord, OffsetAndTimestamp, PartitionInfo, TopicPartition
 
 if TYPE_CHECKING:
@@ -58,10 +60,10 @@ class KafkaConsumer(HoldsConnections):
         self, config: Mapping[str, Any] | None = None, /, *, on_reset: Callable[[PositionReset], None] | None = None, **settings: Any
     ) -> None:
         self._config = settings_of(config, settings)
-        self._on_reset = on_reset
-        self._reader = Reader(self._config, "consumer", on_reset=self._report_reset)
+        self._reader = Reader(self._config, "consumer", on_reset=partial(_report_reset, on_reset))
         self._sole = _SoleThread()
         self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...]], Any] = {}
+        start(self, self._reader.driver)
 
     # What is read
 
@@ -252,10 +254,11 @@ class KafkaConsumer(HoldsConnections):
             self._decoders[key] = decoder(*key, self._config)
         return self._decoders[key]
 
-    def _report_reset(self, reset: PositionReset) -> None:
-        log.warning("%s at offset %d: %s; going on at %d", reset.partition, reset.asked_offset, reset.reason, reset.offset)
-        if self._on_reset is not None:
-            self._on_reset(reset)
+
+def _report_reset(on_reset: Callable[[PositionReset], None] | None, reset: PositionReset) -> None:
+    log.warning("%s at offset %d: %s; going on at %d", reset.partition, reset.asked_offset, reset.reason, reset.offset)
+    if on_reset is not None:
+        on_reset(reset)
 
 
 def _positive(name: str, number: int) -> int:

@@ -1,105 +1,131 @@
-"""The thread driver: steps an engine, on its own I/O thread or on the thread of a user who waits.
+"""The thread driver: runs an engine on an I/O thread of its own, and on the threads of users who wait (sync.stepper).
 
-A step is: select and process without the lock (only the stepping thread touches the Selectable), then complete and advance with it.
-Who holds `_baton` steps. Usually that is the I/O thread. A user's thread that waits for something becomes the guest: it asks for the
-baton, wakes the I/O thread out of select() and steps itself until it has what it waits for, because an answer that need not pass from
-one thread to another arrives several milliseconds earlier beside a busy interpreter. There is one guest at a time; other waiting
-threads sleep, and the guest that leaves wakes the next of them, so somebody steps even while the I/O thread is busy with a callback.
-
-User callbacks (`engine.deferred`) run on the I/O thread only, without lock and baton, in order. Lock order: baton, then lock.
+A call on the main thread runs with Python's signal handlers deferred (face.signals): what they raise comes out where the call waits. User
+callbacks and log handlers (`engine.deferred`) run on the I/O thread only, without lock and baton, in order.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from levada.client.engine import Engine
-from levada.client.network_client import NetworkClient
-from levada.clock import NEVER_MS, Clock, SystemClock
-from levada.errors import ClosedError, ForkedError, KafkaError, TimeoutError
-from levada.flow import Flow
+from levada.clock import Clock, SystemClock
+from levada.errors import ClosedError, ForkedError, IllegalStateError, KafkaError, TimeoutError
+from levada.face.arguments import deadline_ms
+from levada.face.process import Process
+from levada.face.signals import DeferredSignals
+from levada.face.waiting import FLOW_GRACE_S, timeout_error, until_settled
+from levada.flow import Compute, Flow, Until
 from levada.net.selectable import Selectable
 from levada.promise import Promise
-from levada.sync.arguments import deadline_ms, wait_s
-from levada.sync.interrupts import DeferredInterrupts
-from levada.sync.process import Process
+from levada.sync import exits
+from levada.sync.stepper import Stepper
+from levada.sync.waiter import Waiter
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FLOW_GRACE_S = 0.25
-"""A flow that ends at its deadline tells more than a wait that does, so the wait lets it go first."""
-
-
-class _Waiter:
-    """A thread that waits. signal: its promise is settled, or the guest's place is free."""
-
-    __slots__ = ("done", "signal")
-
-    def __init__(self) -> None:
-        self.done = False
-        self.signal = threading.Event()
-
-    def settled(self, _: object = None) -> None:
-        """Wake the thread for good."""
-        self.done = True
-        self.signal.set()
+JOIN_MS = 50
+"""close() waits in pieces of this length: a signal's handler runs in between."""
 
 
 class Driver:
-    """See the module's theory. name: of the I/O thread, and of the client in messages."""
+    """See the module's theory. name: of the I/O thread, and of the client in messages.
 
-    def __init__(self, engine: Engine, selectable: Selectable, *, name: str, clock: Clock | None = None) -> None:
-        self.lock = threading.RLock()
+    when_dropped: makes the flow to run when the client is dropped without close(), or the interpreter exits; it bounds its own time.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        selectable: Selectable,
+        *,
+        name: str,
+        clock: Clock | None = None,
+        when_dropped: Callable[[], Flow[Any]] | None = None,
+    ) -> None:
+        clock = clock or SystemClock()
+        self.name = name
+        self.when_dropped = when_dropped
+        self.now_ms = clock.now_ms
+        self.wall_ms = clock.wall_ms
+        self._stepper = Stepper(engine, selectable, clock, name)
+        self.lock = self._stepper.lock
+        self.wakeup = self._stepper.wakeup
         self._engine = engine
-        self._selectable = selectable
-        self._clock = clock or SystemClock()
-        self._name = name
         self._pid = Process.id
-        self._deadline_ms = 0
-        self._baton = threading.Lock()
-        self._guest_place = threading.Lock()
-        self._guest = False
-        self._io_signal = threading.Event()
-        self._waiting: deque[_Waiter] = deque()
-        self._closing = False
+        self._abandoned = False
+        self._ending: Promise[Any] | None = None
+        self._finish_lock = threading.Lock()
         self._finished = False
-        self._crash: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run_io, name=name, daemon=True)
 
     # For faces
 
     def start(self) -> None:
         """Start the I/O thread."""
-        self._thread.start()
+        with DeferredSignals():
+            exits.began(self)
+            self._thread.start()
 
-    def now_ms(self) -> int:
-        """Monotonic milliseconds, as handed to the engine."""
-        return self._clock.now_ms()
-
-    def wall_ms(self) -> int:
-        """Milliseconds since the epoch, for timestamps."""
-        return self._clock.wall_ms()
+    @property
+    def in_callback(self) -> bool:
+        """Whether the calling thread is the one that runs user callbacks."""
+        return threading.get_ident() == self._thread.ident
 
     def check_usable(self) -> None:
-        """Raise ForkedError in a child process, ClosedError after close(), the bug's error after a crash."""
+        """Raise ForkedError in a child process, ClosedError after close(), the bug's error after a crash.
+
+        Raises IllegalStateError where the calling thread is in the middle of this client's work already: a finalizer runs between any two
+        bytecodes, and what it would wait for is its own thread.
+        """
         if Process.id != self._pid:
             raise ForkedError(
-                f"{self._name} was created in process {self._pid} and cannot be used in process {Process.id}: "
+                f"{self.name} was created in process {self._pid} and cannot be used in process {Process.id}: "
                 "its connections and its thread did not come along; create the client after fork()"
             )
-        if self._crash is not None:
-            raise KafkaError(f"{self._name} stopped because of a bug in levada: {self._crash!r}") from self._crash
-        if self._closing:
-            raise ClosedError(f"{self._name} is closed")
+        if self._stepper.crash is not None:
+            raise KafkaError(f"{self.name} stopped because of a bug in levada: {self._stepper.crash!r}") from self._stepper.crash
+        if self._stepper.closing:
+            raise ClosedError(f"{self.name} is closed")
+        if self._stepper.is_within():
+            raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a thread")
 
-    def wakeup(self) -> None:
-        """Have the engine look at what has just changed under the lock."""
-        self._selectable.wakeup()
+    def look(self) -> None:
+        """Have the engine act on what has just changed, in this thread; called without the lock or with it."""
+        with self.lock:
+            self._stepper.advance(self.now_ms())
+
+    def change(self, change: Callable[[int], T]) -> T:
+        """Change something under the lock, at a time in ms, and have the engine act on it."""
+        self.check_usable()
+        with DeferredSignals(), self.lock:
+            now_ms = self.now_ms()
+            changed = change(now_ms)
+            self._stepper.advance(now_ms)
+        return changed
+
+    def call(self, steps: Generator[Any, Any, T], undo: Callable[[T], None] | None = None) -> T:
+        """Run a caller's flow to its end, without the lock: wait for each Until, compute each Compute.
+
+        What a signal handler raises is thrown into the flow at the step it waits at. When it comes at the very end, `undo` is called with
+        the result that the caller does not get.
+        """
+        ended, result = False, None
+        try:
+            with DeferredSignals(self.wakeup) as signals:
+                result = self._run_steps(steps, signals)
+                ended = True
+        except BaseException:
+            if ended and undo is not None:
+                with DeferredSignals():
+                    undo(result)  # type: ignore[arg-type]
+            raise
+        return result
 
     def wait(self, promise: Promise[T], timeout_s: float | None, what: str) -> T:
         """Block until a promise is settled; return its value or raise its error. Must be called without the lock.
@@ -108,31 +134,48 @@ class Driver:
         """
         if not promise.done:
             self.check_usable()
-            if not self._wait_until(promise, deadline_ms(self.now_ms(), timeout_s)):
-                raise timeout_error(self._engine.network, TimeoutError(f"{what}: not done within {timeout_s:g} s"), timeout_s)
+            self.call(until_settled(promise, self._engine, deadline_ms(self.now_ms(), timeout_s), timeout_s, what))
         return promise.result()
 
     def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
-        """Run a flow to its end, as wait() does. What breaks the wait off, such as KeyboardInterrupt, ends the flow too."""
+        """Run a flow on the engine to its end, as wait() does. What breaks the wait off, such as KeyboardInterrupt, ends the flow too."""
         self.check_usable()
-        with self.lock:
-            now_ms = self.now_ms()
-            promise = self._engine.flows.start(flow, now_ms, deadline_ms=deadline_ms(now_ms, timeout_s), describe=what)
+        return self.call(self.running(flow, timeout_s, what))
+
+    def running(self, flow: Flow[T], timeout_s: float | None, what: str) -> Generator[Until, bool, T]:
+        """Return run() as steps, for the flow of a caller."""
+        promise = self._start(flow, timeout_s, what)
         try:
-            self.wakeup()
-            return self.wait(promise, None if timeout_s is None else timeout_s + FLOW_GRACE_S, what)
+            over_ms = deadline_ms(self.now_ms(), None if timeout_s is None else timeout_s + FLOW_GRACE_S)
+            yield from until_settled(promise, self._engine, over_ms, timeout_s, what)
+            return promise.result()
         except TimeoutError as error:
             if error is not promise.error:
                 raise
             raise timeout_error(self._engine.network, error, timeout_s) from None
         finally:
-            if not (promise.done or self._closing):
-                self._cancel(promise)
+            if not (promise.done or self._stepper.closing):
+                with self.lock:
+                    self._engine.flows.cancel(promise, self.now_ms())
+                    self._stepper.advance(self.now_ms())
 
-    def _cancel(self, promise: Promise[Any]) -> None:
+    def _start(self, flow: Flow[T], timeout_s: float | None, what: str) -> Promise[T]:
         with self.lock:
-            self._engine.flows.cancel(promise, self.now_ms())
+            now_ms = self.now_ms()
+            promise = self._engine.flows.start(flow, now_ms, deadline_ms=deadline_ms(now_ms, timeout_s), describe=what)
+            self._stepper.due_now()
+        return promise
+
+    def abandon(self) -> None:
+        """The last reference to the client is gone, or the interpreter exits: have the I/O thread end it. Takes no lock."""
+        self._abandoned = True
         self.wakeup()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait until the I/O thread has ended; False when the time is over first."""
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
 
     def close(self, timeout_s: float | None = None) -> None:
         """Stop the I/O thread, close every connection, reject whatever waits. Idempotent; in a forked child it does nothing.
@@ -142,102 +185,85 @@ class Driver:
         """
         if Process.id != self._pid:
             return
-        self._closing = True
-        self._io_signal.set()
-        self._selectable.wakeup()
-        limit_s = wait_s(timeout_s)
+        self._stepper.closing = True
+        self.wakeup()
         if not self._thread.is_alive():
             self._finish()
-        elif threading.current_thread() is not self._thread:
-            self._thread.join(limit_s)
+        elif not self.in_callback and not self._stepper.is_within():
+            over_ms = deadline_ms(self.now_ms(), timeout_s)
+            with DeferredSignals(self.wakeup) as signals:
+                while self._thread.is_alive() and (left_ms := over_ms - self.now_ms()) > 0:
+                    self._thread.join(min(left_ms, JOIN_MS) / 1000)
+                    signals.check()
 
     # Waiting
 
-    def _wait_until(self, promise: Promise[Any], deadline_ms: int) -> bool:
-        waiter = _Waiter()
+    def _run_steps(self, steps: Generator[Any, Any, T], signals: DeferredSignals) -> T:
+        resume: Callable[[Any], Any] = steps.send
+        outcome: Any = None
+        try:
+            while True:
+                step = resume(outcome)
+                resume = steps.send
+                try:
+                    outcome = step.run() if type(step) is Compute else self._wait_until(step, signals)
+                except BaseException as error:
+                    resume, outcome = steps.throw, error
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    def _wait_until(self, step: Until, signals: DeferredSignals) -> bool:
+        promise, limit_ms = step.promise, step.deadline_ms
+        if promise.done:
+            signals.check()
+            return True
+        waiter = Waiter()
+
+        def wake() -> None:
+            waiter.wake()
+            self.wakeup()
+
+        signals.wake = wake
         with self.lock:
-            promise.on_done(waiter.settled)
-        self._waiting.append(waiter)
+            promise.on_done(waiter.settle)
+        self._stepper.waiting.append(waiter)
         try:
-            while not waiter.done and self.now_ms() < deadline_ms:
-                # Before any wait as well: the driver may have finished, and woken everybody, just before this one joined.
-                self._check_alive()
-                if not self._closing and self._guest_place.acquire(blocking=False):
-                    self._step_as_guest(waiter, deadline_ms)
-                elif waiter.signal.wait(_seconds(deadline_ms - self.now_ms())) and not waiter.done:
-                    waiter.signal.clear()
+            while not waiter.settled and (left_ms := limit_ms - self.now_ms()) > 0:
+                if signals.noted:
+                    signals.check()
+                elif self._stepper.closing:
+                    self._check_finished()
+                    waiter.sleep(left_ms)
+                elif not self._stepper.step_until(waiter, limit_ms, lambda: signals.noted):
+                    self._stepper.ask_for_baton()
+                    waiter.sleep(left_ms)
+            signals.check()
         finally:
-            self._waiting.remove(waiter)
-            if not waiter.done:
+            self._stepper.waiting.remove(waiter)
+            if not waiter.settled:
                 with self.lock:
-                    promise.forget(waiter.settled)
-            self._invite_next()
-        return waiter.done
+                    promise.forget(waiter.settle)
+            self._stepper.pass_on()
+        return waiter.settled
 
-    def _step_as_guest(self, waiter: _Waiter, deadline_ms: int) -> None:
-        try:
-            self._guest = True
-            self._selectable.wakeup()
-            with self._baton, DeferredInterrupts(self._selectable.wakeup) as interrupts:
-                while not waiter.done and not self._closing and self.now_ms() < deadline_ms:
-                    self._step(deadline_ms)
-                    if self._engine.deferred:
-                        self._io_signal.set()
-                    interrupts.check()
-        except Exception as crash:
-            self._crashed(crash)
-        finally:
-            self._guest = False
-            self._guest_place.release()
-            self._io_signal.set()
-
-    def _invite_next(self) -> None:
-        """A thread stops waiting: the guest's place may be free for another, or a signal may have been meant for whoever comes next."""
-        for waiter in list(self._waiting)[:1]:
-            waiter.signal.set()
-
-    def _check_alive(self) -> None:
+    def _check_finished(self) -> None:
         if self._finished:
             self.check_usable()
 
-    # Stepping
+    # The I/O thread
 
-    def _run(self) -> None:
+    def _run_io(self) -> None:
         try:
-            while not self._closing:
-                self._step_as_host()
+            while not self._stepper.closing:
                 self._run_deferred()
-                if self._guest:
-                    self._io_signal.wait()
-                self._io_signal.clear()
-        except Exception as crash:
-            self._crashed(crash)
+                if self._abandoned:
+                    self._end_by_itself()
+                self._stepper.step_or_nap()
+        except BaseException as crash:
+            self._stepper.crashed(crash)
         finally:
             self._finish()
-
-    def _crashed(self, crash: Exception) -> None:
-        """The engine's state cannot be trusted any more: stop, and tell everybody who waits or calls."""
-        log.exception("%s stops because of a bug in levada", self._name)
-        self._crash = crash
-        self._closing = True
-        self._io_signal.set()
-
-    def _step_as_host(self) -> None:
-        if self._baton.acquire(blocking=False):
-            try:
-                if not self._guest:
-                    self._step(NEVER_MS)
-            finally:
-                self._baton.release()
-
-    def _step(self, limit_ms: int) -> None:
-        now_ms = self.now_ms()
-        ready = self._selectable.select(max(min(self._deadline_ms, limit_ms) - now_ms, 0))
-        now_ms = self.now_ms()
-        events = self._selectable.process(ready, now_ms)
-        with self.lock:
-            self._engine.complete(events, now_ms)
-            self._deadline_ms = self._engine.advance(now_ms)
 
     def _run_deferred(self) -> None:
         deferred = self._engine.deferred
@@ -245,44 +271,40 @@ class Driver:
             callback = deferred.popleft()
             try:
                 callback()
-            except Exception:
-                log.exception("%s: a callback raised", self._name)
+            except BaseException as error:
+                # SystemExit too: a callback cannot end the thread that everybody depends on.
+                self._log_callback_error(error)
+
+    def _log_callback_error(self, error: BaseException) -> None:
+        try:
+            log.error("%s: a callback raised", self.name, exc_info=error)
+        except BaseException:
+            # A log handler that raises is what brought us here.
+            return
+
+    def _end_by_itself(self) -> None:
+        """Nobody uses the client any more: run its last flow, then close."""
+        if self._ending is None:
+            flow = self.when_dropped
+            if flow is None:
+                self._stepper.closing = True
+                return
+            with self.lock:
+                self._ending = self._engine.flows.start(flow(), self.now_ms(), describe=f"the end of {self.name}")
+                self._stepper.due_now()
+            self._ending.on_done(lambda _: setattr(self._stepper, "closing", True))
 
     def _finish(self) -> None:
-        with self._baton:
+        with self._finish_lock:
             if self._finished:
                 return
             self._finished = True
         try:
-            self._shut_down()
-        except Exception:
+            self._stepper.shut_down()
+        except BaseException:
             # Whatever a broken engine does in its last moment: nobody waits for it any longer.
-            log.exception("%s could not be closed in order; this is a bug in levada", self._name)
+            log.exception("%s could not be closed in order; this is a bug in levada", self.name)
         self._run_deferred()
-        for waiter in list(self._waiting):
-            waiter.signal.set()
-
-    def _shut_down(self) -> None:
-        with self._baton:
-            try:
-                with self.lock:
-                    self._engine.close(self.now_ms())
-            finally:
-                self._selectable.shutdown()
-
-
-def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float | None) -> TimeoutError:
-    """Return the error to raise for a call that took too long: with what is wrong with the brokers, when something is.
-
-    When no broker was ever reached that alone is the news, and the error a BootstrapError.
-    """
-    failures = network.failures()
-    if not failures or timeout_s is None or type(error) is not TimeoutError:
-        return error
-    if not network.ever_ready:
-        return network.bootstrap_error(timeout_s)
-    return TimeoutError("\n".join([str(error), *(f"  {address}  {cause}" for address, cause in failures.items())]))
-
-
-def _seconds(ms: int) -> float:
-    return min(max(ms, 0) / 1000, threading.TIMEOUT_MAX)
+        exits.ended(self)
+        for waiter in list(self._stepper.waiting):
+            waiter.wake()

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from levada.clock import SystemClock
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, ForkedError, IllegalStateError, KafkaError, TimeoutError
+from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
+from levada.face.process import HoldsConnections
+from levada.face.signals import DeferredSignals
+from levada.face.times import epoch_ms
 from levada.producer.arrow_delivery import ArrowDelivery
-from levada.producer.core import wait_for_all
 from levada.producer.delivery import Delivery, FailedSend
 from levada.producer.partition_queue import TopicQueues
 from levada.producer.partitioner import checked
 from levada.producer.producer_batch import DeliveryCallback, ProducerBatch
 from levada.producer.record_accumulator import ToSend
-from levada.promise import Promise
 from levada.record.compression import Codec
 from levada.serialization import to_bytes
-from levada.sync.arguments import deadline_ms, header_pairs, topic_name, whole
-from levada.sync.process import HoldsConnections
+from levada.sync.delivery_wait import DeliveryWait
+from levada.sync.dropped import start
 from levada.sync.producer_room import Room
 from levada.sync.producer_settings import build
-from levada.sync.times import epoch_ms
 from levada.types import Headers, PartitionInfo, TopicPartition
 
 if TYPE_CHECKING:
@@ -52,15 +51,14 @@ class KafkaProducer(HoldsConnections):
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         self._config = ProducerConfig.parse(config, **settings)
-        self._callback_thread = 0
-        self._closed = False
-        self._core, self._driver = build(self._config, self._run_callbacks)
-        self._core.accumulator.waiter = self._wait
+        self._core, self._driver = build(self._config)
+        self._wait_for = DeliveryWait(self._driver)
+        self._core.accumulator.waiter = self._wait_for.one
         self._lock = self._driver.lock
         self._try_append = self._core.try_append
         self._room = Room(self._core, self._driver, self._config.max_block_ms)
-        self._wall_ms = SystemClock().wall_ms
-        self._driver.start()
+        self._wall_ms = self._driver.wall_ms
+        start(self, self._driver)
 
     def send(
         self,
@@ -132,7 +130,7 @@ class KafkaProducer(HoldsConnections):
                 f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"
             )
         queues = self._room.await_topic(topic_name(topic), None)
-        delivery = ArrowDelivery(topic, self._wait_for_all)
+        delivery = ArrowDelivery(topic, self._wait_for.all)
         batches, rejected = encode_columns(
             data,
             key=key,
@@ -185,7 +183,7 @@ class KafkaProducer(HoldsConnections):
         over_ms = deadline_ms(self._driver.now_ms(), timeout)
         with self._lock:
             self._core.close()
-        self._drain(0 if self._in_callback() else timeout)
+        self._drain(0 if self._driver.in_callback else timeout)
         with self._lock:
             self._core.abort()
         # What was just aborted has callbacks too; without a timeout the thread is waited for as long as they take.
@@ -204,7 +202,10 @@ class KafkaProducer(HoldsConnections):
         """Append where it takes metadata, memory or at least a new batch (K3, K4)."""
         topic_name(record.topic)
         try:
-            return self._room.find(lambda ticket: self._core.append(record, self._driver.now_ms(), ticket), record.topic, record.partition)
+            with DeferredSignals():
+                return self._room.find(
+                    lambda ticket: self._core.append(record, self._driver.now_ms(), ticket), record.topic, record.partition
+                )
         except (ClosedError, IllegalStateError):
             raise
         except KafkaError as error:
@@ -238,14 +239,6 @@ class KafkaProducer(HoldsConnections):
 
     # Waiting
 
-    def _wait(self, promise: Promise[ProducerBatch], timeout: float | None, what: str) -> None:
-        self._refuse_in_callback("waiting for a delivery")
-        self._driver.wait(promise, timeout, what)
-
-    def _wait_for_all(self, promises: Sequence[Promise[Any]], timeout: float | None, what: str) -> None:
-        self._refuse_in_callback("waiting for deliveries")
-        self._driver.run(wait_for_all(promises), timeout, what)
-
     def _drain(self, timeout: float | None) -> None:
         if timeout == 0:
             return
@@ -254,19 +247,5 @@ class KafkaProducer(HoldsConnections):
         except KafkaError as error:
             log.warning("close() gives up records that were not acknowledged: %s", error)
 
-    # Callbacks
-
-    def _run_callbacks(self, run: Callable[[], None]) -> None:
-        self._callback_thread = threading.get_ident()
-        try:
-            run()
-        finally:
-            self._callback_thread = 0
-
-    def _in_callback(self) -> bool:
-        return self._callback_thread == threading.get_ident()
-
     def _refuse_in_callback(self, what: str) -> None:
-        if self._in_callback():
-            raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
-        self._driver.check_usable()
+        self._wait_for.refuse_in_callback(what)

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from levada.clock import NEVER_MS
 from levada.errors import BootstrapError, BufferExhaustedError, TimeoutError
+from levada.face.signals import DeferredSignals
 from levada.producer.buffer_pool import Ticket
 from levada.producer.core import ProducerCore
 from levada.producer.partition_queue import TopicQueues
 from levada.sync.driver import Driver
-from levada.sync.interrupts import DeferredInterrupts
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class Room:
     def _have_it_sent(self) -> None:
         """A batch is full, or a new one was begun: compress here, where the time is the sender's own, and have the engine look."""
         while self._core.accumulator.full:
-            with DeferredInterrupts(_nothing):
+            with DeferredSignals():
                 self._seal_one()
         self._driver.wakeup()
 
@@ -87,7 +87,3 @@ class Room:
         finally:
             with self._driver.lock:
                 self._core.accumulator.sealed(batch)
-
-
-def _nothing() -> None:
-    """Nobody needs to be woken for an interrupt that comes in the middle of a step."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 
 from levada.config import ProducerConfig
@@ -12,9 +11,12 @@ from levada.record.compression import Codec
 from levada.sync.connect import connect
 from levada.sync.driver import Driver
 
+LONGEST_END_MS = 10_000
+"""How long a producer that was dropped without close(), or met by the interpreter's exit, goes on sending."""
 
-def build(config: ProducerConfig, around_callbacks: Callable[[Callable[[], None]], None]) -> tuple[ProducerCore, Driver]:
-    """Wire the parts; the driver is not started yet. around_callbacks: runs user callbacks, on the I/O thread and without the lock."""
+
+def build(config: ProducerConfig) -> tuple[ProducerCore, Driver]:
+    """Wire the parts; the driver is not started yet."""
     engine, driver = connect(
         config,
         "producer",
@@ -27,7 +29,6 @@ def build(config: ProducerConfig, around_callbacks: Callable[[Callable[[], None]
         random=Random(),
         sending=_sending(config),
         wakeup=driver.wakeup,
-        around_callbacks=around_callbacks,
         enable_idempotence=config.enable_idempotence,
         buffer_memory=config.buffer_memory,
         linger_ms=config.linger_ms,
@@ -39,6 +40,8 @@ def build(config: ProducerConfig, around_callbacks: Callable[[Callable[[], None]
         availability_timeout_ms=config.partitioner_availability_timeout_ms,
         ignore_keys=config.partitioner_ignore_keys,
     )
+    limit_ms = min(config.delivery_timeout_ms, LONGEST_END_MS)
+    driver.when_dropped = lambda: core.end_by_itself(limit_ms, driver.name)
     return core, driver
 
 

@@ -15,9 +15,10 @@ from levada.consumer.fetch_cursor import ColumnSink, ReadOptions
 from levada.consumer.fetch_request import FetchSettings
 from levada.consumer.position_resetter import PositionReset
 from levada.errors import KafkaError, TimeoutError, WakeupError
+from levada.face.arguments import deadline_ms
+from levada.face.signals import DeferredSignals
 from levada.flow import Flow, Wait
 from levada.promise import Promise
-from levada.sync.arguments import deadline_ms
 from levada.sync.connect import connect
 from levada.types import AnyRecord, IsolationLevel
 
@@ -51,7 +52,6 @@ class Reader:
         self._woken = False
         self._interruptible: Promise[Any] | None = None
         self._engine.add_poller(self)
-        self.driver.start()
 
     def records(self, timeout_s: float | None, limit: int) -> list[AnyRecord]:
         """Return up to `limit` records, [] when the time is over or positions moved without one."""
@@ -65,6 +65,10 @@ class Reader:
         """Collect what is there; while there is nothing, wait for news, and look around for trouble."""
         self.driver.check_usable()
         over_ms = deadline_ms(self.driver.now_ms(), timeout_s)
+        with DeferredSignals():
+            return self._collect_until(over_ms, collect, nothing)
+
+    def _collect_until(self, over_ms: int, collect: Callable[[int], T], nothing: T) -> T:
         with self.driver.lock:
             self._raise_if_woken()
             self.core.prepare()

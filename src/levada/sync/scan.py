@@ -24,7 +24,8 @@ from levada.errors import (
     TimeoutError,
     TopicRecreatedError,
 )
-from levada.sync.arguments import column_names
+from levada.face.arguments import column_names
+from levada.sync.dropped import start
 from levada.sync.reader import Reader, decoder
 from levada.sync.scan_range import Bound, Range, Ranges, resolve
 from levada.types import AnyRecord, TopicPartition
@@ -179,6 +180,7 @@ class _Reading:
     def __init__(self, scan: Scan) -> None:
         self._scan = scan
         self.reader = Reader(scan.config, "scan", on_reset=lambda reset: None)
+        start(self, self.reader.driver)
         scan.losses = []
 
     def close(self) -> None:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from levada.consumer.subscription_state import OffsetSpec
 from levada.errors import ConfigError, DataLossError
-from levada.sync.arguments import topic_names
+from levada.face.arguments import topic_names
+from levada.face.times import epoch_ms
 from levada.sync.reader import Reader
-from levada.sync.times import epoch_ms
 from levada.types import OffsetAndTimestamp, TopicPartition
 
 Bound: TypeAlias = str | int | datetime

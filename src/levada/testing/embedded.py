@@ -14,7 +14,7 @@ from levada.broker.node import BrokerNode
 from levada.broker.partition import Partition
 from levada.broker.server import BrokerServer
 from levada.errors import UnknownTopicOrPartitionError
-from levada.sync import arguments
+from levada.face import arguments
 
 
 class EmbeddedKafka:

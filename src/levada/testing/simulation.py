@@ -11,14 +11,15 @@ import threading
 from collections.abc import Callable
 from random import Random
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from levada.client.engine import Engine
+from levada.clock import NEVER_MS
 from levada.errors import ClosedError, IllegalStateError, TimeoutError
-from levada.flow import Flow
+from levada.face.arguments import deadline_ms
+from levada.face.waiting import timeout_error, until_settled
+from levada.flow import CallerFlow, Compute, Flow, Until
 from levada.promise import Promise
-from levada.sync.arguments import deadline_ms
-from levada.sync.driver import timeout_error
 from levada.testing.sim_network import SimNetwork, SimSelectable
 
 log = logging.getLogger(__name__)
@@ -107,6 +108,8 @@ class SimDriver:
         self._selectable = selectable
         self._name = name
         self._closed = False
+        self._abandoned = False
+        self._calling_back = False
 
     @property
     def has_events(self) -> bool:
@@ -129,15 +132,50 @@ class SimDriver:
         if self._closed:
             raise ClosedError(f"{self._name} is closed")
 
+    @property
+    def in_callback(self) -> bool:
+        """Whether a user's callback is running."""
+        return self._calling_back
+
     def wakeup(self) -> None:
         """The next step sees every change anyway."""
+
+    def look(self) -> None:
+        """The next step sees every change anyway."""
+
+    def change(self, change: Callable[[int], T]) -> T:
+        """Change something at this time."""
+        self.check_usable()
+        return change(self.now_ms())
+
+    def call(self, steps: CallerFlow[T], undo: Callable[[T], None] | None = None) -> T:
+        """Run a caller's flow to its end, letting time pass where it waits."""
+        resume: Callable[[Any], Any] = steps.send
+        outcome: Any = None
+        try:
+            while True:
+                step = resume(outcome)
+                resume = steps.send
+                try:
+                    outcome = step.run() if isinstance(step, Compute) else self._wait_until(step)
+                except BaseException as error:
+                    resume, outcome = steps.throw, error
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    def _wait_until(self, step: Until) -> bool:
+        left_ms = max(step.deadline_ms - self.now_ms(), 0)
+        settled = self._simulation.run_until(step.promise, min(left_ms, LONGEST_WAIT_MS))
+        if not settled:
+            self.check_usable()
+        return settled
 
     def wait(self, promise: Promise[T], timeout_s: float | None, what: str) -> T:
         """Let time pass until a promise is settled; return its value or raise its error."""
         if not promise.done:
             self.check_usable()
-            if not self._simulation.run_until(promise, min(deadline_ms(0, timeout_s), LONGEST_WAIT_MS)):
-                raise timeout_error(self._engine.network, TimeoutError(f"{what}: not done in time"), timeout_s)
+            self.call(until_settled(promise, self._engine, deadline_ms(self.now_ms(), timeout_s), timeout_s, what))
         return promise.result()
 
     def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
@@ -152,6 +190,10 @@ class SimDriver:
                 raise
             raise timeout_error(self._engine.network, error, timeout_s) from None
 
+    def abandon(self) -> None:
+        """The client was dropped: leave the simulation with the next step."""
+        self._abandoned = True
+
     def close(self, timeout_s: float | None = None) -> None:
         """Close the engine and leave the simulation."""
         if not self._closed:
@@ -163,6 +205,9 @@ class SimDriver:
 
     def step(self) -> int:
         """Hand the engine its news and its turn; return when it wants the next."""
+        if self._abandoned:
+            self.close()
+            return NEVER_MS
         now_ms = self.now_ms()
         self._engine.complete(self._selectable.process(None, now_ms), now_ms)
         deadline_ms = self._engine.advance(now_ms)
@@ -173,7 +218,10 @@ class SimDriver:
         deferred = self._engine.deferred
         while deferred:
             callback = deferred.popleft()
+            self._calling_back = True
             try:
                 callback()
             except Exception:
                 log.exception("%s: a callback raised", self._name)
+            finally:
+                self._calling_back = False

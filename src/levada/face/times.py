@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from levada.sync.arguments import whole
+from levada.face.arguments import whole
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -1,0 +1,115 @@
+"""Python's signal handlers wait while the main thread is inside a client.
+
+Python runs a signal's handler in the main thread, between any two bytecodes, and the handler may raise: KeyboardInterrupt on Ctrl-C,
+SystemExit on SIGTERM, a test's timeout on SIGALRM. In the middle of a state change that would leave the client half changed. Masking the
+signal does not help: the system then delivers it to another thread, and Python runs the handler in the main thread all the same.
+
+So a call on the main thread replaces the handlers for its duration by one that only notes the signal and wakes the call. The call runs
+the noted handlers where it waits, with nothing held, and at its end. What a handler raises therefore comes out at a step of the call, as
+the cancellation of an asyncio task does, and never within one. Compiled functions that call no Python code need none of this: handlers run
+between bytecodes only. docs/adr/0009-signals.md tells the alternatives.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+# The functions of the module `signal` make enums of what these return, which takes ten times as long.
+from _signal import getsignal as get_handler  # type: ignore[import-not-found]
+from _signal import signal as set_handler
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any
+
+SIGNALS = tuple(sorted(int(number) for number in signal.valid_signals()))
+
+
+def _nothing() -> None:
+    pass
+
+
+class DeferredSignals:
+    """A context in which signals are noted instead of handled. Outside the main thread it does nothing; within another one it is that one.
+
+    wake: called by the handler that notes, in the middle of anything, so it takes no lock.
+    """
+
+    __slots__ = ("_deferring", "_replaced", "noted", "wake")
+
+    _outermost: DeferredSignals | None = None
+
+    def __init__(self, wake: Callable[[], None] = _nothing) -> None:
+        self.noted: list[tuple[int, FrameType | None]] = []
+        self.wake = wake
+        self._replaced: list[tuple[int, Any]] = []
+        self._deferring = False
+
+    def __enter__(self) -> DeferredSignals:
+        if threading.get_ident() != threading.main_thread().ident:
+            return self
+        if DeferredSignals._outermost is not None:
+            return DeferredSignals._outermost
+        try:
+            self._replace()
+        except BaseException:
+            self._restore()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        # What raises in here comes before the `return` of the caller, whose result can still be taken back: nothing after the last
+        # handler is restored lets Python look for signals.
+        self._restore()
+        if self.noted:
+            self._run_noted()
+
+    def check(self) -> None:
+        """Run the program's handlers for the signals noted so far; what they raise comes out."""
+        if self.noted:
+            self._restore()
+            self._run_noted()
+            self._replace()
+
+    def _replace(self) -> None:
+        self._deferring = True
+        DeferredSignals._outermost = self
+        try:
+            for number, handler in zip(SIGNALS, map(get_handler, SIGNALS), strict=True):
+                if callable(handler):
+                    self._replaced.append((number, handler))
+                    set_handler(number, self._note)
+        except ValueError:
+            # Only the main thread of the main interpreter runs handlers, and may change them.
+            self._replaced.clear()
+
+    def _restore(self) -> None:
+        """Put the program's handlers back; one that runs in the middle of this and raises does not keep the others from it."""
+        try:
+            self._deferring = False
+            while self._replaced:
+                set_handler(*self._replaced[-1])
+                self._replaced.pop()
+        finally:
+            if DeferredSignals._outermost is self:
+                DeferredSignals._outermost = None
+            if self._replaced:
+                self._restore()
+
+    def _run_noted(self) -> None:
+        number, frame = self.noted.pop(0)
+        try:
+            handler = get_handler(number)
+            if callable(handler):
+                handler(number, frame)
+        finally:
+            if self.noted:
+                self._run_noted()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self._deferring:
+            self.noted.append((number, frame))
+            self.wake()
+        else:
+            # _restore() was broken off by a second signal before it had put this handler back.
+            dict(self._replaced)[number](number, frame)

@@ -1,0 +1,79 @@
+"""What becomes of clients that nobody closes: when the interpreter exits they are ended in order, for a limited time.
+
+I/O threads are daemons, so that a forgotten client does not keep a program alive; a producer's unsent records would die with them. At
+exit every client still running is told to end by itself, and is waited for. Children of multiprocessing skip Python's atexit and run
+finalizers of their own. os._exit and signals that kill leave nobody a chance.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import time
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+EXIT_LIMIT_S = 12.0
+"""How long the interpreter waits for all clients together. A producer flushes for at most ten seconds and says what it could not send."""
+
+
+class Running(Protocol):
+    """A client with a thread of its own."""
+
+    name: str
+
+    def abandon(self) -> None:
+        """Have the client end by itself. Takes no lock."""
+        ...
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the client's end; False when the time is over first."""
+        ...
+
+
+_running: set[Running] = set()
+_registered_in: list[int] = []
+"""The processes whose multiprocessing finalizers know of us: this one, if any."""
+
+
+def began(client: Running) -> None:
+    """A client runs from now on."""
+    _running.add(client)
+    _register_in_child()
+
+
+def ended(client: Running) -> None:
+    """A client does not run any more. From any thread."""
+    _running.discard(client)
+
+
+def end_all() -> None:
+    """Have every client end by itself, and wait until they did."""
+    left = list(_running)
+    for client in left:
+        client.abandon()
+    deadline_s = time.monotonic() + EXIT_LIMIT_S
+    for client in left:
+        if not client.join(max(deadline_s - time.monotonic(), 0)):
+            log.warning("%s did not end within %g s of the interpreter's exit; what it had not sent is lost", client.name, EXIT_LIMIT_S)
+
+
+def _register_in_child() -> None:
+    processes, util = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
+    if processes is None or util is None or processes.parent_process() is None or os.getpid() in _registered_in:
+        return
+    _registered_in[:] = [os.getpid()]
+    util.Finalize(None, end_all, exitpriority=100)
+
+
+def _forget_parent() -> None:
+    """The threads of the parent's clients did not come along."""
+    _running.clear()
+
+
+atexit.register(end_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parent)

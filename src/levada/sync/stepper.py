@@ -1,0 +1,196 @@
+"""Stepping an engine from several threads: who may, and who is woken for what.
+
+A step is: select without the lock; then process, complete and advance with it. Who holds `baton` steps, so one thread at a time selects.
+Usually that is the I/O thread. A user's thread that waits takes the baton over and steps itself until it has what it waits for, because an
+answer that need not pass from one thread to another arrives several milliseconds earlier beside a busy interpreter.
+
+Handing the baton over costs two wake-ups of a thread, more than a round trip's own work, so it is not handed back after each wait: the I/O
+thread naps, and takes the baton when nobody has stepped during a nap, a deadline comes first, or much data arrives. Where several
+threads wait, one steps and the others sleep; the one that leaves wakes the next.
+
+Whoever changes something under the lock calls advance(): the engine acts at once, in the caller's thread, and writes what is to be written.
+The thread in select() is woken only when it would sleep past the engine's next deadline. Lock order: baton, then lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from levada.client.engine import Engine
+from levada.clock import NEVER_MS, Clock
+from levada.net.selectable import Selectable
+from levada.sync.waiter import Waiter
+
+log = logging.getLogger(__name__)
+
+NAP_MS = 10
+"""How long the I/O thread leaves the sockets to users' threads that step now and then."""
+LONGEST_NAP_MS = 40
+BUSY_BYTES = 64 << 10
+"""When so much arrived during a wait, the I/O thread reads on while the user works on it."""
+
+
+class Stepper:
+    """See the module's theory. name: of the client, in messages."""
+
+    def __init__(self, engine: Engine, selectable: Selectable, clock: Clock, name: str) -> None:
+        self.lock = threading.RLock()
+        self.engine = engine
+        self.name = name
+        self.now_ms = clock.now_ms
+        self.waiting: deque[Waiter] = deque()
+        self.closing = False
+        self.crash: BaseException | None = None
+        self._selectable = selectable
+        self._baton = threading.Lock()
+        self._deadline_ms = 0
+        self._select_until_ms = 0
+        self._selecting = False
+        self._io_steps = False
+        self._nap = Waiter()
+        self._nap_ms = NAP_MS
+        self._nap_until_ms = 0
+        self._user_thread = 0
+        self._user_steps = 0
+        self._seen_steps = 0
+        self._arrived_bytes = 0
+        self._wanted = False
+
+    # For everybody
+
+    def is_within(self) -> bool:
+        """Whether the calling thread is in the middle of a step, or holds the lock."""
+        return self._user_thread == threading.get_ident() or self.lock._is_owned()  # type: ignore[attr-defined]
+
+    def wakeup(self) -> None:
+        """Have the stepping thread look at the engine. Takes no lock: from any thread, a signal handler and a finalizer."""
+        self._selectable.wakeup()
+        self._nap.wake()
+
+    def advance(self, now_ms: int) -> None:
+        """Let the engine act on a change, under the lock, and wake who would sleep past its next deadline."""
+        if self.closing:
+            return
+        try:
+            deadline_ms = self._deadline_ms = self.engine.advance(now_ms)
+        except BaseException as crash:
+            self.crashed(crash)
+            return
+        if self._selecting:
+            if deadline_ms < self._select_until_ms or (self.engine.deferred and self._io_steps):
+                self._selectable.wakeup()
+        elif deadline_ms < self._nap_until_ms:
+            self._nap.wake()
+        if self.engine.deferred and not self._io_steps:
+            self._nap.wake()
+
+    def due_now(self) -> None:
+        """The next step advances at once, under the lock: after it has taken in what happened to the connections meanwhile."""
+        self._deadline_ms = 0
+        if self._selecting:
+            self._selectable.wakeup()
+
+    def crashed(self, crash: BaseException) -> None:
+        """The engine's state cannot be trusted any more: stop, and tell everybody who waits or calls."""
+        self.crash = crash
+        self.closing = True
+        self.engine.deferred.append(lambda: log.error("%s stops because of a bug in levada", self.name, exc_info=crash))
+        self.wakeup()
+
+    def shut_down(self) -> None:
+        """Close the engine and the sockets."""
+        with self._baton:
+            try:
+                with self.lock:
+                    self.engine.close(self.now_ms())
+            finally:
+                self._selectable.shutdown()
+
+    def _step(self, limit_ms: int) -> None:
+        with self.lock:
+            until_ms = self._select_until_ms = min(self._deadline_ms, limit_ms)
+            self._selecting = True
+        ready = self._selectable.select(max(until_ms - self.now_ms(), 0))
+        with self.lock:
+            self._selecting = False
+            now_ms = self.now_ms()
+            events = self._selectable.process(ready, now_ms)
+            for _, frame in events.received:
+                self._arrived_bytes += len(frame)
+            self.engine.complete(events, now_ms)
+            self._deadline_ms = self.engine.advance(now_ms)
+
+    # For users' threads
+
+    def step_until(self, waiter: Waiter, limit_ms: int, is_interrupted: Callable[[], object]) -> bool:
+        """Step in this thread until what it waits for has happened, if nobody else steps; False if somebody does."""
+        if not self._baton.acquire(blocking=False):
+            return False
+        self._user_thread = threading.get_ident()
+        self._arrived_bytes = 0
+        try:
+            while not (waiter.settled or self.closing or is_interrupted() or self.now_ms() >= limit_ms):
+                self._step(limit_ms)
+                if self.engine.deferred:
+                    self._nap.wake()
+        except BaseException as crash:
+            self.crashed(crash)
+        finally:
+            self._user_steps += 1
+            self._user_thread = 0
+            self._baton.release()
+        return True
+
+    def ask_for_baton(self) -> None:
+        """Have the I/O thread hand the baton over after its step; from a user's thread it comes by itself."""
+        if self._io_steps:
+            self._wanted = True
+            self._selectable.wakeup()
+
+    def pass_on(self) -> None:
+        """A thread stops waiting: the next one may step, or the I/O thread has to before its nap is over."""
+        if self.waiting:
+            self._wake_next()
+        elif self._arrived_bytes >= BUSY_BYTES or self._deadline_ms < self._nap_until_ms or self.closing:
+            self._arrived_bytes = 0
+            self._nap_ms = 0
+            self._nap.wake()
+
+    def _wake_next(self) -> None:
+        for waiter in list(self.waiting)[:1]:
+            waiter.wake()
+
+    # For the I/O thread
+
+    def step_or_nap(self) -> None:
+        """Step once, or leave that to users' threads for a while."""
+        if self._users_step() or not self._baton.acquire(blocking=False):
+            self._take_nap()
+            return
+        self._nap_ms = NAP_MS
+        self._io_steps = True
+        try:
+            self._step(NEVER_MS)
+        finally:
+            self._io_steps = False
+            self._baton.release()
+        if self._wanted:
+            self._wanted = False
+            self._wake_next()
+            if self.waiting:
+                self._take_nap()
+
+    def _users_step(self) -> bool:
+        """Whether users' threads have stepped since the last look, and nothing is due that they might miss."""
+        seen, self._seen_steps = self._seen_steps, self._user_steps
+        return seen != self._user_steps and self._nap_ms > 0 and self._deadline_ms > self.now_ms()
+
+    def _take_nap(self) -> None:
+        self._nap_ms = min(max(self._nap_ms * 2, NAP_MS), LONGEST_NAP_MS)
+        self._nap_until_ms = self.now_ms() + self._nap_ms
+        if not (self.engine.deferred or self.closing):
+            self._nap.sleep(self._nap_ms)
+        self._nap_until_ms = 0

@@ -1,0 +1,129 @@
+"""A client that nobody closes: its records are sent, its thread and sockets go, and what was lost is said."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import levada as lv
+from levada.testing import EmbeddedKafka
+
+COUNT = 2_000
+
+EXITS = {
+    "end of the program": "send_all()",
+    "sys.exit in a function": "def f():\n    send_all()\n    sys.exit(0)\nf()",
+    "the last reference": "producer_that_is_dropped()\nimport gc; gc.collect()\ntime.sleep(0.5)",
+    "an error": "send_all()\nraise SystemExit(3)",
+    "a child of multiprocessing": (
+        "import multiprocessing\n"
+        "if __name__ == '__main__':\n"
+        "    child = multiprocessing.get_context(sys.argv[2]).Process(target=send_all)\n"
+        "    child.start(); child.join(); assert child.exitcode == 0, child.exitcode\n"
+    ),
+}
+PROGRAM = """
+import sys, time, threading
+import levada as lv
+
+def begin(**settings):
+    return lv.KafkaProducer(bootstrap_servers=sys.argv[1], linger_ms=1000, **settings)
+
+def send_all():
+    global producer
+    producer = begin()
+    for number in range({count}):
+        producer.send("t", value=str(number))
+
+def producer_that_is_dropped():
+    producer = begin()
+    for number in range({count}):
+        producer.send("t", value=str(number))
+
+"""
+
+
+def run(tmp_path: Any, kafka: EmbeddedKafka, body: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM.format(count=COUNT) + body)
+    return subprocess.run([sys.executable, path, kafka.bootstrap_servers, *arguments], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("how", EXITS)
+def test_records_are_flushed_when_nobody_closes(tmp_path: Any, how: str) -> None:
+    with EmbeddedKafka() as kafka:
+        done = run(tmp_path, kafka, EXITS[how], "fork")
+        assert done.returncode == (3 if how == "an error" else 0), done.stderr
+        assert kafka.end_offset("t") == COUNT
+
+
+def test_a_spawned_child_flushes_too(tmp_path: Any) -> None:
+    with EmbeddedKafka() as kafka:
+        done = run(tmp_path, kafka, EXITS["a child of multiprocessing"], "spawn")
+        assert done.returncode == 0, done.stderr
+        assert kafka.end_offset("t") == COUNT
+
+
+def test_what_could_not_be_sent_is_counted_in_a_warning(tmp_path: Any) -> None:
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("t")
+        kafka.faults.delay("Produce", 60_000, times=1000)
+        body = "producer = begin(delivery_timeout_ms=1500, request_timeout_ms=400)\nfor n in range(50): producer.send('t', value=b'x')\n"
+        started = time.monotonic()
+        done = run(tmp_path, kafka, body)
+        assert time.monotonic() - started < 10
+        assert done.returncode == 0
+        assert "50 records were not acknowledged" in done.stderr
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("kind", ["KafkaProducer", "KafkaConsumer", "KafkaAdmin", "KafkaClient"])
+def test_a_dropped_client_leaves_no_thread_and_no_socket(kind: str) -> None:
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("t", 2)
+        before = set(threading.enumerate())
+        client = getattr(lv, kind)(bootstrap_servers=kafka.bootstrap_servers)
+        if kind == "KafkaProducer":
+            handle = client.send("t", value=b"1", on_delivery=lambda *_: None)
+        elif kind == "KafkaConsumer":
+            client.assign([lv.TopicPartition("t", 0)])
+            client.poll(0.05)
+        else:
+            client.api_versions()
+        face = weakref.ref(client)
+        assert set(threading.enumerate()) - before
+        del client
+        gc.collect()
+        assert face() is None
+        wait_until(lambda: not set(threading.enumerate()) - before)
+        if kind == "KafkaProducer":
+            assert handle.result(5).offset == 0
+
+
+def test_a_finalizer_does_not_block(caplog: pytest.LogCaptureFixture) -> None:
+    with EmbeddedKafka() as kafka, caplog.at_level(logging.WARNING):
+        kafka.create_topic("t")
+        kafka.faults.delay("Produce", 60_000, times=1000)
+        before = set(threading.enumerate())
+        producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, delivery_timeout_ms=700, request_timeout_ms=200, linger_ms=0)
+        producer.send("t", value=b"x")
+        started = time.monotonic()
+        del producer
+        gc.collect()
+        assert time.monotonic() - started < 0.2
+        wait_until(lambda: not set(threading.enumerate()) - before)

@@ -1,0 +1,154 @@
+"""A signal handler that raises at any moment of a call leaves a client that works, and what it raised comes out."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+import levada as lv
+from hardening_kit import FULL
+from levada.testing import EmbeddedKafka
+from signal_kit import Strike, striking
+
+pytestmark = pytest.mark.hardening
+STRIKES = 10_000 if FULL else 300
+SEED = int(os.environ.get("LEVADA_SEED", "1"))
+RECORDS = 20_000
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(num_partitions=2) as kafka:
+        kafka.create_topic("read", 1)
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            for number in range(RECORDS):
+                producer.send("read", value=b"%d" % number)
+        yield kafka
+
+
+def struck(striker: Any, action: Callable[[], object], strikes: int, check: Callable[[], object]) -> None:
+    """Repeat an action until a signal strikes, so many times; check after each."""
+    for _ in range(strikes):
+        striker.arm()
+        try:
+            while True:
+                action()
+        except Strike:
+            check()
+
+
+def test_strikes_around_send_and_flush(kafka: EmbeddedKafka) -> None:
+    random = Random(SEED)
+    confirmed: list[Any] = []
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=1 << 20, batch_size=2_000) as producer:
+
+        def act() -> None:
+            chosen = random.random()
+            if chosen < 0.9:
+                confirmed.append(producer.send("written", value=b"x" * random.randrange(1_000), key=random.choice([None, "k"])))
+            elif chosen < 0.95:
+                producer.flush(10)
+            else:
+                confirmed[-1].result(10) if confirmed else None
+
+        def check() -> None:
+            if len(confirmed) > 2_000:
+                producer.flush(20)
+                assert all(delivery.exception(0) is None for delivery in confirmed)
+                confirmed.clear()
+
+        with striking(random) as striker:
+            struck(striker, act, STRIKES // 3, check)
+        producer.flush(20)
+        assert all(delivery.exception(0) is None for delivery in confirmed)
+        assert producer.send("written", value=b"last").result(10).offset >= 0
+
+
+class Reading:
+    """Polls in every way, and checks that nothing is skipped or repeated."""
+
+    def __init__(self, consumer: lv.KafkaConsumer, random: Random) -> None:
+        self.consumer = consumer
+        self.random = random
+        self.next = 0
+        self.got: Any = None
+
+    def act(self) -> None:
+        if self.next >= RECORDS:
+            self.next = 0
+            self.consumer.seek(lv.TopicPartition("read", 0), 0)
+        chosen = self.random.random()
+        most = self.random.choice([1, 7, 500, None])
+        # The result of a call is stored before a handler can run again, so it is either here or still to come.
+        if chosen < 0.5:
+            self.got = self.consumer.poll(0.5, max_records=most)
+        elif chosen < 0.75:
+            self.got = self.consumer.poll_arrow(0.5, max_records=most, columns=["offset"])
+        else:
+            self.got = self.consumer.poll_arrow(0.5, max_records=most, columns=["value", "offset"])
+        self.take()
+
+    def take(self) -> None:
+        got = self.got
+        if got is None:
+            return
+        offsets = [record.offset for record in got] if isinstance(got, list) else got.column("offset").to_pylist()
+        assert offsets == list(range(self.next, self.next + len(offsets)))
+        self.next, self.got = self.next + len(offsets), None
+
+    def check(self) -> None:
+        self.take()
+        assert self.consumer.position(lv.TopicPartition("read", 0)) == self.next
+
+
+@pytest.mark.xfail(reason="a result that is ready when the signal comes is not taken back yet")
+def test_strikes_around_poll_and_poll_arrow(kafka: EmbeddedKafka) -> None:
+    random = Random(SEED)
+    settings = {"auto_offset_reset": "earliest", "max_partition_fetch_bytes": 30_000}
+    with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, **settings) as consumer:
+        consumer.assign([lv.TopicPartition("read", 0)])
+        reading = Reading(consumer, random)
+        with striking(random) as striker:
+            struck(striker, reading.act, STRIKES // 3, reading.check)
+        before = reading.next
+        reading.act()
+        assert reading.next != before
+
+
+@pytest.mark.parametrize("kind", ["producer", "consumer"])
+def test_strikes_around_close(kafka: EmbeddedKafka, kind: str) -> None:
+    random = Random(SEED)
+    before = set(threading.enumerate())
+
+    def act() -> None:
+        if kind == "producer":
+            client: Any = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+            made.append(client)
+            client.send("closed", value=b"x")
+        else:
+            client = lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest")
+            made.append(client)
+            client.assign([lv.TopicPartition("read", 0)])
+            client.poll(0.2)
+        client.close(10)
+        made.remove(client)
+
+    def check() -> None:
+        while made:
+            made.pop().close(10)
+
+    made: list[Any] = []
+    with striking(random, longest_s=0.02) as striker:
+        kept = set(threading.enumerate()) - before
+        struck(striker, act, STRIKES // 30, check)
+        check()
+        left = set(threading.enumerate()) - before - kept
+    # A constructor that was struck has started a thread nobody holds: it ends by itself.
+    for thread in left:
+        thread.join(12)
+    assert not [thread for thread in left if thread.is_alive()]

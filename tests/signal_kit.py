@@ -1,0 +1,58 @@
+"""Signals at random moments, with a handler that raises."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+from types import FrameType
+from typing import Any
+
+
+class Strike(Exception):
+    """What the handler raises."""
+
+
+class Striker:
+    """Sends SIGUSR1 to this process a random time after each arm()."""
+
+    def __init__(self, random: Random, longest_s: float) -> None:
+        self._random = random
+        self._longest_s = longest_s
+        self._armed = threading.Event()
+        self._stop = False
+        self._thread = threading.Thread(target=self._run, name="striker")
+
+    def arm(self) -> None:
+        """Have one signal sent soon."""
+        self._armed.set()
+
+    def _run(self) -> None:
+        while self._armed.wait() and not self._stop:
+            self._armed.clear()
+            pause = threading.Event()
+            pause.wait(self._random.random() ** 2 * self._longest_s)
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+
+@contextmanager
+def striking(random: Random, longest_s: float = 0.004) -> Iterator[Striker]:
+    """Handle SIGUSR1 by raising Strike."""
+
+    def strike(number: int, frame: FrameType | None) -> Any:
+        raise Strike
+
+    before = signal.signal(signal.SIGUSR1, strike)
+    striker = Striker(random, longest_s)
+    striker._thread.start()
+    try:
+        yield striker
+    finally:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        striker._stop = True
+        striker.arm()
+        striker._thread.join()
+        signal.signal(signal.SIGUSR1, before)
