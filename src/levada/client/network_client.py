@@ -340,7 +340,8 @@ class NetworkClient:
 
     def _park(self, node_id: int, frame: bytes, request: InFlightRequest) -> None:
         self._in_flight.add(node_id, request)
-        self._selectable.send(node_id, frame)
+        if self._selectable.send(node_id, frame):
+            self._written(node_id)
 
     def _next_correlation_id(self) -> int:
         self._correlation_id = (self._correlation_id + 1) % CORRELATION_ID_END
