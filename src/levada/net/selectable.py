@@ -89,7 +89,7 @@ class Selectable(Protocol):
         """
         ...
 
-    def close(self, conn_id: int, reason: str) -> None:
+    def close(self, conn_id: int) -> None:
         """Close and forget a connection; no event follows. Unknown ids are ignored."""
         ...
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import selectors
 import socket
 from collections import OrderedDict
@@ -28,8 +27,6 @@ from levada.net.channel import Channel
 from levada.net.resolver import Address, Lookup, Resolver, Route, look_up
 from levada.net.selectable import ChannelState, Disconnect, Ending, NetEvents
 from levada.net.transport import PlaintextTransport, TransportLayer
-
-log = logging.getLogger(__name__)
 
 Ready: TypeAlias = list[tuple[selectors.SelectorKey, int]]
 OS_DEFAULT = -1
@@ -144,7 +141,7 @@ class Selector:
             self._interest(channel, selectors.EVENT_READ | selectors.EVENT_WRITE)
         return written
 
-    def close(self, conn_id: int, reason: str) -> None:
+    def close(self, conn_id: int) -> None:
         """Close and forget a connection; no event follows. Unknown ids are ignored."""
         opening = self._opening.pop(conn_id, None)
         if opening is not None:
@@ -152,7 +149,6 @@ class Selector:
             self._close_opening(opening)
         channel = self._channels.get(conn_id)
         if channel is not None:
-            log.debug("closing connection %d: %s", conn_id, reason)
             self._release(channel)
         self._ending.pop(conn_id, None)
         self._staged.pop(conn_id, None)
@@ -170,7 +166,7 @@ class Selector:
     def shutdown(self) -> None:
         """Close everything, for ever. Not while a thread is in select()."""
         for conn_id in [*self._opening, *self._channels]:
-            self.close(conn_id, "shutdown")
+            self.close(conn_id)
         self._woken = True
         self._poll.close()
         self._wake_reader.close()

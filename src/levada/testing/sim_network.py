@@ -286,7 +286,7 @@ class SimSelectable:
         self._events.sent.append(conn_id)
         return False
 
-    def close(self, conn_id: int, reason: str) -> None:
+    def close(self, conn_id: int) -> None:
         """Close and forget a connection; no event follows. Unknown ids are ignored."""
         link = self._links.pop(conn_id, None)
         if link is not None:
@@ -316,7 +316,7 @@ class SimSelectable:
     def shutdown(self) -> None:
         """Close everything, for ever."""
         for conn_id in list(self._links):
-            self.close(conn_id, "shutdown")
+            self.close(conn_id)
 
     # From the network
 

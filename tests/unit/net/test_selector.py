@@ -290,7 +290,7 @@ def test_L9_one_idle_connection_ends_per_round_oldest_first(listener: socket.soc
 
 def test_L10_a_local_close_is_silent_and_frees_the_id(net: Clocked, peer: socket.socket, listener: socket.socket) -> None:
     peer.sendall(frame(b"unread"))
-    net.selector.close(1, "enough")
+    net.selector.close(1)
     net.step(20)
     assert not net.received
     assert not net.disconnected

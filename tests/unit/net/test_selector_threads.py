@@ -146,7 +146,7 @@ def test_connections_closed_and_made_anew_while_a_thread_waits(net: Waiting, lis
             peer.sendall(frame(b"%d" % turn))
             net.until(lambda turn=turn: b"%d" % turn in net.received())  # type: ignore[misc]
             with net.lock:
-                net.selector.close(turn, "done")
+                net.selector.close(turn)
     assert not net.ended()
 
 
@@ -160,7 +160,7 @@ def test_what_select_saw_of_a_connection_closed_since_is_ignored(listener: socke
     try:
         selector.connect(1, "127.0.0.1", listener.getsockname()[1], 0)
         stale = polled(selector)
-        selector.close(1, "changed my mind")
+        selector.close(1)
         selector.connect(1, "127.0.0.1", listener.getsockname()[1], 0)
         assert not selector.process(stale, 0), "this connection has not been asked yet"
         assert selector.process(polled(selector), 0).connected == [1]
