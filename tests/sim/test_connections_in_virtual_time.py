@@ -117,11 +117,24 @@ def test_N2_no_more_requests_than_allowed_are_in_flight(sim: Simulation) -> None
     client = ready(SimClient(sim, max_in_flight=3))
     for _ in range(3):
         send(client)
-        with pytest.raises(IllegalStateError, match="not ready"):
-            send(client)
         sim.advance(1)
+    with pytest.raises(IllegalStateError, match="not ready"):
+        send(client)
     assert client.network.in_flight_count(1) == 3
     assert not client.network.ready(1, sim.now_ms)
+
+
+def test_N2_nothing_is_sent_while_a_request_is_not_written_out(sim: Simulation) -> None:
+    server(sim, {ProduceRequest: quiet})
+    client = ready(SimClient(sim, max_in_flight=100))
+    for _ in range(4):  # One in four does not fit into the simulated socket at once.
+        if not client.network.ready(1, sim.now_ms):
+            break
+        send(client)
+    with pytest.raises(IllegalStateError, match="not ready"):
+        send(client)
+    sim.advance(0)
+    assert client.network.ready(1, sim.now_ms)
 
 
 def test_N6_a_request_without_answer_is_done_when_it_is_written(sim: Simulation) -> None:

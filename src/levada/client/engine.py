@@ -2,11 +2,13 @@
 
 A driver alternates advance(now) and complete(events, now) under its lock, and between them lets the Selectable do its I/O without the
 lock. advance() gives everybody a turn and says when the next one is due if nothing happens before; complete() takes what happened.
-User callbacks are never run in here: they go to `deferred`, and the driver runs them without the lock.
+No user code runs in here, neither callbacks nor log handlers: what they are to be called with goes to `deferred`, and the driver works that
+off without the lock.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
@@ -14,12 +16,15 @@ from typing import Protocol
 
 from levada.client.api_versions import BrokerVersions
 from levada.client.connection_states import ConnectionStates
+from levada.client.deferred_log import DeferredLog
 from levada.client.flow_runner import FlowRunner
 from levada.client.metadata import Metadata
 from levada.client.metadata_updater import MetadataUpdater
 from levada.client.network_client import NetworkClient
 from levada.clock import NEVER_MS
 from levada.net.selectable import NetEvents, Selectable
+
+log = logging.getLogger(NetworkClient.__module__)
 
 
 class Poller(Protocol):
@@ -78,6 +83,7 @@ class Engine:
             ),
             random=random,
             client_id=client_id,
+            log=DeferredLog(log, self.deferred),
             request_timeout_ms=request_timeout_ms,
             max_in_flight=max_in_flight,
             security_protocol=security_protocol,

@@ -15,6 +15,7 @@ from typing import Any
 
 from levada.client.api_versions import HANDSHAKE_CORRELATION_ID, AnyFrame, BrokerVersions, Negotiation, handshake_request, negotiate
 from levada.client.connection_states import ConnectionState, ConnectionStates
+from levada.client.deferred_log import DeferredLog
 from levada.client.in_flight import InFlightRequest, InFlightRequests
 from levada.client.metadata import Metadata
 from levada.client.throttling import throttle_ms
@@ -36,8 +37,6 @@ from levada.protocol.frame import decode_response, encode_request, response_corr
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.schema import Request
 from levada.types import Node
-
-log = logging.getLogger(__name__)
 
 CORRELATION_ID_END = 2_147_483_640
 """Java keeps the ids from here on for re-authentication (H5)."""
@@ -63,6 +62,7 @@ class NetworkClient:
         states: ConnectionStates,
         random: Random,
         client_id: str,
+        log: DeferredLog,
         request_timeout_ms: int = 30_000,
         max_in_flight: int = 5,
         security_protocol: str = "PLAINTEXT",
@@ -75,6 +75,7 @@ class NetworkClient:
         self._states = states
         self._random = random
         self._client_id = client_id
+        self._log = log
         self._request_timeout_ms = request_timeout_ms
         self._security_protocol = security_protocol
         self._fallback = fallback
@@ -232,7 +233,7 @@ class NetworkClient:
     def disconnect(self, node_id: int, now_ms: int) -> None:
         """Drop a connection; its requests are rejected with the next poll, and the node enters back-off (N15)."""
         if self._states.state(node_id) is not ConnectionState.DISCONNECTED:
-            self._selectable.close(node_id, "disconnected on request")
+            self._close(node_id, "disconnected on request")
             self._lose(node_id, now_ms, Disconnect(ChannelState.LOCAL_CLOSE, "", Ending.LOCAL))
 
     def abandon(self, node_id: int, promise: Promise[Any], now_ms: int) -> None:
@@ -245,7 +246,7 @@ class NetworkClient:
         """Close every connection and reject what is in flight."""
         self._closed = True
         for known in list(self._states):
-            self._selectable.close(known.node.id, "the client is closed")
+            self._close(known.node.id, "the client is closed")
             for request in self._in_flight.clear(known.node.id):
                 self._reject(request, ClosedError(f"the client was closed while {request} waited for its answer"))
         self.settle()
@@ -259,14 +260,14 @@ class NetworkClient:
         step gets another one before what is late counts as unanswered.
         """
         for node_id in self._states.setup_timed_out(now_ms):
-            self._selectable.close(node_id, "not connected in time")
+            self._close(node_id, "not connected in time")
             self._lose(node_id, now_ms, Disconnect(ChannelState.NOT_CONNECTED, "", Ending.CONNECT_TIMED_OUT))
         heard, self._just_heard = self._just_heard, frozenset()
         for node_id, request in self._in_flight.timed_out(now_ms).items():
             if node_id in heard:
                 continue
             text = f"{request} was not answered within {request.timeout_ms} ms"
-            self._selectable.close(node_id, text)
+            self._close(node_id, text)
             self._lose(node_id, now_ms, Disconnect(ChannelState.READY, text, Ending.UNANSWERED))
         self.settle()
 
@@ -292,8 +293,8 @@ class NetworkClient:
             for promise, value, error in settled:
                 try:
                     promise.resolve(value) if error is None else promise.reject(error)
-                except Exception:
-                    log.exception("a callback of a request failed; this is a bug in levada")
+                except Exception as fault:
+                    self._log.error("a callback of a request failed; this is a bug in levada", error=fault)
 
     def next_deadline_ms(self) -> int:
         """When expire() has something to do."""
@@ -324,6 +325,11 @@ class NetworkClient:
         self._failures.pop(self._address(node_id), None)
         self._states.forget(node_id)
 
+    def _close(self, node_id: int, reason: str) -> None:
+        if self._states.state(node_id) is not ConnectionState.DISCONNECTED:
+            self._log.debug("closing the connection to %s: %s", self._address(node_id), reason)
+        self._selectable.close(node_id)
+
     def _begin_negotiation(self, node_id: int, now_ms: int) -> None:
         if self._fallback is not None:
             self._become_ready(node_id, self._fallback)
@@ -340,7 +346,8 @@ class NetworkClient:
 
     def _park(self, node_id: int, frame: bytes, request: InFlightRequest) -> None:
         self._in_flight.add(node_id, request)
-        self._selectable.send(node_id, frame)
+        if self._selectable.send(node_id, frame):
+            self._written(node_id)
 
     def _next_correlation_id(self) -> int:
         self._correlation_id = (self._correlation_id + 1) % CORRELATION_ID_END
@@ -394,7 +401,7 @@ class NetworkClient:
 
     def _unreadable(self, node_id: int, request: InFlightRequest | None, error: KafkaError, now_ms: int) -> None:
         """An answer breaks the protocol, or is none of ours: what else the connection says cannot be believed (N5)."""
-        self._selectable.close(node_id, str(error))
+        self._close(node_id, str(error))
         if request is not None:
             self._reject(request, error)
         ending = Ending.UNREADABLE if isinstance(error, ProtocolError) else Ending.FAILED
@@ -417,7 +424,7 @@ class NetworkClient:
             self._metadata.request_update()
 
     def _note_failure(self, address: str, cause: str, level: int = logging.WARNING, *, stranger: bool) -> None:
-        log.log(logging.DEBUG if self._failures.get(address) == cause else level, "%s: %s", address, cause)
+        self._log.log(logging.DEBUG if self._failures.get(address) == cause else level, "%s: %s", address, cause)
         self._failures[address] = cause
         (self._strangers.add if stranger else self._strangers.discard)(address)
 

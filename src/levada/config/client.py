@@ -49,8 +49,16 @@ class ClientConfig(Config):
         10_000, "Time a TCP connection may take to be made; doubles with each failure.", low=1
     )
     socket_connection_setup_timeout_max_ms: int = milliseconds(30_000, "Longest time a TCP connection may take to be made.", low=1)
-    send_buffer_bytes: int = size_bytes(131_072, "Kernel send buffer of a socket; -1 leaves it to the operating system.", low=-1)
-    receive_buffer_bytes: int = size_bytes(65_536, "Kernel receive buffer of a socket; -1 leaves it to the operating system.", low=-1)
+    send_buffer_bytes: int = size_bytes(
+        -1,
+        "Kernel send buffer of a socket; -1 leaves it to the system, which fits it to the connection (a fixed size switches that off).",
+        low=-1,
+    )
+    receive_buffer_bytes: int = size_bytes(
+        -1,
+        "Kernel receive buffer of a socket; -1 leaves it to the system, which fits it to the connection (a fixed size switches that off).",
+        low=-1,
+    )
     broker_version_fallback: str = choice(
         "",
         ("", "0.8.0", "0.8.1", "0.8.2", "0.9.0", "0.10.0"),

@@ -16,6 +16,9 @@ from levada.protocol.frame import FrameReader
 FAIR_SHARE = 8 << 20
 """Bytes one channel may read in one process() before the others get their turn."""
 
+LARGE_BYTES = 1 << 14
+"""Of a frame of which so much has come, the rest is probably on its way: reading once more is cheaper than waiting to be told."""
+
 
 class Channel:
     """The bytes of one connection, in both directions."""
@@ -67,25 +70,31 @@ class Channel:
     def read(self) -> None:
         """Read until a frame is complete, nothing is left, the fair share is used up or the other side has closed.
 
-        Raises OSError, and ProtocolError for bytes that are no frame.
+        A read that did not fill its buffer has emptied the socket, so a second one would find nothing. Raises OSError, and ProtocolError
+        for bytes that are no frame.
         """
         taken = 0
-        while not self.staged and taken < FAIR_SHARE and (count := self._read_some()):
+        while not self.staged and taken < FAIR_SHARE:
+            count, size = self._read_some()
             taken += count
+            if not count or (count < size and self._frames.pending_bytes < LARGE_BYTES):
+                return
 
     def drain(self) -> None:
         """Read all that has arrived, however much is staged: the connection is about to be closed. Raises as read() does."""
-        while self._read_some():
+        while self._read_some()[0]:
             pass
 
-    def _read_some(self) -> int:
+    def _read_some(self) -> tuple[int, int]:
+        """Return how many bytes came, and how many would have fit."""
         buffer = self._frames.get_buffer()
+        size = len(buffer)
         count = self._transport.read_into(buffer)
         if count:
             self.staged.extend(self._frames.received(count))
         else:
             self.closed_by_peer = count == 0
-        return count or 0
+        return count or 0, size
 
     def close(self) -> None:
         """Release the transport."""

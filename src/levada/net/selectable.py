@@ -1,12 +1,13 @@
 """What the client core asks of a network, and what it hears back.
 
-A Selectable owns every connection of one client. Its caller follows one rhythm, on one thread at a time (the stepping thread):
+A Selectable owns every connection of one client. Its caller follows one rhythm:
 
-    connect / send / close     only note what is wanted, or park bytes
-    select(timeout_ms)         the only call that blocks; made without a lock
-    process(ready, now_ms)     does the I/O that is possible and says what happened
+    connect / send / close     begin at once what needs no waiting; under the caller's lock, on any thread
+    select(timeout_ms)         the only call that blocks; without a lock, on one thread at a time; changes nothing
+    process(ready, now_ms)     does the I/O that is possible and says what happened; under the lock
 
-wakeup() alone may be called from any thread. The Selector works on sockets, the simulation on links in memory.
+While one thread is in select(), others may connect, send, close and even process(): what select() returns then is taken as a hint.
+wakeup() may be called from any thread, with or without the lock. The Selector works on sockets, the simulation on links in memory.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ class Disconnect(NamedTuple):
 class NetEvents:
     """What happened in one process().
 
+    sent: connections whose parked frame went out since; a frame that send() wrote at once is not among them.
     received holds at most one frame per connection, without its size prefix (L6); what is left is handed out by the next process().
     Frames that arrived before the other side closed come before the disconnect, in earlier events (L10).
     """
@@ -77,19 +79,22 @@ class Selectable(Protocol):
     """Connections by id. Ids are the caller's: node ids."""
 
     def connect(self, conn_id: int, host: str, port: int, now_ms: int) -> None:
-        """Begin to connect; the outcome is an event. IllegalStateError when the id is in use."""
+        """Begin to connect, at once; the outcome is an event. IllegalStateError when the id is in use."""
         ...
 
-    def send(self, conn_id: int, frame: bytes) -> None:
-        """Park one frame, size prefix included; IllegalStateError while another one is parked (L2)."""
+    def send(self, conn_id: int, frame: bytes) -> bool:
+        """Write one frame, size prefix included, as far as it goes now; True when all of it went: then no event follows.
+
+        Otherwise `sent` reports it later, or `disconnected` that the write failed. IllegalStateError while another frame is parked (L2).
+        """
         ...
 
-    def close(self, conn_id: int, reason: str) -> None:
+    def close(self, conn_id: int) -> None:
         """Close and forget a connection; no event follows. Unknown ids are ignored."""
         ...
 
     def select(self, timeout_ms: int) -> Any:
-        """Wait until something can be done, a wakeup, or the time; return what process() wants to be handed."""
+        """Wait until something can be done, a wakeup, or the time; return what process() wants to be handed. Changes nothing."""
         ...
 
     def process(self, ready: Any, now_ms: int) -> NetEvents:

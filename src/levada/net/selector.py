@@ -1,16 +1,21 @@
 """The Selector: all sockets of one client, and the only call of the library that blocks.
 
-One thread at a time steps it (connect, send, close, select, process); wakeup() may come from anywhere. A parked frame is first written
-without asking the operating system whether it would fit, because it nearly always does; write interest is only registered for the
-rest. A connection passes through three tables: _opening (its name is looked up, or its socket connects), _channels (it works) and
-_ending (the other side is gone, but frames that it sent before may still be delivered).
+select() only waits. It runs on one thread, without a lock, and changes no table; everything else runs under the engine's lock, on any
+thread, possibly while that one thread waits. So what select() reports may be out of date when process() gets it: a connection may be
+closed by then, and its descriptor belong to another one. process() therefore serves a key only while the object that was registered
+with it is still in its table, asks a socket that is said to be connected whether it is, and takes "not now" for an answer everywhere.
+epoll, kqueue and /dev/poll see a socket registered while they wait; for the other system calls a wakeup ends the wait. A wakeup also
+follows when something to report comes up outside process() while a thread waits.
+
+A frame is first written without asking the operating system whether it would fit, because it nearly always does; write interest is only
+registered for the rest. A connection passes through three tables: _opening (its name is looked up, or its socket connects), _channels (it
+works) and _ending (the other side is gone, but frames that it sent before may still be delivered).
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import selectors
 import socket
 from collections import OrderedDict
@@ -23,11 +28,10 @@ from levada.net.resolver import Address, Lookup, Resolver, Route, look_up
 from levada.net.selectable import ChannelState, Disconnect, Ending, NetEvents
 from levada.net.transport import PlaintextTransport, TransportLayer
 
-log = logging.getLogger(__name__)
-
 Ready: TypeAlias = list[tuple[selectors.SelectorKey, int]]
 OS_DEFAULT = -1
 LONGEST_SELECT_S = 3600.0
+_LIVE = tuple(getattr(selectors, name) for name in ("EpollSelector", "KqueueSelector", "DevpollSelector") if hasattr(selectors, name))
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN)
 _ENDINGS = {
     errno.ECONNREFUSED: Ending.REFUSED,
@@ -60,7 +64,8 @@ class Selector:
     """The Selectable over real sockets.
 
     max_idle_ms: close a connection that carried nothing for so long (connections.max.idle.ms), one per process() (L9).
-    send_buffer_bytes, receive_buffer_bytes: socket buffers, -1 for the system's default.
+    send_buffer_bytes, receive_buffer_bytes: socket buffers, -1 leaves them to the system, which adapts their size to the connection.
+    poll: makes the object that waits for sockets; None for the best of the system.
     """
 
     def __init__(
@@ -72,21 +77,24 @@ class Selector:
         receive_buffer_bytes: int = OS_DEFAULT,
         transport: Callable[[socket.socket], TransportLayer] = PlaintextTransport,
         lookup: Lookup = look_up,
+        poll: Callable[[], selectors.BaseSelector] | None = None,
     ) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._max_idle_ms = max_idle_ms
         self._buffers = {socket.SO_SNDBUF: send_buffer_bytes, socket.SO_RCVBUF: receive_buffer_bytes}
         self._transport = transport
         self._resolver = Resolver(self.wakeup, lookup)
-        self._poll = selectors.DefaultSelector()
+        self._poll = poll() if poll is not None else selectors.DefaultSelector()
+        self._registers_live = isinstance(self._poll, _LIVE)
         self._events = NetEvents()
         self._routes: dict[int, Route] = {}
         self._opening: dict[int, _Opening] = {}
+        self._resolving: set[_Opening] = set()
         self._channels: dict[int, Channel] = {}
         self._sockets: dict[int, socket.socket] = {}
-        self._parked: dict[int, Channel] = {}
         self._staged: dict[int, Channel] = {}
         self._ending: dict[int, tuple[Channel, Disconnect]] = {}
+        self._active: set[int] = set()
         self._last_active: OrderedDict[int, int] = OrderedDict()
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
@@ -94,39 +102,53 @@ class Selector:
         self._poll.register(self._wake_reader, selectors.EVENT_READ, None)
         self._woken = False
         self._selecting = False
+        self._may_skip_poll = True
 
     # What is wanted
 
     def connect(self, conn_id: int, host: str, port: int, now_ms: int) -> None:
-        """Begin to connect; the outcome is an event. IllegalStateError when the id is in use."""
-        if conn_id in self._opening or conn_id in self._channels:
+        """Begin to connect, at once; the outcome is an event. IllegalStateError when the id is in use."""
+        if conn_id in self._opening or conn_id in self._channels or conn_id in self._ending:
             raise IllegalStateError(f"connection {conn_id} exists already")
         route = self._routes.get(conn_id)
         if route is None or (route.host, route.port) != (host, port):
             route = self._routes[conn_id] = Route(host, port)
-        self._opening[conn_id] = _Opening(conn_id, route)
+        opening = self._opening[conn_id] = _Opening(conn_id, route)
+        self._attempt_next(opening)
+        self._wake_for_events()
 
-    def send(self, conn_id: int, frame: bytes) -> None:
-        """Park one frame, size prefix included; IllegalStateError while another one is parked (L2).
+    def send(self, conn_id: int, frame: bytes) -> bool:
+        """Write one frame, size prefix included, as far as it goes now; True when all of it went.
 
-        On a connection whose end is not reported yet, because answers that came before it are delivered first, the frame is lost with it.
+        The rest is parked, and process() writes it and reports it as sent. IllegalStateError while another frame is parked (L2). A write
+        that fails ends the connection, as the next process() reports. On a connection whose end is not reported yet, because answers that
+        came before it are delivered first, the frame is lost with it.
         """
         if conn_id in self._ending:
-            return
+            return False
         channel = self._channels.get(conn_id)
         if channel is None:
             raise IllegalStateError(f"connection {conn_id} is not open")
         channel.park(frame)
-        self._parked[conn_id] = channel
+        try:
+            written = channel.flush()
+        except OSError as error:
+            self._begin_end(channel, error)
+            self._wake_for_events()
+            return False
+        self._active.add(conn_id)
+        if not written:
+            self._interest(channel, selectors.EVENT_READ | selectors.EVENT_WRITE)
+        return written
 
-    def close(self, conn_id: int, reason: str) -> None:
+    def close(self, conn_id: int) -> None:
         """Close and forget a connection; no event follows. Unknown ids are ignored."""
         opening = self._opening.pop(conn_id, None)
         if opening is not None:
+            self._resolving.discard(opening)
             self._close_opening(opening)
         channel = self._channels.get(conn_id)
         if channel is not None:
-            log.debug("closing connection %d: %s", conn_id, reason)
             self._release(channel)
         self._ending.pop(conn_id, None)
         self._staged.pop(conn_id, None)
@@ -134,15 +156,17 @@ class Selector:
 
     def wakeup(self) -> None:
         """End the running select(), or the next one, at once. From any thread."""
+        if self._woken:
+            return  # Whoever set it has written to the pipe, or select() will see it before it waits.
         self._woken = True
         if self._selecting:
             with contextlib.suppress(OSError):  # A full pipe wakes as well; a closed one has nobody to wake.
                 self._wake_writer.send(b"\0")
 
     def shutdown(self) -> None:
-        """Close everything, for ever."""
+        """Close everything, for ever. Not while a thread is in select()."""
         for conn_id in [*self._opening, *self._channels]:
-            self.close(conn_id, "shutdown")
+            self.close(conn_id)
         self._woken = True
         self._poll.close()
         self._wake_reader.close()
@@ -151,32 +175,45 @@ class Selector:
     # The rhythm
 
     def select(self, timeout_ms: int) -> Ready:
-        """Wait until something can be done, a wakeup, or the time; return what process() wants to be handed."""
+        """Wait until something can be done, a wakeup, or the time; return what process() wants to be handed. Changes nothing.
+
+        What is known to be there needs no system call, but at most once in a row: other connections must get their turns, too.
+        """
         if timeout_ms < 0:
             raise ValueError(f"select() cannot wait {timeout_ms} ms")
-        self._advance_opening()
-        self._flush_parked()
         self._selecting = True
         try:
-            return self._poll.select(0 if self._has_work() else min(timeout_ms / 1000, LONGEST_SELECT_S))
+            has_work = self._has_work()
+            if has_work and self._may_skip_poll:
+                self._may_skip_poll = False
+                return []
+            self._may_skip_poll = True
+            return self._poll.select(0 if has_work else min(timeout_ms / 1000, LONGEST_SELECT_S))
+        except OSError:
+            if self._registers_live:
+                raise
+            return []  # A socket that another thread closed meanwhile; the next select() does not have it.
         finally:
             self._selecting = False
 
     def process(self, ready: Ready, now_ms: int) -> NetEvents:
         """Do the I/O that is possible without waiting."""
-        self._woken = False
-        served = set()
+        if not self._selecting:
+            self._woken = False  # Else it is meant for the thread that waits, which is not the one here.
+        staged = list(self._staged.values())
         for key, mask in ready:
             if key.data is None:
                 self._drain_wakeups()
             elif isinstance(key.data, _Opening):
                 self._finish_attempt(key.data)
             else:
-                served.add(key.data.conn_id)
                 self._serve(key.data, mask)
-        for channel in [channel for conn_id, channel in self._staged.items() if conn_id not in served]:
-            self._read(channel)
-        self._deliver_endings()
+        if self._resolving:
+            self._take_lookups()
+        if staged:
+            self._read_staged(staged)
+        if self._ending:
+            self._deliver_endings()
         self._touch_active(now_ms)
         self._expire_idle(now_ms)
         events, self._events = self._events, NetEvents()
@@ -187,15 +224,19 @@ class Selector:
 
     def _drain_wakeups(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            while self._wake_reader.recv(4096):
-                pass
+            self._wake_reader.recv(4096)  # One byte per select(): what could be left only wakes once more.
+
+    def _wake_for_events(self) -> None:
+        """Something to report came up while another thread may wait for it."""
+        if self._selecting and self._has_work():
+            self.wakeup()
 
     # Opening
 
-    def _advance_opening(self) -> None:
-        for opening in list(self._opening.values()):
-            if opening.socket is None and not opening.route.pending:
-                self._attempt_next(opening)
+    def _take_lookups(self) -> None:
+        for opening in [opening for opening in self._resolving if not opening.route.pending]:
+            self._resolving.discard(opening)
+            self._attempt_next(opening)
 
     def _attempt_next(self, opening: _Opening) -> None:
         """Try addresses until one connects or is under way; report the failure when they are used up."""
@@ -206,7 +247,9 @@ class Selector:
             opening.address = route.next_address()
             if self._attempt(opening):
                 return
-        if not route.pending:
+        if route.pending:
+            self._resolving.add(opening)
+        else:
             self._give_up(opening)
 
     def _attempt(self, opening: _Opening) -> bool:
@@ -218,7 +261,7 @@ class Selector:
                 self._check(code)
                 self._open(opening, sock)  # Connected at once: no event would ever tell (L7, TR21).
             else:
-                self._poll.register(sock, selectors.EVENT_WRITE, opening)
+                self._register(sock, selectors.EVENT_WRITE, opening)
         except (OSError, OverflowError, ValueError) as error:
             opening.attempt_failed(error)
             self._close_opening(opening)
@@ -237,10 +280,12 @@ class Selector:
 
     def _finish_attempt(self, opening: _Opening) -> None:
         sock = opening.socket
-        if sock is None:
+        if sock is None or self._opening.get(opening.conn_id) is not opening:
             return
         try:
             self._check(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+            if not _is_connected(sock):
+                return  # What was reported is about another socket, which had this descriptor before.
         except OSError as error:
             opening.attempt_failed(error)
             self._close_opening(opening)
@@ -259,7 +304,7 @@ class Selector:
         del self._opening[conn_id]
         self._channels[conn_id] = channel
         self._sockets[conn_id] = sock
-        self._poll.register(sock, selectors.EVENT_READ, channel)
+        self._register(sock, selectors.EVENT_READ, channel)
         self._events.connected.append(conn_id)
 
     def _close_opening(self, opening: _Opening) -> None:
@@ -281,12 +326,6 @@ class Selector:
 
     # Working
 
-    def _flush_parked(self) -> None:
-        for conn_id, channel in list(self._parked.items()):
-            del self._parked[conn_id]
-            if self._write(channel) and channel.has_parked:
-                self._interest(channel, selectors.EVENT_READ | selectors.EVENT_WRITE)
-
     def _serve(self, channel: Channel, mask: int) -> None:
         if self._channels.get(channel.conn_id) is not channel:
             return
@@ -303,6 +342,13 @@ class Selector:
             self._begin_end(channel, error)
             return False
         return True
+
+    def _read_staged(self, channels: list[Channel]) -> None:
+        """Hand out what connections had staged before this process(), unless they have had their turn in it."""
+        served = {conn_id for conn_id, _ in self._events.received}
+        for channel in channels:
+            if channel.conn_id not in served and self._staged.get(channel.conn_id) is channel:
+                self._read(channel)
 
     def _read(self, channel: Channel) -> None:
         """Hand out one frame, reading for it when none is staged (L6)."""
@@ -325,6 +371,15 @@ class Selector:
 
     def _interest(self, channel: Channel, mask: int) -> None:
         self._poll.modify(self._sockets[channel.conn_id], mask, channel)
+        self._wake_unless_live()
+
+    def _register(self, sock: socket.socket, mask: int, data: _Opening | Channel) -> None:
+        self._poll.register(sock, mask, data)
+        self._wake_unless_live()
+
+    def _wake_unless_live(self) -> None:
+        if self._selecting and not self._registers_live:
+            self.wakeup()
 
     # Ending
 
@@ -352,12 +407,15 @@ class Selector:
         conn_id = channel.conn_id
         self._poll.unregister(self._sockets.pop(conn_id))
         channel.close()
-        for table in (self._channels, self._parked, self._staged, self._last_active):
+        for table in (self._channels, self._staged, self._last_active):
             table.pop(conn_id, None)
+        self._active.discard(conn_id)
 
     def _touch_active(self, now_ms: int) -> None:
         events = self._events
-        for conn_id in (*events.connected, *events.sent, *(conn_id for conn_id, _ in events.received)):
+        self._active.update(events.connected, events.sent, [conn_id for conn_id, _ in events.received])
+        while self._active:
+            conn_id = self._active.pop()
             if conn_id in self._channels:
                 self._last_active[conn_id] = now_ms
                 self._last_active.move_to_end(conn_id)
@@ -377,6 +435,16 @@ def _withdraw(events: NetEvents, conn_id: int) -> None:
     events.sent[:] = [other for other in events.sent if other != conn_id]
     events.received[:] = [pair for pair in events.received if pair[0] != conn_id]
     events.disconnected.pop(conn_id, None)
+
+
+def _is_connected(sock: socket.socket) -> bool:
+    try:
+        sock.getpeername()
+    except OSError as error:
+        if error.errno != errno.ENOTCONN:
+            raise
+        return False
+    return True
 
 
 def _ending(error: Exception) -> Ending:

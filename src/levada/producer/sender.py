@@ -110,11 +110,16 @@ class Sender:
         if self._snapshot is not self._metadata.snapshot:
             self._snapshot = self._metadata.snapshot
             self._accumulator.refresh(self._snapshot)
-        return min(self._send_ready(now_ms), self._accumulator.next_expiry_ms)
+        deadline_ms, sent = self._send_ready(now_ms)
+        while sent:  # A request is written at once, so no event tells that the next one may follow.
+            deadline_ms, sent = self._send_ready(now_ms)
+        return min(deadline_ms, self._accumulator.next_expiry_ms)
 
     # Sending
 
-    def _send_ready(self, now_ms: int) -> int:
+    def _send_ready(self, now_ms: int) -> tuple[int, bool]:
+        """Send what is ready, one request a node; return when to look again, and whether anything was sent."""
+        sent = False
         ready = self._accumulator.ready(now_ms)
         if ready.leaderless:
             self._look_for_leaders(ready.leaderless, now_ms)
@@ -128,10 +133,11 @@ class Sender:
                 encoded = self._encode(node, batches)
                 if encoded:
                     self._send(node, encoded, now_ms)
+                    sent = True
                 if len(encoded) < len(batches):
                     # No answer will bring us back for what waits behind those that cannot be sent.
                     deadline_ms = now_ms
-        return deadline_ms
+        return deadline_ms, sent
 
     def _look_for_leaders(self, topics: set[str], now_ms: int) -> None:
         for topic in topics:

@@ -248,7 +248,10 @@ class SimNetwork:
 
 
 class SimSelectable:
-    """One client's end: a Selectable whose select() never waits, because the simulation moves time."""
+    """One client's end: a Selectable whose select() never waits, because the simulation moves time.
+
+    Most frames are written at once; every fourth does not fit into the socket and is reported as sent by the next process().
+    """
 
     def __init__(self, network: SimNetwork) -> None:
         self._network = network
@@ -257,6 +260,7 @@ class SimSelectable:
         self._staged: dict[int, deque[Frame]] = {}
         self._endings: dict[int, Disconnect] = {}
         self._events = NetEvents()
+        self._sends = 0
 
     @property
     def has_events(self) -> bool:
@@ -265,20 +269,24 @@ class SimSelectable:
 
     def connect(self, conn_id: int, host: str, port: int, now_ms: int) -> None:
         """Begin to connect; the outcome is an event. IllegalStateError when the id is in use."""
-        if conn_id in self._links:
+        if conn_id in self._links or conn_id in self._endings:
             raise IllegalStateError(f"connection {conn_id} exists already")
         self._links[conn_id] = self._network.connect(self, conn_id, (host, port))
 
-    def send(self, conn_id: int, frame: bytes) -> None:
+    def send(self, conn_id: int, frame: bytes) -> bool:
         """Put one frame on the wire; IllegalStateError before the last one was reported as sent."""
         if conn_id in self._endings:
-            return
+            return False
         if conn_id not in self._open or conn_id in self._events.sent:
             raise IllegalStateError(f"connection {conn_id} is not open, or still sending")
         self._network.send(self._links[conn_id], bytes(frame))
+        self._sends += 1
+        if self._sends % 4:
+            return True
         self._events.sent.append(conn_id)
+        return False
 
-    def close(self, conn_id: int, reason: str) -> None:
+    def close(self, conn_id: int) -> None:
         """Close and forget a connection; no event follows. Unknown ids are ignored."""
         link = self._links.pop(conn_id, None)
         if link is not None:
@@ -308,7 +316,7 @@ class SimSelectable:
     def shutdown(self) -> None:
         """Close everything, for ever."""
         for conn_id in list(self._links):
-            self.close(conn_id, "shutdown")
+            self.close(conn_id)
 
     # From the network
 

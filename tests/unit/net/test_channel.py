@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from levada.errors import FrameTooLargeError, IllegalStateError
-from levada.net.channel import FAIR_SHARE, Channel
+from levada.net.channel import FAIR_SHARE, LARGE_BYTES, Channel
 from levada.net.transport import PlaintextTransport
 
 A = b"\0\0\0\1a"
@@ -57,10 +57,19 @@ def test_L6_reading_stops_at_a_complete_frame() -> None:
     socket = FakeSocket(A[:3], A[3:], B)
     subject = channel(socket)
     subject.read()
+    assert not subject.staged, "a short read emptied the socket: the next one waits until there is more"
+    subject.read()
     assert staged(subject) == [b"a"]
     subject.read()
     assert staged(subject) == [b"a"]
     assert socket.pieces == [B]
+
+
+def test_a_large_frame_is_read_on_although_a_read_was_short() -> None:
+    large = (100_000).to_bytes(4, "big") + bytes(100_000)
+    subject = Channel(1, PlaintextTransport(FakeSocket(large[:50_000], large[50_000:90_000], large[90_000:])), 1 << 20)
+    subject.read()
+    assert [len(frame) for frame in subject.staged] == [100_000]
 
 
 def test_L10_the_end_is_seen_only_after_the_frames_before_it() -> None:
@@ -81,7 +90,7 @@ def test_drain_reads_on_although_frames_are_staged() -> None:
 
 def test_fairness_bounds_what_one_channel_reads() -> None:
     piece = bytes(60_000)
-    header = (1 << 30).to_bytes(4, "big")
+    header = (1 << 30).to_bytes(4, "big") + bytes(LARGE_BYTES)
     socket = FakeSocket(header, *[piece] * 1000)
     subject = Channel(1, PlaintextTransport(socket), 1 << 30)
     subject.read()
