@@ -33,6 +33,7 @@ def build(config: ProducerConfig, around_callbacks: Callable[[Callable[[], None]
         linger_ms=config.linger_ms,
         max_request_size=config.max_request_size,
         delivery_timeout_ms=config.delivery_timeout_ms,
+        max_block_ms=config.max_block_ms,
         retry_backoff_ms=config.retry_backoff_ms,
         retry_backoff_max_ms=config.retry_backoff_max_ms,
         adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
