@@ -6,14 +6,13 @@ from typing import Any
 
 from levada.broker.node import BrokerNode
 from levada.client.engine import Engine
-from levada.errors import KafkaError
+from levada.client.locked_flow import unlocked
 from levada.producer.core import ProducerCore
 from levada.producer.delivery import Delivery
 from levada.producer.record_accumulator import ToSend
 from levada.producer.sender import SenderSettings
 from levada.record.batch import Record, RecordBatch
 from levada.record.compression import Codec
-from levada.sync.producer_room import Room
 from levada.testing import Simulation
 from sim_kit import HOST, PORT
 
@@ -24,9 +23,7 @@ PATIENCE_S = 600
 class SimProducer:
     """Settings are those of ProducerCore, SenderSettings and Engine."""
 
-    def __init__(
-        self, sim: Simulation, *, max_block_ms: int = 60_000, bootstrap: list[tuple[str, int]] | None = None, **settings: Any
-    ) -> None:
+    def __init__(self, sim: Simulation, *, bootstrap: list[tuple[str, int]] | None = None, **settings: Any) -> None:
         self.sim = sim
         selectable = sim.network.selectable()
         sending = SenderSettings(**{name: settings.pop(name) for name in SENDING if name in settings})
@@ -40,8 +37,7 @@ class SimProducer:
         )
         self.driver = sim.driver(self.engine, selectable, name="the producer")
         self.core = ProducerCore(self.engine, lock=self.driver.lock, random=sim.random, sending=sending, **settings)
-        self.core.accumulator.waiter = self.driver.wait
-        self.room = Room(self.core, self.driver, max_block_ms)  # type: ignore[arg-type]
+        self.core.wait_with(self.driver.wait)
 
     def send(
         self,
@@ -53,10 +49,7 @@ class SimProducer:
         headers: tuple[tuple[str, bytes | None], ...] = (),
     ) -> Delivery:
         record = ToSend(topic, partition, key, value, headers, self.driver.wall_ms(), on_delivery)
-        try:
-            return self.room.find(lambda ticket: self.core.append(record, self.sim.now_ms, ticket), topic, partition)
-        except KafkaError as error:
-            return self.core.fail_send(record, error)
+        return self.driver.call(unlocked(lambda now_ms: self.core.appending.send(record, now_ms), self.driver, self.engine.network))
 
     def flush(self) -> None:
         self.driver.run(self.core.flush(), PATIENCE_S, "flush")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -189,3 +191,53 @@ def test_K13_threads_that_send_flush_and_wait_amid_faults_all_come_home_and_all_
     assert producer._core.pool.available == 60_000
     assert not producer._core.accumulator.incomplete
     assert not producer._core.accumulator.unsettled
+
+
+def test_B12_slow_callbacks_do_not_let_the_producer_hold_more_than_buffer_memory(kafka: EmbeddedKafka, topic: str) -> None:
+    limit, release = 8 * 2**20, threading.Event()
+    taken: list[int] = []
+
+    def stuck(metadata: lv.RecordMetadata, error: KafkaError | None) -> None:
+        release.wait(PATIENCE_S)
+
+    def send_all() -> None:
+        value = bytes(1000)
+        with contextlib.suppress(ClosedError):
+            for _ in range(60_000):
+                producer.send(topic, value, on_delivery=stuck)
+                taken.append(1)
+
+    producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=limit, max_block_ms=60_000)
+    producer.partitions_for(topic)
+    tracemalloc.start()
+    try:
+        (sender,) = started(send_all)
+        before, deadline = -1, time.monotonic() + PATIENCE_S
+        while len(taken) != before and time.monotonic() < deadline:
+            before = len(taken)
+            time.sleep(0.5)
+        assert sender.is_alive(), "everything was taken"
+        # What the broker keeps in this process is not the producer's.
+        ours = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(False, "*/broker/*"), tracemalloc.Filter(False, "*/net/*")])
+        held = sum(trace.size for trace in ours.traces)
+    finally:
+        tracemalloc.stop()
+        release.set()
+    producer.close(PATIENCE_S)
+    sender.join(PATIENCE_S)
+    assert held < 2 * limit, f"{held / 2**20:.1f} MiB for buffer.memory of 8 MiB"
+
+
+def test_send_in_a_callback_while_memory_is_full_fails_instead_of_waiting_for_itself(kafka: EmbeddedKafka, topic: str) -> None:
+    outcomes: list[BaseException | None] = []
+    settings: dict[str, Any] = {"buffer_memory": 20_000, "batch_size": 1000, "linger_ms": 0}
+
+    def send_on(metadata: lv.RecordMetadata, error: KafkaError | None) -> None:
+        begun = time.monotonic()
+        delivery = producer.send(topic, b"x" * 15_000)
+        outcomes.append(delivery.exception(0) if time.monotonic() - begun < 1 else None)
+
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
+        producer.send(topic, b"x" * 15_000, on_delivery=send_on)
+        producer.flush(PATIENCE_S)
+    assert [type(outcome) for outcome in outcomes] == [lv.errors.BufferExhaustedError]

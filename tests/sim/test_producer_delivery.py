@@ -127,7 +127,7 @@ def test_B5_sequences_wrap_from_the_last_int_to_0(sim: Simulation, broker: Broke
     producer = SimProducer(sim, linger_ms=0, batch_size=1)
     producer.send("t", b"0")
     producer.flush()
-    queue = producer.core.topic("t").partitions[0]
+    queue = producer.core.appending.topic("t").partitions[0]
     queue.sequences.next = 2**31 - 10
     queue.sequences.last_acked = 2**31 - 11
     broker.cluster.partition(broker.cluster.topic("t"), 0).producers.forget_all()

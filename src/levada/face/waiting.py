@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 from levada.client.engine import Engine
-from levada.client.network_client import NetworkClient
+from levada.client.timeouts import timeout_error
 from levada.errors import TimeoutError
 from levada.flow import Until
 from levada.promise import Promise
@@ -21,16 +21,3 @@ def until_settled(
     """Wait for a promise. Raises TimeoutError naming `what`; BootstrapError, which is one, when no broker was ever reached."""
     if not (yield Until(promise, deadline_ms)):
         raise timeout_error(engine.network, TimeoutError(f"{what}: not done within {timeout_s:g} s"), timeout_s)
-
-
-def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float | None) -> TimeoutError:
-    """Return the error to raise for a call that took too long: with what is wrong with the brokers, when something is.
-
-    When no broker was ever reached that alone matters, and the error is a BootstrapError.
-    """
-    failures = network.failures()
-    if not failures or timeout_s is None or type(error) is not TimeoutError:
-        return error
-    if not network.ever_ready:
-        return network.bootstrap_error(timeout_s)
-    return TimeoutError("\n".join([str(error), *(f"  {address}  {cause}" for address, cause in failures.items())]))

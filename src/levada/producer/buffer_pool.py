@@ -1,10 +1,11 @@
 """The producer's memory, counted.
 
-`buffer.memory` bounds what waits to be sent. Every batch is charged before it exists and refunded when it has left both the queue and
-the network. Who finds too little joins a queue and gets a Ticket; returning memory goes to the oldest ticket only, which gathers
-partial amounts until it has all of them, so a large record is not starved by small ones (B4). Nobody waits in here: a face waits for
-`ticket.promise` outside the engine lock, and cancels the ticket when its time is over (B5). Java also keeps a list of buffers to
-use again; in Python the allocator does that better, so only the accounting is kept (B13).
+`buffer.memory` bounds what the producer holds (B12). Every batch is charged before it exists and refunded when it has left the queue and
+the network and its callbacks have run; a record that failed without a batch is charged until its callback has run. Who finds too little
+joins a queue and gets a Ticket; returning memory goes to the oldest ticket only, which gathers partial amounts until it has all of them,
+so a large record is not starved by small ones (B4). Nobody waits in here: the caller waits for `ticket.promise` outside the engine lock,
+and cancels the ticket when its time is over (B5). Java also keeps a list of buffers to use again; in Python the allocator does that
+better, so only the accounting is kept (B13).
 """
 
 from __future__ import annotations
@@ -55,6 +56,10 @@ class BufferPool:
         self._available -= size
         return True
 
+    def overdraw(self, size: int) -> None:
+        """Charge what is there already, even if more is out then than there is: everybody else waits until it has come back."""
+        self._available -= size
+
     def enqueue(self, size: int) -> Ticket:
         """Join the queue. The holder waits for the promise, then calls redeem(), and cancel() if it gives up."""
         self._check(size)
@@ -100,7 +105,7 @@ class BufferPool:
 
     def _serve(self) -> None:
         """Hand what is available to the oldest tickets, one after the other (B6)."""
-        while self._waiters and self._available:
+        while self._waiters and self._available >= 0:
             ticket = self._waiters[0]
             part = min(ticket.size - ticket.granted, self._available)
             ticket.granted += part

@@ -13,19 +13,17 @@ from typing import Any
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
-from levada.error_codes import ErrorCode
-from levada.errors import FINAL_TOPIC_ERRORS, BootstrapError, KafkaError, TimeoutError, UnknownTopicOrPartitionError, topic_error
+from levada.errors import KafkaError
 from levada.flow import Flow, Wait
+from levada.producer.appending import Appending
 from levada.producer.buffer_pool import BufferPool
-from levada.producer.delivery import Delivery, FailedSend
+from levada.producer.failed_sends import FailedSends
 from levada.producer.failures import Failures
-from levada.producer.partition_queue import TopicQueues
-from levada.producer.producer_batch import DeliveryCallback, Final, ProducerBatch
-from levada.producer.record_accumulator import RecordAccumulator, ToSend
+from levada.producer.producer_batch import Final, ProducerBatch, Waiter
+from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.sender import Sender, SenderSettings
 from levada.producer.transaction_manager import TransactionManager
 from levada.promise import Promise
-from levada.types import PartitionInfo, RecordMetadata, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +48,7 @@ class ProducerCore:
         linger_ms: int = 5,
         max_request_size: int = 1_048_576,
         delivery_timeout_ms: int = 120_000,
+        max_block_ms: int = 60_000,
         retry_backoff_ms: int = 100,
         retry_backoff_max_ms: int = 1000,
         adaptive_partitioning: bool = True,
@@ -59,10 +58,10 @@ class ProducerCore:
         backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._engine = engine
         self._lock = lock
+        self._now_ms = 0
+        self.network = engine.network
         self._wakeup = wakeup
         self._around_callbacks = around_callbacks
-        self._now_ms = 0
-        self._failed_sends: dict[Promise[Any], None] = {}
         self.pool = BufferPool(buffer_memory)
         self.transactions = TransactionManager(backoff=backoff) if enable_idempotence else None
         self.accumulator = RecordAccumulator(
@@ -80,6 +79,8 @@ class ProducerCore:
             availability_timeout_ms=availability_timeout_ms,
             ignore_keys=ignore_keys,
         )
+        self.failed_sends = FailedSends(self.pool, defer=self._defer, settled=self._failed_send_settled)
+        self.appending = Appending(self.accumulator, engine.metadata, self.failed_sends, max_block_ms=max_block_ms)
         self._sender = Sender(
             accumulator=self.accumulator,
             transactions=self.transactions,
@@ -90,90 +91,25 @@ class ProducerCore:
             start=self._start,
         )
         self.try_append = self.accumulator.try_append
-        self.append = self.accumulator.append
         engine.add_poller(self)
+
+    def wait_with(self, waiter: Waiter) -> None:
+        """Let deliveries wait that way."""
+        self.accumulator.waiter = self.failed_sends.waiter = waiter
 
     def poll(self, now_ms: int) -> int:
         """Let the Sender have its turn."""
         self._now_ms = now_ms
         return self._sender.poll(now_ms)
 
-    # Topics
-
-    def topic(self, name: str) -> TopicQueues:
-        """Return the queues of a topic, known to metadata or not."""
-        return self.accumulator.topic(name, self._engine.metadata.snapshot)
-
-    def await_topic(self, name: str, partition: int | None, limit: str) -> Flow[TopicQueues]:
-        """Return a topic's queues when metadata knows it, and the partition (K3). limit: names the time allowed, in errors."""
-        metadata = self._engine.metadata
-        topic = self.topic(name)
-        try:
-            while topic.count <= (partition or 0):
-                self._check_topic(name)
-                metadata.add_topic(name, self._now_ms)
-                yield Wait(metadata.await_update(metadata.request_update()))
-                topic.refresh(metadata.snapshot)
-        except BootstrapError:
-            raise
-        except TimeoutError:
-            raise self._unknown(name, partition, limit) from None
-        return topic
-
-    def partitions_for(self, name: str, limit: str) -> Flow[list[PartitionInfo]]:
-        """Describe a topic's partitions, from metadata."""
-        yield from self.await_topic(name, None, limit)
-        known = self._engine.metadata.topic(name)
-        return [] if known is None else list(known.partitions)
-
-    def _check_topic(self, name: str) -> None:
-        known = self._engine.metadata.topic(name)
-        if known is not None and known.error in FINAL_TOPIC_ERRORS:
-            raise topic_error(known.error, name)
-
-    def _unknown(self, name: str, partition: int | None, limit: str) -> KafkaError:
-        known = self._engine.metadata.topic(name)
-        if known is not None and known.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return UnknownTopicOrPartitionError(
-                f"topic '{name}': the broker says it does not exist, and it did not appear within {limit}; "
-                "create it, or set auto.create.topics.enable=true on the broker"
-            )
-        if known is not None and partition is not None and known.partitions:
-            count = len(known.partitions)
-            return UnknownTopicOrPartitionError(
-                f"{name}-{partition} does not exist, and did not appear within {limit}; the topic has partitions 0 to {count - 1}"
-            )
-        return TimeoutError(f"topic '{name}': no metadata within {limit}" + (f" ({known.error.name})" if known is not None else ""))
-
     # Outcomes
-
-    def fail_send(self, record: ToSend, error: KafkaError) -> Delivery:
-        """Report a record that did not get into a batch, through its delivery and its callback (K6)."""
-        tp = TopicPartition(record.topic, -1 if record.partition is None else record.partition)
-        if record.callback is None:
-            return Delivery(FailedSend(tp, error), 0, record.timestamp)
-        called: Promise[Any] = Promise()
-        failed = FailedSend(tp, error, callback_promise=called, waiter=self.accumulator.waiter)
-        self._failed_sends[called] = None
-        callback, metadata = record.callback, failed.metadata(0, record.timestamp)
-        self._defer(lambda: self._call_back(callback, metadata, error, called))
-        return Delivery(failed, 0, record.timestamp)
-
-    def _call_back(self, callback: DeliveryCallback, metadata: RecordMetadata, error: KafkaError, called: Promise[Any]) -> None:
-        try:
-            callback(metadata, error)
-        finally:
-            with self._lock:
-                del self._failed_sends[called]
-                called.resolve(None)
-            self._wakeup()
 
     def flush(self) -> Flow[None]:
         """Return when all records sent so far are done, their callbacks included (A22, A25)."""
         self.accumulator.flushes += 1
         batches = (*self.accumulator.unsettled, *self.accumulator.incomplete)
         try:
-            yield from wait_for_all([*self._failed_sends, *(batch.promise for batch in batches)])
+            yield from wait_for_all([*self.failed_sends.promises, *(batch.promise for batch in batches)])
         finally:
             self.accumulator.flushes -= 1
 
@@ -194,6 +130,14 @@ class ProducerCore:
         """Take no more records; what is there is sent without lingering."""
         self.accumulator.close()
 
+    def drain(self) -> Flow[None]:
+        """Take no more records and return when all are done; when the flow's time is over, what is left fails (A23)."""
+        self.close()
+        try:
+            yield from self.flush()
+        finally:
+            self.abort()
+
     def abort(self) -> None:
         """Fail what is not done (A23)."""
         self.accumulator.abort(Failures.closed)
@@ -207,6 +151,11 @@ class ProducerCore:
     def _settled(self, batch: ProducerBatch) -> None:
         with self._lock:
             self.accumulator.settle(batch)
+        self._wakeup()
+
+    def _failed_send_settled(self, called: Promise[Any]) -> None:
+        with self._lock:
+            self.failed_sends.settle(called)
         self._wakeup()
 
 

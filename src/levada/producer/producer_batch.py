@@ -43,7 +43,7 @@ class Final(Enum):
 
 
 class ProducerBatch:
-    """See the module's text. `charged` is what it costs the buffer pool; 0 for a part of a split."""
+    """See the module's text. `charged` is what it costs the buffer pool."""
 
     __slots__ = (
         "attempts",
@@ -178,8 +178,17 @@ class ProducerBatch:
         for index, timestamp, callback in callbacks:
             try:
                 callback(self.metadata(index, timestamp), self.error_of(index))
-            except Exception:
+            except BaseException:
+                # SystemExit too: nothing that a callback raises may end the thread that serves all records.
                 log.exception("%s: an on_delivery callback raised", self.tp)
+
+    def share_charge(self, parts: Sequence[ProducerBatch]) -> None:
+        """Hand over to parts what this batch is charged."""
+        each, left = divmod(self.charged, len(parts))
+        for part in parts:
+            part.charged = each
+        parts[0].charged += left
+        self.charged = 0
 
     def split_into(self, parts: Sequence[ProducerBatch]) -> None:
         """Hand the records over to parts, in order; the promise settles after theirs."""

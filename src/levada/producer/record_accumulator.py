@@ -384,7 +384,8 @@ class RecordAccumulator:
         self._active[batch.queue] = None
 
     def put_parts(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """Let the parts of a split take a batch's place; their memory is not charged (A21)."""
+        """Let the parts of a split take a batch's place and what it is charged, since there may be no other memory (A21)."""
+        batch.share_charge(parts)
         batch.queue.replace(batch, parts)
         self._active[batch.queue] = None
         batch.split_into(parts)
@@ -392,7 +393,7 @@ class RecordAccumulator:
             self._track(part)
         batch.finish(Final.SPLIT)
         del self.incomplete[batch]
-        self._release(batch)
+        batch.drop_bytes()
 
     def expired(self, now_ms: int) -> Iterator[ProducerBatch]:
         """Yield the batches older than delivery.timeout.ms, in flight ones too (A17, A18); the caller fails them."""
@@ -456,8 +457,7 @@ class RecordAccumulator:
             self._defer(lambda: self._call_back(batch))
         else:
             batch.promise.resolve(batch)
-        if not batch.on_the_wire:
-            self._release(batch)
+        self._release(batch)
 
     def _call_back(self, batch: ProducerBatch) -> None:
         batch.run_callbacks()
@@ -467,9 +467,14 @@ class RecordAccumulator:
         """Let those know who wait for the batch: its callbacks have run (A25)."""
         del self.unsettled[batch]
         batch.promise.resolve(batch)
+        self._release(batch)
 
     def _release(self, batch: ProducerBatch) -> None:
-        charged, batch.charged = batch.charged, 0
+        """Let go of a final batch's bytes when no request needs them, and of its memory when its callbacks have run as well."""
+        if batch.on_the_wire:
+            return
         if not batch.sealing:
             batch.drop_bytes()
-        self.pool.release(charged)
+        if batch not in self.unsettled:
+            charged, batch.charged = batch.charged, 0
+            self.pool.release(charged)

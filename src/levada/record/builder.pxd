@@ -37,6 +37,7 @@ cdef class RecordBatchBuilder:
     cdef double _factor
     cdef bint _closed
     cdef bytearray _buffer
+    cdef object _built
     cdef Py_ssize_t _at
 
     cpdef Py_ssize_t append(self, long long timestamp, key, value, headers=*) except -1

@@ -131,6 +131,7 @@ class RecordBatchBuilder:
         self.compression_ratio = compression_ratio
         self._factor = compression_ratio * _RATIO_SLACK if codec else 1.0
         self._closed = False
+        self._built: bytearray | None = None
         self._buffer = bytearray(min(max(write_limit, HEADER_SIZE), _FIRST_ROOM))
         self._at = HEADER_SIZE
 
@@ -184,10 +185,10 @@ class RecordBatchBuilder:
     def build(self) -> bytearray:
         """Return the whole sealed batch: base offset 0, leader epoch and producer fields -1. The builder takes no more records.
 
-        After it `compression_ratio` is the observed one.
+        After it `compression_ratio` is the observed one. Building it again, as after an interrupt, returns the same bytes.
         """
-        if self._closed:
-            raise IllegalStateError("the batch is built already")
+        if self._built is not None:
+            return self._built
         if self.records_count == 0:
             raise IllegalStateError("a record batch cannot be empty")
         self._closed = True
@@ -195,6 +196,7 @@ class RecordBatchBuilder:
         size = self._at - HEADER_SIZE
         batch = finish_batch(self._buffer, self.records_count, self.base_timestamp, self.max_timestamp, self.codec, self.level)
         self.compression_ratio = (len(batch) - HEADER_SIZE) / size
+        self._built = batch
         self._buffer = bytearray()
         return batch
 

@@ -12,12 +12,13 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from levada.client.engine import Engine
+from levada.client.timeouts import timeout_error
 from levada.clock import Clock, SystemClock
 from levada.errors import ClosedError, ForkedError, IllegalStateError, KafkaError, TimeoutError
 from levada.face.arguments import deadline_ms
 from levada.face.process import Process
 from levada.face.signals import DeferredSignals
-from levada.face.waiting import FLOW_GRACE_S, timeout_error, until_settled
+from levada.face.waiting import FLOW_GRACE_S, until_settled
 from levada.flow import Compute, Flow, Until
 from levada.net.selectable import Selectable
 from levada.promise import Promise

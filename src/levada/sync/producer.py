@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from levada.client.locked_flow import LockedFlow, unlocked
 from levada.config import ProducerConfig
-from levada.errors import ClosedError, ForkedError, IllegalStateError, KafkaError, TimeoutError
+from levada.errors import ClosedError, ForkedError, KafkaError
 from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.process import HoldsConnections
-from levada.face.signals import DeferredSignals
 from levada.face.times import epoch_ms
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery, FailedSend
@@ -24,12 +24,13 @@ from levada.record.compression import Codec
 from levada.serialization import to_bytes
 from levada.sync.delivery_wait import DeliveryWait
 from levada.sync.dropped import start
-from levada.sync.producer_room import Room
 from levada.sync.producer_settings import build
-from levada.types import Headers, PartitionInfo, TopicPartition
+from levada.types import Headers, PartitionInfo
 
 if TYPE_CHECKING:
     from levada.record.columnar import EncodedBatch
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +54,9 @@ class KafkaProducer(HoldsConnections):
         self._config = ProducerConfig.parse(config, **settings)
         self._core, self._driver = build(self._config)
         self._wait_for = DeliveryWait(self._driver)
-        self._core.accumulator.waiter = self._wait_for.one
+        self._core.wait_with(self._wait_for.one)
         self._lock = self._driver.lock
         self._try_append = self._core.try_append
-        self._room = Room(self._core, self._driver, self._config.max_block_ms)
         self._wall_ms = self._driver.wall_ms
         start(self, self._driver)
 
@@ -129,7 +129,7 @@ class KafkaProducer(HoldsConnections):
             raise ValueError(
                 f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"
             )
-        queues = self._room.await_topic(topic_name(topic), None)
+        queues = self._await_topic(topic)
         delivery = ArrowDelivery(topic, self._wait_for.all)
         batches, rejected = encode_columns(
             data,
@@ -156,8 +156,9 @@ class KafkaProducer(HoldsConnections):
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """Describe a topic's partitions, waiting up to max.block.ms for metadata. Raises UnknownTopicOrPartitionError, TimeoutError."""
-        what = f"the partitions of topic {topic_name(topic)!r}"
-        return self._driver.run(self._core.partitions_for(topic, self._room.limit), self._config.max_block_ms / 1000, what)
+        self._driver.check_usable()
+        name = topic_name(topic)
+        return self._call(lambda now_ms: self._core.appending.partitions_for(name, now_ms))
 
     def flush(self, timeout: float | None = None) -> None:
         """Send everything now and wait until each record sent before is acknowledged or has failed.
@@ -201,32 +202,24 @@ class KafkaProducer(HoldsConnections):
     def _send_slowly(self, record: ToSend) -> Delivery:
         """Append where it takes metadata, memory or at least a new batch (K3, K4)."""
         topic_name(record.topic)
-        try:
-            with DeferredSignals():
-                return self._room.find(
-                    lambda ticket: self._core.append(record, self._driver.now_ms(), ticket), record.topic, record.partition
-                )
-        except (ClosedError, IllegalStateError):
-            raise
-        except KafkaError as error:
-            with self._lock:
-                delivery = self._core.fail_send(record, error)
-            self._driver.wakeup()
-            return delivery
+        may_wait = not self._driver.in_callback
+        return self._call(lambda now_ms: self._core.appending.send(record, now_ms, may_wait=may_wait))
+
+    def _await_topic(self, topic: str) -> TopicQueues:
+        name = topic_name(topic)
+        return self._call(lambda now_ms: self._core.appending.await_topic(name, None, now_ms))
+
+    def _call(self, begin: Callable[[int], LockedFlow[T]]) -> T:
+        return self._driver.call(unlocked(begin, self._driver, self._core.network))
 
     def _append_sealed(self, topic: TopicQueues, batch: EncodedBatch, *, patient: bool) -> ProducerBatch | FailedSend:
-        tp = TopicPartition(topic.name, batch.partition)
-        append, now_ms = self._core.accumulator.append_sealed, self._driver.now_ms
-        try:
-            return self._room.find(
-                lambda ticket: append(topic, tp.partition, batch.data, batch.record_count, now_ms(), ticket), *tp, patient=patient
-            )
-        except TimeoutError as error:
-            return FailedSend(tp, error)
+        may_wait = patient and not self._driver.in_callback
+        send = self._core.appending.send_sealed
+        return self._call(lambda now_ms: send(topic, batch.partition, batch.data, batch.record_count, now_ms, may_wait=may_wait))
 
     def _partition(self, topic: str, partition: int | None, key: bytes | None) -> int:
         if partition is None:
-            count = self._room.await_topic(topic_name(topic), None).count
+            count = self._await_topic(topic).count
             return checked(self._config.partitioner(topic, key, count), topic, count)  # type: ignore[misc]
         partition = whole("partition", partition)
         if partition < 0:

@@ -34,6 +34,7 @@ def build(config: ProducerConfig) -> tuple[ProducerCore, Driver]:
         linger_ms=config.linger_ms,
         max_request_size=config.max_request_size,
         delivery_timeout_ms=config.delivery_timeout_ms,
+        max_block_ms=config.max_block_ms,
         retry_backoff_ms=config.retry_backoff_ms,
         retry_backoff_max_ms=config.retry_backoff_max_ms,
         adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,

@@ -14,10 +14,11 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from levada.client.engine import Engine
+from levada.client.timeouts import timeout_error
 from levada.clock import NEVER_MS
 from levada.errors import ClosedError, IllegalStateError, TimeoutError
 from levada.face.arguments import deadline_ms
-from levada.face.waiting import timeout_error, until_settled
+from levada.face.waiting import until_settled
 from levada.flow import CallerFlow, Compute, Flow, Until
 from levada.promise import Promise
 from levada.testing.sim_network import SimNetwork, SimSelectable

@@ -1,0 +1,31 @@
+"""What runs an engine, as far as a caller's flow needs it: the blocking, asyncio and simulated drivers."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+
+class Host(Protocol):
+    """A driver, seen from below the faces."""
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """What guards the engine."""
+        ...
+
+    def now_ms(self) -> int:
+        """Monotonic milliseconds, as handed to the engine."""
+        ...
+
+    def look(self) -> None:
+        """Have the engine act on what has just changed under the lock."""
+        ...
+
+    def wakeup(self) -> None:
+        """Have the engine act soon. From any thread, a signal handler and a finalizer."""
+        ...
+
+    def check_usable(self) -> None:
+        """Raise what says why the client cannot be used: ClosedError, ForkedError, the error of a bug."""
+        ...

@@ -1,0 +1,64 @@
+"""Records that failed before they were part of a batch, and whose callbacks have not run yet (K6)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from levada.errors import KafkaError
+from levada.producer.buffer_pool import BufferPool
+from levada.producer.delivery import Delivery, FailedSend
+from levada.producer.producer_batch import DeliveryCallback, Waiter
+from levada.producer.record_accumulator import ToSend
+from levada.promise import Promise
+from levada.types import RecordMetadata, TopicPartition
+
+log = logging.getLogger(__name__)
+
+MEMORY_PER_RECORD = 1024
+"""What such a record holds of buffer.memory until its callback has run: its error, its handle, the callback."""
+
+
+class FailedSends:
+    """See the module's text. defer: runs a function outside the engine lock, in order. settled: is told there whose callback has run."""
+
+    def __init__(self, pool: BufferPool, *, defer: Callable[[Callable[[], None]], None], settled: Callable[[Promise[Any]], None]) -> None:
+        self.waiter: Waiter | None = None
+        self._pool = pool
+        self._defer = defer
+        self._settled = settled
+        self._waiting: dict[Promise[Any], None] = {}
+
+    @property
+    def promises(self) -> list[Promise[Any]]:
+        """One per record whose callback has not run."""
+        return list(self._waiting)
+
+    def add(self, record: ToSend, error: KafkaError) -> Delivery:
+        """Report a record through its delivery and its callback."""
+        tp = TopicPartition(record.topic, -1 if record.partition is None else record.partition)
+        if record.callback is None:
+            return Delivery(FailedSend(tp, error), 0, record.timestamp)
+        called: Promise[Any] = Promise()
+        failed = FailedSend(tp, error, callback_promise=called, waiter=self.waiter)
+        self._waiting[called] = None
+        self._pool.overdraw(MEMORY_PER_RECORD)
+        callback, metadata = record.callback, failed.metadata(0, record.timestamp)
+        self._defer(lambda: self._call_back(callback, metadata, error, called))
+        return Delivery(failed, 0, record.timestamp)
+
+    def settle(self, called: Promise[Any]) -> None:
+        """Let those know who wait for the record: its callback has run."""
+        del self._waiting[called]
+        self._pool.release(MEMORY_PER_RECORD)
+        called.resolve(None)
+
+    def _call_back(self, callback: DeliveryCallback, metadata: RecordMetadata, error: KafkaError, called: Promise[Any]) -> None:
+        try:
+            callback(metadata, error)
+        except BaseException:
+            # SystemExit too: nothing that a callback raises may end the thread that serves all records.
+            log.exception("%s-%s: an on_delivery callback raised", metadata.topic, metadata.partition)
+        finally:
+            self._settled(called)
