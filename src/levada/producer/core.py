@@ -13,7 +13,15 @@ from typing import Any
 from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
 from levada.error_codes import ErrorCode
-from levada.errors import FINAL_TOPIC_ERRORS, BootstrapError, KafkaError, TimeoutError, UnknownTopicOrPartitionError, topic_error
+from levada.errors import (
+    FINAL_TOPIC_ERRORS,
+    BootstrapError,
+    KafkaError,
+    MetadataTimeout,
+    TimeoutError,
+    UnknownTopicOrPartitionError,
+    topic_error,
+)
 from levada.flow import Flow, Wait
 from levada.producer.buffer_pool import BufferPool
 from levada.producer.delivery import Delivery, FailedSend
@@ -140,7 +148,7 @@ class ProducerCore:
             return UnknownTopicOrPartitionError(
                 f"{name}-{partition} does not exist, and did not appear within {limit}; the topic has partitions 0 to {count - 1}"
             )
-        return TimeoutError(f"topic '{name}': no metadata within {limit}" + (f" ({known.error.name})" if known is not None else ""))
+        return MetadataTimeout(f"topic '{name}': no metadata within {limit}" + (f" ({known.error.name})" if known is not None else ""))
 
     # Outcomes
 

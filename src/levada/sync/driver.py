@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from levada.client.engine import Engine
 from levada.client.network_client import NetworkClient
 from levada.clock import NEVER_MS, Clock, SystemClock
-from levada.errors import ClosedError, ForkedError, KafkaError, TimeoutError
+from levada.errors import ClosedError, ForkedError, KafkaError, MetadataTimeout, TimeoutError
 from levada.flow import Flow
 from levada.net.selectable import Selectable
 from levada.promise import Promise
@@ -277,11 +277,11 @@ def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float 
     When no broker was ever reached that alone is the news, and the error a BootstrapError.
     """
     failures = network.failures()
-    if not failures or timeout_s is None or type(error) is not TimeoutError:
+    if not failures or timeout_s is None or type(error) not in (TimeoutError, MetadataTimeout):
         return error
     if not network.ever_ready:
         return network.bootstrap_error(timeout_s)
-    return TimeoutError("\n".join([str(error), *(f"  {address}  {cause}" for address, cause in failures.items())]))
+    return type(error)("\n".join([str(error), *(f"  {address}  {cause}" for address, cause in failures.items())]))
 
 
 def _seconds(ms: int) -> float:
