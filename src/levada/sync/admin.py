@@ -12,11 +12,13 @@ from levada.admin.retry import Attempts
 from levada.admin.topics import CreatedTopic, TopicDescription
 from levada.client.backoff import ExponentialBackoff
 from levada.config import AdminConfig
+from levada.not_yet import ADMIN, lacks
 from levada.sync import arguments
 from levada.sync.client import KafkaClient
 from levada.types import NewTopic
 
 
+@lacks(ADMIN)
 class KafkaAdmin(KafkaClient):
     """Creates, deletes and describes topics, describes the cluster, and sends any other request().
 

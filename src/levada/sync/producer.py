@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from levada.clock import SystemClock
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, ForkedError, IllegalStateError, KafkaError, TimeoutError
+from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.core import wait_for_all
 from levada.producer.delivery import Delivery, FailedSend
@@ -42,6 +43,7 @@ LAST_CALLBACKS_S = 0.5
 """How long close() waits for callbacks when its time is over."""
 
 
+@lacks(PRODUCER)
 class KafkaProducer(HoldsConnections):
     """Sends records. Idempotent and acks=all unless told otherwise; records of a partition are written once and in order.
 
