@@ -101,6 +101,7 @@ kafka: setup
 
 docs: setup
 	$(BIN)/python -m levada.config.document > docs/CONFIGURATION.md
+	$(BIN)/python -m levada.config.typed_source > src/levada/config/typed.py
 	$(BIN)/python -m levada.protocol.document > docs/PROTOCOL.md
 
 # The cache does not notice when a module that a file imports appears, and then sorts imports differently from a fresh clone.
