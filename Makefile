@@ -7,12 +7,13 @@
 # make bench-codec   levada's codecs beside other clients', without a broker, in an environment of their own
 # make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
 # make docs    the pages of docs/ that are made from the source
+# make messages   fetch Kafka's message schemas (make schemas) and write the declarations in src/levada/protocol from them
 #
 # Each sets up what it needs in .venv; the second time that takes no time.
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening test-matrix fuzz fuzzer bench bench-codec kafka docs lint format clean
+.PHONY: setup demo test suite interpreted test-hardening test-matrix fuzz fuzzer bench bench-codec kafka docs schemas messages lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -101,7 +102,15 @@ kafka: setup
 
 docs: setup
 	$(BIN)/python -m levada.config.document > docs/CONFIGURATION.md
+	$(BIN)/python -m levada.config.typed_source > src/levada/config/typed.py
 	$(BIN)/python -m levada.protocol.document > docs/PROTOCOL.md
+
+schemas: setup
+	@$(IN_VENV) PYTHONPATH=tests $(BIN)/python tools/schemas.py .kafka/messages
+
+messages: schemas
+	@$(BIN)/python tools/messages.py .kafka/messages
+	@$(BIN)/python tools/messages.py --check .kafka/messages
 
 # The cache does not notice when a module that a file imports appears, and then sorts imports differently from a fresh clone.
 lint: setup

@@ -1,8 +1,8 @@
-"""Write the declarations of Kafka's messages, or check them: `python tools/messages.py [--check] DATA`.
+"""Write the declarations of Kafka's messages, or check them: `make messages`, or `python tools/messages.py [--check] DATA`.
 
-DATA holds Kafka's message schemas: `3.9/`, which still has every old version, `4.4/`, the newest wire, and `4.4-log-records/`. Our
-declarations cover both: what 4.4 describes is as 4.4 says, older versions are as 3.9 says. The words come from messages.toml beside
-this file: what each message and struct is, and which fields are secret.
+DATA holds Kafka's message schemas, which `make schemas` fetches: `3.9/`, which still has every old version, `4.4/`, the newest wire, and
+`4.4-log-records/`. Our declarations cover both: what 4.4 describes is as 4.4 says, older versions are as 3.9 says. The words come from
+messages.toml beside this file: what each message and struct is, and which fields are secret.
 
 Written are protocol/messages (one file per API), protocol/embedded (what stands in bytes fields) and protocol/records (what stands in
 the log). Checking compares every declaration, version by version, with the schema that rules this version, by a way of its own; and
@@ -32,6 +32,10 @@ Schema = dict[str, Any]
 ROOT: Final = Path(__file__).parents[1]
 PACKAGE: Final = ROOT / "src" / "levada" / "protocol"
 WIDTH: Final = 140
+
+WRITTEN: Final = (
+    "Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml."
+)
 
 WORDS: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 EMBEDDED: Final = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "DefaultPrincipalData")
@@ -187,7 +191,7 @@ class Writer:
         """The file, before formatting."""
         classes = [text for name in self.unit.messages for text in self.message(name)]
         about = f": {self.words['about']}" if "about" in self.words else "."
-        head = [docstring(f"{self.unit.title}{about}", ""), "from __future__ import annotations"]
+        head = [docstring(f"{self.unit.title}{about}\n\n{WRITTEN}", ""), "from __future__ import annotations"]
         head += ["from uuid import UUID"] if "UUID" in self.used else []
         names = ", ".join(sorted(self.used - {"UUID", *CONSTANTS}))
         constants = [f"{name} = {value}" for name, value in CONSTANTS.items() if name in self.used]

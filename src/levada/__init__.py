@@ -14,41 +14,84 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from levada import errors
+    from levada.admin.cluster import ClusterDescription
+    from levada.admin.topics import CreatedTopic, TopicDescription
+    from levada.consumer.position_resetter import PositionReset
+    from levada.errors import KafkaError, Persisted
+    from levada.producer.arrow_delivery import ArrowDelivery, ArrowReport
+    from levada.producer.delivery import Delivery
     from levada.sync.admin import KafkaAdmin
     from levada.sync.client import KafkaClient
     from levada.sync.consumer import KafkaConsumer
     from levada.sync.producer import KafkaProducer
-    from levada.sync.scan import Scan, scan
-    from levada.types import ConsumerRecord, NewTopic, Node, OffsetAndTimestamp, PartitionInfo, RecordMetadata, TopicPartition
+    from levada.sync.scan import Loss, Scan, scan
+    from levada.types import (
+        ConsumerRecord,
+        ConsumerRecords,
+        IsolationLevel,
+        NewTopic,
+        Node,
+        OffsetAndTimestamp,
+        PartitionInfo,
+        RecordMetadata,
+        TimestampType,
+        TopicPartition,
+    )
 
 _HOME = {
     "KafkaAdmin": "levada.sync.admin",
     "KafkaClient": "levada.sync.client",
     "KafkaConsumer": "levada.sync.consumer",
     "KafkaProducer": "levada.sync.producer",
+    "Loss": "levada.sync.scan",
     "Scan": "levada.sync.scan",
     "scan": "levada.sync.scan",
+    "ClusterDescription": "levada.admin.cluster",
+    "CreatedTopic": "levada.admin.topics",
+    "TopicDescription": "levada.admin.topics",
+    "PositionReset": "levada.consumer.position_resetter",
+    "ArrowDelivery": "levada.producer.arrow_delivery",
+    "ArrowReport": "levada.producer.arrow_delivery",
+    "Delivery": "levada.producer.delivery",
+    "KafkaError": "levada.errors",
+    "Persisted": "levada.errors",
     "ConsumerRecord": "levada.types",
+    "ConsumerRecords": "levada.types",
+    "IsolationLevel": "levada.types",
     "NewTopic": "levada.types",
     "Node": "levada.types",
     "OffsetAndTimestamp": "levada.types",
     "PartitionInfo": "levada.types",
     "RecordMetadata": "levada.types",
+    "TimestampType": "levada.types",
     "TopicPartition": "levada.types",
 }
 
 __all__ = [
+    "ArrowDelivery",
+    "ArrowReport",
+    "ClusterDescription",
     "ConsumerRecord",
+    "ConsumerRecords",
+    "CreatedTopic",
+    "Delivery",
+    "IsolationLevel",
     "KafkaAdmin",
     "KafkaClient",
     "KafkaConsumer",
+    "KafkaError",
     "KafkaProducer",
+    "Loss",
     "NewTopic",
     "Node",
     "OffsetAndTimestamp",
     "PartitionInfo",
+    "Persisted",
+    "PositionReset",
     "RecordMetadata",
     "Scan",
+    "TimestampType",
+    "TopicDescription",
     "TopicPartition",
     "errors",
     "scan",

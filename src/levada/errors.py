@@ -1,37 +1,52 @@
-"""What can go wrong, as types.
-
-Three bits drive every retry loop and tell a user what to do: `retriable` (the same call may succeed later), `fatal` (this client
-object cannot go on) and `persisted` (whether a record may nevertheless be in the log).
-"""
+"""What can go wrong, as types. KafkaError says what their three attributes mean: `retriable`, `fatal` and `persisted`."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from levada.error_codes import ErrorCode
 from levada.types import AnyRecord, TopicPartition
 
+E = TypeVar("E", bound="KafkaError")
+
 
 class Persisted(Enum):
-    """Whether a failed record may be in the log all the same."""
+    """Whether a record whose send() failed may be in the log all the same."""
 
     NO = "no"
     UNKNOWN = "unknown"
 
 
 class KafkaError(Exception):
-    """Base of everything levada raises on purpose."""
+    """Base of everything levada raises on purpose.
+
+    retriable: the operation is over and failed, for a reason that may pass: doing it again may succeed. levada has tried again by itself
+    until the time of the operation was over. False for a wait that merely ended, such as result(timeout=1): what it waited for goes on.
+    fatal: this client object cannot go on; close it.
+    persisted: whether the record that an error of the producer is about may be in the log. NO only where that is certain, UNKNOWN else.
+
+    A record may be sent again without harm if `persisted` is NO. If it is UNKNOWN and the error retriable, sending it again writes it once
+    or twice. If it is UNKNOWN and the error not retriable, the first one may still be on its way: wait for it.
+    """
 
     retriable: bool = False
     fatal: bool = False
-    persisted: Persisted = Persisted.NO
+    persisted: Persisted = Persisted.UNKNOWN
+
+
+def not_written(error: E) -> E:
+    """Mark the error of a record that is certainly not in any log: it was refused before it could be appended."""
+    error.persisted = Persisted.NO
+    return error
 
 
 class ConfigError(KafkaError, ValueError):
     """A setting is unknown, has a bad value or contradicts another; raised at construction."""
+
+    persisted = Persisted.NO
 
 
 class ClosedError(KafkaError):
@@ -57,6 +72,8 @@ class WakeupError(KafkaError):
 class SerializationError(KafkaError, ValueError):
     """A key or value could not be turned into bytes, or bytes into a key or value."""
 
+    persisted = Persisted.NO
+
 
 class RecordDeserializationError(SerializationError):
     """A deserializer failed on a record. The next poll meets the same record again; seek past it to skip it.
@@ -64,23 +81,40 @@ class RecordDeserializationError(SerializationError):
     record: the record as it came, with key and value as raw bytes.
     """
 
+    # It was read from a log.
+    persisted = Persisted.UNKNOWN
+
     def __init__(self, message: str, record: AnyRecord) -> None:
         super().__init__(message)
         self.record = record
 
 
 class TimeoutError(KafkaError, builtins.TimeoutError):
-    """A call or a record reached its deadline."""
+    """The time that a caller gave to a call, or to a wait, is over.
 
-    retriable = True
+    Not retriable: a record or a flush that was waited for goes on, and a request of the call may still be carried out by a broker. The
+    subclasses are about an operation that has ended.
+    """
 
 
 class BufferExhaustedError(TimeoutError):
-    """`buffer.memory` stayed full for `max.block.ms`."""
+    """`buffer.memory` stayed full for `max.block.ms`; the record was not taken."""
+
+    retriable = True
+    persisted = Persisted.NO
+
+
+class MetadataTimeout(TimeoutError):
+    """No leader of the topic's partitions became known within `max.block.ms`; the record was not taken."""
+
+    retriable = True
+    persisted = Persisted.NO
 
 
 class DeliveryTimeout(TimeoutError):
-    """A record was not acknowledged within `delivery.timeout.ms`."""
+    """A record was not acknowledged within `delivery.timeout.ms`, and is given up. `persisted` says whether it may be in the log."""
+
+    retriable = True
 
     def __init__(self, message: str, persisted: Persisted) -> None:
         super().__init__(f"{message}; persisted: {persisted.value}")
@@ -95,8 +129,6 @@ class ConnectError(KafkaError, ConnectionError):
 
 class DisconnectError(ConnectError):
     """A connection ended while a request waited for its answer."""
-
-    persisted = Persisted.UNKNOWN
 
     def __init__(self, message: str, *, timed_out: bool = False) -> None:
         super().__init__(message)
@@ -225,17 +257,54 @@ class RecordTooLargeError(BrokerError):
     CODE = ErrorCode.MESSAGE_TOO_LARGE
 
 
-class TopicAuthorizationError(BrokerError):
+class AuthenticationError(KafkaError):
+    """The broker, or the client, could not be sure who the other one is. Base of the errors of SASL."""
+
+
+class SaslAuthenticationError(AuthenticationError, BrokerError):
+    """The broker refused the credentials."""
+
+    CODE = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+class UnsupportedSaslMechanismError(AuthenticationError, BrokerError):
+    """The broker's listener does not offer the `sasl.mechanism`."""
+
+    CODE = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+
+class AuthorizationError(BrokerError):
+    """This user may not do that. Subclasses say with what."""
+
+
+class TopicAuthorizationError(AuthorizationError):
     """This user may not do that with this topic."""
 
     CODE = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-class ClusterAuthorizationError(BrokerError):
+class ClusterAuthorizationError(AuthorizationError):
     """This user may not do that with this cluster."""
 
     CODE = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     fatal = True
+
+
+class TransactionalIdAuthorizationError(AuthorizationError):
+    """This user may not use this transactional id."""
+
+    CODE = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    fatal = True
+
+
+class GroupError(BrokerError):
+    """A consumer group refused a member, or what was asked of it."""
+
+
+class GroupAuthorizationError(AuthorizationError, GroupError):
+    """This user may not do that with this group."""
+
+    CODE = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 class UnsupportedVersionError(BrokerError):
@@ -269,7 +338,41 @@ class OutOfOrderSequenceError(BrokerError):
     CODE = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-_BY_CODE: Mapping[ErrorCode, type[BrokerError]] = {cls.CODE: cls for cls in BrokerError.__subclasses__() if cls.CODE is not None}
+_FAMILIES: Mapping[type[BrokerError], tuple[ErrorCode, ...]] = {
+    AuthorizationError: (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,),
+    GroupError: (
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.INVALID_SESSION_TIMEOUT,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.MEMBER_ID_REQUIRED,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+        ErrorCode.STALE_MEMBER_EPOCH,
+    ),
+}
+"""Codes that no program tells apart so far, under the class that covers them."""
+
+
+def _coded(base: type[BrokerError]) -> Iterator[tuple[ErrorCode, type[BrokerError]]]:
+    for cls in base.__subclasses__():
+        if "CODE" in vars(cls) and cls.CODE is not None:
+            yield cls.CODE, cls
+        yield from _coded(cls)
+
+
+_BY_CODE: Mapping[ErrorCode, type[BrokerError]] = {
+    **{code: family for family, codes in _FAMILIES.items() for code in codes},
+    **dict(_coded(BrokerError)),
+}
 
 
 FINAL_TOPIC_ERRORS: Mapping[ErrorCode, str] = {

@@ -69,6 +69,19 @@ class ConsumerRecord(NamedTuple, Generic[K, V]):
     leader_epoch: int = NO_LEADER_EPOCH
 
 
+class ConsumerRecords(list[ConsumerRecord[K, V]]):
+    """The records of one poll(), in order within each partition."""
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions that have records here, in order of appearance."""
+        return list(dict.fromkeys(TopicPartition(record.topic, record.partition) for record in self))
+
+    def records(self, tp: TopicPartition) -> list[ConsumerRecord[K, V]]:
+        """Return the records of one partition."""
+        return [record for record in self if (record.topic, record.partition) == tp]
+
+
 class RecordMetadata(NamedTuple):
     """Where a record was written. offset is -1 when the broker did not say (acks=0, or a duplicate it had forgotten)."""
 

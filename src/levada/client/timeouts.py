@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from levada.client.network_client import NetworkClient
-from levada.errors import TimeoutError
+from levada.errors import MetadataTimeout, TimeoutError
 
 
 def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float | None) -> TimeoutError:
@@ -12,8 +12,8 @@ def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float 
     When no broker was ever reached that alone is the cause, and the error a BootstrapError.
     """
     failures = network.failures()
-    if not failures or timeout_s is None or type(error) is not TimeoutError:
+    if not failures or timeout_s is None or type(error) not in (TimeoutError, MetadataTimeout):
         return error
     if not network.ever_ready:
         return network.bootstrap_error(timeout_s)
-    return TimeoutError("\n".join([str(error), *(f"  {address}  {cause}" for address, cause in failures.items())]))
+    return type(error)("\n".join([str(error), *(f"  {address}  {cause}" for address, cause in failures.items())]))

@@ -14,12 +14,17 @@ from levada.errors import ConfigError
 class Config:
     """Base of the configurations. A subclass declares its keys as attributes; instances do not change.
 
-    Kafka's dotted name of a key is its attribute's name with dots: `linger_ms` is `linger.ms`. Both spellings are read.
+    Kafka's dotted name of a key is its attribute's name with dots: `linger_ms` is `linger.ms`. Both spellings are read,
+    and so are other clients' names for the same thing (`Option.aliases`).
     """
 
     OPTIONS: ClassVar[dict[str, Option]] = {}
+    ALIASES: ClassVar[dict[str, str]] = {}
+    """Names that other clients have for an option, with ours."""
     NOT_YET: ClassVar[Mapping[str, str]] = {}
     """Keys of Kafka's own clients that levada refuses for now, with the reason and what to use instead."""
+    FOREIGN: ClassVar[Mapping[str, str]] = {}
+    """Keys of other clients, with what to use instead; see levada.config.foreign."""
 
     KINDS: ClassVar[list[type[Config]]] = []
     """All configurations there are, so that a key of another one can be told from a misspelt one."""
@@ -34,6 +39,7 @@ class Config:
             name = attribute.replace("_", ".")
             cls.OPTIONS[name] = replace(option, name=name)
             delattr(cls, attribute)
+        cls.ALIASES = {alias: name for name, option in cls.OPTIONS.items() for alias in option.aliases}
         Config.KINDS.append(cls)
 
     @classmethod
@@ -77,13 +83,12 @@ class Config:
     @classmethod
     def _option(cls, key: str, *, snake: bool) -> Option:
         name = key.replace("_", ".").strip()
-        if option := cls.OPTIONS.get(name):
+        if option := cls.OPTIONS.get(cls.ALIASES.get(name, name)):
             return option
-        for option in cls.OPTIONS.values():
-            if name in option.aliases:
-                return option
         if reason := cls._not_yet(name):
             raise ConfigError(f"'{key}' is not supported yet: {reason}")
+        if advice := cls.FOREIGN.get(name):
+            raise ConfigError(f"unknown option '{key}'; {advice}")
         raise ConfigError(f"unknown option '{key}'{cls._suggestion(name, snake=snake or '_' in key)}")
 
     @classmethod
@@ -92,13 +97,14 @@ class Config:
 
     @classmethod
     def _suggestion(cls, name: str, *, snake: bool) -> str:
-        owners = [kind.__name__.removesuffix("Config").lower() for kind in Config.KINDS if name in kind.OPTIONS]
+        owners = [kind.__name__.removesuffix("Config").lower() for kind in Config.KINDS if name in kind.OPTIONS or name in kind.ALIASES]
         if owners:
             return f"; it is an option of the {owners[0]}"
-        close = difflib.get_close_matches(name, cls.OPTIONS, n=1, cutoff=0.7)
+        close = difflib.get_close_matches(name, [*cls.OPTIONS, *cls.ALIASES], n=1, cutoff=0.7)
         if not close:
             return f"; {cls.__name__} knows {len(cls.OPTIONS)} options, see docs/CONFIGURATION.md"
-        return f"; did you mean '{_attribute(close[0]) if snake else close[0]}'?"
+        meant = cls.ALIASES.get(close[0], close[0])
+        return f"; did you mean '{_attribute(meant) if snake else meant}'?"
 
 
 def _attribute(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from levada.config import foreign
 from levada.config.base import Config
 from levada.config.option import INT64_MAX, addresses, choice, integer, milliseconds, size_bytes, text
 
@@ -27,6 +28,7 @@ class ClientConfig(Config):
     """Settings shared by producer, consumer and admin client."""
 
     NOT_YET: ClassVar[Mapping[str, str]] = COMMON_NOT_YET
+    FOREIGN: ClassVar[Mapping[str, str]] = foreign.CLIENT
 
     bootstrap_servers: tuple[tuple[str, int], ...] = addresses(
         "Brokers to begin with, host:port separated by commas, or a list. Two or three are enough; the rest is learned from them."
@@ -66,7 +68,12 @@ class ClientConfig(Config):
         "Without it every broker is asked (ApiVersions).",
         advice="name the release without its last number; brokers of later releases are asked, so leave it out for them",
     )
-    metadata_max_age_ms: int = milliseconds(300_000, "Refresh metadata at least this often, to see new brokers and partitions.", low=1)
+    metadata_max_age_ms: int = milliseconds(
+        300_000,
+        "Refresh metadata at least this often, to see new brokers and partitions.",
+        low=1,
+        aliases=("topic.metadata.refresh.interval.ms",),
+    )
     metadata_recovery_strategy: str = choice(
         "rebootstrap",
         ("rebootstrap", "none"),
@@ -76,6 +83,7 @@ class ClientConfig(Config):
         1 << 30,
         "Refuse a response that announces more than this. Not a Kafka setting: Kafka's own client trusts the announcement.",
         low=1024,
+        aliases=("receive.message.max.bytes",),
     )
 
     def _check(self) -> None:

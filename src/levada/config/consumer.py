@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from levada.config import foreign
 from levada.config.client import COMMON_NOT_YET, ClientConfig
 from levada.config.option import boolean, choice, function, integer, milliseconds, size_bytes, text
 
@@ -29,6 +30,7 @@ class ConsumerConfig(ClientConfig):
             _GROUPS,
         ),
     }
+    FOREIGN: ClassVar[Mapping[str, str]] = {**ClientConfig.FOREIGN, **foreign.CONSUMER}
 
     key_deserializer: Callable[..., Any] | None = function("Turns a key's bytes into an object; without one, keys are bytes or None.")
     value_deserializer: Callable[..., Any] | None = function("Turns a value's bytes into an object; without one, values are bytes or None.")
@@ -36,12 +38,15 @@ class ConsumerConfig(ClientConfig):
         "latest",
         ("latest", "earliest", "none"),
         "Where to begin without a position, or when the position is out of range or of a topic that is no more; none raises.",
+        other_words={"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest", "error": "none"},
     )
     max_poll_records: int = integer(500, "Records one poll() returns at most.", low=1)
     fetch_min_bytes: int = size_bytes(1, "The broker answers a fetch once it has this much, or fetch.max.wait.ms has passed.")
     fetch_max_bytes: int = size_bytes(52_428_800, "Soft limit of one fetch response; the first batch always passes.")
-    fetch_max_wait_ms: int = milliseconds(500, "How long the broker may wait for fetch.min.bytes.")
-    max_partition_fetch_bytes: int = size_bytes(1_048_576, "Soft limit of one partition's share of a fetch response.")
+    fetch_max_wait_ms: int = milliseconds(500, "How long the broker may wait for fetch.min.bytes.", aliases=("fetch.wait.max.ms",))
+    max_partition_fetch_bytes: int = size_bytes(
+        1_048_576, "Soft limit of one partition's share of a fetch response.", aliases=("fetch.message.max.bytes",)
+    )
     isolation_level: str = choice(
         "read_uncommitted", ("read_uncommitted", "read_committed"), "Whether records of open and aborted transactions are seen."
     )

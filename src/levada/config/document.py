@@ -19,7 +19,11 @@ Generated from `src/levada/config` by `make docs`; a test keeps it current.
 
 Keys are Kafka's own. Give them as keywords (`linger_ms=5`), or as a mapping with dots (`{"linger.ms": 5}`); values may be text, as in a
 properties file. A key or value that makes no sense fails at construction and says what was probably meant. Durations are milliseconds,
-sizes bytes."""
+sizes bytes.
+
+Names that librdkafka has for the same setting are read as well. Where its unit or meaning differs, and for settings of kafka-python and
+aiokafka that have no counterpart, the error says what to use (`src/levada/config/foreign.py`). Keywords are typed (`levada.config.typed`),
+so that an editor completes them."""
 
 
 def document() -> str:
@@ -36,7 +40,8 @@ def _section(config: type[Config]) -> str:
 
 
 def _row(option: Option) -> str:
-    return f"| `{option.name}` | {option.kind} | {_shown(option)} | {option.bounds} | {option.doc} |"
+    also = f" Also read as {', '.join(f'`{alias}`' for alias in option.aliases)}." if option.aliases else ""
+    return f"| `{option.name}` | {option.kind} | {_shown(option)} | {option.bounds} | {option.doc}{also} |"
 
 
 def _shown(option: Option) -> str:

@@ -18,13 +18,18 @@ INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A key of a Config class. `name` is Kafka's dotted spelling, filled in from the attribute's name."""
+    """A key of a Config class.
+
+    annotation: what a type checker may expect of a value given as keyword, as source. aliases: names of the same setting in other clients,
+    with dots. name: Kafka's dotted spelling, filled in from the attribute's name.
+    """
 
     kind: str
     read: Read
     default: Any
     doc: str
     bounds: str = ""
+    annotation: str = "Any"
     required: bool = False
     aliases: tuple[str, ...] = ()
     name: str = ""
@@ -50,7 +55,7 @@ def integer(default: int, doc: str, *, low: int = 0, high: int = INT32_MAX, unit
         return number
 
     bounds = f"{low} .. {_power(high)}"
-    return Option(f"int ({unit})" if unit else "int", read, default, doc, bounds, aliases=aliases)
+    return Option(f"int ({unit})" if unit else "int", read, default, doc, bounds, "int", aliases=aliases)
 
 
 def milliseconds(default: int, doc: str, *, low: int = 0, high: int = INT32_MAX, aliases: tuple[str, ...] = ()) -> Any:
@@ -74,7 +79,7 @@ def boolean(default: bool, doc: str) -> Any:
             raise ValueError(f"expected true or false, got {value!r}")
         return bool(word == "true")
 
-    return Option("bool", read, default, doc)
+    return Option("bool", read, default, doc, annotation="bool")
 
 
 def text(default: str | None, doc: str) -> Any:
@@ -87,12 +92,23 @@ def text(default: str | None, doc: str) -> Any:
             raise ValueError(f"expected text, got {value!r}")
         return value
 
-    return Option("text", read, default, doc)
+    return Option("text", read, default, doc, annotation="str" if default is not None else "str | None")
 
 
-def choice(default: str, choices: Sequence[str], doc: str, *, advice: str = "") -> Any:
-    """Declare one of a few words, upper or lower case; "" among them is leaving the key out. advice: for who gives another word."""
-    by_folded = {word.lower(): word for word in choices}
+def choice(
+    default: str,
+    choices: Sequence[str],
+    doc: str,
+    *,
+    advice: str = "",
+    aliases: tuple[str, ...] = (),
+    other_words: Mapping[str, str] | None = None,
+) -> Any:
+    """Declare one of a few words, upper or lower case; "" among them is leaving the key out.
+
+    advice: for who gives another word. other_words: words of other clients, each with the one of ours that means the same.
+    """
+    by_folded = {word.lower(): word for word in choices} | dict(other_words or {})
     named = ", ".join(word for word in choices if word)
 
     def read(value: Any) -> str:
@@ -101,10 +117,10 @@ def choice(default: str, choices: Sequence[str], doc: str, *, advice: str = "") 
             raise ValueError(f"must be one of {named}; got {value!r}" + (f"; {advice}" if advice else ""))
         return word
 
-    return Option("choice", read, default, doc, named)
+    return Option("choice", read, default, doc, named, _literal(choices), aliases=aliases)
 
 
-def words(default: Mapping[str, int], chosen: int, doc: str) -> Any:
+def words(default: Mapping[str, int], chosen: int, doc: str, *, aliases: tuple[str, ...] = ()) -> Any:
     """Declare a number that also has names, such as acks=all."""
 
     def read(value: Any) -> int:
@@ -119,23 +135,25 @@ def words(default: Mapping[str, int], chosen: int, doc: str) -> Any:
             raise ValueError(f"must be one of {', '.join(default)}; got {value!r}")
         return number
 
-    return Option("choice", read, chosen, doc, ", ".join(default))
+    annotation = _literal([*default, *dict.fromkeys(default.values())])
+    return Option("choice", read, chosen, doc, ", ".join(default), annotation, aliases=aliases)
 
 
-def function(doc: str) -> Any:
-    """Declare a Python callable; it cannot be given as text, so no configuration file can name code to run."""
+def function(doc: str, *, advice: str = "class names are not looked up") -> Any:
+    """Declare a Python callable; it cannot be given as text, so no configuration file can name code to run. advice: for who gives text."""
 
     def read(value: Any) -> Any:
         if value is not None and not callable(value):
-            raise ValueError(f"expected a callable, got {value!r}; class names are not looked up")
+            raise ValueError(f"expected a callable, got {value!r}; {advice}")
         return value
 
-    return Option("callable", read, None, doc)
+    return Option("callable", read, None, doc, annotation="Callable[..., Any] | None")
 
 
 def addresses(doc: str) -> Any:
     """Declare a list of host:port, as text with commas or as a sequence; becomes a tuple of (host, port)."""
-    return Option("list", _read_addresses, (), doc, "host:port, ...", required=True, aliases=("metadata.broker.list",))
+    annotation = "str | Sequence[str | tuple[str, int]]"
+    return Option("list", _read_addresses, (), doc, "host:port, ...", annotation, required=True, aliases=("metadata.broker.list",))
 
 
 def _read_addresses(value: Any) -> tuple[tuple[str, int], ...]:
@@ -160,6 +178,11 @@ def _read_address(item: Any) -> tuple[str, int]:
     if not host or not str(port).isdigit() or not 0 < int(port) < 65536:
         raise ValueError(f"expected host:port with a port from 1 to 65535, got {item!r}")
     return host.strip("[]"), int(port)
+
+
+def _literal(values: Sequence[str | int]) -> str:
+    shown = ", ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in values)
+    return f"Literal[{shown}]"
 
 
 def _power(number: int) -> str:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from levada.config import foreign
 from levada.config.client import COMMON_NOT_YET, ClientConfig
 from levada.config.option import INT32_MAX, INT64_MAX, boolean, choice, function, integer, milliseconds, size_bytes, words
 from levada.errors import ConfigError
@@ -25,13 +26,15 @@ class ProducerConfig(ClientConfig):
         "transaction.timeout.ms": _TRANSACTIONS,
         "partitioner.class": "class names are never looked up; give a callable as 'partitioner'",
     }
+    FOREIGN: ClassVar[Mapping[str, str]] = {**ClientConfig.FOREIGN, **foreign.PRODUCER}
 
     key_serializer: Callable[..., Any] | None = function("Turns a key into bytes; without one, keys are bytes, str (as UTF-8) or None.")
     value_serializer: Callable[..., Any] | None = function(
         "Turns a value into bytes; without one, values are bytes, str (as UTF-8) or None."
     )
     partitioner: Callable[..., Any] | None = function(
-        "Chooses a partition: partitioner(topic, key, partition_count) -> int. Default: Java's: murmur2 of the key, sticky without one."
+        "Chooses a partition: partitioner(topic, key, partition_count) -> int. Default: Java's: murmur2 of the key, sticky without one.",
+        advice="Java's partitioner is the default, so leave it out (librdkafka's murmur2_random), or give a function",
     )
     partitioner_adaptive_partitioning_enable: bool = boolean(
         True, "Send fewer keyless records to partitions whose broker is behind (KIP-794)."
@@ -44,23 +47,34 @@ class ProducerConfig(ClientConfig):
         {"all": -1, "-1": -1, "1": 1, "0": 0},
         -1,
         "Who must have a record before it counts as written: all in-sync replicas, the leader, nobody.",
+        aliases=("request.required.acks",),
     )
     enable_idempotence: bool = boolean(True, "Write every record exactly once and in order per partition, whatever is retried (KIP-679).")
-    retries: int = integer(INT32_MAX, "How often a batch is sent again; delivery.timeout.ms is the better bound.")
+    retries: int = integer(
+        INT32_MAX, "How often a batch is sent again; delivery.timeout.ms is the better bound.", aliases=("message.send.max.retries",)
+    )
     max_in_flight_requests_per_connection: int = integer(
-        5, "Requests under way to one broker at a time; above 5 idempotence is not possible.", low=1
+        5, "Requests under way to one broker at a time; above 5 idempotence is not possible.", low=1, aliases=("max.in.flight",)
     )
     delivery_timeout_ms: int = milliseconds(
-        120_000, "Time from send() until a record is acknowledged or has failed, retries included (KIP-91)."
+        120_000,
+        "Time from send() until a record is acknowledged or has failed, retries included (KIP-91).",
+        aliases=("message.timeout.ms",),
     )
     max_block_ms: int = milliseconds(60_000, "Time send() may wait for metadata and for room in the buffer.", high=INT64_MAX)
     buffer_memory: int = size_bytes(
         33_554_432, "Memory for records that wait to be sent; send() blocks when it is used up.", high=INT64_MAX
     )
     batch_size: int = size_bytes(16_384, "Target size of a record batch of one partition, before compression.")
-    linger_ms: int = milliseconds(5, "Wait this long for a batch to fill before it is sent.", high=INT64_MAX)
-    max_request_size: int = size_bytes(1_048_576, "Largest record (before compression) and largest request.")
-    compression_type: str = choice("none", ("none", "gzip", "snappy", "lz4", "zstd"), "Codec for record batches.")
+    linger_ms: int = milliseconds(
+        5, "Wait this long for a batch to fill before it is sent.", high=INT64_MAX, aliases=("queue.buffering.max.ms",)
+    )
+    max_request_size: int = size_bytes(
+        1_048_576, "Largest record (before compression) and largest request.", aliases=("message.max.bytes",)
+    )
+    compression_type: str = choice(
+        "none", ("none", "gzip", "snappy", "lz4", "zstd"), "Codec for record batches.", aliases=("compression.codec",)
+    )
     compression_gzip_level: int = integer(-1, "gzip level; -1 is zlib's default.", low=-1, high=9)
     compression_lz4_level: int = integer(9, "lz4 level.", low=1, high=17)
     compression_zstd_level: int = integer(3, "zstd level.", low=-131_072, high=22)

@@ -19,6 +19,7 @@ from levada.errors import (
     ClosedError,
     IllegalStateError,
     KafkaError,
+    MetadataTimeout,
     TimeoutError,
     UnknownTopicOrPartitionError,
     topic_error,
@@ -129,7 +130,7 @@ class Appending:
         because = f" ({known.error.name})" if known is not None else ""
         # What is wrong with which broker, if the driver knows.
         _, newline, causes = str(timeout).partition("\n")
-        return TimeoutError(f"topic '{name}': no metadata within {self._limit}{because}{newline}{causes}")
+        return MetadataTimeout(f"topic '{name}': no metadata within {self._limit}{because}{newline}{causes}")
 
     # Memory
 

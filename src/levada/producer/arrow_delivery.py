@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from levada.errors import InvalidRecordError, KafkaError, RecordTooLargeError
-from levada.producer.delivery import Outcome
+from levada.errors import InvalidRecordError, KafkaError, RecordTooLargeError, TimeoutError, not_written
+from levada.producer.delivery import Outcome, mark_under_way
 from levada.promise import Promise
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class ArrowDelivery:
         """Take up rows that cannot be sent."""
         for row, reason in rows:
             kind = RecordTooLargeError if "max.request.size" in reason else InvalidRecordError
-            self._rejected.append((row, kind(f"row {row} for topic {self._topic!r}: {reason}; persisted: no")))
+            error = kind(f"row {row} for topic {self._topic!r}: {reason}; persisted: no")
+            self._rejected.append((row, not_written(error)))
 
     def done(self) -> bool:
         """Whether every row was acknowledged or has failed."""
@@ -81,10 +82,14 @@ class ArrowDelivery:
         return delivery_report(self._columns())
 
     def _wait(self, timeout: float | None) -> None:
-        if not self.done():
-            self._wait_for_all(
-                [outcome.promise for outcome, _ in self._batches], timeout, f"{self._topic}: the acknowledgement of all rows"
-            )
+        if self.done():
+            return
+        promises = [outcome.promise for outcome, _ in self._batches]
+        try:
+            self._wait_for_all(promises, timeout, f"{self._topic}: the acknowledgement of all rows")
+        except TimeoutError as late:
+            mark_under_way(late)
+            raise
 
     def _errors(self) -> Iterator[tuple[int, KafkaError]]:
         yield from self._rejected

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from levada.errors import KafkaError
+from levada.errors import KafkaError, Persisted, TimeoutError, not_written
 from levada.producer.producer_batch import Waiter
 from levada.promise import Promise
 from levada.types import RecordMetadata, TopicPartition
@@ -68,7 +68,11 @@ class Delivery:
         """Wait for the outcome and return the error, None for success. Raises TimeoutError when the time is over."""
         outcome = self._outcome
         if not outcome.promise.done and outcome.waiter is not None:
-            outcome.waiter(outcome.promise, timeout, f"{outcome.tp}: the acknowledgement of a record")
+            try:
+                outcome.waiter(outcome.promise, timeout, f"{outcome.tp}: the acknowledgement of a record")
+            except TimeoutError as late:
+                mark_under_way(late)
+                raise
         return outcome.error_of(self._index)
 
     def __repr__(self) -> str:
@@ -91,7 +95,7 @@ class FailedSend:
         self, tp: TopicPartition, error: KafkaError, *, callback_promise: Promise[Any] | None = None, waiter: Waiter | None = None
     ) -> None:
         self.tp = tp
-        self.error = error
+        self.error = not_written(error)
         self.waiter = waiter
         self.promise: Promise[Any] = Promise.resolved(None) if callback_promise is None else callback_promise
 
@@ -102,3 +106,9 @@ class FailedSend:
     def error_of(self, index: int) -> KafkaError | None:
         """Return the one error."""
         return self.error
+
+
+def mark_under_way(late: TimeoutError) -> None:
+    """Mark the error of a wait for records, a BootstrapError included: they go on their way, and sent again would be written twice."""
+    late.retriable = False
+    late.persisted = Persisted.UNKNOWN

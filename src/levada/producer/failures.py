@@ -57,13 +57,16 @@ class Failures:
         """The broker's error is final (K18)."""
         code = ErrorCode.of(answer.error_code)
         said = answer.error_message or ADVICE.get(code) or "the broker refused the batch"
-        text = f"{batch.tp}: {said} (node {node}, {_attempts(batch)}); persisted: {batch.persisted().value}"
-        errors: dict[int, KafkaError] = {
-            refused.batch_index: broker_error(code, f"{batch.tp}: {refused.batch_index_error_message or said}; persisted: no")
+        # An attempt before this one, whose answer was lost, may have been appended when the topic still took such records.
+        persisted = batch.persisted()
+        known = f"; persisted: {persisted.value}"
+        errors = {
+            refused.batch_index: _with(broker_error(code, f"{batch.tp}: {refused.batch_index_error_message or said}{known}"), persisted)
             for refused in answer.record_errors
         }
+        text = f"{batch.tp}: {said} (node {node}, {_attempts(batch)}){known}"
         if errors:
-            text = f"{batch.tp}: not written because other records of its batch were refused; persisted: no"
+            text = f"{batch.tp}: refused because other records of its batch were{known}"
         self._fail(batch, broker_error(answer.error_code, text), errors)
 
     def unfit(self, batch: ProducerBatch, error: UnsupportedRecordFormatError, node: int) -> None:

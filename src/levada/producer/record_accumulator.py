@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from levada.client.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS
-from levada.errors import ClosedError, KafkaError, RecordTooLargeError
+from levada.errors import ClosedError, KafkaError, RecordTooLargeError, not_written
 from levada.producer.buffer_pool import BufferPool, Ticket
 from levada.producer.delivery import Delivery
 from levada.producer.partition_queue import PartitionQueue, TopicQueues
@@ -165,7 +165,7 @@ class RecordAccumulator:
         thread may have opened a batch meanwhile (A2). Raises RecordTooLargeError, ClosedError.
         """
         if self.closed:
-            raise ClosedError("the producer is closed")
+            raise not_written(ClosedError("the producer is closed"))
         size = self._checked_size(record)
         topic = self.topics.get(record.topic)
         if topic is None or (record.partition or 0) >= topic.count:
@@ -187,7 +187,7 @@ class RecordAccumulator:
     ) -> ProducerBatch | Ticket:
         """Queue a whole encoded batch behind what the partition already has; a Ticket when memory is short, as in append()."""
         if self.closed:
-            raise ClosedError("the producer is closed")
+            raise not_written(ClosedError("the producer is closed"))
         if not self._charge(len(data), ticket):
             return self.pool.enqueue(len(data))
         queue = topic.partitions[partition]
@@ -436,7 +436,7 @@ class RecordAccumulator:
         self.closed = True
         for batch in self.incomplete:
             batch.queue.tail = None
-        self.pool.close(ClosedError("the producer was closed while send() waited for buffer memory"))
+        self.pool.close(not_written(ClosedError("the producer was closed while send() waited for buffer memory")))
 
     def _unqueue(self, batch: ProducerBatch) -> None:
         queue = batch.queue

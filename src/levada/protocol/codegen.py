@@ -55,8 +55,8 @@ def decode(cls: type[M], data: Bytes, version: int, offset: int = 0) -> tuple[M,
     """Read a message that starts at offset; return it and the position after it.
 
     Fields of record batches are views of data. Raises TruncatedError when the bytes end too early, another ProtocolError when they
-    break the format, UnsupportedVersionError when the API has no such version. While an array of many structs is read, the process's
-    garbage collector is off; see levada.protocol.decoder.
+    break the format, UnsupportedVersionError when the API has no such version. Structs read are not tracked by the garbage collector; see
+    levada.protocol.untracked.
     """
     decoder = _decoders.get((cls, version)) or _new_decoder(cls, version)
     return decoder(data, offset, len(data))

@@ -4,14 +4,11 @@ The generated function is straight-line code with loops only for arrays. `pos` a
 data. Before anything is sliced or allocated, its length is compared with what remains; a fixed-size read past the end raises by itself
 (struct.error, IndexError). One `except` around it all turns every fault into a ProtocolError with position and field.
 
-While a large array of structs in a large message is read, the garbage collector is off, for the whole process: what is built refers to
-nothing but its parts, and the collector would go through it again and again while it grows. For the metadata of 10,000 partitions that
-takes three times as long as reading them. Bytes alone do not count: a large fetch response is mostly records, which stay where they are.
+Structs of an array with several are taken out of the garbage collector's sight while it is read; levada.protocol.untracked says why.
 """
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from struct import calcsize
@@ -20,12 +17,12 @@ from typing import Any, cast
 from levada.protocol import runtime
 from levada.protocol.schema import UNSET, Field, Message, Struct
 from levada.protocol.source import FORMATS, MOST_OF_FEW, Slot, Source, few_of
+from levada.protocol.untracked import turns
 
 _SIZES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint16": 2, "uint32": 4, "float64": 8, "bool": 1, "uuid": 16}
 
-MANY_STRUCTS = 64
-MANY_BYTES = 64 << 10
-"""From how many structs in one array, and bytes of the message from there on, the garbage collector is kept out."""
+SEVERAL = 8
+"""Fewer structs in an array leave the garbage collector's sight with what they are part of: a call for each small array costs more."""
 
 
 def smallest_size(field: Field, version: int, flexible: bool) -> int:
@@ -53,7 +50,7 @@ class _Decoder:
         self.version = version
         self.flexible = message.is_flexible(version)
         self.null = "0" if self.flexible else "-1"
-        self.out = Source({name: getattr(runtime, name) for name in _HELPERS} | {"new": object.__new__, "gc": gc})
+        self.out = Source({name: getattr(runtime, name) for name in _HELPERS} | {"new": object.__new__, "turns": turns})
         self.run: list[Slot] = []
         self.after_run: list[str] = []
         self.names = 0
@@ -61,14 +58,11 @@ class _Decoder:
     def write(self) -> Source:
         with self.out.block("def decode(data, pos, end):"):
             self.out.line("view = memoryview(data)")
-            self.out.line("collects = False")
             with self.out.block("try:"):
                 self.new_struct(self.message, "message")
                 self.flush()
             with self.out.block("except FAULTS as error:"):
                 self.out.line("raise decode_fault(error, pos) from error")
-            with self.out.block("finally:"), self.out.block("if collects:"):
-                self.out.line("gc.enable()")
             self.out.line("return message, pos")
         return self.out
 
@@ -213,16 +207,7 @@ class _Decoder:
             self.out.line("n -= 1")
         with self.out.block(f"if not 0 <= n <= (end - pos) // {smallest}:"):
             self.out.line(f"raise count_fault(n, end - pos, {smallest})")
-        if element.struct is not None:
-            self.without_collector()
         self.loop(element, target)
-
-    def without_collector(self) -> None:
-        """Keep the garbage collector out until the end of the message, if it is worth while."""
-        with self.out.block(f"if n >= {MANY_STRUCTS} and end - pos >= {MANY_BYTES} and not collects:"):
-            # In this order: a Ctrl-C may come between the two.
-            self.out.line("collects = gc.isenabled()")
-            self.out.line("gc.disable()")
 
     def numbers(self, field: Field, letter: str, target: str) -> None:
         """Read an array of numbers: a few at once, as nearly always, or any other count with all its checks."""
@@ -242,10 +227,14 @@ class _Decoder:
     def loop(self, element: Field, target: str) -> None:
         items, item = self.fresh("items"), self.fresh("item")
         self.out.line(f"{items} = {target} = []")
-        with self.out.block("for _ in range(n):"):
+        with self.out.block(f"for _ in {self.steps(element, items)}:"):
             self.value(element, item)
             self.flush()
             self.out.line(f"{items}.append({item})")
+
+    @staticmethod
+    def steps(element: Field, items: str) -> str:
+        return "range(n)" if element.struct is None else f"range(n) if n < {SEVERAL} else turns({items}, n)"
 
     def struct_value(self, field: Field, target: str) -> None:
         if field.nullable.has(self.version):

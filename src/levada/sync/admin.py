@@ -13,10 +13,12 @@ from levada.admin.topics import CreatedTopic, TopicDescription
 from levada.client.backoff import ExponentialBackoff
 from levada.config import AdminConfig
 from levada.face import arguments
+from levada.not_yet import ADMIN, lacks
 from levada.sync.client import KafkaClient
 from levada.types import NewTopic
 
 
+@lacks(ADMIN)
 class KafkaAdmin(KafkaClient):
     """Creates, deletes and describes topics, describes the cluster, and sends any other request().
 

@@ -17,9 +17,10 @@ from levada.errors import ClosedError, ConcurrentUseError, IllegalStateError
 from levada.face.arguments import column_names, topic_name, topic_partition, topic_partitions, whole
 from levada.face.process import HoldsConnections
 from levada.face.times import epoch_ms
+from levada.not_yet import CONSUMER, lacks
 from levada.sync.dropped import start
 from levada.sync.reader import Reader, decoder, settings_of
-from levada.types import AnyRecord, OffsetAndTimestamp, PartitionInfo, TopicPartition
+from levada.types import AnyRecord, ConsumerRecords, OffsetAndTimestamp, PartitionInfo, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,19 +34,7 @@ CLOSE_TIMEOUT_S = 30.0
 Offsets: TypeAlias = dict[TopicPartition, OffsetAndTimestamp | None]
 
 
-class Batch(list[AnyRecord]):
-    """Records of one poll, in order within each partition."""
-
-    @property
-    def partitions(self) -> list[TopicPartition]:
-        """The partitions that have records here, in order of appearance."""
-        return list(dict.fromkeys(TopicPartition(record.topic, record.partition) for record in self))
-
-    def records(self, tp: TopicPartition) -> list[AnyRecord]:
-        """Return the records of one partition."""
-        return [record for record in self if (record.topic, record.partition) == tp]
-
-
+@lacks(CONSUMER)
 class KafkaConsumer(HoldsConnections):
     """Reads records from assigned partitions.
 
@@ -116,7 +105,7 @@ class KafkaConsumer(HoldsConnections):
 
     # Reading
 
-    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Batch:
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> ConsumerRecords[Any, Any]:
         """Return the next records, waiting up to `timeout` seconds for the first (None: for ever).
 
         max_records: over all partitions, default max.poll.records. Empty when the time is over, or when a position moved past records
@@ -128,7 +117,7 @@ class KafkaConsumer(HoldsConnections):
         with self._sole:
             self._check_assigned()
             limit = self._config.max_poll_records if max_records is None else _positive("max_records", max_records)
-            return Batch(self._reader.records(timeout, limit))
+            return ConsumerRecords(self._reader.records(timeout, limit))
 
     def poll_arrow(
         self,

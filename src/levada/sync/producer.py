@@ -14,6 +14,7 @@ from levada.errors import ClosedError, ForkedError, KafkaError
 from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.process import HoldsConnections
 from levada.face.times import epoch_ms
+from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery, FailedSend
 from levada.producer.partition_queue import TopicQueues
@@ -42,6 +43,7 @@ LAST_CALLBACKS_S = 0.5
 """How long close() waits for callbacks when its time is over."""
 
 
+@lacks(PRODUCER)
 class KafkaProducer(HoldsConnections):
     """Sends records. Idempotent and acks=all unless told otherwise; records of a partition are written once and in order.
 

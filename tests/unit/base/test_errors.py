@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,51 @@ def test_P3_a_delivery_timeout_says_whether_the_record_may_be_there() -> None:
     assert error.retriable
 
 
+CLASSES = [cls for name, cls in vars(errors).items() if isinstance(cls, type) and issubclass(cls, errors.KafkaError)]
+
+RETRIABLE_CLASSES = {"BufferExhaustedError", "MetadataTimeout", "DeliveryTimeout", "ConnectError", "DisconnectError", "BootstrapError"}
+FATAL_CLASSES = {"ClusterAuthorizationError", "TransactionalIdAuthorizationError", "ProducerFencedError"}
+NOT_WRITTEN_CLASSES = {"ConfigError", "SerializationError", "BufferExhaustedError", "MetadataTimeout"}
+"""Of these alone the type proves that nothing was written. TimeoutError, ClosedError and IllegalStateError also come from waits for a
+record that is on its way, RecordTooLargeError also from a broker that answers a second attempt."""
+
+
+def made(cls: type[errors.KafkaError]) -> errors.KafkaError:
+    arguments: dict[str, Any] = {
+        "BootstrapError": {"causes": {}},
+        "DeliveryTimeout": {"persisted": errors.Persisted.UNKNOWN},
+        "RecordDeserializationError": {"record": None},
+    }
+    return cls("what happened", **arguments.get(cls.__name__, {}))
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_P3_every_class_says_what_may_be_done_about_it(cls: type[errors.KafkaError]) -> None:
+    error = made(cls)
+    retriable = error.code.retriable if isinstance(error, errors.BrokerError) else cls.__name__ in RETRIABLE_CLASSES
+    assert error.retriable is retriable
+    assert error.fatal is (cls.__name__ in FATAL_CLASSES)
+    assert error.persisted is (errors.Persisted.NO if cls.__name__ in NOT_WRITTEN_CLASSES else errors.Persisted.UNKNOWN)
+
+
+def test_P3_an_error_is_marked_where_it_is_certain_that_nothing_was_written() -> None:
+    error = errors.not_written(errors.ClosedError("the producer is closed"))
+    assert error.persisted is errors.Persisted.NO
+    assert errors.ClosedError("another").persisted is errors.Persisted.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("base", "codes"),
+    [
+        (errors.AuthorizationError, {29, 30, 31, 53, 65}),
+        (errors.AuthenticationError, {33, 58}),
+        (errors.GroupError, {22, 23, 24, 25, 26, 27, 30, 68, 69, 79, 81, 82, 86, 110, 111, 112, 113}),
+    ],
+)
+def test_codes_of_one_subject_have_one_base(base: type[errors.KafkaError], codes: set[int]) -> None:
+    assert {code.value for code in ErrorCode if isinstance(errors.broker_error(code), base)} == codes
+
+
 def test_a_timeout_is_also_pythons_own() -> None:
     assert issubclass(errors.BootstrapError, builtins.TimeoutError)
     assert issubclass(errors.BootstrapError, ConnectionError)
@@ -60,7 +106,7 @@ def test_a_bootstrap_error_lists_every_address_with_its_cause() -> None:
 
 
 def test_an_error_subclass_for_a_code_exists_only_once() -> None:
-    codes = [cls.CODE for cls in errors.BrokerError.__subclasses__()]
+    codes = [cls.CODE for cls in CLASSES if issubclass(cls, errors.BrokerError) and cls.__dict__.get("CODE")]
     assert len(codes) == len(set(codes))
     with pytest.raises(errors.BrokerError, match=r"^NONE \(0\)$"):
         raise errors.BrokerError(code=ErrorCode.NONE)

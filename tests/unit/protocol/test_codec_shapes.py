@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from array import array
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from levada.errors import ProtocolError, TruncatedError
+from levada.protocol import untracked
 from levada.protocol.codegen import decode, encode
 from levada.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from levada.protocol.messages.list_partition_reassignments import (
@@ -84,53 +88,89 @@ def large_metadata() -> bytes:
     return encode(MetadataResponse(topics=[MetadataResponseTopic(name=f"topic-{number}") for number in range(3000)]), 12)
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_a_large_message_leaves_the_garbage_collector_as_it_was(wanted: bool) -> None:
+@pytest.fixture
+def hands_off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails whoever sets something of the process's garbage collector."""
+
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("the garbage collector belongs to the program")
+
+    enabled, threshold = gc.isenabled(), gc.get_threshold()
+    for name in ("disable", "enable", "freeze", "unfreeze", "set_threshold", "collect"):
+        monkeypatch.setattr(gc, name, refuse)
+    yield
+    assert (gc.isenabled(), gc.get_threshold()) == (enabled, threshold)
+
+
+@pytest.mark.usefixtures("hands_off")
+def test_a_large_message_leaves_the_garbage_collector_alone() -> None:
     data = large_metadata()
-    try:
-        (gc.enable if wanted else gc.disable)()
-
-        decode(MetadataResponse, data, 12)
-        after = gc.isenabled()
-        with pytest.raises(TruncatedError):
-            decode(MetadataResponse, data[:-1], 12)
-
-        assert (after, gc.isenabled()) == (wanted, wanted)
-    finally:
-        gc.enable()
-
-
-def test_the_garbage_collector_stays_away_while_a_large_message_is_read() -> None:
-    data = large_metadata()
-    before = collections()
-
     message, _ = decode(MetadataResponse, data, 12)
-
-    # The one that was due at its end; thousands of objects are worth several.
-    assert collections() - before <= 1
     assert len(message.topics) == 3000
+    with pytest.raises(TruncatedError):
+        decode(MetadataResponse, data[:-1], 12)
 
 
 @pytest.fixture
-def paused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Has an entry for each time that the garbage collector is turned off."""
-    seen: list[str] = []
-    monkeypatch.setattr(gc, "disable", lambda: seen.append("off"))
-    return seen
+def forked() -> Iterator[list[bool]]:
+    """Forks in the first collection within a decode(); then holds whether the child's collector is on."""
+    found: list[bool] = []
+
+    def fork(phase: str, _: object) -> None:
+        code = sys._getframe(1).f_code
+        if found or phase != "stop" or code.co_name != "decode":
+            return
+        child = os.fork()
+        if not child:
+            os._exit(int(gc.isenabled()))
+        found.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1)
+
+    gc.callbacks.append(fork)
+    yield found
+    gc.callbacks.remove(fork)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_forked_while_a_large_message_is_read_has_its_garbage_collector(forked: list[bool]) -> None:
+    data = large_metadata()
+    decode(MetadataResponse, data, 12)
+    assert forked == [True]
+
+
+compiled = pytest.mark.skipif(not getattr(untracked, "__file__", "").endswith((".so", ".pyd")), reason="the collector is spoken to in C")
+
+
+@compiled
+def test_what_was_read_is_nothing_to_the_garbage_collector() -> None:
+    message, _ = decode(FetchResponse, a_fetch_response(topics=1000, size=100), 11)
+    topics = message.responses
+    assert not any(map(gc.is_tracked, [topics, *topics]))
+    assert not any(gc.is_tracked(topic.partitions) or gc.is_tracked(topic.partitions[0]) for topic in topics)
+    # A view relies on being tracked when it is freed.
+    assert gc.is_tracked(topics[0].partitions[0].records)
+
+
+@compiled
+@pytest.mark.parametrize("count", [1, 7, 8, 63, 64, 65, 129])
+def test_the_last_of_an_array_is_untracked_like_the_first(count: int) -> None:
+    data = encode(MetadataResponse(topics=[MetadataResponseTopic(name=f"topic-{number}") for number in range(count)]), 12)
+    topics = decode(MetadataResponse, data, 12)[0].topics
+    assert len(topics) == count
+    assert [*map(gc.is_tracked, topics)] == [count < 8] * count
+    topics.append(MetadataResponseTopic(name="another"))
+    assert len(topics) == count + 1
+
+
+def test_what_was_read_is_freed_with_its_last_reference() -> None:
+    data = bytearray(a_fetch_response(topics=1000, size=100))
+    message, _ = decode(FetchResponse, data, 11)
+    with pytest.raises(BufferError):
+        data.clear()
+    del message
+    data.clear()
 
 
 def a_fetch_response(topics: int, size: int) -> bytes:
     parts = [PartitionData(records=bytes(size))]
     return encode(FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=parts) for _ in range(topics)]), 11)
-
-
-@pytest.mark.parametrize(("topics", "size", "times"), [(63, 20_000, 0), (64, 900, 0), (64, 20_000, 1), (1000, 100, 1)])
-def test_the_garbage_collector_is_kept_out_of_many_structs_only_and_not_of_many_bytes(
-    paused: list[str], topics: int, size: int, times: int
-) -> None:
-    decode(FetchResponse, a_fetch_response(topics, size), 11)
-    assert len(paused) == times
-
-
-def collections() -> int:
-    return sum(generation["collections"] for generation in gc.get_stats())

@@ -1,4 +1,7 @@
-"""ConsumerProtocolAssignment: what a consumer of a classic group gets (the assignment of SyncGroup)."""
+"""ConsumerProtocolAssignment: what a consumer of a classic group gets (the assignment of SyncGroup).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ConsumerProtocolSubscription: what a consumer tells the others when it joins a classic group (the metadata of JoinGroup)."""
+"""ConsumerProtocolSubscription: what a consumer tells the others when it joins a classic group (the metadata of JoinGroup).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DefaultPrincipalData: the client a broker speaks for in an Envelope."""
+"""DefaultPrincipalData: the client a broker speaks for in an Envelope.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""AddOffsetsToTxn (key 25): make a group's offsets part of a transaction."""
+"""AddOffsetsToTxn (key 25): make a group's offsets part of a transaction.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

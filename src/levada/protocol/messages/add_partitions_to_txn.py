@@ -1,4 +1,7 @@
-"""AddPartitionsToTxn (key 24): make partitions part of a transaction. Since version 4 it is brokers who ask, for several transactions."""
+"""AddPartitionsToTxn (key 24): make partitions part of a transaction. Since version 4 it is brokers who ask, for several transactions.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""AddRaftVoter (key 80): make a controller a voter (KIP-853)."""
+"""AddRaftVoter (key 80): make a controller a voter (KIP-853).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""AllocateProducerIds (key 67): a broker asks the controller for a block of producer ids."""
+"""AllocateProducerIds (key 67): a broker asks the controller for a block of producer ids.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

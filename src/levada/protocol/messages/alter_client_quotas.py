@@ -1,4 +1,7 @@
-"""AlterClientQuotas (key 49): change quotas (KIP-546)."""
+"""AlterClientQuotas (key 49): change quotas (KIP-546).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""AlterConfigs (key 33): replace all settings of a resource. IncrementalAlterConfigs changes single ones."""
+"""AlterConfigs (key 33): replace all settings of a resource. IncrementalAlterConfigs changes single ones.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""AlterPartition (key 56): a leader asks the controller for another set of in-sync replicas."""
+"""AlterPartition (key 56): a leader asks the controller for another set of in-sync replicas.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""AlterPartitionReassignments (key 45): move replicas of partitions to other brokers, or cancel that (KIP-455)."""
+"""AlterPartitionReassignments (key 45): move replicas of partitions to other brokers, or cancel that (KIP-455).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

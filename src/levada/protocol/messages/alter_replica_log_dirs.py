@@ -1,4 +1,7 @@
-"""AlterReplicaLogDirs (key 34): move a broker's replicas between its disks."""
+"""AlterReplicaLogDirs (key 34): move a broker's replicas between its disks.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

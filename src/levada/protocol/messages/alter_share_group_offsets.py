@@ -1,4 +1,7 @@
-"""AlterShareGroupOffsets (key 91): set where a share group without members goes on."""
+"""AlterShareGroupOffsets (key 91): set where a share group without members goes on.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""AlterUserScramCredentials (key 51): set and delete SCRAM credentials (KIP-554)."""
+"""AlterUserScramCredentials (key 51): set and delete SCRAM credentials (KIP-554).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

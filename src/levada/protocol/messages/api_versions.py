@@ -1,4 +1,7 @@
-"""ApiVersions (key 18): what the other side speaks. Its response always carries the oldest header (H3)."""
+"""ApiVersions (key 18): what the other side speaks. Its response always carries the oldest header (H3).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

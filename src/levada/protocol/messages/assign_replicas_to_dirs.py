@@ -1,4 +1,7 @@
-"""AssignReplicasToDirs (key 73): a broker tells the controller which disk holds which replica (KIP-858)."""
+"""AssignReplicasToDirs (key 73): a broker tells the controller which disk holds which replica (KIP-858).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

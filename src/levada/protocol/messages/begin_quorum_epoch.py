@@ -1,4 +1,7 @@
-"""BeginQuorumEpoch (key 53): a controller tells the others that it leads from now on (KIP-595)."""
+"""BeginQuorumEpoch (key 53): a controller tells the others that it leads from now on (KIP-595).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""BrokerHeartbeat (key 63): a broker tells the controller that it is alive (KIP-631)."""
+"""BrokerHeartbeat (key 63): a broker tells the controller that it is alive (KIP-631).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

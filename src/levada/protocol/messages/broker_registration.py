@@ -1,4 +1,7 @@
-"""BrokerRegistration (key 62): a broker that starts makes itself known to the controller (KIP-631)."""
+"""BrokerRegistration (key 62): a broker that starts makes itself known to the controller (KIP-631).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

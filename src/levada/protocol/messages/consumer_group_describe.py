@@ -1,4 +1,7 @@
-"""ConsumerGroupDescribe (key 69): state and members of consumer groups of the new protocol (KIP-848)."""
+"""ConsumerGroupDescribe (key 69): state and members of consumer groups of the new protocol (KIP-848).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ConsumerGroupHeartbeat (key 68): join, keep alive and leave a consumer group of the new protocol (KIP-848)."""
+"""ConsumerGroupHeartbeat (key 68): join, keep alive and leave a consumer group of the new protocol (KIP-848).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ControlledShutdown (key 7): a broker asks a controller with ZooKeeper to move its leaderships away. Kafka 4 has dropped it."""
+"""ControlledShutdown (key 7): a broker asks a controller with ZooKeeper to move its leaderships away. Kafka 4 has dropped it.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

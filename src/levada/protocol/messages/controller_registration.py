@@ -1,4 +1,7 @@
-"""ControllerRegistration (key 70): a controller makes itself known to the active one (KIP-919)."""
+"""ControllerRegistration (key 70): a controller makes itself known to the active one (KIP-919).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

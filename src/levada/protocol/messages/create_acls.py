@@ -1,4 +1,7 @@
-"""CreateAcls (key 30): add access rules."""
+"""CreateAcls (key 30): add access rules.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""CreateDelegationToken (key 38): create a token that others can authenticate with (KIP-48)."""
+"""CreateDelegationToken (key 38): create a token that others can authenticate with (KIP-48).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

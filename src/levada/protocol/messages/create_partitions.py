@@ -1,4 +1,7 @@
-"""CreatePartitions (key 37): give topics more partitions."""
+"""CreatePartitions (key 37): give topics more partitions.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

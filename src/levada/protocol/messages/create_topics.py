@@ -1,4 +1,7 @@
-"""CreateTopics (key 19)."""
+"""CreateTopics (key 19).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DeleteAcls (key 31): delete the access rules that match filters."""
+"""DeleteAcls (key 31): delete the access rules that match filters.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DeleteGroups (key 42): delete groups that have no members, with their offsets."""
+"""DeleteGroups (key 42): delete groups that have no members, with their offsets.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

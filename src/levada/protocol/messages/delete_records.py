@@ -1,4 +1,7 @@
-"""DeleteRecords (key 21): move the start of logs forward."""
+"""DeleteRecords (key 21): move the start of logs forward.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

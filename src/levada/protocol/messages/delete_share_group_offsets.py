@@ -1,4 +1,7 @@
-"""DeleteShareGroupOffsets (key 92): make a share group without members forget topics."""
+"""DeleteShareGroupOffsets (key 92): make a share group without members forget topics.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DeleteShareGroupState (key 86): a group's coordinator deletes the state of share partitions (KIP-932)."""
+"""DeleteShareGroupState (key 86): a group's coordinator deletes the state of share partitions (KIP-932).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DeleteTopics (key 20)."""
+"""DeleteTopics (key 20).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

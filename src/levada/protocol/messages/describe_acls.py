@@ -1,4 +1,7 @@
-"""DescribeAcls (key 29): the access rules that match a filter."""
+"""DescribeAcls (key 29): the access rules that match a filter.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

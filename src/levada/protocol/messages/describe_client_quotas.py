@@ -1,4 +1,7 @@
-"""DescribeClientQuotas (key 48): the quotas that match a filter (KIP-546)."""
+"""DescribeClientQuotas (key 48): the quotas that match a filter (KIP-546).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeCluster (key 60): the brokers or controllers of a cluster."""
+"""DescribeCluster (key 60): the brokers or controllers of a cluster.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

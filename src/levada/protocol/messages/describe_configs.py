@@ -1,4 +1,7 @@
-"""DescribeConfigs (key 32): the settings of topics, brokers, groups and client metrics."""
+"""DescribeConfigs (key 32): the settings of topics, brokers, groups and client metrics.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

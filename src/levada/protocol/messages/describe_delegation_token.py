@@ -1,4 +1,7 @@
-"""DescribeDelegationToken (key 41): the delegation tokens the asker may see."""
+"""DescribeDelegationToken (key 41): the delegation tokens the asker may see.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeGroups (key 15): state and members of classic groups."""
+"""DescribeGroups (key 15): state and members of classic groups.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeLogDirs (key 35): what lies in a broker's log directories."""
+"""DescribeLogDirs (key 35): what lies in a broker's log directories.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeProducers (key 61): the producers that partitions remember, idempotent and transactional (KIP-664)."""
+"""DescribeProducers (key 61): the producers that partitions remember, idempotent and transactional (KIP-664).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

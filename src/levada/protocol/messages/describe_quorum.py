@@ -1,4 +1,7 @@
-"""DescribeQuorum (key 55): who leads and follows the metadata log."""
+"""DescribeQuorum (key 55): who leads and follows the metadata log.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeShareGroupOffsets (key 90): where share groups are in their partitions."""
+"""DescribeShareGroupOffsets (key 90): where share groups are in their partitions.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeTopicPartitions (key 75): topics and partitions, page by page (KIP-966)."""
+"""DescribeTopicPartitions (key 75): topics and partitions, page by page (KIP-966).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeTransactions (key 65): the state of transactional ids (KIP-664)."""
+"""DescribeTransactions (key 65): the state of transactional ids (KIP-664).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeUserScramCredentials (key 50): which SCRAM credentials users have (KIP-554). The credentials themselves are never told."""
+"""DescribeUserScramCredentials (key 50): which SCRAM credentials users have (KIP-554). The credentials themselves are never told.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ElectLeaders (key 43): elect leaders of partitions anew."""
+"""ElectLeaders (key 43): elect leaders of partitions anew.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

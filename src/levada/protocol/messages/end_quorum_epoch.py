@@ -1,4 +1,7 @@
-"""EndQuorumEpoch (key 54): a controller tells the others that it leads no longer (KIP-595)."""
+"""EndQuorumEpoch (key 54): a controller tells the others that it leads no longer (KIP-595).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""EndTxn (key 26): commit or abort a transaction."""
+"""EndTxn (key 26): commit or abort a transaction.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Envelope (key 58): a broker hands a client's request on to the controller (KIP-590)."""
+"""Envelope (key 58): a broker hands a client's request on to the controller (KIP-590).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ExpireDelegationToken (key 40): let a delegation token end sooner."""
+"""ExpireDelegationToken (key 40): let a delegation token end sooner.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

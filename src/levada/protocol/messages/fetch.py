@@ -1,4 +1,7 @@
-"""Fetch (key 1): read record batches from partitions, waiting until there are enough (a long poll)."""
+"""Fetch (key 1): read record batches from partitions, waiting until there are enough (a long poll).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

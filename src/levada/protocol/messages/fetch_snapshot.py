@@ -1,24 +1,13 @@
-"""FetchSnapshot (key 59): read a snapshot of the metadata log (KIP-630)."""
+"""FetchSnapshot (key 59): read a snapshot of the metadata log (KIP-630).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from levada.protocol.schema import (
-    RecordBytes,
-    Request,
-    Response,
-    Struct,
-    array,
-    int16,
-    int32,
-    int64,
-    records,
-    string,
-    struct,
-    uint16,
-    uuid,
-)
+from levada.protocol.schema import RecordBytes, Request, Response, Struct, array, int16, int32, int64, records, string, struct, uint16, uuid
 
 
 class SnapshotId(Struct):

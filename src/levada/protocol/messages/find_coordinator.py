@@ -1,4 +1,7 @@
-"""FindCoordinator (key 10): which broker coordinates a group, a transactional id or a share partition."""
+"""FindCoordinator (key 10): which broker coordinates a group, a transactional id or a share partition.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""GetTelemetrySubscriptions (key 71): which metrics the cluster wants from this client (KIP-714)."""
+"""GetTelemetrySubscriptions (key 71): which metrics the cluster wants from this client (KIP-714).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Heartbeat (key 12): tell the coordinator of a classic group that a member is alive, and hear of rebalances."""
+"""Heartbeat (key 12): tell the coordinator of a classic group that a member is alive, and hear of rebalances.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

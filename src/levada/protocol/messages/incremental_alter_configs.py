@@ -1,4 +1,7 @@
-"""IncrementalAlterConfigs (key 44): change single settings (KIP-339)."""
+"""IncrementalAlterConfigs (key 44): change single settings (KIP-339).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""InitProducerId (key 22): a producer id and epoch, for idempotence and transactions."""
+"""InitProducerId (key 22): a producer id and epoch, for idempotence and transactions.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

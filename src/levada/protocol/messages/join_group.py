@@ -1,4 +1,7 @@
-"""JoinGroup (key 11): join a classic group, and wait until everybody has joined."""
+"""JoinGroup (key 11): join a classic group, and wait until everybody has joined.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""LeaderAndIsr (key 4): a controller with ZooKeeper tells a broker which partitions it leads or follows. Kafka 4 has dropped it."""
+"""LeaderAndIsr (key 4): a controller with ZooKeeper tells a broker which partitions it leads or follows. Kafka 4 has dropped it.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""LeaveGroup (key 13): leave a classic group. Several members at once since version 3."""
+"""LeaveGroup (key 13): leave a classic group. Several members at once since version 3.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

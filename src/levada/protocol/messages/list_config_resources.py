@@ -1,6 +1,8 @@
 """ListConfigResources (key 74): the names of resources that have settings.
 
 Version 0 lists client metrics only, and was called ListClientMetricsResources.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
 
 from __future__ import annotations

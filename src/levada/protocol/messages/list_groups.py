@@ -1,4 +1,7 @@
-"""ListGroups (key 16): the groups a broker coordinates; a whole list takes all brokers."""
+"""ListGroups (key 16): the groups a broker coordinates; a whole list takes all brokers.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

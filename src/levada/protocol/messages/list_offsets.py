@@ -2,6 +2,8 @@
 
 Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (7+), -4 earliest local (8+), -5 latest tiered (9+),
 and -6 earliest pending upload (11+).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
 
 from __future__ import annotations

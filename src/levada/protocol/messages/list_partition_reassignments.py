@@ -1,4 +1,7 @@
-"""ListPartitionReassignments (key 46): the moves of replicas that are under way."""
+"""ListPartitionReassignments (key 46): the moves of replicas that are under way.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ListTransactions (key 66): the transactions a broker coordinates (KIP-664); a whole list takes all brokers."""
+"""ListTransactions (key 66): the transactions a broker coordinates (KIP-664); a whole list takes all brokers.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Metadata (key 3): which topics there are, who leads their partitions, and where the brokers are."""
+"""Metadata (key 3): which topics there are, who leads their partitions, and where the brokers are.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

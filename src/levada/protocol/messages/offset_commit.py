@@ -1,4 +1,7 @@
-"""OffsetCommit (key 8): store how far a group has read."""
+"""OffsetCommit (key 8): store how far a group has read.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""OffsetDelete (key 47): forget committed offsets of a group."""
+"""OffsetDelete (key 47): forget committed offsets of a group.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

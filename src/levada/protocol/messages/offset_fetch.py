@@ -1,4 +1,7 @@
-"""OffsetFetch (key 9): how far groups have read. Several groups since version 8, one before."""
+"""OffsetFetch (key 9): how far groups have read. Several groups since version 8, one before.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch (key 23): where a leader epoch ends, to find out that a log was truncated (KIP-320)."""
+"""OffsetForLeaderEpoch (key 23): where a leader epoch ends, to find out that a log was truncated (KIP-320).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Produce (key 0): append record batches to partitions. acks=0 is the only request without a response."""
+"""Produce (key 0): append record batches to partitions. acks=0 is the only request without a response.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

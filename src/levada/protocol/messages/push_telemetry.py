@@ -1,4 +1,7 @@
-"""PushTelemetry (key 72): hand metrics to the cluster (KIP-714)."""
+"""PushTelemetry (key 72): hand metrics to the cluster (KIP-714).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

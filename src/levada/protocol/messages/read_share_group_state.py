@@ -1,4 +1,7 @@
-"""ReadShareGroupState (key 84): a partition's leader reads the state of share partitions (KIP-932)."""
+"""ReadShareGroupState (key 84): a partition's leader reads the state of share partitions (KIP-932).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

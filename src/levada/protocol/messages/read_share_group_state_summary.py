@@ -1,4 +1,7 @@
-"""ReadShareGroupStateSummary (key 87): a group's coordinator reads how far share partitions have come (KIP-932)."""
+"""ReadShareGroupStateSummary (key 87): a group's coordinator reads how far share partitions have come (KIP-932).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""RemoveRaftVoter (key 81): take a controller out of the voters (KIP-853)."""
+"""RemoveRaftVoter (key 81): take a controller out of the voters (KIP-853).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""RenewDelegationToken (key 39): let a delegation token live longer."""
+"""RenewDelegationToken (key 39): let a delegation token live longer.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SaslAuthenticate (key 36): one step of SASL authentication."""
+"""SaslAuthenticate (key 36): one step of SASL authentication.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """SaslHandshake (key 17): choose a SASL mechanism.
 
 After version 0 the tokens follow as bare frames, after version 1 in SaslAuthenticate requests.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
 """
 
 from __future__ import annotations

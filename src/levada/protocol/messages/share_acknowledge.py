@@ -1,4 +1,7 @@
-"""ShareAcknowledge (key 79): acknowledge records of a share group without fetching more (KIP-932)."""
+"""ShareAcknowledge (key 79): acknowledge records of a share group without fetching more (KIP-932).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ShareFetch (key 78): acquire records for a member of a share group, and acknowledge earlier ones (KIP-932)."""
+"""ShareFetch (key 78): acquire records for a member of a share group, and acknowledge earlier ones (KIP-932).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

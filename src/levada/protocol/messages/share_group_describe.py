@@ -1,4 +1,7 @@
-"""ShareGroupDescribe (key 77): state and members of share groups (KIP-932)."""
+"""ShareGroupDescribe (key 77): state and members of share groups (KIP-932).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ShareGroupHeartbeat (key 76): join, keep alive and leave a share group (KIP-932)."""
+"""ShareGroupHeartbeat (key 76): join, keep alive and leave a share group (KIP-932).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""StopReplica (key 5): a controller with ZooKeeper tells a broker to stop replicating partitions. Kafka 4 has dropped it."""
+"""StopReplica (key 5): a controller with ZooKeeper tells a broker to stop replicating partitions. Kafka 4 has dropped it.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

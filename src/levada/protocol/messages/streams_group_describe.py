@@ -1,4 +1,7 @@
-"""StreamsGroupDescribe (key 89): state and members of streams groups (KIP-1071)."""
+"""StreamsGroupDescribe (key 89): state and members of streams groups (KIP-1071).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

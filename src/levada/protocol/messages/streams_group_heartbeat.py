@@ -1,4 +1,7 @@
-"""StreamsGroupHeartbeat (key 88): join, keep alive and leave a streams group (KIP-1071)."""
+"""StreamsGroupHeartbeat (key 88): join, keep alive and leave a streams group (KIP-1071).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

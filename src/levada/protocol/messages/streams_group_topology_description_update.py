@@ -1,4 +1,7 @@
-"""StreamsGroupTopologyDescriptionUpdate (key 93): describe the topology of a streams group, for people to read."""
+"""StreamsGroupTopologyDescriptionUpdate (key 93): describe the topology of a streams group, for people to read.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SyncGroup (key 14): the leader of a classic group hands out the assignment, and every member gets its own."""
+"""SyncGroup (key 14): the leader of a classic group hands out the assignment, and every member gets its own.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""TxnOffsetCommit (key 28): store how far a group has read, as part of a transaction."""
+"""TxnOffsetCommit (key 28): store how far a group has read, as part of a transaction.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""UnregisterBroker (key 64): forget a broker that is gone for good."""
+"""UnregisterBroker (key 64): forget a broker that is gone for good.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

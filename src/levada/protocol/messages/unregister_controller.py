@@ -1,4 +1,7 @@
-"""UnregisterController (key 94): forget a controller that is gone for good."""
+"""UnregisterController (key 94): forget a controller that is gone for good.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

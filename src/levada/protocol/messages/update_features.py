@@ -1,4 +1,7 @@
-"""UpdateFeatures (key 57): raise or lower the finalized levels of features (KIP-584)."""
+"""UpdateFeatures (key 57): raise or lower the finalized levels of features (KIP-584).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""UpdateMetadata (key 6): a controller with ZooKeeper tells a broker what to answer to Metadata. Kafka 4 has dropped it."""
+"""UpdateMetadata (key 6): a controller with ZooKeeper tells a broker what to answer to Metadata. Kafka 4 has dropped it.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

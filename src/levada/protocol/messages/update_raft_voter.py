@@ -1,4 +1,7 @@
-"""UpdateRaftVoter (key 82): a voter tells the leader where it can be reached and what it can do (KIP-853)."""
+"""UpdateRaftVoter (key 82): a voter tells the leader where it can be reached and what it can do (KIP-853).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Vote (key 52): a controller asks another for its vote (KIP-595)."""
+"""Vote (key 52): a controller asks another for its vote (KIP-595).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

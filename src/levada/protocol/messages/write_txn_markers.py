@@ -1,4 +1,7 @@
-"""WriteTxnMarkers (key 27): a transaction's coordinator has leaders write its end into their logs."""
+"""WriteTxnMarkers (key 27): a transaction's coordinator has leaders write its end into their logs.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

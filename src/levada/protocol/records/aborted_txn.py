@@ -1,4 +1,7 @@
-"""AbortedTxn: an entry of a segment's index of aborted transactions (the .txnindex file)."""
+"""AbortedTxn: an entry of a segment's index of aborted transactions (the .txnindex file).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ConsumerGroupCurrentMemberAssignment (record type 8): what a member of a consumer group has."""
+"""ConsumerGroupCurrentMemberAssignment (record type 8): what a member of a consumer group has.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

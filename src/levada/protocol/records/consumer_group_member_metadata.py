@@ -1,4 +1,7 @@
-"""ConsumerGroupMemberMetadata (record type 5): a member of a consumer group."""
+"""ConsumerGroupMemberMetadata (record type 5): a member of a consumer group.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

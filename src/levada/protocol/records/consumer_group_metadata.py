@@ -1,4 +1,7 @@
-"""ConsumerGroupMetadata (record type 3): a consumer group (KIP-848)."""
+"""ConsumerGroupMetadata (record type 3): a consumer group (KIP-848).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ConsumerGroupPartitionMetadata (record type 4): the topics of a consumer group, as Kafka wrote them before it kept a hash of them."""
+"""ConsumerGroupPartitionMetadata (record type 4): the topics of a consumer group, as Kafka wrote them before it kept a hash of them.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ConsumerGroupRegularExpression (record type 16): the topics that match a consumer group's regular expression."""
+"""ConsumerGroupRegularExpression (record type 16): the topics that match a consumer group's regular expression.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

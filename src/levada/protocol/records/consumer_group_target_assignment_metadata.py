@@ -1,4 +1,7 @@
-"""ConsumerGroupTargetAssignmentMetadata (record type 6): the epoch of a consumer group's target assignment."""
+"""ConsumerGroupTargetAssignmentMetadata (record type 6): the epoch of a consumer group's target assignment.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ControlRecordTypeSchema: the key of a control record, after its version."""
+"""ControlRecordTypeSchema: the key of a control record, after its version.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""EndTxnMarker: the value of a control record that ends a transaction."""
+"""EndTxnMarker: the value of a control record that ends a transaction.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

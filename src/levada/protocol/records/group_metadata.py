@@ -1,4 +1,7 @@
-"""GroupMetadata (record type 2): a classic group in __consumer_offsets."""
+"""GroupMetadata (record type 2): a classic group in __consumer_offsets.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

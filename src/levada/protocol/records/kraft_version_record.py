@@ -1,4 +1,7 @@
-"""KRaftVersionRecord: the value of a control record that sets the version of the quorum's protocol (KIP-853)."""
+"""KRaftVersionRecord: the value of a control record that sets the version of the quorum's protocol (KIP-853).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""LeaderChangeMessage: the value of a control record that begins a leader's epoch in the metadata log (KIP-595)."""
+"""LeaderChangeMessage: the value of a control record that begins a leader's epoch in the metadata log (KIP-595).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

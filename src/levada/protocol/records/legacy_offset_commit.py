@@ -1,4 +1,7 @@
-"""LegacyOffsetCommit (record type 0): a committed offset, as the first Kafka with such a topic wrote it."""
+"""LegacyOffsetCommit (record type 0): a committed offset, as the first Kafka with such a topic wrote it.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""OffsetCommit (record type 1): a committed offset in __consumer_offsets."""
+"""OffsetCommit (record type 1): a committed offset in __consumer_offsets.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ShareGroupMemberMetadata (record type 10): a member of a share group."""
+"""ShareGroupMemberMetadata (record type 10): a member of a share group.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ShareGroupStatePartitionMetadata (record type 15): how far the state of a share group's partitions has been set up."""
+"""ShareGroupStatePartitionMetadata (record type 15): how far the state of a share group's partitions has been set up.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ShareGroupTargetAssignmentMember (record type 13): what a member of a share group shall have."""
+"""ShareGroupTargetAssignmentMember (record type 13): what a member of a share group shall have.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ShareGroupTargetAssignmentMetadata (record type 12): the epoch of a share group's target assignment."""
+"""ShareGroupTargetAssignmentMetadata (record type 12): the epoch of a share group's target assignment.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SnapshotFooterRecord: the value of the control record at the end of a snapshot (KIP-630)."""
+"""SnapshotFooterRecord: the value of the control record at the end of a snapshot (KIP-630).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

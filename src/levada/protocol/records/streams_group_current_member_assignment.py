@@ -1,4 +1,7 @@
-"""StreamsGroupCurrentMemberAssignment (record type 22): the tasks that a member of a streams group has."""
+"""StreamsGroupCurrentMemberAssignment (record type 22): the tasks that a member of a streams group has.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""StreamsGroupMemberMetadata (record type 19): a member of a streams group."""
+"""StreamsGroupMemberMetadata (record type 19): a member of a streams group.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""StreamsGroupMetadata (record type 17): a streams group (KIP-1071)."""
+"""StreamsGroupMetadata (record type 17): a streams group (KIP-1071).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""StreamsGroupTargetAssignmentMember (record type 21): the tasks that a member of a streams group shall have."""
+"""StreamsGroupTargetAssignmentMember (record type 21): the tasks that a member of a streams group shall have.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""StreamsGroupTargetAssignmentMetadata (record type 20): the epoch of a streams group's target assignment."""
+"""StreamsGroupTargetAssignmentMetadata (record type 20): the epoch of a streams group's target assignment.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

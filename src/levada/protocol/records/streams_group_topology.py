@@ -1,4 +1,7 @@
-"""StreamsGroupTopology (record type 23): what a streams group computes."""
+"""StreamsGroupTopology (record type 23): what a streams group computes.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""TransactionLog (record type 0): a transactional id in __transaction_state."""
+"""TransactionLog (record type 0): a transactional id in __transaction_state.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

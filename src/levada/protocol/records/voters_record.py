@@ -1,4 +1,7 @@
-"""VotersRecord: the value of a control record that says who may vote (KIP-853)."""
+"""VotersRecord: the value of a control record that says who may vote (KIP-853).
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,191 @@
+"""The settings of each client as keywords, for type checkers and editors: `def __init__(self, ..., **settings: Unpack[ProducerSettings])`.
+
+Written by `make docs` (levada.config.typed_source) from the declarations beside it; do not edit. A test keeps it current. Nothing imports
+it at run time. Values are named with one type each; a mapping may also hold text, as from a properties file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypedDict
+
+
+class ClientSettings(TypedDict, total=False):
+    """Settings of KafkaClient."""
+
+    bootstrap_servers: str | Sequence[str | tuple[str, int]]
+    """Brokers to begin with, host:port separated by commas, or a list. Two or three are enough; the rest is learned from them."""
+
+    client_id: str
+    """Name under which the broker logs, measures and throttles this client. Default: levada-producer-1 and so on."""
+
+    client_dns_lookup: Literal["use_all_dns_ips"]
+    """Try every address a host name resolves to, in turn, before giving up on it. Default: use_all_dns_ips."""
+
+    security_protocol: Literal["PLAINTEXT"]
+    """How to talk to the brokers. Only PLAINTEXT exists so far. Default: PLAINTEXT."""
+
+    request_timeout_ms: int
+    """Time a broker has to answer one request before the connection is given up. Default: 30000 ms."""
+
+    default_api_timeout_ms: int
+    """Time a blocking call may take when it is given no timeout of its own. Default: 60000 ms."""
+
+    connections_max_idle_ms: int
+    """Close a connection that nothing has used for this long. Default: 540000 ms."""
+
+    reconnect_backoff_ms: int
+    """Pause before the first new attempt to connect to a node; doubles with each failure. Default: 50 ms."""
+
+    reconnect_backoff_max_ms: int
+    """Longest pause between attempts to connect to a node. Default: 1000 ms."""
+
+    retry_backoff_ms: int
+    """Pause before a failed request is sent again; doubles with each failure. Default: 100 ms."""
+
+    retry_backoff_max_ms: int
+    """Longest pause before a failed request is sent again. Default: 1000 ms."""
+
+    socket_connection_setup_timeout_ms: int
+    """Time a TCP connection may take to be made; doubles with each failure. Default: 10000 ms."""
+
+    socket_connection_setup_timeout_max_ms: int
+    """Longest time a TCP connection may take to be made. Default: 30000 ms."""
+
+    send_buffer_bytes: int
+    """Kernel send buffer of a socket; -1 leaves it to the operating system. Default: 131072 bytes."""
+
+    receive_buffer_bytes: int
+    """Kernel receive buffer of a socket; -1 leaves it to the operating system. Default: 65536 bytes."""
+
+    broker_version_fallback: Literal["", "0.8.0", "0.8.1", "0.8.2", "0.9.0", "0.10.0"]
+    """Release of brokers that do not say what they speak: name it for brokers before 0.10.0, and for no others. Without it every broker is
+    asked (ApiVersions)."""
+
+    metadata_max_age_ms: int
+    """Refresh metadata at least this often, to see new brokers and partitions. Default: 300000 ms."""
+
+    metadata_recovery_strategy: Literal["rebootstrap", "none"]
+    """What to do when no known broker answers: begin again from bootstrap.servers, or wait (KIP-899). Default: rebootstrap."""
+
+    max_response_bytes: int
+    """Refuse a response that announces more than this. Not a Kafka setting: Kafka's own client trusts the announcement. Default: 1073741824
+    bytes."""
+
+
+class AdminSettings(ClientSettings, total=False):
+    """Settings of KafkaAdmin."""
+
+    retries: int
+    """How often a retriable failure is tried again, within the time of the call. Default: 2147483647."""
+
+
+class ConsumerSettings(ClientSettings, total=False):
+    """Settings of KafkaConsumer."""
+
+    key_deserializer: Callable[..., Any] | None
+    """Turns a key's bytes into an object; without one, keys are bytes or None."""
+
+    value_deserializer: Callable[..., Any] | None
+    """Turns a value's bytes into an object; without one, values are bytes or None."""
+
+    auto_offset_reset: Literal["latest", "earliest", "none"]
+    """Where to begin without a position, or when the position is out of range or of a topic that is no more; none raises. Default:
+    latest."""
+
+    max_poll_records: int
+    """Records one poll() returns at most. Default: 500."""
+
+    fetch_min_bytes: int
+    """The broker answers a fetch once it has this much, or fetch.max.wait.ms has passed. Default: 1 bytes."""
+
+    fetch_max_bytes: int
+    """Soft limit of one fetch response; the first batch always passes. Default: 52428800 bytes."""
+
+    fetch_max_wait_ms: int
+    """How long the broker may wait for fetch.min.bytes. Default: 500 ms."""
+
+    max_partition_fetch_bytes: int
+    """Soft limit of one partition's share of a fetch response. Default: 1048576 bytes."""
+
+    isolation_level: Literal["read_uncommitted", "read_committed"]
+    """Whether records of open and aborted transactions are seen. Default: read_uncommitted."""
+
+    check_crcs: bool
+    """Verify each batch's checksum before it is read. Default: True."""
+
+    max_decompressed_bytes: int
+    """Largest size one batch may decompress to. Not a Kafka setting: it bounds the harm of a hostile batch. Default: 67108864 bytes."""
+
+    client_rack: str
+    """Rack of this client; brokers may point to a replica in the same one (KIP-392)."""
+
+    allow_auto_create_topics: bool
+    """Whether asking for an unknown topic may create it, where the broker allows that. Default: True."""
+
+
+class ProducerSettings(ClientSettings, total=False):
+    """Settings of KafkaProducer."""
+
+    key_serializer: Callable[..., Any] | None
+    """Turns a key into bytes; without one, keys are bytes, str (as UTF-8) or None."""
+
+    value_serializer: Callable[..., Any] | None
+    """Turns a value into bytes; without one, values are bytes, str (as UTF-8) or None."""
+
+    partitioner: Callable[..., Any] | None
+    """Chooses a partition: partitioner(topic, key, partition_count) -> int. Default: Java's: murmur2 of the key, sticky without one."""
+
+    partitioner_adaptive_partitioning_enable: bool
+    """Send fewer keyless records to partitions whose broker is behind (KIP-794). Default: True."""
+
+    partitioner_availability_timeout_ms: int
+    """Leave out partitions whose broker has taken no data for this long, for keyless records; 0 switches that off. Default: 0 ms."""
+
+    partitioner_ignore_keys: bool
+    """Spread records over partitions without looking at their keys. Default: False."""
+
+    acks: Literal["all", "-1", "1", "0", -1, 1, 0]
+    """Who must have a record before it counts as written: all in-sync replicas, the leader, nobody. Default: -1."""
+
+    enable_idempotence: bool
+    """Write every record exactly once and in order per partition, whatever is retried (KIP-679). Default: True."""
+
+    retries: int
+    """How often a batch is sent again; delivery.timeout.ms is the better bound. Default: 2147483647."""
+
+    max_in_flight_requests_per_connection: int
+    """Requests under way to one broker at a time; above 5 idempotence is not possible. Default: 5."""
+
+    delivery_timeout_ms: int
+    """Time from send() until a record is acknowledged or has failed, retries included (KIP-91). Default: 120000 ms."""
+
+    max_block_ms: int
+    """Time send() may wait for metadata and for room in the buffer. Default: 60000 ms."""
+
+    buffer_memory: int
+    """Memory for records that wait to be sent; send() blocks when it is used up. Default: 33554432 bytes."""
+
+    batch_size: int
+    """Target size of a record batch of one partition, before compression. Default: 16384 bytes."""
+
+    linger_ms: int
+    """Wait this long for a batch to fill before it is sent. Default: 5 ms."""
+
+    max_request_size: int
+    """Largest record (before compression) and largest request. Default: 1048576 bytes."""
+
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
+    """Codec for record batches. Default: none."""
+
+    compression_gzip_level: int
+    """gzip level; -1 is zlib's default. Default: -1."""
+
+    compression_lz4_level: int
+    """lz4 level. Default: 9."""
+
+    compression_zstd_level: int
+    """zstd level. Default: 3."""
+
+    metadata_max_idle_ms: int
+    """Forget a topic's metadata when nothing was sent to it for this long. Default: 300000 ms."""

@@ -1,0 +1,59 @@
+"""src/levada/config/typed.py, made from the declarations: `python -m levada.config.typed_source > src/levada/config/typed.py`."""
+
+from __future__ import annotations
+
+import textwrap
+
+from levada.config.base import Config
+from levada.config.client import AdminConfig, ClientConfig
+from levada.config.consumer import ConsumerConfig
+from levada.config.option import Option
+from levada.config.producer import ProducerConfig
+
+CONFIGS: tuple[type[Config], ...] = (ClientConfig, AdminConfig, ConsumerConfig, ProducerConfig)
+
+WIDTH = 140
+
+HEAD = '''\
+"""The settings of each client as keywords, for type checkers and editors: `def __init__(self, ..., **settings: Unpack[ProducerSettings])`.
+
+Written by `make docs` (levada.config.typed_source) from the declarations beside it; do not edit. A test keeps it current. Nothing imports
+it at run time. Values are named with one type each; a mapping may also hold text, as from a properties file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypedDict
+'''
+
+
+def source() -> str:
+    """Return the whole module."""
+    return "\n\n\n".join([HEAD.rstrip(), *map(_class, CONFIGS)]) + "\n"
+
+
+def _class(config: type[Config]) -> str:
+    base = config.__bases__[0]
+    inherited = {name: option.annotation for name, option in getattr(base, "OPTIONS", {}).items()} if base is not Config else {}
+    name = f"{_settings(base)}, total=False" if base is not Config else "TypedDict, total=False"
+    own = [option for option_name, option in config.OPTIONS.items() if inherited.get(option_name) != option.annotation]
+    whose = config.__name__.removesuffix("Config")
+    about = f"Settings of Kafka{whose}."
+    return "\n\n".join([f'class {_settings(config)}({name}):\n    """{about}"""', *map(_field, own)])
+
+
+def _settings(config: type[Config]) -> str:
+    return config.__name__.removesuffix("Config") + "Settings"
+
+
+def _field(option: Option) -> str:
+    unit = option.kind.partition("(")[2].removesuffix(")")
+    default = "" if option.required or option.default in (None, "") else f" Default: {option.default}{unit and f' {unit}'}."
+    text = f'"""{option.doc}{default}"""'
+    lines = textwrap.wrap(text, WIDTH, initial_indent="    ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join([f"    {option.name.replace('.', '_')}: {option.annotation}", *lines])
+
+
+if __name__ == "__main__":
+    print(source(), end="")

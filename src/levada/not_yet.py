@@ -1,0 +1,112 @@
+"""Methods that people look for in a client and that are not there, each with what to do instead.
+
+A method that levada will have, and one that another Python client has under another name, is answered with a sentence instead of a bare
+AttributeError: `@lacks(PRODUCER)` on the class. `hasattr` still says False. Whoever builds such a method removes its line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn, TypeVar
+
+C = TypeVar("C", bound=type)
+
+
+class Absent:
+    """A descriptor that cannot be read."""
+
+    def __init__(self, name: str, advice: str) -> None:
+        self.name = name
+        self.advice = advice
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError(f"{owner.__name__} has no {self.name}(): {self.advice}", name=self.name, obj=instance)
+
+
+def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
+    """Decorate a class that lacks methods of these names. Descriptors, as a __getattr__ would slow down every attribute of the class."""
+
+    def add(cls: C) -> C:
+        for name, advice in names.items():
+            present: Any = getattr(cls, name, None)
+            if present is not None:
+                raise TypeError(f"{cls.__name__} has {name}(); take it out of levada.not_yet")
+            setattr(cls, name, Absent(name, advice))
+        return cls
+
+    return add
+
+
+_GROUPS: Final = "consumer groups are not there yet; assign() partitions, and keep their positions in a place of your own"
+_TRANSACTIONS: Final = "transactions are not there yet; the idempotent producer, on by default, writes each record once per producer object"
+_REQUEST: Final = "it is not there yet; request() sends any request of Kafka's protocol"
+_METRICS: Final = "metrics are not there yet"
+
+_EVERY: Final[Mapping[str, str]] = {"metrics": _METRICS}
+
+PRODUCER: Final[Mapping[str, str]] = {
+    **_EVERY,
+    **dict.fromkeys(
+        ("init_transactions", "begin_transaction", "commit_transaction", "abort_transaction", "send_offsets_to_transaction", "transaction"),
+        _TRANSACTIONS,
+    ),
+    "produce": "use send(), which returns a handle on the record's outcome",
+    "send_and_wait": "use send(...).result()",
+    "poll": "callbacks run by themselves, on the producer's own thread",
+    "list_topics": "use partitions_for(topic), or KafkaAdmin.list_topics()",
+    "partitions_for_topic": "use partitions_for()",
+    "bootstrap_connected": "nothing is to be waited for; send() waits for metadata itself",
+}
+CONSUMER: Final[Mapping[str, str]] = {
+    **_EVERY,
+    **dict.fromkeys(
+        (
+            "subscribe",
+            "subscription",
+            "commit",
+            "commit_async",
+            "commit_sync",
+            "committed",
+            "store_offsets",
+            "group_metadata",
+            "consumer_group_metadata",
+            "enforce_rebalance",
+        ),
+        _GROUPS,
+    ),
+    "unsubscribe": "use assign([])",
+    "consume": "use poll(timeout, max_records)",
+    "getone": "iterate the consumer, or use poll(max_records=1)",
+    "getmany": "use poll(timeout, max_records)",
+    "topics": "use list_topics()",
+    "partitions_for_topic": "use partitions_for()",
+    "get_watermark_offsets": "use beginning_offsets() and end_offsets()",
+    "highwater": "use end_offsets() or current_lag()",
+    "incremental_assign": "use assign() with all partitions; those that were assigned before keep their positions",
+}
+ADMIN: Final[Mapping[str, str]] = {
+    **_EVERY,
+    **dict.fromkeys(
+        (
+            "create_partitions",
+            "describe_configs",
+            "alter_configs",
+            "incremental_alter_configs",
+            "create_acls",
+            "describe_acls",
+            "delete_acls",
+            "list_consumer_groups",
+            "list_groups",
+            "describe_consumer_groups",
+            "describe_groups",
+            "delete_consumer_groups",
+            "delete_groups",
+            "list_consumer_group_offsets",
+            "alter_consumer_group_offsets",
+            "delete_records",
+            "list_offsets",
+            "elect_leaders",
+        ),
+        _REQUEST,
+    ),
+}

@@ -1,0 +1,108 @@
+"""What the public classes return can be imported from levada; what they do not have yet is answered with advice."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import levada as lv
+from levada import not_yet
+
+CLIENTS = [lv.KafkaProducer, lv.KafkaConsumer, lv.KafkaAdmin, lv.KafkaClient]
+CLASSES = [value for name in lv.__all__ if isinstance(value := getattr(lv, name), type)]
+
+# Of the inner workings, and called by nobody outside.
+INNER = {"Scan.settle", "Scan.config", "Scan.skips"}
+
+
+def names_in(annotation: Any) -> set[str]:
+    """The plain names of an annotation, which is text in all our modules."""
+    tree = ast.parse(annotation if isinstance(annotation, str) else "None", mode="eval")
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}.union(*map(names_in, texts))
+
+
+def levada_classes(name: str, module: Any) -> set[type]:
+    """The classes of ours that a name of a module stands for, aliases followed."""
+    return set(_classes(getattr(module, name, None)))
+
+
+def _classes(thing: Any) -> Iterator[type]:
+    if isinstance(thing, type) and thing.__module__.startswith("levada."):
+        yield thing
+    for part in (typing.get_origin(thing), *typing.get_args(thing)):
+        if part is not None:
+            yield from _classes(part)
+
+
+def told_by(cls: type) -> Iterator[tuple[str, set[str], Any]]:
+    """The names in what public methods return, properties and fields hold, and callbacks of the constructor get; and their module."""
+    for base in cls.__mro__:
+        module = sys.modules[base.__module__]
+        if not base.__module__.startswith("levada."):
+            continue
+        for name, annotation in vars(base).get("__annotations__", {}).items():
+            if not (name.startswith("_") or name.isupper()):
+                yield f"{cls.__name__}.{name}", names_in(annotation), module
+        for name, member in vars(base).items():
+            function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+            if not inspect.isfunction(function) or (name.startswith("_") and name not in ("__iter__", "__enter__", "__init__")):
+                continue
+            for parameter, annotation in function.__annotations__.items():
+                if parameter == "return" or parameter.startswith("on_"):
+                    yield f"{cls.__name__}.{name}", names_in(annotation), module
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_what_a_public_class_hands_out_is_public(cls: type) -> None:
+    for where, names, module in told_by(cls):
+        if where in INNER:
+            continue
+        for name in names:
+            for found in levada_classes(name, module):
+                public = getattr(lv, found.__name__, None) or getattr(lv.errors, found.__name__, None)
+                assert public is found, f"{where} hands out {found.__qualname__}, which levada does not export"
+
+
+def test_every_name_is_there() -> None:
+    assert sorted(lv.__all__, key=lambda name: (name[0].islower(), name)) == lv.__all__
+    for name in lv.__all__:
+        assert getattr(lv, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'KafkaStreams'"):
+        lv.KafkaStreams  # noqa: B018 - reading it is the test
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "advice"),
+    [
+        (lv.KafkaConsumer, "subscribe", "consumer groups are not there yet"),
+        (lv.KafkaConsumer, "commit", "consumer groups are not there yet"),
+        (lv.KafkaProducer, "begin_transaction", "transactions are not there yet"),
+        (lv.KafkaProducer, "produce", r"use send\(\)"),
+        (lv.KafkaAdmin, "create_acls", r"request\(\)"),
+    ],
+)
+def test_what_is_not_there_yet_is_answered_with_advice(cls: type, name: str, advice: str) -> None:
+    assert not hasattr(cls, name)
+    for thing in (cls, cls.__new__(cls)):
+        with pytest.raises(AttributeError, match=rf"{cls.__name__} has no {name}\(\): .*{advice}"):
+            getattr(thing, name)
+
+
+def test_a_misspelt_name_is_a_plain_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'sned'"):
+        lv.KafkaProducer.__new__(lv.KafkaProducer).sned  # type: ignore[attr-defined]  # noqa: B018 - reading it is the test
+
+
+def test_a_method_that_is_built_has_to_leave_the_list() -> None:
+    with pytest.raises(TypeError, match=r"has subscribe\(\)"):
+
+        @not_yet.lacks({"subscribe": "use something else"})
+        class Built:
+            def subscribe(self) -> None: ...

@@ -1,0 +1,87 @@
+"""Settings as other clients name them: read where they mean the same, answered with advice where they do not."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from levada.config import AdminConfig, Config, ConsumerConfig, ProducerConfig
+from levada.config.client import ClientConfig
+from levada.errors import ConfigError
+
+CONFIGS: list[type[Config]] = [ClientConfig, AdminConfig, ConsumerConfig, ProducerConfig]
+SERVERS = {"bootstrap.servers": "a:9092"}
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "given", "ours", "value"),
+    [
+        (ProducerConfig, "queue.buffering.max.ms", 7, "linger_ms", 7),
+        (ProducerConfig, "message.max.bytes", 5000, "max_request_size", 5000),
+        (ProducerConfig, "message.send.max.retries", 3, "retries", 3),
+        (ProducerConfig, "request.required.acks", "all", "acks", -1),
+        (ProducerConfig, "max.in.flight", 1, "max_in_flight_requests_per_connection", 1),
+        (ProducerConfig, "message.timeout.ms", 60_000, "delivery_timeout_ms", 60_000),
+        (ProducerConfig, "compression.codec", "lz4", "compression_type", "lz4"),
+        (ConsumerConfig, "fetch.wait.max.ms", 9, "fetch_max_wait_ms", 9),
+        (ConsumerConfig, "fetch.message.max.bytes", 9000, "max_partition_fetch_bytes", 9000),
+        (ConsumerConfig, "auto.offset.reset", "smallest", "auto_offset_reset", "earliest"),
+        (ConsumerConfig, "auto.offset.reset", "end", "auto_offset_reset", "latest"),
+        (ConsumerConfig, "auto.offset.reset", "error", "auto_offset_reset", "none"),
+        (AdminConfig, "topic.metadata.refresh.interval.ms", 1000, "metadata_max_age_ms", 1000),
+        (AdminConfig, "receive.message.max.bytes", 4096, "max_response_bytes", 4096),
+    ],
+)
+def test_C13_another_name_of_the_same_setting_is_read(config: type[Config], name: str, given: Any, ours: str, value: Any) -> None:
+    assert getattr(config.parse(SERVERS, **{name.replace(".", "_"): given}), ours) == value
+    assert getattr(config.parse({**SERVERS, name: given}), ours) == value
+
+
+def test_metadata_broker_list_is_bootstrap_servers() -> None:
+    assert AdminConfig.parse({"metadata.broker.list": "a:1"}).bootstrap_servers == (("a", 1),)
+
+
+def test_C13_a_setting_given_under_both_names_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'linger\.ms' is given twice \(once as 'queue\.buffering\.max\.ms'\)"):
+        ProducerConfig.parse({**SERVERS, "linger.ms": 1, "queue.buffering.max.ms": 2})
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "advice"),
+    [
+        (ProducerConfig, "queue.buffering.max.kbytes", r"did you mean 'buffer\.memory'\? It counts bytes"),
+        (ProducerConfig, "queue_buffering_max_messages", r"did you mean 'buffer\.memory'"),
+        (ProducerConfig, "compression.level", r"compression\.zstd\.level"),
+        (ProducerConfig, "fetch.wait.max.ms", "it is an option of the consumer"),
+        (ProducerConfig, "queue.buffering.max", r"did you mean 'linger\.ms'\?"),
+        (ConsumerConfig, "enable.partition.eof", r"use scan\(\)"),
+        (ConsumerConfig, "consumer_timeout_ms", r"poll\(timeout\), in seconds"),
+        (AdminConfig, "socket.timeout.ms", r"did you mean 'request\.timeout\.ms'"),
+        (AdminConfig, "log_level", "Python's logging"),
+    ],
+)
+def test_C13_a_setting_of_another_unit_or_meaning_is_answered_with_ours(config: type[Config], name: str, advice: str) -> None:
+    with pytest.raises(ConfigError, match=rf"unknown option '{name}'; .*{advice}"):
+        config.parse({**SERVERS, name: "1"})
+
+
+def test_C13_a_partitioner_of_librdkafka_is_answered_with_the_default() -> None:
+    with pytest.raises(ConfigError, match="Java's partitioner is the default"):
+        ProducerConfig.parse(SERVERS, partitioner="murmur2_random")
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
+def test_advice_names_only_options_that_exist_and_hides_none(config: type[Config]) -> None:
+    for name, advice in config.FOREIGN.items():
+        assert name not in config.OPTIONS, name
+        assert name not in config.ALIASES, name
+        for meant in re.findall(r"'([a-z.]+\.[a-z.]+)'", advice):
+            assert meant in config.OPTIONS, f"{name}: {meant}"
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
+def test_no_name_has_two_meanings(config: type[Config]) -> None:
+    aliases = [alias for option in config.OPTIONS.values() for alias in option.aliases]
+    assert len(aliases) == len({*aliases, *config.OPTIONS}) - len(config.OPTIONS)
