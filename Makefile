@@ -5,6 +5,7 @@
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
 # make bench   levada beside confluent-kafka and Spark's own connector, on a real Kafka
 # make bench-codec   levada's codecs beside other clients', without a broker, in an environment of their own
+# make bench-engine   what a request, a send and an idle partition cost beside other clients, on a real Kafka, with targets
 # make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
 # make docs    the pages of docs/ that are made from the source
 # make messages   fetch Kafka's message schemas (make schemas) and write the declarations in src/levada/protocol from them
@@ -13,7 +14,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening test-matrix fuzz fuzzer bench bench-codec kafka docs schemas messages lint format clean
+.PHONY: setup demo test suite interpreted test-hardening test-matrix fuzz fuzzer bench bench-codec bench-engine kafka docs schemas messages lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -82,6 +83,18 @@ bench: setup
 bench-codec: .venv-bench/built
 	@.venv-bench/bin/python bench/codec.py
 
+# SECTIONS: some of them; ENGINE_FLAGS: --quick, --turns.
+bench-engine: setup .bench/before/built
+	@$(IN_VENV) PYTHONPATH=tests $(BIN)/python bench/engine.py $(SECTIONS) $(ENGINE_FLAGS)
+
+# levada as it was before issue 8: what `send` costs is held against it.
+.bench/before/built: .venv/installed
+	@echo "Building levada as it was before issue 8 ..."
+	@commit=$$(git log -1 --format=%h --grep '^levada: rename the project') && test -n "$$commit" || { echo "no such commit; a full clone has it" >&2; exit 1; }; \
+	rm -rf .bench/before && mkdir -p .bench/before && git archive "$$commit" src setup.py pyproject.toml README.md LICENSE | tar -x -C .bench/before
+	@cd .bench/before && "$(CURDIR)/$(BIN)/python" setup.py -q build_ext --inplace
+	@touch $@
+
 # Peers and levada as a user gets them: the same pins, nothing else, and levada compiled and installed.
 BENCH_PIP := .venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -123,6 +136,6 @@ format: setup
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv .venv-bench build .fuzz .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis demo/out bench/results spark-warehouse metastore_db derby.log
+	rm -rf .venv .venv-bench .bench build .fuzz .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis demo/out bench/results spark-warehouse metastore_db derby.log
 	find src \( -name '*.so' -o -name '*.pyd' -o -name '*.c' -o -name '*.html' \) -delete
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from measure import Sample
 
@@ -54,8 +55,8 @@ def _best(rows: Sequence[Row], like: Row, family: str) -> int:
     return max((other.records_per_s for other in rows if other.subject == like.subject and other.family == family), default=0)
 
 
-def write(name: str, rows: Sequence[Row]) -> Path:
-    """Save the rows as bench/results/<name>.json."""
+def write(name: str, rows: Sequence[Any]) -> Path:
+    """Save rows, which are dataclasses, as bench/results/<name>.json."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps([asdict(one) for one in rows], indent=1) + "\n")

@@ -38,6 +38,8 @@ PORTS = range(20_000, 32_000)
 PR_SET_PDEATHSIG = 1
 # Tests write records of years ago, which a broker would delete as soon as it looks: half a minute after its start, then every five.
 KEEP_EVERYTHING = {"log.retention.hours": 1_000_000}
+# Code that is compiled once and quickly, and a collector without threads of its own: a node is there in seconds, and slow later on.
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -74,7 +76,7 @@ class KafkaNode:
         """Write the properties and an empty, formatted log folder."""
         self.folder.mkdir(parents=True)
         self._properties_path.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
-        command = [*self._java("-XX:TieredStopAtLevel=1"), "kafka.tools.StorageTool", "format", "-t", self.cluster.cluster_id]
+        command = [*self._java(*QUICK_START), "kafka.tools.StorageTool", "format", "-t", self.cluster.cluster_id]
         run = subprocess.run([*command, "-c", str(self._properties_path), "--ignore-formatted"], capture_output=True, text=True, timeout=60)
         if run.returncode != 0:
             raise RuntimeError(f"Kafka {self.cluster.version} could not format its storage:\n{run.stdout}{run.stderr}")
@@ -141,7 +143,7 @@ class KafkaNode:
 
     def _java(self, *arguments: str) -> list[str]:
         logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=info", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
-        return [str(self.cluster.java), *arguments, "-XX:+UseSerialGC", *logging, "-cp", f"{self.cluster.jars}/*"]
+        return [str(self.cluster.java), *arguments, *logging, "-cp", f"{self.cluster.jars}/*"]
 
     def _properties(self) -> dict[str, Any]:
         replicas = min(3, len(self.cluster.nodes))
@@ -180,6 +182,7 @@ class KafkaNode:
 class KafkaCluster:
     """A context manager over `nodes` processes of one Kafka version, with server properties of your own on top.
 
+    heap, jvm_args: by default as suits tests, small and quick to start; a node that is measured needs more.
     listeners: names out of PLAINTEXT and SSL; PLAINTEXT is always needed. port: where the first node listens, if it matters.
     """
 
@@ -190,7 +193,7 @@ class KafkaCluster:
         nodes: int = 1,
         properties: Mapping[str, Any] | None = None,
         heap: str = "320m",
-        jvm_args: Sequence[str] = ("-XX:TieredStopAtLevel=1",),
+        jvm_args: Sequence[str] = QUICK_START,
         listeners: Sequence[str] = ("PLAINTEXT",),
         port: int | None = None,
     ) -> None:

@@ -1,0 +1,53 @@
+"""Records sent one by one: how long from send() until another process has them, and what both processes pay for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine_bench import AIO, AIOKAFKA, CONFLUENT, LEVADA, Bench, Case, System, aio_reason
+from engine_process import Figures, Worker
+
+SECTION = "latency"
+RATE = 1000
+WARM = 2000
+RECORDS = 5000
+BARE = "bare loop over levada's codec (the limit)"
+CPU = "CPU us per record, both processes"
+
+
+def run(bench: Bench) -> Iterator[Case]:
+    """Every system once a turn, on a topic of its own with one partition."""
+    systems: dict[str, System | str] = {
+        LEVADA: _system(bench, "engine_latency_clients:levada"),
+        CONFLUENT: _system(bench, "engine_latency_clients:confluent"),
+        AIO: _system(bench, "engine_latency_aio:levada") if aio_reason() is None else f"skipped: {aio_reason()}",
+        AIOKAFKA: _system(bench, "engine_latency_aio:aiokafka"),
+        BARE: _system(bench, "engine_latency_bare:bare"),
+    }
+    case = bench.run(Case(SECTION, f"{RATE} records/s of 100 B one by one, linger 0"), systems)
+    case.hold(LEVADA, "p50 ms", CONFLUENT, 1.6)
+    case.hold(LEVADA, "p50 ms", AIOKAFKA, 1)
+    case.hold(LEVADA, "p99 ms", CONFLUENT, 4)
+    case.hold(LEVADA, CPU, CONFLUENT, 2)
+    case.hold(AIO, "p50 ms", AIOKAFKA, 1)
+    case.hold(AIO, CPU, AIOKAFKA, 1)
+    yield case
+
+
+def _system(bench: Bench, client: str) -> System:
+    return lambda: _pair(bench, client)
+
+
+def _pair(bench: Bench, client: str) -> Figures:
+    """A consumer that is ready, then a producer; what counts begins after WARM records on both sides."""
+    with bench.topic(1) as topic:
+        job = bench.job(topic, warm=WARM, records=bench.scaled(RECORDS), rate=RATE)
+        consumer = Worker(f"{client}_consumer", job)
+        try:
+            consumer.await_ready()
+            sent = Worker(f"{client}_producer", job).result()
+            got = consumer.result()
+        finally:
+            consumer.stop()
+    cpu = {"producer CPU us": sent["cpu us"], "consumer CPU us": got.pop("cpu us")}
+    return got | {CPU: sum(cpu.values())} | cpu
