@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
@@ -13,10 +13,13 @@ from levada.consumer.fetch_collector import FetchCollector
 from levada.consumer.fetch_cursor import ReadOptions
 from levada.consumer.fetch_response import offset_after_last_batch
 from levada.consumer.subscription_state import OffsetSpec, SubscriptionState
+from levada.flow import CallerFlow, Compute
 from levada.record.batch import assign_offsets, seal, set_producer_state
 from levada.record.builder import RecordBatchBuilder
 from levada.record.compression import Codec
-from levada.types import TopicPartition
+from levada.types import AnyRecord, TopicPartition
+
+T = TypeVar("T")
 
 TP = TopicPartition("orders", 3)
 _ATTRIBUTES_AT, _LAST_OFFSET_DELTA_AT, _COUNT_AT = 21, 23, 57
@@ -64,6 +67,23 @@ def emptied(data: bytes) -> bytes:
     return bytes(header)
 
 
+def run_flow(flow: CallerFlow[T]) -> T:
+    """Run a flow that only computes, in this thread."""
+    try:
+        step = next(flow)
+        while True:
+            assert isinstance(step, Compute)
+            try:
+                result = step.run()
+            except BaseException as error:
+                step = flow.throw(error)
+            else:
+                step = flow.send(result)
+    except StopIteration as done:
+        value: T = done.value
+        return value
+
+
 class Bench:
     """A subscription, a buffer and a collector, to be fed by hand."""
 
@@ -95,10 +115,15 @@ class Bench:
         after = -1 if error else offset_after_last_batch(data)
         self.buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, data, after, aborted, error))
 
+    def records(self, limit: int = 500) -> list[AnyRecord]:
+        """Collect records."""
+        self.collector.begin()
+        return run_flow(self.collector.collect_records(limit)) or []
+
     def position(self, partition: int = 0) -> int:
         """The offset of the next record to be handed out."""
         return self.subscription.state(TopicPartition("orders", partition)).position
 
     def offsets(self, limit: int = 500) -> list[int]:
         """Collect, and return the records' offsets."""
-        return [record.offset for record in self.collector.collect_records(limit)]
+        return [record.offset for record in self.records(limit)]

@@ -6,17 +6,13 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-import pytest
-
 from consumer_kit import batch
 from levada.broker.cluster import Cluster
 from levada.broker.node import BrokerNode
 from levada.broker.settings import BrokerSettings
-from levada.client.engine import Engine
 from levada.record.batch import RecordBatch
 from levada.sync.consumer import KafkaConsumer
-from levada.testing.sim_network import SimSelectable
-from levada.testing.simulation import EPOCH_MS, SimDriver, Simulation
+from levada.testing.simulation import EPOCH_MS, Simulation
 from levada.types import TopicPartition
 
 PORT = 9092
@@ -76,32 +72,7 @@ class World:
     def consumer(self, *partitions: TopicPartition, **settings: Any) -> KafkaConsumer:
         """A consumer of these partitions, from their beginning unless told otherwise."""
         servers = ",".join(f"b{number}:{PORT}" for number in range(1, len(self.nodes) + 1))
-        consumer = KafkaConsumer({"bootstrap.servers": servers}, **{"auto_offset_reset": "earliest", **settings})
+        consumer = self.simulation.consumer({"bootstrap.servers": servers}, **{"auto_offset_reset": "earliest", **settings})
         if partitions:
             consumer.assign(partitions)
         return consumer
-
-
-def sim_connect(simulation: Simulation) -> Any:
-    """What stands in for levada.sync.connect.connect."""
-
-    def connect(config: Any, kind: str, **settings: Any) -> tuple[Engine, SimDriver]:
-        selectable = SimSelectable(simulation.network)
-        engine = Engine(
-            selectable=selectable,
-            bootstrap=config.bootstrap_servers,
-            client_id=config.client_id,
-            random=simulation.random,
-            request_timeout_ms=config.request_timeout_ms,
-            connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,
-            **settings,
-        )
-        return engine, simulation.driver(engine, selectable, name=f"levada {kind}")
-
-    return connect
-
-
-def in_simulation(monkeypatch: pytest.MonkeyPatch, simulation: Simulation) -> None:
-    """Let every client made from now on live in the simulation."""
-    monkeypatch.setattr("levada.sync.reader.connect", sim_connect(simulation))
-    monkeypatch.setattr("levada.sync.client.connect", sim_connect(simulation))

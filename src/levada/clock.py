@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
+from operator import index
 from typing import Protocol
 
 NEVER_MS = 1 << 62
@@ -31,3 +33,22 @@ class SystemClock:
     def wall_ms(self) -> int:
         """Time since the epoch, for record timestamps."""
         return time.time_ns() // 1_000_000
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def epoch_ms(time: datetime | int) -> int:
+    """Return milliseconds since the epoch; ValueError for a negative number or a datetime without a time zone."""
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise ValueError(f"{time!r} has no time zone; give an aware datetime, such as one with tzinfo=datetime.UTC")
+        ms = (time - _EPOCH) // timedelta(milliseconds=1)
+    else:
+        try:
+            ms = index(time)
+        except TypeError:
+            raise TypeError(f"a time in milliseconds must be a whole number, got {time!r}") from None
+    if ms < 0:
+        raise ValueError(f"{time} is before 1970; times are milliseconds since the epoch")
+    return ms

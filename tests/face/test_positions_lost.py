@@ -111,7 +111,7 @@ def test_O10_a_killed_leader_costs_a_reader_nothing(kafka_cluster: KafkaCluster)
 
 def count_requests(consumer: lv.KafkaConsumer, kind: type[Request]) -> list[Request]:
     """Return a list that fills with the requests of a kind that the consumer sends."""
-    network = consumer._reader._engine.network
+    network = consumer._engine.network
     sent: list[Request] = []
     send = network.send
 

@@ -72,7 +72,7 @@ def test_F1_wakeup_waits_for_nobody(consumer: lv.KafkaConsumer) -> None:
     locked, done = threading.Event(), threading.Event()
 
     def hold_the_engine() -> None:
-        with consumer._reader.driver.lock:
+        with consumer._driver.lock:
             locked.set()
             done.wait(10)
 

@@ -106,7 +106,6 @@ class Reading:
         assert self.consumer.position(lv.TopicPartition("read", 0)) == self.next
 
 
-@pytest.mark.xfail(reason="a result that is ready when the signal comes is not taken back yet")
 def test_strikes_around_poll_and_poll_arrow(kafka: EmbeddedKafka) -> None:
     random = Random(SEED)
     settings = {"auto_offset_reset": "earliest", "max_partition_fetch_bytes": 30_000}

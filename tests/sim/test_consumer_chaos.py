@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from consumer_sim import PORT, World, in_simulation
+from consumer_sim import PORT, World
 from levada.consumer.fetch_response import ON_FETCH_ERROR, OnError
 from levada.testing.simulation import Simulation
 from levada.types import TopicPartition
@@ -40,10 +40,9 @@ def troubles(world: World, random: Random) -> list[Callable[[], None]]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_P4_every_record_once_and_in_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_P4_every_record_once_and_in_order(seed: int) -> None:
     random = Random(seed)
     with Simulation(seed=seed, latency_ms=(1, 20)) as simulation:
-        in_simulation(monkeypatch, simulation)
         world = World(simulation, nodes=3)
         world.topic("t", len(PARTITIONS))
         written: dict[int, list[bytes]] = {tp.partition: [] for tp in PARTITIONS}

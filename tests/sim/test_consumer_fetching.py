@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from consumer_kit import batch, emptied
-from consumer_sim import World, in_simulation
+from consumer_sim import World
 from levada.error_codes import ErrorCode
 from levada.errors import (
     BootstrapError,
@@ -28,9 +28,8 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 @pytest.fixture
-def simulation(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulation]:
+def simulation() -> Iterator[Simulation]:
     with Simulation(seed=7) as simulation:
-        in_simulation(monkeypatch, simulation)
         yield simulation
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from consumer_kit import batch, emptied
-from consumer_sim import World, in_simulation
+from consumer_sim import World
 from levada.errors import ConfigError, DataLossError, TimeoutError, UnknownTopicOrPartitionError
 from levada.sync.scan import Loss, Scan, scan
 from levada.testing.simulation import Simulation
@@ -21,7 +21,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 @pytest.fixture
 def simulation(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulation]:
     with Simulation(seed=3) as simulation:
-        in_simulation(monkeypatch, simulation)
+        monkeypatch.setitem(globals(), "scan", simulation.scan)
         yield simulation
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consumer_sim import World, in_simulation
+from consumer_sim import World
 from levada.broker.leader_epochs import EpochEnd
 from levada.consumer.position_resetter import PositionReset
 from levada.error_codes import ErrorCode
@@ -33,7 +33,7 @@ API = "OffsetForLeaderEpoch"
 @pytest.fixture
 def simulation(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulation]:
     with Simulation(seed=11) as simulation:
-        in_simulation(monkeypatch, simulation)
+        monkeypatch.setitem(globals(), "scan", simulation.scan)
         yield simulation
 
 
@@ -144,7 +144,7 @@ def test_A26_what_an_earlier_leader_says_late_does_not_count(world: World) -> No
     write(world, 10, 2, b"-lost")
     world.simulation.advance(600)
     elect(world, 2, lose_from=10)
-    consumer._reader._engine.metadata.apply_leader_hint(T0, 2, 1)
+    consumer._engine.metadata.apply_leader_hint(T0, 2, 1)
     assert read(consumer, 100) == []
     write(world, 10, 2, b"-new")
     assert read(consumer) == numbers((10, 12), mark=b"-new")
@@ -288,7 +288,7 @@ def test_A24_a_late_answer_about_the_old_topic_is_no_position_in_the_new_one(wor
     assert read(consumer, 10) == []
     recreate(world)
     write(world, 0, 20, b"-new")
-    consumer._reader._engine.metadata.request_update()
+    consumer._engine.metadata.request_update()
     assert read(consumer, 100) == []
     assert consumer.position(T0) == 20
     write(world, 20, 2, b"-new")

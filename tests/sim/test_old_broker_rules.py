@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from consumer_sim import in_simulation
 from levada.client.broker_fallback import versions_of
 from levada.error_codes import ErrorCode
 from levada.errors import (
@@ -37,7 +36,6 @@ from levada.record.batch import RecordBatch, read_batches
 from levada.record.builder import RecordBatchBuilder
 from levada.record.compression import Codec
 from levada.record.legacy_conversion import down_convert
-from levada.sync.admin import KafkaAdmin
 from levada.sync.consumer import KafkaConsumer
 from levada.testing import Simulation
 from levada.types import NewTopic, TopicPartition
@@ -167,9 +165,9 @@ def test_a_topic_is_not_created_by_who_does_not_want_that(sim: Simulation, spoke
     assert {name: topic.error for name, topic in topics.items()} == {"t": ErrorCode.NONE, "missing": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-def test_a_reader_describes_the_topic_it_asked_for(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_describes_the_topic_it_asked_for(sim: Simulation) -> None:
     broker = OldBroker(sim, KAFKA_0_9)
-    reader = consumer(monkeypatch, sim, allow_auto_create_topics=False)
+    reader = consumer(sim, allow_auto_create_topics=False)
     assert [info.topic for info in reader.partitions_for("t")] == ["t"]
     with pytest.raises(UnknownTopicOrPartitionError):
         reader.partitions_for("missing")
@@ -177,10 +175,9 @@ def test_a_reader_describes_the_topic_it_asked_for(sim: Simulation, monkeypatch:
     assert not any(frame.request.topics for frame in broker.requests(MetadataRequest))
 
 
-def test_an_administrator_looks_and_does_not_touch(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_administrator_looks_and_does_not_touch(sim: Simulation) -> None:
     broker = OldBroker(sim, KAFKA_0_9)
-    in_simulation(monkeypatch, sim)
-    with KafkaAdmin(bootstrap_servers=f"{HOST}:{PORT}") as admin:
+    with sim.admin(bootstrap_servers=f"{HOST}:{PORT}") as admin:
         assert admin.list_topics() == ["other", "t"]
         assert [info.leader for info in admin.describe_topics(["t"])["t"].partitions] == [1]
         with pytest.raises(UnknownTopicOrPartitionError):
@@ -344,9 +341,8 @@ def fetched(records: bytes, code: ErrorCode = ErrorCode.NONE) -> FetchResponse:
     return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
 
 
-def consumer(monkeypatch: pytest.MonkeyPatch, sim: Simulation, **settings: Any) -> KafkaConsumer:
-    in_simulation(monkeypatch, sim)
-    reader = KafkaConsumer(bootstrap_servers=f"{HOST}:{PORT}", **settings)
+def consumer(sim: Simulation, **settings: Any) -> KafkaConsumer:
+    reader = sim.consumer(bootstrap_servers=f"{HOST}:{PORT}", **settings)
     reader.assign([TP])
     return reader
 
@@ -358,7 +354,7 @@ def test_V10_message_sets_are_read_at_the_negotiated_version(
     broker = OldBroker(sim, spoken)
     sets = [stored(magic, b"a", b"b")]
     broker.on(FetchRequest, lambda frame: fetched(sets.pop() if sets else b""))
-    reader = consumer(monkeypatch, sim)
+    reader = consumer(sim)
     reader.seek(TP, 0)
     assert [(record.offset, record.value, record.timestamp) for record in reader.poll(timeout=5)] == [
         (0, b"a", 1000 if magic else -1),
@@ -374,7 +370,7 @@ def test_V9_a_message_that_never_comes_whole_is_an_error_with_the_place_and_the_
 ) -> None:
     broker = OldBroker(sim, KAFKA_0_10_0)
     broker.on(FetchRequest, lambda frame: fetched(stored(1, b"x" * 100)[:size]))
-    reader = consumer(monkeypatch, sim, max_partition_fetch_bytes=size)
+    reader = consumer(sim, max_partition_fetch_bytes=size)
     reader.seek(TP, 7)
     for _ in range(2):
         with pytest.raises(RecordTooLargeError, match=rf"t-0 at offset 7: .*max\.partition\.fetch\.bytes={size}, .*raise the option"):
@@ -387,20 +383,20 @@ def test_V9_a_message_that_never_comes_whole_is_an_error_with_the_place_and_the_
     reader.close()
 
 
-def test_V9_from_version_3_on_it_is_the_brokers_fault(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_V9_from_version_3_on_it_is_the_brokers_fault(sim: Simulation) -> None:
     broker = OldBroker(sim, KAFKA_0_10_2)
     broker.on(FetchRequest, lambda frame: fetched(stored(1, b"x" * 100)[:20]))
-    reader = consumer(monkeypatch, sim)
+    reader = consumer(sim)
     reader.seek(TP, 0)
     with pytest.raises(CorruptRecordError, match="no complete record batch"):
         reader.poll(timeout=5)
     reader.close()
 
 
-def test_zstd_below_Fetch_10_is_an_error_of_the_brokers(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zstd_below_Fetch_10_is_an_error_of_the_brokers(sim: Simulation) -> None:
     broker = OldBroker(sim, KAFKA_2_0)
     broker.on(FetchRequest, lambda frame: fetched(b"", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE))
-    reader = consumer(monkeypatch, sim)
+    reader = consumer(sim)
     reader.seek(TP, 0)
     with pytest.raises(UnsupportedCompressionError, match="t-0: fetch at offset 0"):
         reader.poll(timeout=5)
@@ -420,26 +416,26 @@ def offsets(frame: RequestFrame) -> ListOffsetsResponse:
 def test_C4_the_ends_of_the_log(sim: Simulation, monkeypatch: pytest.MonkeyPatch, spoken: dict[int, tuple[int, int]], version: int) -> None:
     broker = OldBroker(sim, spoken)
     broker.on(ListOffsetsRequest, offsets)
-    reader = consumer(monkeypatch, sim)
+    reader = consumer(sim)
     assert (reader.beginning_offsets([TP]), reader.end_offsets([TP])) == ({TP: 4}, {TP: 9})
     assert {frame.version for frame in broker.requests(ListOffsetsRequest)} == {version}
     reader.close()
 
 
-def test_C4_a_time_is_not_looked_up_by_segment(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_C4_a_time_is_not_looked_up_by_segment(sim: Simulation) -> None:
     broker = OldBroker(sim, KAFKA_0_10_0)
     broker.on(ListOffsetsRequest, offsets)
-    reader = consumer(monkeypatch, sim)
+    reader = consumer(sim)
     with pytest.raises(UnsupportedVersionError, match="ListOffsets: versions 1 to"):
         reader.offsets_for_times({TP: 1000})
     assert not broker.requests(ListOffsetsRequest)
     reader.close()
 
 
-def test_a_committed_end_is_asked_of_brokers_that_know_transactions(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_committed_end_is_asked_of_brokers_that_know_transactions(sim: Simulation) -> None:
     broker = OldBroker(sim, KAFKA_0_10_2)
     broker.on(ListOffsetsRequest, offsets)
-    reader = consumer(monkeypatch, sim, isolation_level="read_committed")
+    reader = consumer(sim, isolation_level="read_committed")
     with pytest.raises(UnsupportedVersionError, match="ListOffsets: versions 2 to"):
         reader.end_offsets([TP])
     reader.close()

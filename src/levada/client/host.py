@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Host(Protocol):
@@ -20,6 +23,14 @@ class Host(Protocol):
 
     def look(self) -> None:
         """Have the engine act on what has just changed under the lock."""
+        ...
+
+    def due_now(self) -> None:
+        """Have the engine act with the next step, after that has taken in what happened to the connections meanwhile."""
+        ...
+
+    def change(self, change: Callable[[int], T]) -> T:
+        """Change something under the lock, at a time in ms, and have the engine act on it. Raises as check_usable()."""
         ...
 
     def wakeup(self) -> None:

@@ -13,15 +13,14 @@ from typing import Any
 from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
 from levada.clock import NEVER_MS
-from levada.consumer.decode import Deserializer, RecordConverter
+from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import FetchBuffer
 from levada.consumer.fetch_collector import FetchCollector
-from levada.consumer.fetch_cursor import ReadOptions
-from levada.consumer.fetch_request import FetchSettings
 from levada.consumer.fetcher import Fetcher
 from levada.consumer.offsets import OffsetFinder
 from levada.consumer.position_resetter import PositionReset, PositionResetter
 from levada.consumer.position_validator import PositionValidator
+from levada.consumer.settings import ConsumerSettings
 from levada.consumer.stall import Stalls
 from levada.consumer.subscription_state import OffsetSpec, PartitionState, PartitionStatus, SubscriptionState
 from levada.consumer.topics import list_topics, partitions_for
@@ -42,24 +41,18 @@ class ConsumerCore:
         *,
         lock: AbstractContextManager[object],
         random: Random,
-        fetch: FetchSettings,
-        read: ReadOptions,
-        auto_offset_reset: str = "latest",
-        key_deserializer: Deserializer | None = None,
-        value_deserializer: Deserializer | None = None,
-        retry_backoff_ms: int = 100,
-        retry_backoff_max_ms: int = 1000,
-        default_api_timeout_ms: int = 60_000,
+        settings: ConsumerSettings,
         on_reset: Callable[[PositionReset], None] = lambda reset: None,
     ) -> None:
-        backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
+        read, backoff = settings.read, ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, random)
         self.subscription = SubscriptionState()
         self._engine = engine
         self._isolation_level = read.isolation_level
-        self._reset_to = RESET_POLICIES[auto_offset_reset]
+        self._reset_to = RESET_POLICIES[settings.auto_offset_reset]
+        self._may_create = settings.allow_auto_create_topics
         self._now_ms = 0
         self._buffer = FetchBuffer()
-        self._stalls = Stalls(self.subscription, engine.metadata, engine.network, patience_ms=default_api_timeout_ms)
+        self._stalls = Stalls(self.subscription, engine.metadata, engine.network, patience_ms=settings.default_api_timeout_ms)
         self._finder = OffsetFinder(metadata=engine.metadata, isolation_level=read.isolation_level, backoff=backoff, spawn=self._spawn)
         positions: Mapping[str, Any] = {
             "subscription": self.subscription,
@@ -76,7 +69,7 @@ class ConsumerCore:
             buffer=self._buffer,
             metadata=engine.metadata,
             network=engine.network,
-            settings=fetch,
+            settings=settings.fetch,
             backoff=backoff,
         )
         self._collector = FetchCollector(
@@ -84,11 +77,12 @@ class ConsumerCore:
             self._buffer,
             lock=lock,
             options=read,
-            converter=RecordConverter(key_deserializer, value_deserializer),
+            converter=RecordConverter(settings.key_deserializer, settings.value_deserializer),
             reset_to=self._reset_to,
         )
         self.collect_records = self._collector.collect_records
         self.collect_columns = self._collector.collect_columns
+        self.take_back = self._collector.take_back
         for poller in (self, validator, resetter, self._fetcher):
             engine.add_poller(poller)
 
@@ -124,6 +118,11 @@ class ConsumerCore:
         self.subscription.rewind(records, generations)
         self._buffer.drop_stale()
 
+    def begin_call(self) -> None:
+        """A call for records begins; raises as prepare() does."""
+        self._collector.begin()
+        self.prepare()
+
     def prepare(self) -> None:
         """Give every partition without a position a way to one; NoOffsetForPartitionError when there is none (O6)."""
         fresh = [state for state in self.subscription if state.status is PartitionStatus.INITIALIZING]
@@ -134,13 +133,18 @@ class ConsumerCore:
             if self._reset_to is not None:
                 state.await_reset(self._reset_to)
 
-    def news(self) -> Promise[None]:
+    def changed(self) -> Promise[None]:
         """Return a promise that is resolved when collecting may bring something, or a position was found."""
-        return self._buffer.news()
+        return self._buffer.changed()
 
     def announce(self) -> None:
-        """Wake who waits for news, so that it looks again."""
+        """Wake who waits for a change, so that it looks again."""
         self._buffer.announce()
+
+    @property
+    def calls(self) -> int:
+        """How many calls for records there were."""
+        return self._collector.calls
 
     @property
     def has_moved(self) -> bool:
@@ -192,9 +196,9 @@ class ConsumerCore:
         finally:
             self._engine.metadata.clear_transient_topics()
 
-    def partitions_for(self, topic: str, *, may_create: bool) -> Flow[list[PartitionInfo]]:
+    def partitions_for(self, topic: str) -> Flow[list[PartitionInfo]]:
         """Describe a topic's partitions."""
-        return partitions_for(topic, may_create=may_create)
+        return partitions_for(topic, may_create=self._may_create)
 
     def list_topics(self) -> Flow[dict[str, list[PartitionInfo]]]:
         """Describe every topic this user may see."""

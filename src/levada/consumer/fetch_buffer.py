@@ -45,11 +45,11 @@ class FetchBuffer:
 
     def __init__(self) -> None:
         self._queue: deque[CompletedFetch] = deque()
-        self._news: Promise[None] = Promise()
+        self._changed: Promise[None] = Promise()
         self.size_bytes = 0
 
     def add(self, fetch: CompletedFetch) -> None:
-        """Append an entry and wake who waits for news."""
+        """Append an entry and wake who waits for a change."""
         self._queue.append(fetch)
         self.size_bytes += len(fetch.records)
         fetch.state.buffered += 1
@@ -60,14 +60,22 @@ class FetchBuffer:
         if not fetch.state.paused:
             self.announce()
 
-    def take(self) -> CompletedFetch | None:
-        """Remove and return the oldest entry that may be handed out; stale ones are dropped, paused ones stay (F8, F10)."""
+    def first(self) -> CompletedFetch | None:
+        """Return the oldest entry that may be handed out; stale ones are dropped, paused ones stay (F8, F10)."""
         self.drop_stale()
-        for index, fetch in enumerate(self._queue):
-            if not fetch.state.paused:
-                del self._queue[index]
-                return fetch
-        return None
+        return next((fetch for fetch in self._queue if not fetch.state.paused), None)
+
+    def take(self, fetch: CompletedFetch) -> None:
+        """Remove an entry from the queue; it counts as buffered until done()."""
+        self._queue.remove(fetch)
+
+    def passed(self, fetch: CompletedFetch) -> None:
+        """Let more of a partition be fetched: an entry that was taken is used up, though its reader may come back to it."""
+        fetch.state.passed += 1
+
+    def not_passed(self, fetch: CompletedFetch) -> None:
+        """Take back passed()."""
+        fetch.state.passed -= 1
 
     def done(self, fetch: CompletedFetch) -> None:
         """Give back an entry that was taken and is used up, so that its partition may be fetched again."""
@@ -80,16 +88,16 @@ class FetchBuffer:
             self._queue.remove(fetch)
             self._forget(fetch)
 
-    def news(self) -> Promise[None]:
+    def changed(self) -> Promise[None]:
         """Return a promise that is resolved once there is something to take; at once if there is."""
         if any(not (fetch.state.paused or fetch.is_stale) for fetch in self._queue):
             return Promise.resolved(None)
-        return self._news
+        return self._changed
 
     def announce(self) -> None:
-        """Wake who waits for news."""
-        news, self._news = self._news, Promise()
-        news.resolve(None)
+        """Wake who waits for a change."""
+        changed, self._changed = self._changed, Promise()
+        changed.resolve(None)
 
     def _forget(self, fetch: CompletedFetch) -> None:
         self.size_bytes -= len(fetch.records)

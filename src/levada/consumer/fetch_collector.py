@@ -1,7 +1,13 @@
-"""What poll() does with fetched data, in the caller's thread (behaviour F6, F10, F11).
+"""What poll() does with fetched data, in the caller's context (behaviour F6, F10, F11).
 
-The engine's lock is taken for moments only: to take an entry from the buffer and to move a position. Checksums, decompression, decoding and
-deserializers run without it.
+The engine's lock is taken for moments only: to take an entry from the buffer and to move positions. Checksums, decompression, decoding and
+deserializers run without it, in pieces that a driver may run elsewhere (levada.flow.Compute).
+
+A call that is broken off, by Ctrl-C or a cancelled task at any point, neither skips nor repeats records, whatever is called next. While it
+runs, cursors run ahead of the positions, and entries that are used up stay remembered. At its very end commit() moves all positions in one
+step under the lock, where no signal handler runs. A call that did not come so far is rolled back, by itself or by the next one: what it
+touched is read again from the positions. One that did, but whose result was lost on the way to the caller, is taken back: positions move
+to where they were, and what was used up is fetched again.
 
 An error never costs records: it is raised only by a call that has nothing else to return, and what caused it stays where it is. Errors in
 the data come again until the caller seeks past them; errors from a broker are raised once. An offset out of range is no error where
@@ -12,13 +18,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.fetch_cursor import ColumnSink, FetchCursor, ReadOptions
-from levada.consumer.subscription_state import OUT_OF_RANGE, OffsetSpec, SubscriptionState
+from levada.consumer.subscription_state import OUT_OF_RANGE, OffsetSpec, PartitionState, SubscriptionState
 from levada.errors import KafkaError, OffsetOutOfRangeError
+from levada.flow import CallerFlow, Compute
 from levada.types import AnyRecord
+
+T = TypeVar("T")
+
+
+class _Moved(NamedTuple):
+    """A position before a call moved it."""
+
+    state: PartitionState
+    generation: int
+    position: int
+    leader_epoch: int
 
 
 class FetchCollector:
@@ -41,13 +61,25 @@ class FetchCollector:
         self._converter = converter
         self._reset_to = reset_to
         self._cursors: list[FetchCursor] = []
+        """Entries that are being read, in order, and are not used up."""
+        self._touched: list[FetchCursor] = []
+        """Cursors that may be ahead of their positions, in order, used up ones included."""
+        self._moved: list[_Moved] = []
+        """Positions before the last call that came to its end with a result."""
+        self.calls = 0
+        """Counts the calls, so that only the last one can be taken back."""
         self._now_ms = 0
         self.has_moved = False
         """Whether the last call moved a position, be it past records nobody may see (F5)."""
 
-    def collect_records(self, limit: int, now_ms: int = 0) -> list[AnyRecord]:
-        """Return up to `limit` records that are buffered, over all partitions (F6); raise what stands before the first one."""
-        self._now_ms = now_ms
+    def begin(self) -> None:
+        """A call begins, which may collect several times; the one before has reached its caller. Under the lock."""
+        self._roll_back()
+        self._moved = []
+        self.calls += 1
+
+    def collect_records(self, limit: int, now_ms: int = 0) -> CallerFlow[list[AnyRecord] | None]:
+        """Return up to `limit` records that are buffered, over all partitions (F6), None if none; raise what stands before the first."""
         taken: list[AnyRecord] = []
 
         def take(cursor: FetchCursor) -> bool:
@@ -55,99 +87,144 @@ class FetchCollector:
                 taken.extend(cursor.take_records(limit - len(taken)))
             return len(taken) < limit
 
-        try:
-            self._drain(take, lambda: bool(taken))
-        except KafkaError:
-            raise
-        except BaseException:
-            self._take_back(taken)
-            raise
-        return taken
+        return (yield from self._collect(take, lambda: len(taken), lambda: taken, now_ms))
 
-    def collect_columns(self, sink: ColumnSink, limit: int | None, is_full: Callable[[], bool], now_ms: int = 0) -> int:
-        """Add buffered records to the columns until there are `limit` or is_full() says so; return how many were added."""
-        self._now_ms = now_ms
+    def collect_columns(
+        self, sink: ColumnSink, limit: int | None, is_full: Callable[[], bool], finish: Callable[[], T], now_ms: int = 0
+    ) -> CallerFlow[T | None]:
+        """Add buffered records to the columns until there are `limit` or is_full() says so.
+
+        Return what finish() makes of them, None without calling it if none were added. Raises as collect_records() does.
+        """
         rows = 0
 
         def take(cursor: FetchCursor) -> bool:
             nonlocal rows
-            added = cursor.take_columns(sink, None if limit is None else limit - rows)
-            rows += added
-            has_room = added > 0 or cursor.exhausted
-            return has_room and not is_full() and (limit is None or rows < limit)
+            while not cursor.exhausted:
+                added = cursor.take_columns(sink, None if limit is None else limit - rows)
+                rows += added
+                if not added or is_full() or (limit is not None and rows >= limit):
+                    return not added and cursor.exhausted
+            return True
 
-        self._drain(take, lambda: rows > 0)
-        return rows
+        return (yield from self._collect(take, lambda: rows, finish, now_ms))
 
-    def _drain(self, take: Callable[[FetchCursor], bool], has_some: Callable[[], bool]) -> None:
-        """Let `take` have one batch after another until it has enough, nothing is left, or an error is in the way."""
+    def take_back(self, call: int) -> None:
+        """Undo call number `call`, if it is the last one and however far it came: its result did not reach the caller. Under the lock."""
+        if call != self.calls:
+            return
+        self._roll_back()
+        moved, self._moved = self._moved, []
+        for state, generation, position, leader_epoch in moved:
+            if state.generation == generation:
+                state.move_to(position, leader_epoch)
+        self._buffer.drop_stale()
+
+    def _collect(
+        self, take: Callable[[FetchCursor], bool], count: Callable[[], int], finish: Callable[[], T], now_ms: int
+    ) -> CallerFlow[T | None]:
+        """Let `take` have one entry after another until it has enough, nothing is left, or an error is in the way."""
+        with self._lock:
+            self._roll_back()
+            self._now_ms = now_ms
+        try:
+            fault = yield from self._drain(take)
+            found = finish() if count() else None
+            with self._lock:
+                self._commit(None if found is not None else fault)
+            if fault is not None and found is None:
+                raise fault
+            return found
+        except KafkaError:
+            # Either it is raised on purpose, or nothing was committed.
+            with self._lock:
+                self._roll_back()
+                self._moved = []
+            raise
+        except BaseException:
+            with self._lock:
+                self.take_back(self.calls)
+            raise
+
+    def _drain(self, take: Callable[[FetchCursor], bool]) -> CallerFlow[KafkaError | None]:
         wants_more = True
-        self.has_moved = False
         while wants_more and (cursor := self._next_cursor()) is not None:
             try:
-                wants_more = take(cursor)
-            except KafkaError:
-                self._settle(cursor)
-                if has_some():
-                    return
-                self._raised(cursor)
-                raise
-            self._settle(cursor)
-
-    def _take_back(self, records: list[AnyRecord]) -> None:
-        """Ctrl-C in the middle of it: nobody gets these records, so stand where the call began, and fetch anew."""
-        with self._lock:
-            self._subscription.rewind(records, self._subscription.generations)
-            for cursor in self._cursors:
-                if not cursor.fetch.is_stale:
-                    cursor.fetch.state.move_to(cursor.fetch.state.position, cursor.fetch.state.leader_epoch)
-            self._drop_stale()
-            self._buffer.drop_stale()
+                wants_more = yield Compute(partial(take, cursor), cursor.size_bytes)
+            except KafkaError as fault:
+                return fault
+        return None
 
     def _next_cursor(self) -> FetchCursor | None:
-        """Return the walk to go on with: one begun earlier, or the next buffered fetch that still fits its position."""
+        """Return the next cursor to read on: one begun by an earlier call, or the next buffered fetch that still fits its position."""
         with self._lock:
-            self._drop_stale()
-            for cursor in self._cursors:
-                if not cursor.fetch.state.paused:
-                    return cursor
-            fetch = self._take()
-            if fetch is None:
-                return None
-            cursor = FetchCursor(fetch, self._options, self._converter)
-            self._cursors.append(cursor)
+            if self._touched and self._touched[-1].exhausted:
+                self._used_up(self._touched[-1])
+            cursor = next((cursor for cursor in self._cursors if cursor.is_readable), None)
+            if cursor is None and (fetch := self._take()) is not None:
+                cursor = FetchCursor(fetch, self._options, self._converter)
+                self._cursors.append(cursor)
+            if cursor is not None and cursor not in self._touched:
+                self._touched.append(cursor)
             return cursor
 
+    def _used_up(self, cursor: FetchCursor) -> None:
+        """Let more of the partition be fetched while the call goes on; the entry itself stays until the positions have moved."""
+        if cursor in self._cursors:
+            self._cursors.remove(cursor)
+            self._buffer.passed(cursor.fetch)
+
     def _take(self) -> CompletedFetch | None:
-        """Take the next entry, turning an offset out of range into a reset where the policy says so."""
-        while (fetch := self._buffer.take()) is not None:
+        """Take the next entry; an error waits for a call of its own, and an offset out of range becomes a reset where there is a policy."""
+        while (fetch := self._buffer.first()) is not None:
+            if fetch.error is not None and self._touched:
+                return None
+            self._buffer.take(fetch)
             if self._reset_to is None or not isinstance(fetch.error, OffsetOutOfRangeError):
                 return fetch
             fetch.state.await_reset(self._reset_to, gave_up=fetch.fetch_offset, reason=OUT_OF_RANGE)
             self._buffer.done(fetch)
         return None
 
-    def _settle(self, cursor: FetchCursor) -> None:
-        """Move the position to where the walk has come; give the fetch back when it is used up."""
-        fetch = cursor.fetch
-        with self._lock:
-            self.has_moved |= not fetch.is_stale and cursor.position != fetch.state.position
-            fetch.state.advance(fetch.generation, cursor.position, cursor.leader_epoch)
-            if cursor.exhausted or fetch.is_stale:
-                self._drop(cursor)
+    # The end of a call, under the lock
 
-    def _raised(self, cursor: FetchCursor) -> None:
-        """Forget a broker's error once it was raised; the next fetch says whether it still holds."""
-        if cursor.fetch.error is not None:
-            with self._lock:
+    def _commit(self, fault: KafkaError | None) -> None:
+        """Move the positions to where the cursors are, and give back what is used up. fault: the error that is raised now."""
+        touched, self._touched = self._touched, []
+        self._moved = []
+        for cursor in touched:
+            fetch, state = cursor.fetch, cursor.fetch.state
+            if not fetch.is_stale and cursor.position != state.position:
+                self._moved.append(_Moved(state, state.generation, state.position, state.leader_epoch))
+            state.advance(fetch.generation, cursor.position, cursor.leader_epoch)
+            cursor.committed = cursor.position, cursor.leader_epoch
+            # A broker's error is forgotten once it was raised; the next fetch says whether it still holds.
+            if cursor.exhausted or fetch.is_stale or (fault is not None and fault is fetch.error):
                 self._drop(cursor)
+        self.has_moved = bool(self._moved)
 
-    def _drop_stale(self) -> None:
-        for cursor in [cursor for cursor in self._cursors if cursor.fetch.is_stale]:
-            self._drop(cursor)
+    def _roll_back(self) -> None:
+        """Begin again at the positions with everything that was touched, and drop what is stale."""
+        touched, self._touched = self._touched, []
+        for cursor in touched:
+            if cursor in self._cursors:
+                self._cursors.remove(cursor)
+            else:
+                self._buffer.not_passed(cursor.fetch)
+        found = [cursor.fresh() for cursor in touched] + self._cursors
+        self._cursors = [cursor for cursor in found if not cursor.fetch.is_stale]
+        for cursor in found:
+            if cursor.fetch.is_stale:
+                self._forget(cursor)
 
     def _drop(self, cursor: FetchCursor) -> None:
-        self._cursors.remove(cursor)
+        if cursor in self._cursors:
+            self._cursors.remove(cursor)
+        else:
+            self._buffer.not_passed(cursor.fetch)
+        self._forget(cursor)
+
+    def _forget(self, cursor: FetchCursor) -> None:
         self._buffer.done(cursor.fetch)
         state = cursor.fetch.state
         # While its data lay here nobody waited for a broker.

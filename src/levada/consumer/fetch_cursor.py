@@ -50,10 +50,14 @@ class ReadOptions:
 class FetchCursor:
     """Hands out one completed fetch. `position` and `leader_epoch` say how far; `exhausted` when there is no more."""
 
-    def __init__(self, fetch: CompletedFetch, options: ReadOptions, converter: RecordConverter) -> None:
+    def __init__(
+        self, fetch: CompletedFetch, options: ReadOptions, converter: RecordConverter, begin: tuple[int, int] | None = None
+    ) -> None:
+        """begin: position and leader epoch to begin at, by default those of the fetch."""
         self.fetch = fetch
-        self.position = fetch.fetch_offset
-        self.leader_epoch = fetch.state.leader_epoch
+        self.committed = begin or (fetch.fetch_offset, fetch.state.leader_epoch)
+        """Where it stood when its partition's position was last moved."""
+        self.position, self.leader_epoch = self.committed
         self.exhausted = False
         self._options = options
         self._converter = converter
@@ -62,6 +66,20 @@ class FetchCursor:
         self._batch: RecordBatch | None = None
         self._records: list[AnyRecord] | None = None
         self._next = 0
+
+    def fresh(self) -> FetchCursor:
+        """Return another cursor over the same fetch that stands where this one was committed."""
+        return FetchCursor(self.fetch, self._options, self._converter, self.committed)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether there may be more for the caller now."""
+        return not (self.exhausted or self.fetch.state.paused or self.fetch.is_stale)
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much data is left to be decoded; 0 while records of a decoded batch are left."""
+        return 0 if self._records is not None else len(self.fetch.records)
 
     def take_records(self, limit: int) -> list[AnyRecord]:
         """Return up to `limit` records, fewer at the end of a batch; [] only when exhausted."""

@@ -116,7 +116,8 @@ class Fetcher:
 
     def _has_enough(self, state: PartitionState) -> bool:
         """Whether as much of the partition is buffered as may be; what is buffered in all bounds reading ahead, not reading."""
-        return state.buffered >= READ_AHEAD or (state.buffered > 0 and self._buffer.size_bytes >= self._settings.max_bytes)
+        ahead = state.buffered - state.passed
+        return ahead >= READ_AHEAD or (ahead > 0 and self._buffer.size_bytes >= self._settings.max_bytes)
 
     def _node_for(self, state: PartitionState, now_ms: int) -> int | None:
         """Return the replica a leader pointed to while its lease lasts, else the leader, None without one (F13)."""

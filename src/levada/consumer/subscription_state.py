@@ -67,6 +67,7 @@ class PartitionState:
         "last_stable_offset",
         "leader_epoch",
         "log_start_offset",
+        "passed",
         "paused",
         "position",
         "preferred_replica",
@@ -104,6 +105,9 @@ class PartitionState:
         """A bounded read hands out nothing at or after this offset."""
         self.paused = False
         self.buffered = 0
+        """Entries of the fetch buffer that are not done with."""
+        self.passed = 0
+        """How many of these are used up by a call that has not ended."""
         self.faulted = False
         self.high_watermark = UNKNOWN_OFFSET
         self.last_stable_offset = UNKNOWN_OFFSET

@@ -127,3 +127,10 @@ def header_pairs(headers: Headers | Mapping[str, bytes | None]) -> Headers:
         if not (value is None or isinstance(value, bytes)):
             raise TypeError(f"header {name!r} has a value of type {type(value).__name__}; values are bytes or None")
     return pairs
+
+
+def positive(name: str, number: Any) -> int:
+    """Return a whole number of at least 1."""
+    if whole(name, number) < 1:
+        raise ValueError(f"{name} must be at least 1, got {number}")
+    return whole(name, number)

@@ -10,10 +10,12 @@ from levada.client import request
 from levada.client.request import Destination
 from levada.config import ClientConfig
 from levada.face import arguments
+from levada.face.engines import Connector, fallback
 from levada.face.process import HoldsConnections
 from levada.flow import Flow
 from levada.protocol.schema import Request
-from levada.sync.connect import connect, fallback
+from levada.sync.connect import connect
+from levada.sync.driver import Driver
 from levada.sync.dropped import start
 
 T = TypeVar("T")
@@ -32,9 +34,9 @@ class KafkaClient(HoldsConnections):
     CONFIG: ClassVar[type[ClientConfig]] = ClientConfig
     KIND: ClassVar[str] = "client"
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, /, *, _connect: Connector[Driver] = connect, **settings: Any) -> None:
         self._config = self.CONFIG.parse(config, **settings)
-        self._engine, self._driver = connect(self._config, self.KIND, allow_auto_create_topics=False)
+        self._engine, self._driver = _connect(self._config, self.KIND, allow_auto_create_topics=False)
         start(self, self._driver)
 
     def request(self, message: Request, *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> Any:

@@ -19,7 +19,7 @@ from levada.face.arguments import deadline_ms
 from levada.face.process import Process
 from levada.face.signals import DeferredSignals
 from levada.face.waiting import FLOW_GRACE_S, until_settled
-from levada.flow import Compute, Flow, Until
+from levada.flow import CallerFlow, Compute, Flow, Until
 from levada.net.selectable import Selectable
 from levada.promise import Promise
 from levada.sync import exits
@@ -110,23 +110,19 @@ class Driver:
             self._stepper.advance(now_ms)
         return changed
 
-    def call(self, steps: Generator[Any, Any, T], undo: Callable[[T], None] | None = None) -> T:
+    def due_now(self) -> None:
+        """Have the engine act with the next step, after that has taken in what happened to the connections meanwhile."""
+        with self.lock:
+            self._stepper.due_now()
+
+    def call(self, steps: CallerFlow[T]) -> T:
         """Run a caller's flow to its end, without the lock: wait for each Until, compute each Compute.
 
-        What a signal handler raises is thrown into the flow at the step it waits at. When it comes at the very end, `undo` is called with
-        the result that the caller does not get.
+        What a signal handler raises is thrown into the flow at the step it waits at, or comes out at the very end, when the result is
+        lost: a caller that can take it back has to.
         """
-        ended, result = False, None
-        try:
-            with DeferredSignals(self.wakeup) as signals:
-                result = self._run_steps(steps, signals)
-                ended = True
-        except BaseException:
-            if ended and undo is not None:
-                with DeferredSignals():
-                    undo(result)  # type: ignore[arg-type]
-            raise
-        return result
+        with DeferredSignals(self.wakeup) as signals:
+            return self._run_steps(steps, signals)
 
     def wait(self, promise: Promise[T], timeout_s: float | None, what: str) -> T:
         """Block until a promise is settled; return its value or raise its error. Must be called without the lock.
@@ -143,7 +139,7 @@ class Driver:
         self.check_usable()
         return self.call(self.running(flow, timeout_s, what))
 
-    def running(self, flow: Flow[T], timeout_s: float | None, what: str) -> Generator[Until, bool, T]:
+    def running(self, flow: Flow[T], timeout_s: float | None, what: str) -> CallerFlow[T]:
         """Return run() as steps, for the flow of a caller."""
         promise = self._start(flow, timeout_s, what)
         try:

@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from levada.client.locked_flow import LockedFlow, unlocked
+from levada.clock import epoch_ms
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, ForkedError, KafkaError
 from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.process import HoldsConnections
-from levada.face.times import epoch_ms
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery, FailedSend

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from types import TracebackType
 from typing import Any, TypeVar
@@ -16,11 +16,18 @@ from typing import Any, TypeVar
 from levada.client.engine import Engine
 from levada.client.timeouts import timeout_error
 from levada.clock import NEVER_MS
+from levada.config import ClientConfig
 from levada.errors import ClosedError, IllegalStateError, TimeoutError
 from levada.face.arguments import deadline_ms
+from levada.face.engines import Connector, client_name, engine_for
 from levada.face.waiting import until_settled
 from levada.flow import CallerFlow, Compute, Flow, Until
 from levada.promise import Promise
+from levada.sync.admin import KafkaAdmin
+from levada.sync.client import KafkaClient
+from levada.sync.consumer import KafkaConsumer
+from levada.sync.producer import KafkaProducer
+from levada.sync.scan import Scan, scan
 from levada.testing.sim_network import SimNetwork, SimSelectable
 
 log = logging.getLogger(__name__)
@@ -62,6 +69,37 @@ class Simulation:
         driver = SimDriver(self, engine, selectable, name)
         self._drivers.append(driver)
         return driver
+
+    def connect(self, config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, SimDriver]:
+        """Build the engine and the driver of a client that lives here (levada.face.engines.Connector)."""
+        name = client_name(config, kind)
+        selectable = self.network.selectable()
+        engine = engine_for(config, name, selectable, self.random, **engine_settings)
+        return engine, self.driver(engine, selectable, name=f"{kind} '{name}'")
+
+    def client(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> KafkaClient:
+        """Return a real KafkaClient in virtual time."""
+        return KafkaClient(config, _connect=self._connector, **settings)
+
+    def admin(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> KafkaAdmin:
+        """Return a real KafkaAdmin in virtual time."""
+        return KafkaAdmin(config, _connect=self._connector, **settings)
+
+    def producer(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> KafkaProducer:
+        """Return a real KafkaProducer in virtual time: where it waits, time passes."""
+        return KafkaProducer(config, _connect=self._connector, **settings)
+
+    def consumer(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> KafkaConsumer:
+        """Return a real KafkaConsumer in virtual time: where it waits, time passes."""
+        return KafkaConsumer(config, _connect=self._connector, **settings)
+
+    def scan(self, topics: Any = None, config: Mapping[str, Any] | None = None, /, **arguments: Any) -> Scan:
+        """Return what scan() does, to be read in virtual time."""
+        return scan(topics, config, _connect=self._connector, **arguments)
+
+    @property
+    def _connector(self) -> Connector[Any]:
+        return self.connect
 
     def advance(self, ms: int) -> None:
         """Let time pass."""
@@ -141,6 +179,9 @@ class SimDriver:
     def wakeup(self) -> None:
         """The next step sees every change anyway."""
 
+    def due_now(self) -> None:
+        """The next step sees every change anyway."""
+
     def look(self) -> None:
         """The next step sees every change anyway."""
 
@@ -149,7 +190,7 @@ class SimDriver:
         self.check_usable()
         return change(self.now_ms())
 
-    def call(self, steps: CallerFlow[T], undo: Callable[[T], None] | None = None) -> T:
+    def call(self, steps: CallerFlow[T]) -> T:
         """Run a caller's flow to its end, letting time pass where it waits."""
         resume: Callable[[Any], Any] = steps.send
         outcome: Any = None

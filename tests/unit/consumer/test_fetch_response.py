@@ -59,7 +59,7 @@ def test_B7_every_code_every_time(code: ErrorCode) -> None:
     reaction = ON_FETCH_ERROR.get(code, OnError.RAISE)
     for _ in range(3):
         client.answer(code=code)
-        taken = client.buffer.take()
+        taken = client.buffer.first()
         if reaction in (OnError.RAISE, OnError.OUT_OF_RANGE):
             assert taken is not None and isinstance(taken.error, BrokerError)
             assert taken.error.code is code
@@ -98,7 +98,7 @@ def test_TR57_data_for_a_position_that_moved_is_dropped() -> None:
     part = PartitionData(partition_index=TP.partition, records=batch(10))
     response = FetchResponse(responses=[FetchableTopicResponse(topic=TP.topic, partitions=[part])])
     assert not client.handler.handle(client.session, asked, response, 0)
-    assert client.buffer.take() is None
+    assert client.buffer.first() is None
 
 
 def test_TR57_what_came_from_one_broker_is_not_taken_from_another_again() -> None:
@@ -114,7 +114,7 @@ def test_TR57_what_came_from_one_broker_is_not_taken_from_another_again() -> Non
 def test_F19_an_answer_for_something_else_is_not_believed() -> None:
     client = Client()
     assert not client.answer(tp=TopicPartition("other", 0), records=batch(0))
-    assert client.buffer.take() is None
+    assert client.buffer.first() is None
     assert "does not name the partitions" in client.state.last_error
 
 
@@ -136,7 +136,7 @@ def test_F16_a_leader_may_point_to_a_replica_and_the_replica_is_left_when_it_lag
     assert (client.state.preferred_replica, client.state.preferred_until_ms) == (NODE, 305_000)
     assert not client.answer(code=ErrorCode.OFFSET_OUT_OF_RANGE)
     assert client.state.preferred_replica is None
-    assert client.buffer.take() is None
+    assert client.buffer.first() is None
 
 
 def test_D17_an_error_that_names_a_newer_leader_is_followed_at_once() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from consumer_kit import Bench, batch
+from consumer_kit import Bench, batch, run_flow
 from levada.consumer.fetch_cursor import ReadOptions
 from levada.errors import CorruptRecordError, DecompressionError
 from levada.record.columnar import ColumnDecoder
@@ -60,10 +60,9 @@ def test_columns_begin_and_end_within_a_wrapper(bench: Bench) -> None:
     bench.fetched(PACKED)
     sink = ColumnDecoder(("offset",))
 
-    while bench.collector.collect_columns(sink, None, lambda: False):
-        pass
+    columns = run_flow(bench.collector.collect_columns(sink, None, lambda: False, sink.finish))
 
-    assert sink.finish()["offset"].to_pylist() == [12, 13]
+    assert columns["offset"].to_pylist() == [12, 13]
     assert bench.position() == 14
 
 

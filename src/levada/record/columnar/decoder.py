@@ -98,6 +98,7 @@ class ColumnDecoder:
         self._run_ends: list[int] = []
         self._topic_bytes = 0
         self._seen_bytes = 0
+        self._is_touched = False
 
     @property
     def rows(self) -> int:
@@ -123,6 +124,7 @@ class ColumnDecoder:
         end = _MAX_INT64 if end_offset is None else end_offset
         if batch.is_control or batch.last_offset < start_offset or batch.earliest_offset >= end:
             return 0, min(batch.next_offset, end)
+        self._is_touched = True
         before = self._sink.rows
         most = _MOST_ROWS if limit is None else min(limit, _MOST_ROWS)
         walker, following = self._fill(batch, start_offset, end, most)
@@ -147,6 +149,11 @@ class ColumnDecoder:
         self._expected_bytes = min(self._seen_bytes, _MOST_EXPECTED)
         self._reset()
         return result
+
+    def discard(self) -> None:
+        """Forget what was collected, and whatever an exception left half done."""
+        if self._is_touched:
+            self._reset()
 
     def _fill(self, batch: RecordBatch, start: int, end: int, most: int) -> tuple[RecordWalker, int]:
         """Add up to `most` records, but for the bytes of their headers; return the walker over them, and the offset to go on at."""

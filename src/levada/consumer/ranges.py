@@ -1,4 +1,7 @@
-"""From what a scan was asked for to offsets."""
+"""From what a scan was asked for to offsets (scan, and the batches of a Spark source).
+
+`Ranges` is what was asked for, checked; `resolve` finds out the offsets it means, once, before anything is read.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
+from levada.clock import epoch_ms
+from levada.consumer.reading import Reading
 from levada.consumer.subscription_state import OffsetSpec
 from levada.errors import ConfigError, DataLossError
-from levada.face.arguments import topic_names
-from levada.face.times import epoch_ms
-from levada.sync.reader import Reader
+from levada.flow import CallerFlow
 from levada.types import OffsetAndTimestamp, TopicPartition
 
 Bound: TypeAlias = str | int | datetime
@@ -35,9 +38,9 @@ class Ranges(NamedTuple):
     partitions: Mapping[TopicPartition, tuple[Bound, Bound]]
 
     @classmethod
-    def of_topics(cls, topics: str | Iterable[str], start: Bound | Mapping[Any, Bound], end: Bound | Mapping[Any, Bound]) -> Ranges:
+    def of_topics(cls, topics: Iterable[str], start: Bound | Mapping[Any, Bound], end: Bound | Mapping[Any, Bound]) -> Ranges:
         """Check bounds for all partitions of topics."""
-        names = tuple(topic_names([topics] if isinstance(topics, str) else topics))
+        names = tuple(topics)
         if not names or not all(names):
             raise ConfigError("name at least one topic to scan")
         for name, bound in (("start", start), ("end", end)):
@@ -57,21 +60,23 @@ class Ranges(NamedTuple):
         return self.partitions.get(tp) or (_pick(self.start, tp, "earliest"), _pick(self.end, tp, "latest"))
 
 
-def resolve(wanted: Ranges, reader: Reader, *, skips: bool) -> Mapping[TopicPartition, Range]:
+def resolve(wanted: Ranges, reading: Reading, *, skips: bool) -> CallerFlow[Mapping[TopicPartition, Range]]:
     """Ask the brokers for every bound that is not an offset; DataLossError for a start after the end of the log, unless `skips`."""
-    bounds = dict(wanted.partitions) or {tp: wanted.of(tp) for topic in wanted.topics for tp in _partitions(topic, reader)}
+    bounds = dict(wanted.partitions)
+    for topic in wanted.topics:
+        for tp in (yield from _partitions(topic, reading)):
+            bounds[tp] = wanted.of(tp)
     _check_named(wanted, bounds)
-    starts = _offsets({tp: start for tp, (start, _) in bounds.items()}, reader)
-    ends = _offsets({tp: end for tp, (_, end) in bounds.items()}, reader)
+    starts = yield from _offsets({tp: start for tp, (start, _) in bounds.items()}, reading)
+    ends = yield from _offsets({tp: end for tp, (_, end) in bounds.items()}, reading)
     for tp, (start, end) in bounds.items():
         if isinstance(start, int) and end == "latest" and starts[tp] > ends[tp] and not skips:
             raise DataLossError(f"{tp}: asked for records from offset {start}, but the log ends at {ends[tp]}; was the topic created anew?")
     return {tp: Range(starts[tp], ends[tp]) for tp in bounds}
 
 
-def _partitions(topic: str, reader: Reader) -> list[TopicPartition]:
-    may_create = reader.config.allow_auto_create_topics
-    found = reader.run(lambda core, _: core.partitions_for(topic, may_create=may_create), None, f"partitions of '{topic}'")
+def _partitions(topic: str, reading: Reading) -> CallerFlow[list[TopicPartition]]:
+    found = yield from reading.run(lambda core, _: core.partitions_for(topic), None, f"partitions of '{topic}'")
     return [TopicPartition(topic, info.partition) for info in found]
 
 
@@ -84,20 +89,22 @@ def _check_named(wanted: Ranges, bounds: Mapping[TopicPartition, Any]) -> None:
                 raise ConfigError(f"{tp} is not among the partitions of the scan")
 
 
-def _offsets(bounds: Mapping[TopicPartition, Bound], reader: Reader) -> dict[TopicPartition, int]:
+def _offsets(bounds: Mapping[TopicPartition, Bound], reading: Reading) -> CallerFlow[dict[TopicPartition, int]]:
     """Turn bounds into offsets; a time after the last record is the end of the log."""
     asked = {tp: SPECS[bound] if isinstance(bound, str) else epoch_ms(bound) for tp, bound in bounds.items() if not isinstance(bound, int)}
-    found = _find(asked, reader)
+    found = yield from _find(asked, reading)
     missing = [tp for tp, at in found.items() if at is None]
-    found.update(_find(dict.fromkeys(missing, OffsetSpec.LATEST), reader))
+    found.update((yield from _find(dict.fromkeys(missing, OffsetSpec.LATEST), reading)))
     offsets = {tp: bound for tp, bound in bounds.items() if isinstance(bound, int)}
     offsets.update({tp: 0 if at is None else at.offset for tp, at in found.items()})
     return offsets
 
 
-def _find(asked: Mapping[TopicPartition, int], reader: Reader) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+def _find(asked: Mapping[TopicPartition, int], reading: Reading) -> CallerFlow[dict[TopicPartition, OffsetAndTimestamp | None]]:
     wanted = {tp: int(time) for tp, time in asked.items()}
-    return reader.run(lambda core, now_ms: core.find_offsets(wanted, now_ms), None, "bounds of the scan") if wanted else {}
+    if not wanted:
+        return {}
+    return (yield from reading.run(lambda core, now_ms: core.find_offsets(wanted, now_ms), None, "bounds of the scan"))
 
 
 def _pick(bound: Bound | Mapping[Any, Bound], tp: TopicPartition, default: Bound) -> Bound:

@@ -1,0 +1,198 @@
+"""A consumer below its faces: arguments become flows and changes of its core, which any driver runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from random import Random
+from typing import Any, TypeAlias, TypeVar
+
+from levada.client.engine import Engine
+from levada.client.host import Host
+from levada.clock import epoch_ms
+from levada.config import ConsumerConfig
+from levada.consumer.core import ConsumerCore
+from levada.consumer.position_resetter import PositionReset
+from levada.consumer.reading import Reading
+from levada.consumer.settings import ConsumerSettings
+from levada.consumer.subscription_state import OffsetSpec
+from levada.errors import ClosedError, IllegalStateError
+from levada.face.arguments import column_names, deadline_ms, positive, topic_name, topic_partition, topic_partitions, whole
+from levada.flow import CallerFlow, Flow
+from levada.types import AnyRecord, ConsumerRecords, OffsetAndTimestamp, PartitionInfo, TopicPartition
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ITERATION_POLL_S = 60.0
+ARROW_BYTES = 16 << 20
+CLOSE_TIMEOUT_S = 30.0
+DEFAULT_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
+
+Offsets: TypeAlias = dict[TopicPartition, OffsetAndTimestamp | None]
+OnReset: TypeAlias = Callable[[PositionReset], None]
+
+
+class Consuming:
+    """One consumer. host: its driver. on_reset: the user's callback."""
+
+    def __init__(self, config: ConsumerConfig, engine: Engine, host: Host, *, random: Random, on_reset: OnReset | None = None) -> None:
+        self.config = config
+        report = partial(_report_reset, on_reset)
+        self.core = ConsumerCore(engine, lock=host.lock, random=random, settings=ConsumerSettings.of(config), on_reset=report)
+        self.reading = Reading(self.core, engine, host, default_api_timeout_ms=config.default_api_timeout_ms)
+        self.wakeup = self.reading.wakeup
+        self._host = host
+        self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...]], Any] = {}
+
+    # What is read
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions."""
+        wanted = topic_partitions(partitions)
+        self.reading.change(lambda core, now_ms: core.assign(wanted, now_ms))
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the partitions now assigned."""
+        return set(self.reading.look(lambda core: core.subscription.assignment))
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        """Go on at this offset."""
+        place = topic_partition(tp), whole("offset", offset)
+        self.reading.change(lambda core, _: core.seek(*place))
+
+    def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
+        """Go on at one end of the log."""
+        wanted = topic_partitions(partitions)
+        self.reading.change(lambda core, _: core.seek_to(wanted, to))
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing of these partitions until resume()."""
+        wanted = topic_partitions(partitions)
+        self.reading.change(lambda core, _: core.subscription.pause(wanted))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on where pause() stopped."""
+        wanted = topic_partitions(partitions)
+        self.reading.change(lambda core, now_ms: core.subscription.resume(wanted, now_ms))
+
+    def paused(self) -> set[TopicPartition]:
+        """Return the partitions that are paused."""
+        return set(self.reading.look(lambda core: core.subscription.paused))
+
+    # Reading
+
+    @property
+    def next_call(self) -> int:
+        """The number of the next poll() or poll_arrow(), for take_back()."""
+        return self.reading.next_call
+
+    def take_back(self, call: int) -> None:
+        """Undo a poll whose result did not reach the caller."""
+        self.reading.take_back(call)
+
+    def poll(self, timeout: float | None, max_records: int | None) -> CallerFlow[ConsumerRecords[Any, Any]]:
+        """Return the next records."""
+        self._check_assigned()
+        limit = self.config.max_poll_records if max_records is None else positive("max_records", max_records)
+        return ConsumerRecords((yield from self.reading.records(self._over_ms(timeout), limit)))
+
+    def poll_arrow(
+        self,
+        timeout: float | None,
+        max_records: int | None,
+        max_bytes: int | None,
+        columns: Sequence[str] | None,
+        text: Sequence[str],
+    ) -> CallerFlow[Any]:
+        """Return the next records as columns."""
+        self._check_assigned()
+        limit = None if max_records is None else positive("max_records", max_records)
+        most = ARROW_BYTES if max_bytes is None else positive("max_bytes", max_bytes)
+        return (yield from self.reading.batch(self._over_ms(timeout), self._decoder(columns, text), limit, most))
+
+    def marks(self) -> tuple[int, Mapping[TopicPartition, int]]:
+        """Return what tells whether records handed out earlier are outdated: a count of changes, and generations for rewind()."""
+        return self.reading.look(lambda core: (core.subscription.changes, core.subscription.generations))
+
+    def has_changed(self, marks: tuple[int, Mapping[TopicPartition, int]]) -> bool:
+        """Whether the caller changed what is read since."""
+        return self.core.subscription.changes != marks[0]
+
+    def give_back(self, records: Sequence[AnyRecord], marks: tuple[int, Mapping[TopicPartition, int]]) -> None:
+        """Take back records that an iteration was left with."""
+        if records:
+            with suppress(ClosedError):
+                self.reading.change(lambda core, _: core.rewind(records, marks[1]))
+
+    # Positions and offsets
+
+    def position(self, tp: TopicPartition, timeout: float | None) -> CallerFlow[int]:
+        """Return the offset of the next record poll() will return."""
+        wanted = topic_partition(tp)
+        return self.run(lambda core, now_ms: core.position(wanted, now_ms), timeout, f"position of {wanted}")
+
+    def current_lag(self, tp: TopicPartition) -> int | None:
+        """Return how many offsets the position is behind the end known from the last fetch."""
+        wanted = topic_partition(tp)
+        return self.reading.look(lambda core: core.lag(wanted))
+
+    def ends(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, timeout: float | None) -> CallerFlow[dict[TopicPartition, int]]:
+        """Return one end of each partition's log."""
+        what = "beginning offsets" if spec is OffsetSpec.EARLIEST else "end offsets"
+        found = yield from self._find(dict.fromkeys(topic_partitions(partitions), int(spec)), timeout, what)
+        return {tp: 0 if at is None else at.offset for tp, at in found.items()}
+
+    def offsets_for_times(self, times: Mapping[TopicPartition, datetime | int], timeout: float | None) -> CallerFlow[Offsets]:
+        """Find the earliest offset whose timestamp is at or after a time, per partition."""
+        return self._find({topic_partition(tp): epoch_ms(time) for tp, time in times.items()}, timeout, "offsets for times")
+
+    def partitions_for(self, topic: str, timeout: float | None) -> CallerFlow[list[PartitionInfo]]:
+        """Describe a topic's partitions."""
+        topic_name(topic)
+        return self.run(lambda core, _: core.partitions_for(topic), timeout, f"partitions of '{topic}'")
+
+    def list_topics(self, timeout: float | None) -> CallerFlow[dict[str, list[PartitionInfo]]]:
+        """Describe every topic this user may see."""
+        return self.run(lambda core, _: core.list_topics(), timeout, "list topics")
+
+    def run(self, begin: Callable[[ConsumerCore, int], Flow[T]], timeout: float | None, what: str) -> CallerFlow[T]:
+        """Run a flow of the engine. timeout: seconds, None for default.api.timeout.ms."""
+        return self.reading.run(begin, None if timeout is None else deadline_ms(0, timeout), what)
+
+    def _find(self, wanted: Mapping[TopicPartition, int], timeout: float | None, what: str) -> CallerFlow[Offsets]:
+        return self.run(lambda core, now_ms: core.find_offsets(wanted, now_ms), timeout, what)
+
+    def _over_ms(self, timeout: float | None) -> int:
+        return deadline_ms(self._host.now_ms(), timeout)
+
+    def _check_assigned(self) -> None:
+        self._host.check_usable()
+        if not len(self.core.subscription):
+            raise IllegalStateError("nothing is assigned; assign() partitions before poll()")
+
+    def _decoder(self, columns: Sequence[str] | None, text: Sequence[str]) -> Any:
+        # Used again: it knows how large the last batch was.
+        key = (None if columns is None else column_names(columns), column_names(text))
+        if key not in self._decoders:
+            self._decoders[key] = decoder(*key, self.config)
+        return self._decoders[key]
+
+
+def decoder(columns: tuple[str, ...] | None, text: tuple[str, ...], config: ConsumerConfig) -> Any:
+    """Return a ColumnDecoder for these columns, None for DEFAULT_COLUMNS; imports pyarrow, which is an extra."""
+    try:
+        from levada.record.columnar import ColumnDecoder
+    except ImportError as missing:
+        raise ImportError("columns need pyarrow: pip install 'levada[arrow]'") from missing
+    return ColumnDecoder(DEFAULT_COLUMNS if columns is None else columns, config.max_decompressed_bytes, text=text)
+
+
+def _report_reset(on_reset: OnReset | None, reset: PositionReset) -> None:
+    log.warning("%s at offset %d: %s; going on at %d", reset.partition, reset.asked_offset, reset.reason, reset.offset)
+    if on_reset is not None:
+        on_reset(reset)
