@@ -36,7 +36,7 @@ class SimProducer:
             max_in_flight=sending.max_in_flight,
         )
         self.driver = sim.driver(self.engine, selectable, name="the producer")
-        self.core = ProducerCore(self.engine, lock=self.driver.lock, random=sim.random, sending=sending, **settings)
+        self.core = ProducerCore(self.engine, host=self.driver, random=sim.random, sending=sending, **settings)
         self.core.wait_with(self.driver.wait)
 
     def send(
@@ -49,7 +49,7 @@ class SimProducer:
         headers: tuple[tuple[str, bytes | None], ...] = (),
     ) -> Delivery:
         record = ToSend(topic, partition, key, value, headers, self.driver.wall_ms(), on_delivery)
-        return drive(self.driver, lambda now_ms: self.core.appending.send(record, now_ms))  # type: ignore[arg-type]
+        return drive(self.driver, self.core.appending.send(record))  # type: ignore[arg-type]
 
     def flush(self) -> None:
         self.driver.run(self.core.flush(), PATIENCE_S, "flush")

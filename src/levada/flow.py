@@ -6,10 +6,11 @@ or clock: whoever runs it (`client.flow_runner` in a client, a test with two can
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+from levada.clock import NEVER_MS
 from levada.promise import Promise
 
 T = TypeVar("T")
@@ -53,3 +54,32 @@ class Wait:
 
 Step: TypeAlias = Call | Sleep | Wait
 Flow: TypeAlias = Generator[Step, Any, T]
+
+
+@dataclass(slots=True)
+class Until:
+    """Resume with True once the promise is settled, however it is, or with False when the deadline has come first. Nothing is thrown in."""
+
+    promise: Promise[Any]
+    deadline_ms: int = NEVER_MS
+
+
+@dataclass(slots=True)
+class Compute:
+    """Resume with what `run` returns, or have its error thrown in.
+
+    size_bytes: about how much data it goes through. A driver may run it on another thread, so that a long piece does not hold up an event
+    loop, but only one at a time; and it lets it end before it throws anything into the flow or closes it.
+    """
+
+    run: Callable[[], Any]
+    size_bytes: int = 0
+
+
+CallerStep: TypeAlias = Until | Compute
+CallerFlow: TypeAlias = Generator[CallerStep, Any, T]
+"""A flow in its caller's context: in a thread or task of the user's, without the engine's lock, which it takes for moments by itself.
+
+A driver resumes it until it ends, and throws in what breaks a wait off, such as KeyboardInterrupt or a cancellation. After any exception it
+closes the flow.
+"""

@@ -6,14 +6,13 @@ Methods are called under the engine's lock. The flows among them are run on the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from random import Random
 from typing import Any
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
 from levada.flow import Flow, Wait
-from levada.producer.appending import Appending
+from levada.producer.appending import Appending, Host
 from levada.producer.buffer_pool import BufferPool
 from levada.producer.failed_sends import FailedSends
 from levada.producer.failures import Failures
@@ -27,17 +26,16 @@ from levada.promise import Promise
 class ProducerCore:
     """Takes records and sees them delivered.
 
-    lock: what guards the engine. wakeup: has the engine look again. around_callbacks: runs user callbacks for us, outside the lock.
+    host: what runs the engine. around_callbacks: runs user callbacks for us, outside the lock.
     """
 
     def __init__(
         self,
         engine: Engine,
         *,
-        lock: AbstractContextManager[object],
+        host: Host,
         random: Random,
         sending: SenderSettings,
-        wakeup: Callable[[], None] = lambda: None,
         around_callbacks: Callable[[Callable[[], None]], None] = lambda run: run(),
         enable_idempotence: bool = True,
         buffer_memory: int = 33_554_432,
@@ -53,8 +51,8 @@ class ProducerCore:
     ) -> None:
         backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._engine = engine
-        self._lock = lock
-        self._wakeup = wakeup
+        self._lock = host.lock
+        self._wakeup = host.wakeup
         self._around_callbacks = around_callbacks
         self.pool = BufferPool(buffer_memory)
         self.transactions = TransactionManager(backoff=backoff) if enable_idempotence else None
@@ -74,7 +72,7 @@ class ProducerCore:
             ignore_keys=ignore_keys,
         )
         self.failed_sends = FailedSends(self.pool, defer=self._defer, settled=self._failed_send_settled)
-        self.appending = Appending(self.accumulator, engine.metadata, self.failed_sends, max_block_ms=max_block_ms)
+        self.appending = Appending(self.accumulator, self.failed_sends, engine.network, engine.metadata, host, max_block_ms=max_block_ms)
         self._sender = Sender(
             accumulator=self.accumulator,
             transactions=self.transactions,

@@ -17,7 +17,7 @@ from collections import deque
 from typing import Any, TypeVar
 
 from levada.client.engine import Engine
-from levada.client.network_client import NetworkClient
+from levada.client.timeouts import timeout_error
 from levada.clock import NEVER_MS, Clock, SystemClock
 from levada.errors import ClosedError, ForkedError, KafkaError, TimeoutError
 from levada.flow import Flow
@@ -269,19 +269,6 @@ class Driver:
                     self._engine.close(self.now_ms())
             finally:
                 self._selectable.shutdown()
-
-
-def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float | None) -> TimeoutError:
-    """Return the error to raise for a call that took too long: with what is wrong with the brokers, when something is.
-
-    When no broker was ever reached that alone is the news, and the error a BootstrapError.
-    """
-    failures = network.failures()
-    if not failures or timeout_s is None or type(error) is not TimeoutError:
-        return error
-    if not network.ever_ready:
-        return network.bootstrap_error(timeout_s)
-    return TimeoutError("\n".join([str(error), *(f"  {address}  {cause}" for address, cause in failures.items())]))
 
 
 def _seconds(ms: int) -> float:

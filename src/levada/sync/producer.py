@@ -159,7 +159,7 @@ class KafkaProducer(HoldsConnections):
         """Describe a topic's partitions, waiting up to max.block.ms for metadata. Raises UnknownTopicOrPartitionError, TimeoutError."""
         self._driver.check_usable()
         name = topic_name(topic)
-        return drive(self._driver, lambda now_ms: self._core.appending.partitions_for(name, now_ms))
+        return drive(self._driver, self._core.appending.partitions_for(name))
 
     def flush(self, timeout: float | None = None) -> None:
         """Send everything now and wait until each record sent before is acknowledged or has failed.
@@ -204,16 +204,16 @@ class KafkaProducer(HoldsConnections):
         """Append where it takes metadata, memory or at least a new batch (K3, K4)."""
         topic_name(record.topic)
         may_wait = not self._in_callback()
-        return drive(self._driver, lambda now_ms: self._core.appending.send(record, now_ms, may_wait=may_wait))
+        return drive(self._driver, self._core.appending.send(record, may_wait=may_wait))
 
     def _await_topic(self, topic: str) -> TopicQueues:
         name = topic_name(topic)
-        return drive(self._driver, lambda now_ms: self._core.appending.await_topic(name, None, now_ms))
+        return drive(self._driver, self._core.appending.await_topic(name))
 
     def _append_sealed(self, topic: TopicQueues, batch: EncodedBatch, *, patient: bool) -> ProducerBatch | FailedSend:
         may_wait = patient and not self._in_callback()
         send = self._core.appending.send_sealed
-        return drive(self._driver, lambda now_ms: send(topic, batch.partition, batch.data, batch.record_count, now_ms, may_wait=may_wait))
+        return drive(self._driver, send(topic, batch.partition, batch.data, batch.record_count, may_wait=may_wait))
 
     def _partition(self, topic: str, partition: int | None, key: bytes | None) -> int:
         if partition is None:

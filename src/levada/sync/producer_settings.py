@@ -23,10 +23,9 @@ def build(config: ProducerConfig, around_callbacks: Callable[[Callable[[], None]
     )
     core = ProducerCore(
         engine,
-        lock=driver.lock,
+        host=driver,
         random=Random(),
         sending=_sending(config),
-        wakeup=driver.wakeup,
         around_callbacks=around_callbacks,
         enable_idempotence=config.enable_idempotence,
         buffer_memory=config.buffer_memory,

@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import TypeVar
 
 from levada.client.engine import Engine
+from levada.client.timeouts import timeout_error
 from levada.errors import ClosedError, IllegalStateError, TimeoutError
 from levada.flow import Flow
 from levada.promise import Promise
 from levada.sync.arguments import deadline_ms
-from levada.sync.driver import timeout_error
 from levada.testing.sim_network import SimNetwork, SimSelectable
 
 log = logging.getLogger(__name__)
