@@ -6,7 +6,6 @@ from typing import Any
 
 from levada.broker.node import BrokerNode
 from levada.client.engine import Engine
-from levada.client.locked_flow import unlocked
 from levada.producer.core import ProducerCore
 from levada.producer.delivery import Delivery
 from levada.producer.record_accumulator import ToSend
@@ -36,7 +35,7 @@ class SimProducer:
             max_in_flight=sending.max_in_flight,
         )
         self.driver = sim.driver(self.engine, selectable, name="the producer")
-        self.core = ProducerCore(self.engine, lock=self.driver.lock, random=sim.random, sending=sending, **settings)
+        self.core = ProducerCore(self.engine, host=self.driver, random=sim.random, sending=sending, **settings)
         self.core.wait_with(self.driver.wait)
 
     def send(
@@ -49,7 +48,7 @@ class SimProducer:
         headers: tuple[tuple[str, bytes | None], ...] = (),
     ) -> Delivery:
         record = ToSend(topic, partition, key, value, headers, self.driver.wall_ms(), on_delivery)
-        return self.driver.call(unlocked(lambda now_ms: self.core.appending.send(record, now_ms), self.driver, self.engine.network))
+        return self.driver.call(self.core.appending.send(record))  # type: ignore[arg-type]
 
     def flush(self) -> None:
         self.driver.run(self.core.flush(), PATIENCE_S, "flush")

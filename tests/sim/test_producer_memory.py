@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from levada.broker.node import BrokerNode
-from levada.client.locked_flow import WaitUntil
-from levada.errors import BufferExhaustedError, RecordTooLargeError, TimeoutError
+from levada.errors import BufferExhaustedError, RecordTooLargeError
+from levada.flow import Until
 from levada.producer.record_accumulator import ToSend
 from levada.testing import Simulation
 from levada.testing.simulation import EPOCH_MS
@@ -63,13 +63,13 @@ def test_B12_failed_records_alone_make_send_wait_for_their_callbacks(sim: Simula
     send = partial(producer.core.appending.send, a_record(b"v" * 2000, lambda *_: None))
     for _ in range(3):
         with pytest.raises(StopIteration):
-            next(send(sim.now_ms))
-    waiting = send(sim.now_ms)
+            next(send())
+    waiting = send()
     step = next(waiting)
-    assert isinstance(step, WaitUntil)
+    assert isinstance(step, Until)
     assert step.deadline_ms == sim.now_ms + 1000
     with pytest.raises(StopIteration) as done:
-        waiting.throw(TimeoutError("not in time"))
+        waiting.send(False)
     assert isinstance(done.value.value.exception(0), RecordTooLargeError)
     sim.advance(1)
     assert producer.core.pool.available == 3000
@@ -80,7 +80,7 @@ def test_send_in_a_callback_fails_at_once_when_memory_is_full(sim: Simulation, b
     producer = SimProducer(sim, linger_ms=60_000, buffer_memory=4000, batch_size=2000, max_request_size=3000)
     producer.send("t", b"v" * 2000)
     with pytest.raises(StopIteration) as done:
-        next(producer.core.appending.send(a_record(b"v" * 2500), sim.now_ms, may_wait=False))
+        next(producer.core.appending.send(a_record(b"v" * 2500), may_wait=False))
     error = done.value.value.exception(0)
     assert isinstance(error, BufferExhaustedError)
     assert "a callback cannot wait for memory that callbacks give back" in str(error)
@@ -91,8 +91,8 @@ def test_a_send_that_is_broken_off_holds_no_memory(sim: Simulation, broker: Brok
     """Ctrl-C, or a cancelled task, while send() waits for memory."""
     producer = SimProducer(sim, buffer_memory=4000, batch_size=2000, max_request_size=3000)
     producer.send("t", b"v" * 2000)
-    waiting = producer.core.appending.send(a_record(b"v" * 2500), sim.now_ms)
-    assert isinstance(next(waiting), WaitUntil)
+    waiting = producer.core.appending.send(a_record(b"v" * 2500))
+    assert isinstance(next(waiting), Until)
     assert producer.core.pool.queued == 1
     waiting.close()
     assert producer.core.pool.queued == 0

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from levada.client.engine import Engine
+from levada.client.host import Host
 from levada.client.timeouts import timeout_error
 from levada.errors import TimeoutError
-from levada.flow import CallerFlow, Until
+from levada.face.arguments import deadline_ms
+from levada.flow import CallerFlow, Flow, Until
 from levada.promise import Promise
+
+T = TypeVar("T")
 
 FLOW_GRACE_S = 0.25
 """A flow that ends at its deadline tells more than a wait that does, so the wait lets it go first."""
@@ -18,3 +22,25 @@ def until_settled(promise: Promise[Any], engine: Engine, deadline_ms: int, timeo
     """Wait for a promise. Raises TimeoutError naming `what`; BootstrapError, which is one, when no broker was ever reached."""
     if not (yield Until(promise, deadline_ms)):
         raise timeout_error(engine.network, TimeoutError(f"{what}: not done within {timeout_s:g} s"), timeout_s)
+
+
+def run_flow(host: Host, engine: Engine, flow: Flow[T], timeout_s: float | None, what: str) -> CallerFlow[T]:
+    """Run a flow on the engine to its end. What breaks the wait off, such as KeyboardInterrupt, ends the flow too."""
+    with host.lock:
+        now_ms = host.now_ms()
+        promise = engine.flows.start(flow, now_ms, deadline_ms=deadline_ms(now_ms, timeout_s), describe=what)
+    # The step of who waits takes in first what has happened to the connections meanwhile, and sends then.
+    host.due_now()
+    try:
+        over_ms = deadline_ms(now_ms, None if timeout_s is None else timeout_s + FLOW_GRACE_S)
+        yield from until_settled(promise, engine, over_ms, timeout_s, what)
+        return promise.result()
+    except TimeoutError as error:
+        if error is not promise.error:
+            raise
+        raise timeout_error(engine.network, error, timeout_s) from None
+    finally:
+        if not promise.done:
+            with host.lock:
+                engine.flows.cancel(promise, host.now_ms())
+            host.look()

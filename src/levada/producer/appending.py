@@ -1,20 +1,23 @@
-"""What a caller goes through to have a record taken: metadata of a new topic, and memory (K3, K4).
+"""What a caller goes through to have records taken: metadata of a new topic, and memory (K3, K4).
 
-These are flows under the engine's lock (client.locked_flow), on the thread or task of who called.
+Everything here is flows that a driver runs in a thread or a task of the caller's (levada.flow.CallerFlow). They take the engine's lock for
+moments, compress outside of it, and yield where they wait. Whoever breaks one off, with Ctrl-C or by cancelling its task, leaves nothing
+behind: what it holds is given back as it is closed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from levada.client.locked_flow import LockedFlow, Unlocked, WaitUntil
+from levada.client.host import Host
 from levada.client.metadata import Metadata
+from levada.client.network_client import NetworkClient
+from levada.client.timeouts import timeout_error
 from levada.error_codes import ErrorCode
 from levada.errors import (
     FINAL_TOPIC_ERRORS,
-    BootstrapError,
     BufferExhaustedError,
     ClosedError,
     IllegalStateError,
@@ -24,12 +27,14 @@ from levada.errors import (
     UnknownTopicOrPartitionError,
     topic_error,
 )
+from levada.flow import CallerFlow, Compute, Until
 from levada.producer.buffer_pool import Ticket
 from levada.producer.delivery import Delivery, FailedSend
 from levada.producer.failed_sends import FailedSends
 from levada.producer.partition_queue import TopicQueues
 from levada.producer.producer_batch import ProducerBatch
 from levada.producer.record_accumulator import RecordAccumulator, ToSend
+from levada.promise import Promise
 from levada.types import PartitionInfo, TopicPartition
 
 T = TypeVar("T")
@@ -41,40 +46,53 @@ class Appending:
     may_wait: False where waiting would be for the calling thread itself, as in a callback: what would wait fails at once.
     """
 
-    def __init__(self, accumulator: RecordAccumulator, metadata: Metadata, failed_sends: FailedSends, *, max_block_ms: int) -> None:
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        failed_sends: FailedSends,
+        network: NetworkClient,
+        metadata: Metadata,
+        host: Host,
+        *,
+        max_block_ms: int,
+    ) -> None:
         self._accumulator = accumulator
-        self._metadata = metadata
         self._failed_sends = failed_sends
+        self._network = network
+        self._metadata = metadata
+        self._host = host
         self._max_block_ms = max_block_ms
         self._limit = f"max.block.ms={max_block_ms}"
 
-    def deadline_ms(self, now_ms: int, *, may_wait: bool = True) -> int:
+    def deadline_ms(self, *, may_wait: bool = True) -> int:
         """Return until when a call that begins now may wait."""
-        return now_ms + self._max_block_ms if may_wait else now_ms
+        return self._host.now_ms() + (self._max_block_ms if may_wait else 0)
 
-    def send(self, record: ToSend, now_ms: int, *, may_wait: bool = True) -> LockedFlow[Delivery]:
+    def send(self, record: ToSend, *, may_wait: bool = True) -> CallerFlow[Delivery]:
         """Append a record where that takes metadata, memory or a new batch; what is against it is told by the delivery (K6)."""
-        deadline_ms = self.deadline_ms(now_ms, may_wait=may_wait)
-        tp = (record.topic, record.partition)
+        deadline_ms = self.deadline_ms(may_wait=may_wait)
+        append = partial(self._accumulator.append, record)
         try:
-            return (yield from self._append(lambda now, ticket: self._accumulator.append(record, now, ticket), tp, now_ms, deadline_ms))
+            return (yield from self._append(append, (record.topic, record.partition), deadline_ms))
         except (ClosedError, IllegalStateError):
             raise
         except KafkaError as error:
             failure = error
         if record.callback is not None:
-            yield from self._await_credit(now_ms, deadline_ms)
-        return self._failed_sends.add(record, failure)
+            yield from self._await_credit(deadline_ms)
+        with self._host.lock:
+            delivery = self._failed_sends.add(record, failure)
+        self._host.look()
+        return delivery
 
     def send_sealed(
-        self, topic: TopicQueues, partition: int, data: bytearray, count: int, now_ms: int, *, may_wait: bool
-    ) -> LockedFlow[ProducerBatch | FailedSend]:
+        self, topic: TopicQueues, partition: int, data: bytearray, count: int, *, may_wait: bool = True
+    ) -> CallerFlow[ProducerBatch | FailedSend]:
         """Queue an encoded batch."""
         tp = TopicPartition(topic.name, partition)
-        deadline_ms = self.deadline_ms(now_ms, may_wait=may_wait)
         append = partial(self._accumulator.append_sealed, topic, partition, data, count)
         try:
-            return (yield from self._append(append, tp, now_ms, deadline_ms))
+            return (yield from self._append(append, tp, self.deadline_ms(may_wait=may_wait)))
         except TimeoutError as error:
             return FailedSend(tp, error)
 
@@ -84,29 +102,26 @@ class Appending:
         """Return the queues of a topic, known to metadata or not."""
         return self._accumulator.topic(name, self._metadata.snapshot)
 
-    def await_topic(self, name: str, partition: int | None, now_ms: int, deadline_ms: int | None = None) -> LockedFlow[TopicQueues]:
+    def await_topic(self, name: str, partition: int | None = None, deadline_ms: int | None = None) -> CallerFlow[TopicQueues]:
         """Return a topic's queues when metadata knows it, and the partition (K3). deadline_ms: None allows max.block.ms."""
-        yield from self._await_topic(name, partition, now_ms, self.deadline_ms(now_ms) if deadline_ms is None else deadline_ms)
-        return self.topic(name)
-
-    def _await_topic(self, name: str, partition: int | None, now_ms: int, deadline_ms: int) -> LockedFlow[int]:
         metadata = self._metadata
-        try:
-            while (topic := self.topic(name)).count <= (partition or 0):
-                self._check_topic(name)
-                metadata.add_topic(name, now_ms)
-                update = metadata.await_update(metadata.request_update())
-                now_ms = yield WaitUntil(update, deadline_ms, f"metadata of topic {name!r}")
+        deadline_ms = self.deadline_ms() if deadline_ms is None else deadline_ms
+        while True:
+            with self._host.lock:
+                topic = self.topic(name)
                 topic.refresh(metadata.snapshot)
-        except BootstrapError:
-            raise
-        except TimeoutError as error:
-            raise self._unknown(name, partition, error) from None
-        return now_ms
+                if topic.count > (partition or 0):
+                    return topic
+                self._check_topic(name)
+                metadata.add_topic(name, self._host.now_ms())
+                update = metadata.await_update(metadata.request_update())
+            if not (yield from self._until(update, deadline_ms)):
+                raise self._unknown(name, partition)
+            update.result()
 
-    def partitions_for(self, name: str, now_ms: int) -> LockedFlow[list[PartitionInfo]]:
+    def partitions_for(self, name: str) -> CallerFlow[list[PartitionInfo]]:
         """Describe a topic's partitions, from metadata."""
-        yield from self.await_topic(name, None, now_ms)
+        yield from self.await_topic(name)
         known = self._metadata.topic(name)
         return [] if known is None else list(known.partitions)
 
@@ -115,7 +130,7 @@ class Appending:
         if known is not None and known.error in FINAL_TOPIC_ERRORS:
             raise topic_error(known.error, name)
 
-    def _unknown(self, name: str, partition: int | None, timeout: TimeoutError) -> KafkaError:
+    def _unknown(self, name: str, partition: int | None) -> KafkaError:
         known = self._metadata.topic(name)
         if known is not None and known.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return UnknownTopicOrPartitionError(
@@ -128,68 +143,78 @@ class Appending:
                 f"{name}-{partition} does not exist, and did not appear within {self._limit}; the topic has partitions 0 to {count - 1}"
             )
         because = f" ({known.error.name})" if known is not None else ""
-        # What is wrong with which broker, if the driver knows.
-        _, newline, causes = str(timeout).partition("\n")
-        return MetadataTimeout(f"topic '{name}': no metadata within {self._limit}{because}{newline}{causes}")
+        error = MetadataTimeout(f"topic '{name}': no metadata within {self._limit}{because}")
+        return timeout_error(self._network, error, self._max_block_ms / 1000)
 
     # Memory
 
     def _append(
-        self,
-        append: Callable[[int, Ticket | None], T | Ticket | None],
-        tp: tuple[str, int | None],
-        now_ms: int,
-        deadline_ms: int,
-    ) -> LockedFlow[T]:
+        self, append: Callable[[int, Ticket | None], T | Ticket | None], tp: tuple[str, int | None], deadline_ms: int
+    ) -> CallerFlow[T]:
         """Call append until it succeeds, and wait for what it lacks."""
         ticket: Ticket | None = None
         try:
             while True:
-                got = append(now_ms, ticket)
+                with self._host.lock:
+                    got = append(self._host.now_ms(), ticket)
+                    if isinstance(got, Ticket):
+                        ticket = got
                 # A batch may have been filled: compressed here, the time is the sender's own.
                 yield from self._seal_full()
                 if isinstance(got, Ticket):
-                    ticket = got
-                    now_ms = yield from self._await_memory(ticket, tp[0], now_ms, deadline_ms)
+                    yield from self._await_memory(got, tp[0], deadline_ms)
                 elif got is None:
-                    now_ms = yield from self._await_topic(*tp, now_ms, deadline_ms)
+                    yield from self.await_topic(*tp, deadline_ms)
                 else:
                     return got
         finally:
             if ticket is not None:
-                self._accumulator.pool.cancel(ticket)
+                self._cancel(ticket)
+            self._host.look()
 
-    def _await_memory(self, ticket: Ticket, topic: str, now_ms: int, deadline_ms: int) -> LockedFlow[int]:
-        pool = self._accumulator.pool
-        may_wait = deadline_ms > now_ms
-        try:
-            if ticket.promise.done or may_wait:
-                now_ms = yield WaitUntil(ticket.promise, deadline_ms, f"buffer.memory for topic {topic!r}")
-                return now_ms
-        except BootstrapError:
-            raise
-        except TimeoutError:
-            pass
+    def _cancel(self, ticket: Ticket) -> None:
+        """Give back what a ticket has gathered; it may be what another thread waits for."""
+        with self._host.lock:
+            self._accumulator.pool.cancel(ticket)
+
+    def _await_memory(self, ticket: Ticket, topic: str, deadline_ms: int) -> CallerFlow[None]:
+        may_wait = deadline_ms > self._host.now_ms()
+        if (yield from self._until(ticket.promise, deadline_ms)):
+            ticket.promise.result()
+            return
+        if not self._network.ever_ready and may_wait:
+            raise self._network.bootstrap_error(self._max_block_ms / 1000)
         why = "records come faster than the brokers take them" if may_wait else "a callback cannot wait for memory that callbacks give back"
-        what = f"topic {topic!r}: {ticket.size} bytes of buffer.memory={pool.total}"
+        what = f"topic {topic!r}: {ticket.size} bytes of buffer.memory={self._accumulator.pool.total}"
         raise BufferExhaustedError(f"{what} did not become free within {self._limit}; {why}; persisted: no")
 
-    def _await_credit(self, now_ms: int, deadline_ms: int) -> LockedFlow[None]:
+    def _await_credit(self, deadline_ms: int) -> CallerFlow[None]:
         """Wait while failed records alone hold more than all memory: callbacks run slower than records fail."""
-        pool = self._accumulator.pool
-        if pool.available >= 0 or now_ms >= deadline_ms:
+        if self._accumulator.pool.available >= 0 or self._host.now_ms() >= deadline_ms:
             return
-        ticket = pool.enqueue(0)
+        with self._host.lock:
+            ticket = self._accumulator.pool.enqueue(0)
         try:
-            yield WaitUntil(ticket.promise, deadline_ms, "callbacks of failed records")
-        except TimeoutError:
-            return
+            yield from self._until(ticket.promise, deadline_ms)
         finally:
-            pool.cancel(ticket)
+            self._cancel(ticket)
 
-    def _seal_full(self) -> LockedFlow[None]:
-        while (batch := self._accumulator.claim_full()) is not None:
+    def _until(self, promise: Promise[Any], deadline_ms: int) -> CallerFlow[bool]:
+        """Wait for a promise, with the engine told of what was changed; False when the time is over first."""
+        if promise.done or deadline_ms <= self._host.now_ms():
+            return promise.done
+        self._host.look()
+        settled: bool = yield Until(promise, deadline_ms)
+        return settled
+
+    def _seal_full(self) -> CallerFlow[None]:
+        while self._accumulator.full:
+            with self._host.lock:
+                batch = self._accumulator.claim_full()
+            if batch is None:
+                return
             try:
-                yield Unlocked(batch.seal)
+                yield Compute(batch.seal, batch.size)
             finally:
-                self._accumulator.sealed(batch)
+                with self._host.lock:
+                    self._accumulator.sealed(batch)

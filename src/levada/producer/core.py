@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from random import Random
 from typing import Any
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
+from levada.client.host import Host
 from levada.errors import KafkaError
 from levada.flow import Flow, Wait
 from levada.producer.appending import Appending
@@ -31,18 +32,16 @@ log = logging.getLogger(__name__)
 class ProducerCore:
     """Takes records and sees them delivered.
 
-    lock: what guards the engine. wakeup: has the engine look again. around_callbacks: runs user callbacks for us, outside the lock.
+    host: what runs the engine.
     """
 
     def __init__(
         self,
         engine: Engine,
         *,
-        lock: AbstractContextManager[object],
+        host: Host,
         random: Random,
         sending: SenderSettings,
-        wakeup: Callable[[], None] = lambda: None,
-        around_callbacks: Callable[[Callable[[], None]], None] = lambda run: run(),
         enable_idempotence: bool = True,
         buffer_memory: int = 33_554_432,
         linger_ms: int = 5,
@@ -57,11 +56,9 @@ class ProducerCore:
     ) -> None:
         backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._engine = engine
-        self._lock = lock
-        self._now_ms = 0
-        self.network = engine.network
-        self._wakeup = wakeup
-        self._around_callbacks = around_callbacks
+        self._lock = host.lock
+        self._look = host.look
+        self._host = host
         self.pool = BufferPool(buffer_memory)
         self.transactions = TransactionManager(backoff=backoff) if enable_idempotence else None
         self.accumulator = RecordAccumulator(
@@ -80,7 +77,7 @@ class ProducerCore:
             ignore_keys=ignore_keys,
         )
         self.failed_sends = FailedSends(self.pool, defer=self._defer, settled=self._failed_send_settled)
-        self.appending = Appending(self.accumulator, engine.metadata, self.failed_sends, max_block_ms=max_block_ms)
+        self.appending = Appending(self.accumulator, self.failed_sends, engine.network, engine.metadata, host, max_block_ms=max_block_ms)
         self._sender = Sender(
             accumulator=self.accumulator,
             transactions=self.transactions,
@@ -99,7 +96,6 @@ class ProducerCore:
 
     def poll(self, now_ms: int) -> int:
         """Let the Sender have its turn."""
-        self._now_ms = now_ms
         return self._sender.poll(now_ms)
 
     # Outcomes
@@ -117,7 +113,8 @@ class ProducerCore:
         """Flush a producer that nobody can close any more, for at most so long, and say what could not be sent."""
         self.close()
         counts = {batch: batch.unsettled_count for batch in self.accumulator.incomplete}
-        flushed = self._engine.flows.start(self.flush(), self._now_ms, deadline_ms=self._now_ms + limit_ms, describe="the last flush")
+        now_ms = self._host.now_ms()
+        flushed = self._engine.flows.start(self.flush(), now_ms, deadline_ms=now_ms + limit_ms, describe="the last flush")
         with suppress(KafkaError):
             yield Wait(flushed)
         lost = sum(count for batch, count in counts.items() if not batch.succeeded and batch.final is not Final.SPLIT)
@@ -146,17 +143,17 @@ class ProducerCore:
         return self._engine.flows.start(flow, now_ms, describe="InitProducerId")
 
     def _defer(self, run: Callable[[], None]) -> None:
-        self._engine.deferred.append(lambda: self._around_callbacks(run))
+        self._engine.deferred.append(run)
 
     def _settled(self, batch: ProducerBatch) -> None:
         with self._lock:
             self.accumulator.settle(batch)
-        self._wakeup()
+        self._look()
 
     def _failed_send_settled(self, called: Promise[Any]) -> None:
         with self._lock:
             self.failed_sends.settle(called)
-        self._wakeup()
+        self._look()
 
 
 def wait_for_all(promises: Iterable[Promise[Any]]) -> Flow[None]:

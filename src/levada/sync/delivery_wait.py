@@ -5,30 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from levada.errors import IllegalStateError
+from levada.face.producing import Producing
 from levada.producer.core import wait_for_all
 from levada.promise import Promise
 from levada.sync.driver import Driver
 
 
 class DeliveryWait:
-    """Waits on a driver, but not on the thread that runs callbacks: it would wait for itself."""
+    """Waits on a driver, but not on the thread that runs callbacks."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, producing: Producing) -> None:
         self._driver = driver
+        self._producing = producing
 
     def one(self, promise: Promise[Any], timeout: float | None, what: str) -> None:
         """Wait for one batch."""
-        self.refuse_in_callback("waiting for a delivery")
+        self._producing.refuse_in_callback("waiting for a delivery")
         self._driver.wait(promise, timeout, what)
 
     def all(self, promises: Sequence[Promise[Any]], timeout: float | None, what: str) -> None:
         """Wait for several batches."""
-        self.refuse_in_callback("waiting for deliveries")
+        self._producing.refuse_in_callback("waiting for deliveries")
         self._driver.run(wait_for_all(promises), timeout, what)
-
-    def refuse_in_callback(self, what: str) -> None:
-        """Raise IllegalStateError on the thread that runs callbacks."""
-        if self._driver.in_callback:
-            raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
-        self._driver.check_usable()

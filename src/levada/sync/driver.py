@@ -12,13 +12,12 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from levada.client.engine import Engine
-from levada.client.timeouts import timeout_error
 from levada.clock import Clock, SystemClock
-from levada.errors import ClosedError, ForkedError, IllegalStateError, KafkaError, TimeoutError
+from levada.errors import ClosedError, ForkedError, IllegalStateError, KafkaError
 from levada.face.arguments import deadline_ms
 from levada.face.process import Process
 from levada.face.signals import DeferredSignals
-from levada.face.waiting import FLOW_GRACE_S, until_settled
+from levada.face.waiting import run_flow, until_settled
 from levada.flow import CallerFlow, Compute, Flow, Until
 from levada.net.selectable import Selectable
 from levada.promise import Promise
@@ -137,31 +136,7 @@ class Driver:
     def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
         """Run a flow on the engine to its end, as wait() does. What breaks the wait off, such as KeyboardInterrupt, ends the flow too."""
         self.check_usable()
-        return self.call(self.running(flow, timeout_s, what))
-
-    def running(self, flow: Flow[T], timeout_s: float | None, what: str) -> CallerFlow[T]:
-        """Return run() as steps, for the flow of a caller."""
-        promise = self._start(flow, timeout_s, what)
-        try:
-            over_ms = deadline_ms(self.now_ms(), None if timeout_s is None else timeout_s + FLOW_GRACE_S)
-            yield from until_settled(promise, self._engine, over_ms, timeout_s, what)
-            return promise.result()
-        except TimeoutError as error:
-            if error is not promise.error:
-                raise
-            raise timeout_error(self._engine.network, error, timeout_s) from None
-        finally:
-            if not (promise.done or self._stepper.closing):
-                with self.lock:
-                    self._engine.flows.cancel(promise, self.now_ms())
-                    self._stepper.advance(self.now_ms())
-
-    def _start(self, flow: Flow[T], timeout_s: float | None, what: str) -> Promise[T]:
-        with self.lock:
-            now_ms = self.now_ms()
-            promise = self._engine.flows.start(flow, now_ms, deadline_ms=deadline_ms(now_ms, timeout_s), describe=what)
-            self._stepper.due_now()
-        return promise
+        return self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def abandon(self) -> None:
         """The last reference to the client is gone, or the interpreter exits: have the I/O thread end it. Takes no lock."""
@@ -221,9 +196,13 @@ class Driver:
             waiter.wake()
             self.wakeup()
 
+        def settled(_: Promise[Any]) -> None:
+            waiter.settle()
+            self._stepper.settled()
+
         signals.wake = wake
         with self.lock:
-            promise.on_done(waiter.settle)
+            promise.on_done(settled)
         self._stepper.waiting.append(waiter)
         try:
             while not waiter.settled and (left_ms := limit_ms - self.now_ms()) > 0:
@@ -240,7 +219,7 @@ class Driver:
             self._stepper.waiting.remove(waiter)
             if not waiter.settled:
                 with self.lock:
-                    promise.forget(waiter.settle)
+                    promise.forget(settled)
             self._stepper.pass_on()
         return waiter.settled
 

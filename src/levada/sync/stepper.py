@@ -87,6 +87,11 @@ class Stepper:
         if self.engine.deferred and not self._io_steps:
             self._nap.wake()
 
+    def settled(self) -> None:
+        """A promise was settled, under the lock: who waits for it may be in select(), if somebody else settled it."""
+        if self._selecting:
+            self._selectable.wakeup()
+
     def due_now(self) -> None:
         """The next step advances at once, under the lock: after it has taken in what happened to the connections meanwhile."""
         self._deadline_ms = 0

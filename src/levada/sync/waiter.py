@@ -26,7 +26,7 @@ class Waiter:
         with suppress(RuntimeError):
             self._lock.release()
 
-    def settle(self, _: object = None) -> None:
+    def settle(self) -> None:
         """Wake the thread for good."""
         self.settled = True
         self.wake()

@@ -14,13 +14,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from levada.client.engine import Engine
-from levada.client.timeouts import timeout_error
 from levada.clock import NEVER_MS
 from levada.config import ClientConfig
-from levada.errors import ClosedError, IllegalStateError, TimeoutError
+from levada.errors import ClosedError, IllegalStateError
 from levada.face.arguments import deadline_ms
 from levada.face.engines import Connector, client_name, engine_for
-from levada.face.waiting import until_settled
+from levada.face.waiting import run_flow, until_settled
 from levada.flow import CallerFlow, Compute, Flow, Until
 from levada.promise import Promise
 from levada.sync.admin import KafkaAdmin
@@ -223,14 +222,7 @@ class SimDriver:
     def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
         """Run a flow to its end, as wait() does."""
         self.check_usable()
-        now_ms = self.now_ms()
-        promise = self._engine.flows.start(flow, now_ms, deadline_ms=deadline_ms(now_ms, timeout_s), describe=what)
-        try:
-            return self.wait(promise, timeout_s, what)
-        except TimeoutError as error:
-            if error is not promise.error:
-                raise
-            raise timeout_error(self._engine.network, error, timeout_s) from None
+        return self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def abandon(self) -> None:
         """The client was dropped: leave the simulation with the next step."""

@@ -1,0 +1,234 @@
+"""A producer below its faces: arguments become records and flows, which any driver runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+from levada.client.engine import Engine
+from levada.client.host import Host
+from levada.clock import epoch_ms
+from levada.config import ProducerConfig
+from levada.errors import IllegalStateError, KafkaError
+from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
+from levada.face.waiting import run_flow
+from levada.flow import CallerFlow, Flow
+from levada.producer.arrow_delivery import ArrowDelivery
+from levada.producer.core import ProducerCore
+from levada.producer.delivery import Delivery, FailedSend
+from levada.producer.partition_queue import TopicQueues
+from levada.producer.partitioner import checked
+from levada.producer.producer_batch import DeliveryCallback
+from levada.producer.record_accumulator import ToSend
+from levada.producer.sender import SenderSettings
+from levada.record.compression import Codec
+from levada.serialization import to_bytes
+from levada.types import Headers, PartitionInfo
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+ARROW_BATCH_SIZE = 256 * 1024
+"""Columns come all at once, so batches need not stay small for latency; a batch.size that was set is respected."""
+ERROR_EXIT_S = 5.0
+"""How long leaving a `with` block by an exception waits for records."""
+LAST_CALLBACKS_S = 0.5
+"""How long close() waits for callbacks when its time is over."""
+LONGEST_END_MS = 10_000
+"""How long a producer that was dropped without close(), or met by the interpreter's exit, goes on sending."""
+
+
+class ProducerHost(Host, Protocol):
+    """A driver that can tell whose thread it is."""
+
+    @property
+    def in_callback(self) -> bool:
+        """Whether the calling thread or task is the one that runs user callbacks."""
+        ...
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        ...
+
+
+def engine_settings(config: ProducerConfig) -> Mapping[str, Any]:
+    """Return what a producer's engine is made with, beyond what every client's is."""
+    return {
+        "max_in_flight": config.max_in_flight_requests_per_connection,
+        "metadata_max_idle_ms": config.metadata_max_idle_ms,
+    }
+
+
+class Producing:
+    """One producer. host: its driver."""
+
+    def __init__(self, config: ProducerConfig, engine: Engine, host: ProducerHost, *, random: Random) -> None:
+        self.config = config
+        self.core = _core(config, engine, host, random)
+        self._engine = engine
+        self._host = host
+        self._lock = host.lock
+        self._try_append = self.core.try_append
+        self._wall_ms = host.wall_ms
+
+    # Records
+
+    def try_send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp: int | datetime | None,
+        headers: Headers | Mapping[str, bytes | None] | None,
+        on_delivery: DeliveryCallback | None,
+    ) -> Delivery | ToSend:
+        """Append a record to a batch that has room for it; what send() has to look closer at comes back as it is to be sent."""
+        self._host.check_usable()
+        config = self.config
+        if type(value) is not bytes or config.value_serializer is not None:
+            value = to_bytes(value, "value", config.value_serializer)
+        if key is not None or config.key_serializer is not None:
+            key = to_bytes(key, "key", config.key_serializer)
+        timestamp = self._wall_ms() if timestamp is None else epoch_ms(timestamp)
+        pairs = () if not headers else header_pairs(headers)
+        if partition is not None:
+            partition = whole("partition", partition)
+            if partition < 0:
+                raise ValueError(f"partition {partition} of topic {topic!r}: partitions are numbered from 0")
+        elif config.partitioner is not None:
+            return ToSend(topic, None, key, value, pairs, timestamp, on_delivery)
+        with self._lock:
+            delivery = self._try_append(topic, partition, key, value, pairs, timestamp, on_delivery)
+        return delivery or ToSend(topic, partition, key, value, pairs, timestamp, on_delivery)
+
+    def send(self, record: ToSend) -> CallerFlow[Delivery]:
+        """Append where it takes metadata, memory, a user's partitioner or at least a new batch (K3, K4)."""
+        topic_name(record.topic)
+        partitioner = self.config.partitioner
+        if record.partition is None and partitioner is not None:
+            count = (yield from self.await_topic(record.topic)).count
+            record = record._replace(partition=checked(partitioner(record.topic, record.key, count), record.topic, count))
+        return (yield from self.core.appending.send(record, may_wait=not self._host.in_callback))
+
+    def await_topic(self, topic: str) -> CallerFlow[TopicQueues]:
+        """Return a topic's queues when metadata knows it."""
+        return self.core.appending.await_topic(topic_name(topic))
+
+    def partitions_for(self, topic: str) -> CallerFlow[list[PartitionInfo]]:
+        """Describe a topic's partitions."""
+        return self.core.appending.partitions_for(topic_name(topic))
+
+    # Columns
+
+    def send_arrow(
+        self,
+        topic: str,
+        data: Any,
+        columns: Mapping[str, str | None],
+        make: Callable[[str], ArrowDelivery],
+    ) -> CallerFlow[ArrowDelivery]:
+        """Send every row of Arrow data. columns: key, value, headers, timestamp and partition, each the name of a column or None."""
+        self._host.check_usable()
+        if columns["key"] is None and columns["value"] is None and columns["headers"] is None:
+            raise ValueError(
+                f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"
+            )
+        queues = yield from self.await_topic(topic)
+        delivery = make(topic)
+        batches, rejected = self._encoded(queues, data, columns)
+        may_wait = not self._host.in_callback
+        for batch in batches:
+            outcome = yield from self.core.appending.send_sealed(queues, batch.partition, batch.data, batch.record_count, may_wait=may_wait)
+            may_wait = may_wait and not isinstance(outcome, FailedSend)
+            delivery.add(outcome, batch.rows)
+        delivery.reject(rejected)
+        return delivery
+
+    def _encoded(self, queues: TopicQueues, data: Any, columns: Mapping[str, str | None]) -> tuple[Iterator[Any], Any]:
+        from levada.record.columnar import encode_columns
+
+        config = self.config
+        return encode_columns(
+            data,
+            **columns,
+            partition_count=queues.count,
+            next_sticky_partition=lambda: self._next_sticky(queues),
+            codec=Codec.parse(config.compression_type),
+            level=config.compression_level,
+            batch_size=config.batch_size if "batch.size" in config.given else min(ARROW_BATCH_SIZE, config.max_request_size),
+            max_record_size=min(config.max_request_size, config.buffer_memory),
+            now_ms=self._wall_ms(),
+        )
+
+    def _next_sticky(self, topic: TopicQueues) -> int:
+        with self._lock:
+            return self.core.accumulator.next_sticky(topic, self._host.now_ms())
+
+    # The end
+
+    def close(self, timeout: float | None) -> CallerFlow[float | None]:
+        """Take no more records, wait until those sent are done, and give up what is not when the time is over.
+
+        Returns how many seconds the driver may take to end, None for as long as callbacks take.
+        """
+        over_ms = deadline_ms(self._host.now_ms(), timeout)
+        with self._lock:
+            self.core.close()
+        if timeout != 0 and not self._host.in_callback:
+            try:
+                yield from run_flow(self._host, self._engine, self.core.flush(), timeout, "close()")
+            except KafkaError as error:
+                log.warning("close() gives up records that were not acknowledged: %s", error)
+        with self._lock:
+            self.core.abort()
+        self._host.look()
+        # What was just aborted has callbacks too; without a timeout the thread is waited for as long as they take.
+        left_s = max((over_ms - self._host.now_ms()) / 1000, LAST_CALLBACKS_S)
+        return None if timeout is None else left_s
+
+    def end_by_itself(self, name: str) -> Flow[None]:
+        """Return the last flow of a producer that nobody can close any more."""
+        return self.core.end_by_itself(min(self.config.delivery_timeout_ms, LONGEST_END_MS), name)
+
+    def refuse_in_callback(self, what: str) -> None:
+        """Raise IllegalStateError on the thread that runs callbacks: it would wait for itself."""
+        if self._host.in_callback:
+            raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
+        self._host.check_usable()
+
+
+def _core(config: ProducerConfig, engine: Engine, host: Host, random: Random) -> ProducerCore:
+    return ProducerCore(
+        engine,
+        host=host,
+        random=random,
+        sending=_sending(config),
+        enable_idempotence=config.enable_idempotence,
+        buffer_memory=config.buffer_memory,
+        linger_ms=config.linger_ms,
+        max_request_size=config.max_request_size,
+        delivery_timeout_ms=config.delivery_timeout_ms,
+        max_block_ms=config.max_block_ms,
+        retry_backoff_ms=config.retry_backoff_ms,
+        retry_backoff_max_ms=config.retry_backoff_max_ms,
+        adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
+        availability_timeout_ms=config.partitioner_availability_timeout_ms,
+        ignore_keys=config.partitioner_ignore_keys,
+    )
+
+
+def _sending(config: ProducerConfig) -> SenderSettings:
+    return SenderSettings(
+        acks=config.acks,
+        retries=config.retries,
+        request_timeout_ms=config.request_timeout_ms,
+        batch_size=config.batch_size,
+        codec=Codec.parse(config.compression_type),
+        level=config.compression_level,
+        max_in_flight=config.max_in_flight_requests_per_connection,
+    )
