@@ -42,8 +42,9 @@ async def _send(producer: Any, topic: str, warm: int, records: int, rate: int) -
 
 
 def levada_consumer(bootstrap_servers: str, topic: str, warm: int, records: int, rate: int) -> Figures:
-    from levada import TopicPartition
     from levada.aio import KafkaConsumer
+
+    from levada import TopicPartition
 
     async def work() -> Figures:
         async with KafkaConsumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest") as consumer:

@@ -72,7 +72,7 @@ class Appending:
         """Queue an encoded batch."""
         tp = TopicPartition(topic.name, partition)
         deadline_ms = self.deadline_ms(now_ms, may_wait=may_wait)
-        append = partial(self._accumulator.append_sealed, topic, partition, data, count)
+        append = partial(self._accumulator.append_sealed, topic.name, partition, data, count)
         try:
             return (yield from self._append(append, tp, now_ms, deadline_ms))
         except TimeoutError as error:
@@ -94,8 +94,9 @@ class Appending:
         try:
             while (topic := self.topic(name)).count <= (partition or 0):
                 self._check_topic(name)
-                metadata.add_topic(name, now_ms)
-                update = metadata.await_update(metadata.request_update())
+                # A topic that was not asked for before takes a small update, about itself; one that was, a full one.
+                is_new = metadata.add_topic(name, now_ms)
+                update = metadata.await_update(metadata.version if is_new else metadata.request_update())
                 now_ms = yield WaitUntil(update, deadline_ms, f"metadata of topic {name!r}")
                 topic.refresh(metadata.snapshot)
         except BootstrapError:

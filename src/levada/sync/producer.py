@@ -18,7 +18,6 @@ from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery, FailedSend
 from levada.producer.partition_queue import TopicQueues
-from levada.producer.partitioner import checked
 from levada.producer.producer_batch import DeliveryCallback, ProducerBatch
 from levada.producer.record_accumulator import ToSend
 from levada.record.compression import Codec
@@ -141,6 +140,8 @@ class KafkaProducer(HoldsConnections):
             timestamp=timestamp,
             partition=partition,
             partition_count=queues.count,
+            choose_rows=self._core.partitioning.for_rows(topic, queues.count),
+            hash_keys=not self._core.partitioning.ignores_keys,
             next_sticky_partition=lambda: self._next_sticky(queues),
             codec=Codec.parse(config.compression_type),
             level=config.compression_level,
@@ -219,10 +220,9 @@ class KafkaProducer(HoldsConnections):
         send = self._core.appending.send_sealed
         return self._call(lambda now_ms: send(topic, batch.partition, batch.data, batch.record_count, now_ms, may_wait=may_wait))
 
-    def _partition(self, topic: str, partition: int | None, key: bytes | None) -> int:
+    def _partition(self, topic: str, partition: int | None, key: bytes | None) -> int | None:
         if partition is None:
-            count = self._await_topic(topic).count
-            return checked(self._config.partitioner(topic, key, count), topic, count)  # type: ignore[misc]
+            return self._core.partitioning.for_record(topic, key, self._await_topic(topic).count)
         partition = whole("partition", partition)
         if partition < 0:
             raise ValueError(f"partition {partition} of topic {topic!r}: partitions are numbered from 0")

@@ -6,6 +6,7 @@ from random import Random
 
 from levada.config import ProducerConfig
 from levada.producer.core import ProducerCore
+from levada.producer.partitioning import Partitioning
 from levada.producer.sender import SenderSettings
 from levada.record.compression import Codec
 from levada.sync.connect import connect
@@ -39,7 +40,7 @@ def build(config: ProducerConfig) -> tuple[ProducerCore, Driver]:
         retry_backoff_max_ms=config.retry_backoff_max_ms,
         adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
         availability_timeout_ms=config.partitioner_availability_timeout_ms,
-        ignore_keys=config.partitioner_ignore_keys,
+        partitioning=Partitioning(config.partitioner, ignore_keys=config.partitioner_ignore_keys),
     )
     limit_ms = min(config.delivery_timeout_ms, LONGEST_END_MS)
     driver.when_dropped = lambda: core.end_by_itself(limit_ms, driver.name)
