@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from levada.errors import KafkaError, Persisted
     from levada.producer.arrow_delivery import ArrowDelivery, ArrowReport
     from levada.producer.delivery import Delivery
+    from levada.producer.partitioning import RoundRobin
     from levada.sync.admin import KafkaAdmin
     from levada.sync.client import KafkaClient
     from levada.sync.consumer import KafkaConsumer
@@ -44,6 +45,7 @@ _HOME = {
     "KafkaConsumer": "levada.sync.consumer",
     "KafkaProducer": "levada.sync.producer",
     "Loss": "levada.sync.scan",
+    "RoundRobin": "levada.producer.partitioning",
     "Scan": "levada.sync.scan",
     "scan": "levada.sync.scan",
     "ClusterDescription": "levada.admin.cluster",
@@ -89,6 +91,7 @@ __all__ = [
     "Persisted",
     "PositionReset",
     "RecordMetadata",
+    "RoundRobin",
     "Scan",
     "TimestampType",
     "TopicDescription",

@@ -303,6 +303,43 @@ def test_keys_may_be_ignored(kafka: EmbeddedKafka, topic: str) -> None:
 # Columns
 
 
+def test_P7_a_partitioner_of_ones_own_chooses_for_columns_too(kafka: EmbeddedKafka, topic: str) -> None:
+    kafka.create_topic(topic, 4)
+    table = pa.table({"v": ["a", "b", "c", "d"], "k": ["1", "2", None, "3"], "p": pa.array([None, 0, None, None], pa.int32())})
+
+    def by_number(topic: str, key: bytes | None, count: int) -> int:
+        return int(key or b"0")
+
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, partitioner=by_number) as producer:
+        sent = producer.send_arrow(topic, table, value="v", key="k", partition="p").to_arrow(PATIENCE_S)
+    assert sent["partition"].to_pylist() == [1, 0, 0, 3]
+
+
+def test_P7_round_robin_for_columns_and_records(kafka: EmbeddedKafka, topic: str) -> None:
+    kafka.create_topic(topic, 3)
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, partitioner=lv.RoundRobin()) as producer:
+        sent = producer.send_arrow(topic, pa.table({"v": ["a", "b", "c", "d"]}), value="v").to_arrow(PATIENCE_S)
+        assert sent["partition"].to_pylist() == [0, 1, 2, 0]
+        assert producer.send(topic, b"e").result(PATIENCE_S).partition == 1
+
+
+def test_a_partitioner_that_errs_is_named_for_columns_too(kafka: EmbeddedKafka, topic: str) -> None:
+    with (
+        lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, partitioner=lambda topic, key, count: 9) as producer,
+        pytest.raises(ValueError, match="the partitioner chose partition 9"),
+    ):
+        producer.send_arrow(topic, pa.table({"v": ["a"]}), value="v")
+
+
+def test_keys_of_columns_may_be_ignored(kafka: EmbeddedKafka, topic: str) -> None:
+    kafka.create_topic(topic, 8)
+    table = pa.table({"v": [b"x" * 50] * 400, "k": ["same key"] * 400})
+    settings: dict[str, Any] = {"partitioner_ignore_keys": True, "batch_size": 200}
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
+        sent = producer.send_arrow(topic, table, value="v", key="k").to_arrow(PATIENCE_S)
+    assert len(set(sent["partition"].to_pylist())) > 1
+
+
 def test_columns_are_taken_with_back_pressure(kafka: EmbeddedKafka, topic: str) -> None:
     kafka.create_topic(topic, 3)
     table = pa.table({"payload": [b"%06d" % n + b"x" * 94 for n in range(20_000)]})

@@ -15,11 +15,15 @@ from levada.errors import (
     InvalidRecordError,
     OutOfOrderSequenceError,
     Persisted,
+    ProtocolError,
     RecordTooLargeError,
     TopicAuthorizationError,
     UnknownTopicOrPartitionError,
 )
 from levada.producer.sequences import ProducerIdentity
+from levada.protocol.frame import decode_response
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.schema import Request, Response
 from levada.record.compression import Codec
 from levada.testing import Simulation
 from levada.testing.simulation import EPOCH_MS
@@ -450,6 +454,24 @@ def test_I3_nothing_is_produced_before_there_is_a_producer_id(sim: Simulation, b
     sim.advance(500)
     assert broker.faults.requests["Produce"] == 0
     assert delivery.result().offset == 0
+
+
+def test_I3_an_answer_about_producer_ids_that_cannot_be_read_is_told_and_not_asked_for_without_pause(
+    sim: Simulation, broker: BrokerNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(request_type: type[Request], version: int, frame: bytes) -> Response:
+        if request_type is InitProducerIdRequest:
+            raise ProtocolError("InitProducerId v5: 3 bytes too many")
+        return decode_response(request_type, version, frame)
+
+    monkeypatch.setattr("levada.client.network_client.decode_response", broken)
+    producer = SimProducer(sim, delivery_timeout_ms=30_000, request_timeout_ms=20_000)
+    error = producer.send("t").exception()
+    assert isinstance(error, DeliveryTimeout)
+    assert "waiting for a producer id (an answer that cannot be read: InitProducerId v5: 3 bytes too many)" in str(error)
+    assert 10 < broker.faults.requests["InitProducerId"] < 60
+    warnings = [record for record in caplog.records if "waiting for a producer id" in record.message]
+    assert len(warnings) == 1
 
 
 def test_I3_a_user_who_may_not_write_idempotently_is_told(sim: Simulation, broker: BrokerNode) -> None:

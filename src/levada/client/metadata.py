@@ -76,11 +76,13 @@ class Metadata:
         """The topics asked for, transient ones included."""
         return frozenset(self._expires) | self._transient
 
-    def add_topic(self, topic: str, now_ms: int) -> None:
-        """A producer uses a topic; without further use it is dropped after metadata.max.idle.ms (D2, D3)."""
-        if topic not in self._expires:
+    def add_topic(self, topic: str, now_ms: int) -> bool:
+        """A producer uses a topic; without further use it is dropped after metadata.max.idle.ms (D2, D3). True when it is a new one."""
+        is_new = topic not in self._expires
+        if is_new:
             self._ask_for({topic}, now_ms)
         self._expires[topic] = now_ms + self._max_idle_ms
+        return is_new
 
     def set_topics(self, topics: Collection[str] | None, now_ms: int) -> None:
         """A consumer wants exactly these topics, None for all there are; they do not expire."""

@@ -33,7 +33,9 @@ class ProducerConfig(ClientConfig):
         "Turns a value into bytes; without one, values are bytes, str (as UTF-8) or None."
     )
     partitioner: Callable[..., Any] | None = function(
-        "Chooses a partition: partitioner(topic, key, partition_count) -> int. Default: Java's: murmur2 of the key, sticky without one.",
+        "Chooses a partition: partitioner(topic, key, partition_count) -> int, and for columns, if it has it, "
+        "partition_rows(topic, keys, partition_count) -> integers; levada.RoundRobin() is one. "
+        "Default: Java's: murmur2 of the key, sticky without one.",
         advice="Java's partitioner is the default, so leave it out (librdkafka's murmur2_random), or give a function",
     )
     partitioner_adaptive_partitioning_enable: bool = boolean(

@@ -20,7 +20,7 @@ from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.core import ProducerCore
 from levada.producer.delivery import Delivery, FailedSend
 from levada.producer.partition_queue import TopicQueues
-from levada.producer.partitioner import checked
+from levada.producer.partitioning import Partitioning
 from levada.producer.producer_batch import DeliveryCallback
 from levada.producer.record_accumulator import ToSend
 from levada.producer.sender import SenderSettings
@@ -109,10 +109,9 @@ class Producing:
     def send(self, record: ToSend) -> CallerFlow[Delivery]:
         """Append where it takes metadata, memory, a user's partitioner or at least a new batch (K3, K4)."""
         topic_name(record.topic)
-        partitioner = self.config.partitioner
-        if record.partition is None and partitioner is not None:
+        if record.partition is None and self.config.partitioner is not None:
             count = (yield from self.await_topic(record.topic)).count
-            record = record._replace(partition=checked(partitioner(record.topic, record.key, count), record.topic, count))
+            record = record._replace(partition=self.core.partitioning.for_record(record.topic, record.key, count))
         return (yield from self.core.appending.send(record, may_wait=not self._host.in_callback))
 
     def await_topic(self, topic: str) -> CallerFlow[TopicQueues]:
@@ -157,6 +156,8 @@ class Producing:
             data,
             **columns,
             partition_count=queues.count,
+            choose_rows=self.core.partitioning.for_rows(queues.name, queues.count),
+            hash_keys=not self.core.partitioning.ignores_keys,
             next_sticky_partition=lambda: self._next_sticky(queues),
             codec=Codec.parse(config.compression_type),
             level=config.compression_level,
@@ -218,7 +219,7 @@ def _core(config: ProducerConfig, engine: Engine, host: Host, random: Random) ->
         retry_backoff_max_ms=config.retry_backoff_max_ms,
         adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
         availability_timeout_ms=config.partitioner_availability_timeout_ms,
-        ignore_keys=config.partitioner_ignore_keys,
+        partitioning=Partitioning(config.partitioner, ignore_keys=config.partitioner_ignore_keys),
     )
 
 

@@ -90,7 +90,7 @@ class Appending:
     ) -> CallerFlow[ProducerBatch | FailedSend]:
         """Queue an encoded batch."""
         tp = TopicPartition(topic.name, partition)
-        append = partial(self._accumulator.append_sealed, topic, partition, data, count)
+        append = partial(self._accumulator.append_sealed, topic.name, partition, data, count)
         try:
             return (yield from self._append(append, tp, self.deadline_ms(may_wait=may_wait)))
         except TimeoutError as error:
@@ -113,8 +113,9 @@ class Appending:
                 if topic.count > (partition or 0):
                     return topic
                 self._check_topic(name)
-                metadata.add_topic(name, self._host.now_ms())
-                update = metadata.await_update(metadata.request_update())
+                # A topic that was not asked for before takes a small update, about itself; one that was, a full one.
+                is_new = metadata.add_topic(name, self._host.now_ms())
+                update = metadata.await_update(metadata.version if is_new else metadata.request_update())
             if not (yield from self._until(update, deadline_ms)):
                 raise self._unknown(name, partition)
             update.result()

@@ -20,6 +20,7 @@ from levada.producer.appending import Appending
 from levada.producer.buffer_pool import BufferPool
 from levada.producer.failed_sends import FailedSends
 from levada.producer.failures import Failures
+from levada.producer.partitioning import Partitioning
 from levada.producer.producer_batch import Final, ProducerBatch, Waiter
 from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.sender import Sender, SenderSettings
@@ -52,15 +53,16 @@ class ProducerCore:
         retry_backoff_max_ms: int = 1000,
         adaptive_partitioning: bool = True,
         availability_timeout_ms: int = 0,
-        ignore_keys: bool = False,
+        partitioning: Partitioning | None = None,
     ) -> None:
         backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._engine = engine
         self._lock = host.lock
         self._look = host.look
         self._host = host
+        self.partitioning = partitioning or Partitioning()
         self.pool = BufferPool(buffer_memory)
-        self.transactions = TransactionManager(backoff=backoff) if enable_idempotence else None
+        self.transactions = TransactionManager(backoff=backoff, warn=self._warn) if enable_idempotence else None
         self.accumulator = RecordAccumulator(
             pool=self.pool,
             rng=random,
@@ -74,7 +76,7 @@ class ProducerCore:
             level=sending.level,
             adaptive=adaptive_partitioning,
             availability_timeout_ms=availability_timeout_ms,
-            ignore_keys=ignore_keys,
+            partitioning=self.partitioning,
         )
         self.failed_sends = FailedSends(self.pool, defer=self._defer, settled=self._failed_send_settled)
         self.appending = Appending(self.accumulator, self.failed_sends, engine.network, engine.metadata, host, max_block_ms=max_block_ms)
@@ -141,6 +143,9 @@ class ProducerCore:
 
     def _start(self, flow: Flow[Any], now_ms: int) -> Promise[Any]:
         return self._engine.flows.start(flow, now_ms, describe="InitProducerId")
+
+    def _warn(self, text: str) -> None:
+        self._engine.deferred.append(lambda: log.warning(text))
 
     def _defer(self, run: Callable[[], None]) -> None:
         self._engine.deferred.append(run)

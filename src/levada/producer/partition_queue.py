@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from levada.client.snapshot import ClusterSnapshot
-from levada.producer.partitioner import StickyPartition
+from levada.client.snapshot import ClusterSnapshot, TopicMetadata
 from levada.producer.producer_batch import ProducerBatch
 from levada.producer.sequences import Sequences
-from levada.types import TopicPartition
+from levada.producer.sticky import StickyPartition
+from levada.types import Node, TopicPartition
 
 RATIO_UP = 0.05
 RATIO_DOWN = 0.005
@@ -41,6 +41,11 @@ class PartitionQueue:
         """Whether a request with one of its batches waits for an answer."""
         return any(batch.on_the_wire for batch in self.in_flight)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has nothing to send and no answer to wait for."""
+        return not self.batches and not self.in_flight and self.tail is None
+
     def close_tail(self, *, full: bool = False) -> None:
         """Take no more records into the open batch (A4); a full one used up the partition's turn for keyless records (P4)."""
         tail, self.tail = self.tail, None
@@ -67,14 +72,20 @@ class PartitionQueue:
 class TopicQueues:
     """The partitions of one topic and the one its keyless records stick to. `count` is what metadata says now, 0 for not known."""
 
-    __slots__ = ("compression_ratio", "count", "name", "partitions", "sticky")
+    __slots__ = ("_known", "compression_ratio", "count", "name", "partitions", "sticky")
 
     def __init__(self, name: str, rng: random.Random, sticky_limit: int) -> None:
         self.name = name
         self.count = 0
         self.compression_ratio = 1.0
+        self._known: tuple[TopicMetadata | None, Mapping[int, Node]] = (None, {})
         self.partitions: list[PartitionQueue] = []
         self.sticky = StickyPartition(rng, sticky_limit)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no partition has anything to do."""
+        return all(queue.is_idle for queue in self.partitions)
 
     def resize(self, count: int) -> None:
         """Offer `count` partitions. Queues of partitions that are gone stay, for the batches in them."""
@@ -86,6 +97,10 @@ class TopicQueues:
 
     def refresh(self, snapshot: ClusterSnapshot) -> None:
         """Learn the number of partitions and their leaders."""
+        known = (snapshot.topics.get(self.name), snapshot.nodes)
+        if known[0] is self._known[0] and known[1] == self._known[1]:
+            return
+        self._known = known
         self.resize(snapshot.partition_count(self.name) or 0)
         for queue in self.partitions:
             leader = snapshot.leader(queue.tp)

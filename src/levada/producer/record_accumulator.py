@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple, Protocol
 
 from levada.client.snapshot import ClusterSnapshot
@@ -20,12 +20,12 @@ from levada.errors import ClosedError, KafkaError, RecordTooLargeError, not_writ
 from levada.producer.buffer_pool import BufferPool, Ticket
 from levada.producer.delivery import Delivery
 from levada.producer.partition_queue import PartitionQueue, TopicQueues
+from levada.producer.partitioning import STICKY, Partitioning
 from levada.producer.producer_batch import DeliveryCallback, Final, ProducerBatch, Waiter
 from levada.record.batch import record_size_upper_bound
 from levada.record.builder import NO_ROOM, RecordBatchBuilder
 from levada.record.compression import Codec
 from levada.types import Headers
-from levada.wire.murmur2 import partition_for_key
 
 
 class ToSend(NamedTuple):
@@ -78,7 +78,7 @@ class RecordAccumulator:
         level: int | None = None,
         adaptive: bool = True,
         availability_timeout_ms: int = 0,
-        ignore_keys: bool = False,
+        partitioning: Partitioning | None = None,
     ) -> None:
         """defer: runs a function outside the engine lock, in order. settled: is told there that a batch's callbacks have run.
 
@@ -86,6 +86,7 @@ class RecordAccumulator:
         """
         self.pool = pool
         self.topics: dict[str, TopicQueues] = {}
+        self.topics_made = 0
         self.incomplete: dict[ProducerBatch, None] = {}
         self.unsettled: dict[ProducerBatch, None] = {}
         self.full: deque[ProducerBatch] = deque()
@@ -107,7 +108,7 @@ class RecordAccumulator:
         self._level = level
         self._adaptive = adaptive
         self._availability_timeout_ms = availability_timeout_ms
-        self._ignore_keys = ignore_keys
+        self._partitioning = partitioning or Partitioning()
 
     # Topics
 
@@ -117,12 +118,17 @@ class RecordAccumulator:
         if topic is None:
             topic = self.topics[name] = TopicQueues(name, self._rng, self._batch_size)
             topic.refresh(snapshot)
+            self.topics_made += 1
         return topic
 
-    def refresh(self, snapshot: ClusterSnapshot) -> None:
-        """Learn partitions and leaders from a new picture of the cluster."""
-        for topic in self.topics.values():
+    def refresh(self, snapshot: ClusterSnapshot, wanted: Collection[str]) -> list[TopicQueues]:
+        """Learn partitions and leaders from a new snapshot; drop topics that are not wanted any more, nor used, and return them."""
+        dropped = []
+        for topic in list(self.topics.values()):
             topic.refresh(snapshot)
+            if topic.name not in wanted and topic.is_idle:
+                dropped.append(self.topics.pop(topic.name))
+        return dropped
 
     # Appending
 
@@ -145,7 +151,9 @@ class RecordAccumulator:
         if topic is None:
             return None
         if partition is None:
-            partition = topic.sticky.current if key is None or self._ignore_keys else partition_for_key(key, topic.count or 1)
+            partition = self._partitioning.for_key(key, topic.count or 1)
+            if partition == STICKY:
+                partition = topic.sticky.current
         if not 0 <= partition < topic.count:
             return None
         batch = topic.partitions[partition].tail
@@ -183,11 +191,14 @@ class RecordAccumulator:
         return delivery
 
     def append_sealed(
-        self, topic: TopicQueues, partition: int, data: bytearray, records_count: int, now_ms: int, ticket: Ticket | None = None
-    ) -> ProducerBatch | Ticket:
-        """Queue a whole encoded batch behind what the partition already has; a Ticket when memory is short, as in append()."""
+        self, topic_name: str, partition: int, data: bytearray, records_count: int, now_ms: int, ticket: Ticket | None = None
+    ) -> ProducerBatch | Ticket | None:
+        """Queue a whole encoded batch behind what the partition already has; a Ticket or None as from append()."""
         if self.closed:
             raise not_written(ClosedError("the producer is closed"))
+        topic = self.topics.get(topic_name)
+        if topic is None or partition >= len(topic.partitions):
+            return None
         if not self._charge(len(data), ticket):
             return self.pool.enqueue(len(data))
         queue = topic.partitions[partition]
@@ -234,7 +245,7 @@ class RecordAccumulator:
         return self.pool.redeem(ticket) if ticket is not None else self.pool.try_allocate(size)
 
     def _sticks(self, record: ToSend) -> bool:
-        return record.partition is None and (record.key is None or self._ignore_keys)
+        return record.partition is None and self._partitioning.for_key(record.key, 1) == STICKY
 
     def _moved_on(self, record: ToSend, now_ms: int) -> bool:
         """Move the sticky partition if the record goes there, it has had its share and no batch would be cut short (P4)."""
@@ -247,11 +258,8 @@ class RecordAccumulator:
 
     def _queue_for(self, record: ToSend) -> PartitionQueue:
         topic = self.topics[record.topic]
-        if self._sticks(record):
-            return topic.partitions[topic.sticky.current]
-        if record.partition is not None:
-            return topic.partitions[record.partition]
-        return topic.partitions[partition_for_key(record.key or b"", topic.count)]
+        partition = self._partitioning.for_key(record.key, topic.count) if record.partition is None else record.partition
+        return topic.partitions[topic.sticky.current if partition == STICKY else partition]
 
     def _close_full(self, queue: PartitionQueue) -> None:
         tail = queue.tail

@@ -16,6 +16,7 @@ from levada.client.backoff import ExponentialBackoff
 from levada.client.metadata import Metadata
 from levada.client.network_client import NetworkClient
 from levada.client.snapshot import ClusterSnapshot
+from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, KafkaError, Persisted, UnsupportedRecordFormatError, UnsupportedVersionError
 from levada.flow import Flow
@@ -86,6 +87,8 @@ class Sender:
         self._failures = Failures(accumulator, transactions, metadata, network)
         self._format = ProduceFormat(network, codec=settings.codec, level=settings.level, is_idempotent=transactions is not None)
         self._initializing: Promise[Any] | None = None
+        self._initialize_at_ms = NEVER_MS
+        self._topics_made = 0
         self._answers: deque[Answered] = deque()
         self._snapshot: ClusterSnapshot | None = None
         self._mute = settings.max_in_flight == 1
@@ -109,11 +112,16 @@ class Sender:
             self._keep_sequences(self._transactions, now_ms)
         if self._snapshot is not self._metadata.snapshot:
             self._snapshot = self._metadata.snapshot
-            self._accumulator.refresh(self._snapshot)
+            self._refresh_topics(self._snapshot)
         deadline_ms, sent = self._send_ready(now_ms)
         while sent:  # A request is written at once, so no event tells that the next one may follow.
             deadline_ms, sent = self._send_ready(now_ms)
-        return min(deadline_ms, self._accumulator.next_expiry_ms)
+        return min(deadline_ms, self._accumulator.next_expiry_ms, self._initialize_at_ms)
+
+    def _refresh_topics(self, snapshot: ClusterSnapshot) -> None:
+        dropped = self._accumulator.refresh(snapshot, self._metadata.topics)
+        if self._transactions is not None:
+            self._transactions.forget(queue for topic in dropped for queue in topic.partitions)
 
     # Sending
 
@@ -294,9 +302,24 @@ class Sender:
     # Sequences
 
     def _keep_sequences(self, transactions: TransactionManager, now_ms: int) -> None:
+        if self._topics_made != self._accumulator.topics_made:
+            self._topics_made = self._accumulator.topics_made
+            transactions.topics_began()
         for batch in transactions.recover():
             self._failures.lose(batch)
         if transactions.error is not None:
             self._accumulator.abort(self._failures.fatal)
-        elif transactions.needs_identity and self._accumulator.topics and (self._initializing is None or self._initializing.done):
+        elif transactions.needs_identity and self._accumulator.topics:
+            self._initialize(transactions, now_ms)
+        else:
+            self._initialize_at_ms = NEVER_MS
+
+    def _initialize(self, transactions: TransactionManager, now_ms: int) -> None:
+        """Have the flow run that gets a producer id. Should it end without one, it is begun again, but not at once."""
+        if self._initializing is not None and not self._initializing.done:
+            return
+        if self._initializing is not None and self._initialize_at_ms == NEVER_MS:
+            self._initialize_at_ms = now_ms + self._backoff.delay_ms(0)
+        if self._initializing is None or self._initialize_at_ms <= now_ms:
             self._initializing = self._start(transactions.initialize(), now_ms)
+            self._initialize_at_ms = NEVER_MS

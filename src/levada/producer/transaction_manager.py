@@ -20,13 +20,13 @@ while one of its batches is on the wire.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
 from levada.client.backoff import ExponentialBackoff
 from levada.error_codes import ErrorCode
-from levada.errors import ConnectError, KafkaError, Persisted, UnsupportedVersionError, broker_error
+from levada.errors import ConnectError, KafkaError, Persisted, ProtocolError, UnsupportedVersionError, broker_error
 from levada.flow import Call, Flow, Sleep
 from levada.producer.partition_queue import PartitionQueue
 from levada.producer.producer_batch import ProducerBatch
@@ -90,12 +90,16 @@ DECISIONS: Mapping[ErrorCode, tuple[Rule, ...]] = {
 class TransactionManager:
     """See the module's text."""
 
-    def __init__(self, *, backoff: ExponentialBackoff) -> None:
+    def __init__(self, *, backoff: ExponentialBackoff, warn: Callable[[str], None] = lambda text: None) -> None:
+        """warn: tells whoever runs the program what keeps records from being sent."""
         self.identity = NO_IDENTITY
         self.error: KafkaError | None = None
         self.waiting_for = ""
         self._backoff = backoff
+        self._warn = warn
         self._troubled: dict[PartitionQueue, None] = {}
+        self._has_forgotten = False
+        self._bump_for_new_topics = False
 
     # Identity
 
@@ -111,14 +115,15 @@ class TransactionManager:
             code, cause = yield from self._ask_for_identity()
             if code is ErrorCode.NONE:
                 return
-            if not code.retriable:
+            if code is not None and not code.retriable:
                 self.error = broker_error(code, "no producer id, so idempotent writes are not possible" + cause)
                 return
-            self.waiting_for = f"a producer id ({code.name}{cause})"
+            self._wait_for(cause if code is None else code.name + cause)
             yield Sleep(self._backoff.delay_ms(attempts))
             attempts += 1
 
-    def _ask_for_identity(self) -> Flow[tuple[ErrorCode, str]]:
+    def _ask_for_identity(self) -> Flow[tuple[ErrorCode | None, str]]:
+        """Return what came of it; no code where there was no answer that could be read."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS)
         try:
             reply: InitProducerIdResponse = yield Call(request)
@@ -126,10 +131,28 @@ class TransactionManager:
             return ErrorCode.UNSUPPORTED_VERSION, ": brokers before Kafka 0.11 cannot do that; set enable.idempotence=false for them"
         except ConnectError as error:
             return ErrorCode.NETWORK_EXCEPTION, f": {error}"
+        except ProtocolError as error:
+            return None, f"an answer that cannot be read: {error}"
         code = ErrorCode.of(reply.error_code)
         if code is ErrorCode.NONE:
             self.identity = ProducerIdentity(reply.producer_id, reply.producer_epoch)
         return code, ""
+
+    def _wait_for(self, cause: str) -> None:
+        waiting_for = f"a producer id ({cause})"
+        if waiting_for != self.waiting_for:
+            self._warn(f"nothing can be sent yet, waiting for {waiting_for}")
+        self.waiting_for = waiting_for
+
+    # Topics that come and go
+
+    def forget(self, queues: Iterable[PartitionQueue]) -> None:
+        """A topic was dropped with its sequences: the broker remembers them, so another topic that begins at 0 might be the same one."""
+        self._has_forgotten |= any(queue.sequences.identity == self.identity and queue.sequences.next for queue in queues)
+
+    def topics_began(self) -> None:
+        """New topics begin at 0: under a new epoch, if sequences were forgotten under this one."""
+        self._bump_for_new_topics |= self._has_forgotten
 
     # Numbering, called while draining
 
@@ -212,8 +235,9 @@ class TransactionManager:
         for queue in list(self._troubled):
             self._resolve(queue)
         waiting = [queue for queue in self._troubled if queue.sequences.wants_bump and not queue.on_the_wire]
-        if not waiting or not self.identity.is_valid:
+        if not (waiting or self._bump_for_new_topics) or not self.identity.is_valid:
             return []
+        self._has_forgotten = self._bump_for_new_topics = False
         if self.identity.epoch >= MAX_EPOCH:
             self.identity = NO_IDENTITY
             return []

@@ -167,7 +167,7 @@ def test_A9_a_partition_without_a_leader_is_named_and_keeps_its_data() -> None:
     bench.append(partition=3)
     ready = bench.accumulator.ready(1000)
     assert (ready.nodes, ready.leaderless, ready.next_check_ms) == ({}, {"t"}, NEVER_MS)
-    bench.accumulator.refresh(a_snapshot((1, 1, 2, 2)))
+    bench.accumulator.refresh(a_snapshot((1, 1, 2, 2)), {"t"})
     assert set(bench.accumulator.ready(1000).nodes) == {2}
 
 
@@ -181,7 +181,7 @@ def test_A10_a_retry_backs_off_unless_there_is_a_new_leader() -> None:
     bench.accumulator.put_back(batch)
     assert bench.accumulator.ready(109).next_check_ms == 110
     assert bench.drain(now_ms=109) == []
-    bench.accumulator.refresh(a_snapshot(epoch=1))
+    bench.accumulator.refresh(a_snapshot(epoch=1), {"t"})
     assert bench.drain(now_ms=109) == [batch]
 
 
@@ -404,3 +404,18 @@ def test_M18_the_compression_estimate_is_quick_to_fear_and_slow_to_hope() -> Non
     assert topic.compression_ratio == pytest.approx(0.35)
     topic.observe_compression(0.9)
     assert topic.compression_ratio == pytest.approx(0.9)
+
+
+def test_D3_a_topic_that_is_not_wanted_any_more_is_dropped_once_nothing_is_queued() -> None:
+    bench = Bench()
+    bench.append()
+    assert bench.accumulator.refresh(a_snapshot(), set()) == []
+    (batch,) = bench.drain(now_ms=20)
+    assert bench.accumulator.refresh(a_snapshot(), set()) == [], "it waits for its answer"
+    bench.accumulator.off_the_wire(batch)
+    bench.accumulator.complete(batch, 0, -1)
+    topic = bench.accumulator.topics["t"]
+    assert bench.accumulator.refresh(a_snapshot(), {"t"}) == []
+    assert bench.accumulator.refresh(a_snapshot(), set()) == [topic]
+    assert bench.accumulator.append(bench.record(), 0) is None
+    assert bench.accumulator.append_sealed("t", 0, bytearray(b"batch"), 1, 0) is None

@@ -68,6 +68,8 @@ def encode_columns(
     batch_size: int,
     max_record_size: int,
     now_ms: int,
+    choose_rows: Callable[[pa.Array], Sequence[int]] | None = None,
+    hash_keys: bool = True,
 ) -> tuple[Iterator[EncodedBatch], list[RejectedRow]]:
     """Encode the rows of Arrow data (a Table, a RecordBatch, anything with __arrow_c_stream__) as record batches per partition.
 
@@ -83,8 +85,29 @@ def encode_columns(
     used = {role: name for role, name in names.items() if name is not None}
     check_columns(reader.schema, used)
     rejected: list[RejectedRow] = []
-    encoder = _Encoder(partition_count, next_sticky_partition, codec, level, batch_size, max_record_size, now_ms, rejected)
+    choice = _Choice(partition_count, next_sticky_partition, choose_rows, hash_keys)
+    encoder = _Encoder(choice, codec, level, batch_size, max_record_size, now_ms, rejected)
     return encoder.encode(pieces(reader, used, max(_PIECE_SIZE, _PIECE_SIZE_PER_PARTITION * partition_count))), rejected
+
+
+class _Choice(NamedTuple):
+    """How rows without a partition get one; those that are still without one afterwards go to the sticky partition."""
+
+    partition_count: int
+    next_sticky: Callable[[], int]
+    choose_rows: Callable[[pa.Array], Sequence[int]] | None
+    hash_keys: bool
+
+    def choose(self, keys: pa.Array | None, key: tuple[Any, Any, Any, int], partitions: memoryview) -> None:
+        """Fill in `partitions` where it is UNASSIGNED. key: what BinaryColumn reads of `keys`."""
+        if self.choose_rows is None:
+            if self.hash_keys:
+                partitions_for_keys(*key, self.partition_count, partitions)
+            return
+        rows = [row for row, partition in enumerate(partitions) if partition == UNASSIGNED]
+        column = pa.nulls(len(partitions), pa.large_binary()) if keys is None else keys
+        for row, partition in zip(rows, self.choose_rows(column.take(pa.array(rows, pa.int64()))), strict=True):
+            partitions[row] = partition
 
 
 class _Open:
@@ -112,8 +135,7 @@ class _Encoder:
 
     def __init__(
         self,
-        partition_count: int,
-        next_sticky_partition: Callable[[], int],
+        choice: _Choice,
         codec: Codec,
         level: int | None,
         batch_size: int,
@@ -121,8 +143,8 @@ class _Encoder:
         now_ms: int,
         rejected: list[RejectedRow],
     ) -> None:
-        self._partition_count = partition_count
-        self._next_sticky_partition = next_sticky_partition
+        self._partition_count = choice.partition_count
+        self._choice = choice
         self._codec = codec
         self._level = level
         self._batch_size = batch_size
@@ -155,7 +177,7 @@ class _Encoder:
         writer.measure(sizes)
         if writer.reject(sizes, self._max_record_size, partitions):
             self._explain(partitions, sizes, timestamps, first_row, {row for row, _ in self._rejected[rejected_before:]})
-        partitions_for_keys(*key, self._partition_count, partitions)
+        self._choice.choose(columns.get("key"), key, partitions)
         self._assign_sticky(partitions, sizes)
         starts, rows = _int64s(self._partition_count + 1), _int64s(piece.num_rows)
         group_rows(partitions, first_row, starts, rows)
@@ -218,7 +240,7 @@ class _Encoder:
         while row < len(partitions):
             if self._sticky_room <= 0:
                 self._left.add(self._sticky)
-                self._sticky, self._sticky_room = self._next_sticky_partition(), room
+                self._sticky, self._sticky_room = self._choice.next_sticky(), room
             row, self._sticky_room = assign_sticky(partitions, sizes, row, self._sticky, self._sticky_room, room)
 
 

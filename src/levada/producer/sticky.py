@@ -1,39 +1,15 @@
-"""Which partition a record goes to (P1-P8).
+"""The partition that keyless records stick to (KIP-480, KIP-794).
 
-A partition named by the caller wins, then the caller's own partitioner, then the key's murmur2 hash over all partitions, as in Java, and
-last the sticky choice: keyless records stay on one partition until about `batch.size` bytes went there, so that batches fill, and move on
-to the next (KIP-480, KIP-794). With adaptive partitioning the next one is drawn with more weight the shorter its queue is.
+They stay on one partition until about `batch.size` bytes went there, so that batches fill, and move on to the next. With adaptive
+partitioning the next one is drawn with more weight the shorter its queue is.
 """
 
 from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import TypeAlias
-
-Partitioner: TypeAlias = Callable[[str, bytes | None, int], int]
-"""A caller's own choice: (topic, key, partition count) -> partition. Called once per record, outside the engine lock."""
-
-
-def checked(partition: int, topic: str, count: int) -> int:
-    """Return what a caller's partitioner chose, or raise ValueError when there is no such partition (P8)."""
-    if isinstance(partition, int) and 0 <= partition < count:
-        return partition
-    raise ValueError(f"the partitioner chose partition {partition!r} for topic {topic!r}, which has partitions 0 to {count - 1}")
-
-
-def round_robin() -> Partitioner:
-    """Return a partitioner that deals each topic's records out in turn, whatever their keys (P7)."""
-    turns: dict[str, int] = {}
-
-    def next_in_turn(topic: str, key: bytes | None, count: int) -> int:
-        turn = turns.get(topic, 0)
-        turns[topic] = turn + 1
-        return turn % count
-
-    return next_in_turn
 
 
 class StickyPartition:
