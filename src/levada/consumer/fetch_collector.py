@@ -100,12 +100,8 @@ class FetchCollector:
 
         def take(cursor: FetchCursor) -> bool:
             nonlocal rows
-            while not cursor.exhausted:
-                added = cursor.take_columns(sink, None if limit is None else limit - rows)
-                rows += added
-                if not added or is_full() or (limit is not None and rows >= limit):
-                    return not added and cursor.exhausted
-            return True
+            rows += cursor.take_columns(sink, None if limit is None else limit - rows, is_full)
+            return cursor.exhausted and not is_full() and (limit is None or rows < limit)
 
         return (yield from self._collect(take, lambda: rows, finish, now_ms))
 
