@@ -91,9 +91,8 @@ class Bench:
         self, *, options: ReadOptions | None = None, converter: RecordConverter | None = None, reset_to: OffsetSpec | None = None
     ) -> None:
         self.subscription = SubscriptionState()
-        self.buffer = FetchBuffer()
+        self.buffer = FetchBuffer(self.subscription, 64 << 20)
         self.collector = FetchCollector(
-            self.subscription,
             self.buffer,
             lock=nullcontext(),
             options=options or ReadOptions(),

@@ -142,7 +142,7 @@ def test_C8_aborts_that_make_no_sense_hide_nothing_else() -> None:
     abort = only_batch(marker(ABORT))
     stranger = only_batch(marker(ABORT, producer_id=99))
     data = only_batch(forge(raw_record(), attributes=0x10, producer_id=PRODUCER))
-    aborted = AbortedTransactions(((PRODUCER, 0),))
+    aborted = AbortedTransactions(((PRODUCER, 0),), 1 << 20)
 
     assert aborted.hides(data)
     assert [aborted.hides(batch) for batch in (stranger, abort, abort, data, stranger)] == [False] * 5
@@ -152,7 +152,7 @@ def test_C8_aborts_that_make_no_sense_hide_nothing_else() -> None:
 def test_C8_an_abort_that_never_comes_hides_its_producer_alone() -> None:
     other = only_batch(forge(raw_record(), attributes=0x10, producer_id=PRODUCER + 1))
     plain = only_batch(forge(raw_record(), producer_id=PRODUCER, codec=Codec.GZIP))
-    aborted = AbortedTransactions(((PRODUCER, 0), (PRODUCER, 0), (-5, 0)))
+    aborted = AbortedTransactions(((PRODUCER, 0), (PRODUCER, 0), (-5, 0)), 1 << 20)
 
     assert not aborted.hides(other)
     assert not aborted.hides(plain)

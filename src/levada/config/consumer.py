@@ -47,6 +47,11 @@ class ConsumerConfig(ClientConfig):
     max_partition_fetch_bytes: int = size_bytes(
         1_048_576, "Soft limit of one partition's share of a fetch response.", aliases=("fetch.message.max.bytes",)
     )
+    fetch_buffer_bytes: int = size_bytes(
+        64 << 20,
+        "Fetched data, of paused partitions too, that may be held before nothing more is fetched but what is needed to go on. A response "
+        "that is on its way then still comes in. Not a Kafka setting; librdkafka's is queued.max.messages.kbytes.",
+    )
     isolation_level: str = choice(
         "read_uncommitted", ("read_uncommitted", "read_committed"), "Whether records of open and aborted transactions are seen."
     )

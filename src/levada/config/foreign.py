@@ -74,6 +74,6 @@ CONSUMER: Final[Mapping[str, str]] = {
     "enable.partition.eof": "to read what is there and end, use scan(); or compare position() with end_offsets()",
     "fetch.error.backoff.ms": "did you mean 'retry.backoff.ms'? It is the first pause, and doubles up to retry.backoff.max.ms",
     "fetch.queue.backoff.ms": _NO_PLACE,
-    "queued.max.messages.kbytes": "did you mean 'fetch.max.bytes'? It bounds one response, in bytes",
+    "queued.max.messages.kbytes": "did you mean 'fetch.buffer.bytes', which is in bytes?",
     "queued.min.messages": "there is one fetch under way per broker while its last one is read",
 }

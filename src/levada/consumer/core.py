@@ -22,7 +22,7 @@ from levada.consumer.position_resetter import PositionReset, PositionResetter
 from levada.consumer.position_validator import PositionValidator
 from levada.consumer.settings import ConsumerSettings
 from levada.consumer.stall import Stalls
-from levada.consumer.subscription_state import OffsetSpec, PartitionState, PartitionStatus, SubscriptionState
+from levada.consumer.subscription_state import OffsetSpec, PartitionState, SubscriptionState
 from levada.consumer.topics import list_topics, partitions_for
 from levada.errors import KafkaError, NoOffsetForPartitionError
 from levada.flow import Flow
@@ -51,7 +51,7 @@ class ConsumerCore:
         self._reset_to = RESET_POLICIES[settings.auto_offset_reset]
         self._may_create = settings.allow_auto_create_topics
         self._now_ms = 0
-        self._buffer = FetchBuffer()
+        self._buffer = FetchBuffer(self.subscription, settings.fetch.buffer_bytes)
         self._stalls = Stalls(self.subscription, engine.metadata, engine.network, patience_ms=settings.default_api_timeout_ms)
         self._finder = OffsetFinder(metadata=engine.metadata, isolation_level=read.isolation_level, backoff=backoff, spawn=self._spawn)
         positions: Mapping[str, Any] = {
@@ -73,7 +73,6 @@ class ConsumerCore:
             backoff=backoff,
         )
         self._collector = FetchCollector(
-            self.subscription,
             self._buffer,
             lock=lock,
             options=read,
@@ -125,7 +124,7 @@ class ConsumerCore:
 
     def prepare(self) -> None:
         """Give every partition without a position a way to one; NoOffsetForPartitionError when there is none (O6)."""
-        fresh = [state for state in self.subscription if state.status is PartitionStatus.INITIALIZING]
+        fresh = self.subscription.initializing()
         if fresh and self._reset_to is None:
             names = ", ".join(str(state.tp) for state in fresh)
             raise NoOffsetForPartitionError(f"{names}: no position, and auto.offset.reset is 'none'; seek() first")

@@ -1,16 +1,19 @@
 """Fetched and not yet read: one entry per partition and response (behaviour 16.2).
 
 The fetcher adds, under the engine's lock; the collector takes, one entry at a time, and gives it back when it is used up. What is taken
-still counts as buffered, so memory stays bounded: a partition holds at most READ_AHEAD entries, each of about max.partition.fetch.bytes.
-Kafka's own consumer allows one (F8); a second one lets the next answer travel while this one is decoded.
+still counts as buffered. A partition holds at most READ_AHEAD entries, each of about max.partition.fetch.bytes. Kafka's own consumer allows
+one (F8); a second one lets the next answer travel while this one is decoded.
+
+What is held is counted as it is: entries are views of a whole response, which stays in memory as long as one of them does. So responses
+are counted, not entries; and where little of a response is left while memory is short, compact() copies that out of it.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from levada.consumer.subscription_state import PartitionState
+from levada.consumer.subscription_state import PartitionState, SubscriptionState
 from levada.errors import KafkaError
 from levada.promise import Promise
 from levada.types import UNKNOWN_OFFSET
@@ -18,7 +21,7 @@ from levada.types import UNKNOWN_OFFSET
 READ_AHEAD = 2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class CompletedFetch:
     """One partition's part of one fetch response, or an error that the caller must see in its place.
 
@@ -40,68 +43,163 @@ class CompletedFetch:
         return self.generation != self.state.generation
 
 
-class FetchBuffer:
-    """A queue of completed fetches. Used only under the engine's lock."""
+class _Response:
+    """Memory that entries are views of. left_bytes: how much of it belongs to entries that are not done with."""
 
-    def __init__(self) -> None:
-        self._queue: deque[CompletedFetch] = deque()
-        self._changed: Promise[None] = Promise()
+    __slots__ = ("entries", "left_bytes", "memory", "size_bytes")
+
+    def __init__(self, memory: object, size_bytes: int) -> None:
+        # Kept, so that no other memory gets its id.
+        self.memory = memory
+        self.size_bytes = size_bytes
+        self.left_bytes = 0
+        self.entries: dict[CompletedFetch, None] = {}
+
+    @property
+    def is_mostly_used_up(self) -> bool:
+        return self.left_bytes * 2 <= self.size_bytes
+
+
+class FetchBuffer:
+    """A queue of completed fetches. Used only under the engine's lock. limit_bytes: fetch.buffer.bytes; see is_full."""
+
+    def __init__(self, subscription: SubscriptionState, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
         self.size_bytes = 0
+        self._subscription = subscription
+        self._marks = subscription.listen()
+        self._queue: dict[CompletedFetch, None] = {}
+        """What may be handed out, oldest first, and entries that have not been looked at since they were paused."""
+        self._entries: dict[PartitionState, list[CompletedFetch]] = {}
+        """What was not taken, by partition."""
+        self._changed: Promise[None] = Promise()
+        self._responses: dict[int, _Response] = {}
+        self._used_up: dict[_Response, None] = {}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more is to be fetched, but for what is needed to go on."""
+        return self.size_bytes >= self.limit_bytes
+
+    @property
+    def has_readable(self) -> bool:
+        """Whether something is buffered that may be handed out."""
+        return any(state.buffered > state.passed and not state.paused for state in self._subscription)
 
     def add(self, fetch: CompletedFetch) -> None:
         """Append an entry and wake who waits for a change."""
-        self._queue.append(fetch)
-        self.size_bytes += len(fetch.records)
+        self._queue[fetch] = None
+        self._entries.setdefault(fetch.state, []).append(fetch)
+        self._hold(fetch)
         fetch.state.buffered += 1
         if fetch.next_offset == UNKNOWN_OFFSET:
             fetch.state.faulted = True
         else:
             fetch.state.fetch_offset = fetch.next_offset
+        fetch.state.mark()
         if not fetch.state.paused:
             self.announce()
 
     def first(self) -> CompletedFetch | None:
         """Return the oldest entry that may be handed out; stale ones are dropped, paused ones stay (F8, F10)."""
         self.drop_stale()
-        return next((fetch for fetch in self._queue if not fetch.state.paused), None)
+        while self._queue:
+            fetch = next(iter(self._queue))
+            if not fetch.state.paused:
+                return fetch
+            del self._queue[fetch]
+        return None
 
     def take(self, fetch: CompletedFetch) -> None:
         """Remove an entry from the queue; it counts as buffered until done()."""
-        self._queue.remove(fetch)
+        self._queue.pop(fetch, None)
+        entries = self._entries[fetch.state]
+        entries.remove(fetch)
+        if not entries:
+            del self._entries[fetch.state]
 
     def passed(self, fetch: CompletedFetch) -> None:
         """Let more of a partition be fetched: an entry that was taken is used up, though its reader may come back to it."""
         fetch.state.passed += 1
+        fetch.state.mark()
 
     def not_passed(self, fetch: CompletedFetch) -> None:
         """Take back passed()."""
         fetch.state.passed -= 1
+        fetch.state.mark()
 
     def done(self, fetch: CompletedFetch) -> None:
         """Give back an entry that was taken and is used up, so that its partition may be fetched again."""
-        self._forget(fetch)
+        self._let_go(fetch)
+        state = fetch.state
+        state.buffered -= 1
+        if fetch.next_offset == UNKNOWN_OFFSET and not fetch.is_stale:
+            state.faulted = False
+            state.fetch_offset = state.position
+        state.mark()
 
     def drop_stale(self) -> None:
-        """Drop what nobody may see any more."""
-        stale = [fetch for fetch in self._queue if fetch.is_stale]
-        for fetch in stale:
-            self._queue.remove(fetch)
-            self._forget(fetch)
+        """Drop what nobody may see any more, and put back what is not paused any more."""
+        if not self._marks:
+            return
+        marked = list(self._marks)
+        for state in marked:
+            for fetch in list(self._entries.get(state, ())):
+                if fetch.is_stale:
+                    self.take(fetch)
+                    self.done(fetch)
+                elif not state.paused:
+                    self._queue.setdefault(fetch)
+        self._marks.clear()
 
     def changed(self) -> Promise[None]:
         """Return a promise that is resolved once there is something to take; at once if there is."""
-        if any(not (fetch.state.paused or fetch.is_stale) for fetch in self._queue):
-            return Promise.resolved(None)
-        return self._changed
+        return self._changed if self.first() is None else Promise.resolved(None)
 
     def announce(self) -> None:
         """Wake who waits for a change."""
         changed, self._changed = self._changed, Promise()
         changed.resolve(None)
 
-    def _forget(self, fetch: CompletedFetch) -> None:
-        self.size_bytes -= len(fetch.records)
-        fetch.state.buffered -= 1
-        if fetch.next_offset == UNKNOWN_OFFSET and not fetch.is_stale:
-            fetch.state.faulted = False
-            fetch.state.fetch_offset = fetch.state.position
+    # Memory
+
+    def _hold(self, fetch: CompletedFetch) -> None:
+        memory = fetch.records.obj if isinstance(fetch.records, memoryview) else fetch.records
+        if not len(fetch.records):
+            return
+        response = self._responses.get(id(memory))
+        if response is None:
+            response = self._responses[id(memory)] = _Response(memory, memoryview(memory).nbytes)
+            self.size_bytes += response.size_bytes
+        response.entries[fetch] = None
+        response.left_bytes += len(fetch.records)
+
+    def _let_go(self, fetch: CompletedFetch) -> None:
+        memory = fetch.records.obj if isinstance(fetch.records, memoryview) else fetch.records
+        response = self._responses.get(id(memory))
+        if response is None or fetch not in response.entries:
+            return
+        del response.entries[fetch]
+        response.left_bytes -= len(fetch.records)
+        if not response.entries:
+            del self._responses[id(memory)]
+            self._used_up.pop(response, None)
+            self.size_bytes -= response.size_bytes
+        elif response.is_mostly_used_up:
+            self._used_up[response] = None
+
+    def compact(self, reopen: Callable[[CompletedFetch], None]) -> None:
+        """While memory is short, copy the rest of responses that are mostly used up, so that they can go.
+
+        reopen: told of each entry whose data is another one now, before the old data is let go.
+        """
+        if self.size_bytes * 2 <= self.limit_bytes:
+            return
+        for response in list(self._used_up):
+            for fetch in list(response.entries):
+                copy = bytes(fetch.records)
+                self._let_go(fetch)
+                fetch.records = copy
+                self._hold(fetch)
+                reopen(fetch)
+        self._used_up.clear()

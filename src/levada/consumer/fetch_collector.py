@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeVar
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.fetch_cursor import ColumnSink, FetchCursor, ReadOptions
-from levada.consumer.subscription_state import OUT_OF_RANGE, OffsetSpec, PartitionState, SubscriptionState
+from levada.consumer.subscription_state import OUT_OF_RANGE, OffsetSpec, PartitionState
 from levada.errors import KafkaError, OffsetOutOfRangeError
 from levada.flow import CallerFlow, Compute
 from levada.types import AnyRecord
@@ -46,7 +46,6 @@ class FetchCollector:
 
     def __init__(
         self,
-        subscription: SubscriptionState,
         buffer: FetchBuffer,
         *,
         lock: AbstractContextManager[object],
@@ -54,7 +53,6 @@ class FetchCollector:
         converter: RecordConverter,
         reset_to: OffsetSpec | None = None,
     ) -> None:
-        self._subscription = subscription
         self._buffer = buffer
         self._lock = lock
         self._options = options
@@ -100,12 +98,8 @@ class FetchCollector:
 
         def take(cursor: FetchCursor) -> bool:
             nonlocal rows
-            while not cursor.exhausted:
-                added = cursor.take_columns(sink, None if limit is None else limit - rows)
-                rows += added
-                if not added or is_full() or (limit is not None and rows >= limit):
-                    return not added and cursor.exhausted
-            return True
+            rows += cursor.take_columns(sink, None if limit is None else limit - rows, is_full)
+            return cursor.exhausted and not is_full() and (limit is None or rows < limit)
 
         return (yield from self._collect(take, lambda: rows, finish, now_ms))
 
@@ -202,6 +196,7 @@ class FetchCollector:
             if cursor.exhausted or fetch.is_stale or (fault is not None and fault is fetch.error):
                 self._drop(cursor)
         self.has_moved = bool(self._moved)
+        self._buffer.compact(self._reopen)
 
     def _roll_back(self) -> None:
         """Begin again at the positions with everything that was touched, and drop what is stale."""
@@ -217,6 +212,9 @@ class FetchCollector:
             if cursor.fetch.is_stale:
                 self._forget(cursor)
 
+    def _reopen(self, fetch: CompletedFetch) -> None:
+        self._cursors = [cursor.fresh() if cursor.fetch is fetch else cursor for cursor in self._cursors]
+
     def _drop(self, cursor: FetchCursor) -> None:
         if cursor in self._cursors:
             self._cursors.remove(cursor)
@@ -229,4 +227,3 @@ class FetchCollector:
         state = cursor.fetch.state
         # While its data lay here nobody waited for a broker.
         state.heard_ms = max(state.heard_ms, self._now_ms)
-        self._subscription.move_to_end(state.tp)

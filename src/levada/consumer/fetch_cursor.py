@@ -8,12 +8,9 @@ It runs in the caller's thread, without the engine's lock: checksums, decompress
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from operator import attrgetter
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import CompletedFetch
@@ -21,11 +18,8 @@ from levada.errors import CorruptRecordError, KafkaError
 from levada.record.batch import RecordBatch, read_batches
 from levada.types import UNKNOWN_OFFSET, AnyRecord, IsolationLevel
 
-T = TypeVar("T")
-
 ABORT_MARKER = 0
 NO_PRODUCER_ID = -1
-_OFFSET = attrgetter("offset")
 
 
 class ColumnSink(Protocol):
@@ -64,8 +58,6 @@ class FetchCursor:
         self._stop = fetch.state.stop_offset
         self._batches = self._visible_batches()
         self._batch: RecordBatch | None = None
-        self._records: list[AnyRecord] | None = None
-        self._next = 0
 
     def fresh(self) -> FetchCursor:
         """Return another cursor over the same fetch that stands where this one was committed."""
@@ -78,67 +70,67 @@ class FetchCursor:
 
     @property
     def size_bytes(self) -> int:
-        """About how much data is left to be decoded; 0 while records of a decoded batch are left."""
-        return 0 if self._records is not None else len(self.fetch.records)
+        """About how much data there is to be decoded."""
+        return len(self.fetch.records)
 
     def take_records(self, limit: int) -> list[AnyRecord]:
         """Return up to `limit` records, fewer at the end of a batch; [] only when exhausted."""
-        while (batch := self._current()) is not None:
-            if self._records is None:
-                self._records, self._next = self._decode(batch), 0
-            records = self._records[self._next : self._next + limit]
-            if records:
-                return self._hand_out(batch, records)
-            self._leave(batch)
+        try:
+            while (batch := self._current()) is not None:
+                if records := self._decode(batch, limit):
+                    return self._hand_out(batch, records)
+                self._leave(batch)
+        except KafkaError as fault:
+            self._begin_again()
+            raise self._explained(fault) from fault
         return []
 
-    def take_columns(self, sink: ColumnSink, limit: int | None) -> int:
-        """Add up to `limit` records of one batch to the columns; return how many. 0 when exhausted, or when the columns are full."""
-        while (batch := self._current()) is not None:
-            rows, reached = self._explained(partial(self._add, batch, sink, limit))
-            is_full = not rows and reached <= self.position
-            if not is_full:
-                self._records = None
-                self._reach(batch, reached)
-            if rows or is_full:
-                return int(rows)
-        return 0
+    def take_columns(self, sink: ColumnSink, limit: int | None, is_full: Callable[[], bool]) -> int:
+        """Add records to the columns until there are `limit`, they are full or it is exhausted; return how many.
 
-    def _add(self, batch: RecordBatch, sink: ColumnSink, limit: int | None) -> tuple[int, int]:
+        A fault in the data is raised by a call that has added nothing before it.
+        """
         tp = self.fetch.state.tp
-        return sink.add(batch, tp.topic, tp.partition, self.position, self._stop, limit)
+        rows = 0
+        try:
+            while (batch := self._current()) is not None:
+                left = None if limit is None else limit - rows
+                added, reached = sink.add(batch, tp.topic, tp.partition, self.position, self._stop, left)
+                rows += added
+                if not added and reached <= self.position:
+                    break
+                self._reach(batch, reached)
+                if (limit is not None and rows >= limit) or is_full():
+                    break
+        except KafkaError as fault:
+            self._begin_again()
+            if not rows:
+                raise self._explained(fault) from fault
+        return rows
 
     def _current(self) -> RecordBatch | None:
         """Return the batch being read, or the next visible one."""
-        if self.fetch.error is not None:
-            raise self.fetch.error
         if self._batch is None and not self.exhausted:
-            self._batch = self._explained(self._next_batch)
+            if self.fetch.error is not None:
+                raise self.fetch.error
+            self._batch = next(self._batches, None)
             self.exhausted = self._batch is None
         return self._batch
 
-    def _next_batch(self) -> RecordBatch | None:
-        return next(self._batches, None)
-
-    def _decode(self, batch: RecordBatch) -> list[AnyRecord]:
-        """Decode a batch, without what lies before the position or at the end of a bounded read (F24)."""
-        records = self._explained(lambda: batch.consumer_records(self.fetch.state.tp, self._options.max_decompressed_bytes))
-        if records and records[0].offset < self.position:
-            records = records[bisect_left(records, self.position, key=_OFFSET) :]
-        if self._stop is not None and batch.last_offset >= self._stop:
-            records = records[: bisect_left(records, self._stop, key=_OFFSET)]
-        return records
+    def _decode(self, batch: RecordBatch, limit: int) -> list[AnyRecord]:
+        """Decode records of a batch from the position on, up to the end of a bounded read (F24)."""
+        tp, most = self.fetch.state.tp, self._options.max_decompressed_bytes
+        return batch.consumer_records(tp, most, start=self.position, end=self._stop, limit=limit)
 
     def _hand_out(self, batch: RecordBatch, records: list[AnyRecord]) -> list[AnyRecord]:
         """Deserialize records; one that does not deserialize stays next in line, and those before it go out first (F11, F27)."""
-        records = self._converter.convert(records)
-        self._next += len(records)
-        self.leader_epoch = batch.partition_leader_epoch
-        if self._records is not None and self._next < len(self._records):
-            self.position = records[-1].offset + 1
+        done = self._converter.convert(records)
+        if len(done) == len(records):
+            self._reach(batch, batch.following(done[-1].offset))
         else:
-            self._leave(batch)
-        return records
+            self._reach(batch, records[len(done)].offset)
+            self._begin_again()
+        return done
 
     def _reach(self, batch: RecordBatch, offset: int) -> None:
         if offset >= batch.next_offset or self._is_at_stop(offset):
@@ -149,7 +141,7 @@ class FetchCursor:
 
     def _leave(self, batch: RecordBatch) -> None:
         self._pass(batch)
-        self._batch = self._records = None
+        self._batch = None
         # Said now, not when the next call finds nothing: the fetcher may go on while the caller works (F4).
         self.exhausted = UNKNOWN_OFFSET < self.fetch.next_offset <= self.position or self._is_at_stop(self.position)
 
@@ -162,7 +154,7 @@ class FetchCursor:
 
     def _visible_batches(self) -> Iterator[RecordBatch]:
         """Yield the batches with something for the caller, checked; step over all others."""
-        aborted = AbortedTransactions(self.fetch.aborted)
+        aborted = AbortedTransactions(self.fetch.aborted, self._options.max_decompressed_bytes)
         hides_aborted = self._options.isolation_level is IsolationLevel.READ_COMMITTED
         seen = 0
         for batch in read_batches(self.fetch.records):
@@ -184,17 +176,16 @@ class FetchCursor:
                 f"{len(self.fetch.records)} bytes hold no complete record batch; the broker must send at least one, however large (KIP-74)"
             )
 
-    def _explained(self, step: Callable[[], T]) -> T:
-        """Run a step; a fault in the data is raised with the place it was found at, each time until the caller seeks past it."""
-        try:
-            return step()
-        except KafkaError as fault:
-            # A generator that raised is finished; begin again at the position, to meet the same fault.
-            self._batches = self._visible_batches()
-            if not isinstance(fault, CorruptRecordError):
-                raise
-            text = f"{self.fetch.state.tp} at offset {self.position}: {fault}; seek past the batch to skip it"
-            raise type(fault)(text) from fault
+    def _begin_again(self) -> None:
+        """Stand at the position anew, to meet the same fault: a generator that raised is finished."""
+        self._batches = self._visible_batches()
+        self._batch = None
+
+    def _explained(self, fault: KafkaError) -> KafkaError:
+        """Return a fault in the data with the place it was found at; it is raised each time until the caller seeks past it."""
+        if not isinstance(fault, CorruptRecordError):
+            return fault
+        return type(fault)(f"{self.fetch.state.tp} at offset {self.position}: {fault}; seek past the batch to skip it")
 
 
 class AbortedTransactions:
@@ -204,7 +195,8 @@ class AbortedTransactions:
     batch's last offset, not its base offset: an aborted one may begin within the batch (TR13).
     """
 
-    def __init__(self, listed: tuple[tuple[int, int], ...]) -> None:
+    def __init__(self, listed: tuple[tuple[int, int], ...], max_decompressed_bytes: int) -> None:
+        self._max_decompressed_bytes = max_decompressed_bytes
         self._listed = sorted(listed, key=lambda entry: entry[1])
         self._next = 0
         self._open: set[int] = set()
@@ -216,7 +208,7 @@ class AbortedTransactions:
         self._take_in(batch.last_offset)
         if batch.is_control:
             # A marker emptied by compaction is no abort marker (M20, TR12).
-            if batch.records_count and batch.control_type() == ABORT_MARKER:
+            if batch.records_count and batch.control_type(self._max_decompressed_bytes) == ABORT_MARKER:
                 self._open.discard(batch.producer_id)
             return False
         return batch.is_transactional and batch.producer_id in self._open

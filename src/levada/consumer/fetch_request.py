@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from levada.consumer.fetch_session import CLOSING_EPOCH, NO_TOPIC_ID, FetchTarget, SessionRequest
+from levada.consumer.fetch_session import CLOSING_EPOCH, FetchTarget, SessionRequest
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from levada.types import IsolationLevel, TopicPartition
 
@@ -27,14 +27,18 @@ class FetchSettings:
     rack: str = ""
     replica_lease_ms: int = 300_000
     """How long to read from the replica a leader pointed to, before asking the leader again (KIP-392)."""
+    buffer_bytes: int = 64 << 20
+    """How much fetched data may be held before nothing more is fetched, but for what is needed to go on."""
+    request_timeout_ms: int = 30_000
+    """How long a broker may take beyond the time it may wait."""
 
 
-def fetch_request(session: SessionRequest, settings: FetchSettings, *, max_wait_ms: int) -> FetchRequest:
+def fetch_request(session: SessionRequest, settings: FetchSettings, *, max_wait_ms: int, max_bytes: int) -> FetchRequest:
     """Build the request; topics stand in the order in which their first partition is wanted."""
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=settings.min_bytes,
-        max_bytes=settings.max_bytes,
+        max_bytes=max_bytes,
         isolation_level=int(settings.isolation_level),
         session_id=session.session_id,
         session_epoch=session.epoch,
@@ -75,8 +79,3 @@ def _forgotten(partitions: Iterable[tuple[TopicPartition, UUID]]) -> list[Forgot
         topic = topics.setdefault((tp.topic, topic_id), ForgottenTopic(topic=tp.topic, topic_id=topic_id, partitions=[]))
         topic.partitions.append(tp.partition)
     return list(topics.values())
-
-
-def all_have_ids(targets: Iterable[FetchTarget]) -> bool:
-    """Whether every topic's id is known, so that topics may be named by them (F15)."""
-    return all(target.topic_id != NO_TOPIC_ID for target in targets)

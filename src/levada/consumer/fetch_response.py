@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from struct import Struct
 from typing import NamedTuple
-from uuid import UUID
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.metadata import Metadata
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.fetch_request import FetchSettings
 from levada.consumer.fetch_session import FetchSession, SessionRequest
-from levada.consumer.subscription_state import PartitionState, SubscriptionState
+from levada.consumer.subscription_state import Answers, PartitionState
 from levada.error_codes import ErrorCode
 from levada.errors import KafkaError, OffsetOutOfRangeError, ProtocolError, RecordTooLargeError, broker_error
 from levada.protocol.messages.fetch import FetchResponse, PartitionData
@@ -55,13 +54,14 @@ TOPIC_ID_ERRORS = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_
 class Asked(NamedTuple):
     """A request as it was sent: to whom, what its session said, and (state, round, offset) of every partition it stands for.
 
-    cuts_first: whether even the first message of a partition may come cut off.
+    cuts_first: whether even the first message of a partition may come cut off. source: who was asked, for all partitions of the session.
     """
 
     node_id: int
     session: SessionRequest
     partitions: Mapping[TopicPartition, tuple[PartitionState, int, int]]
     cuts_first: bool = False
+    source: Answers | None = None
 
 
 class FetchResponseHandler:
@@ -69,13 +69,11 @@ class FetchResponseHandler:
 
     def __init__(
         self,
-        subscription: SubscriptionState,
         buffer: FetchBuffer,
         metadata: Metadata,
         settings: FetchSettings,
         backoff: ExponentialBackoff,
     ) -> None:
-        self._subscription = subscription
         self._buffer = buffer
         self._metadata = metadata
         self._settings = settings
@@ -96,14 +94,23 @@ class FetchResponseHandler:
         if fault:
             self._note(asked, fault, now_ms)
             return False
-        # In a session, silence about a partition means: nothing new there.
-        failed = {tp for tp, data in answers if data.error_code}
-        for tp, (state, _, _) in asked.partitions.items():
-            if tp not in failed:
-                state.heard(now_ms)
+        self._note_heard(asked, answers, now_ms)
         endpoints = [Node(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
         brought = [self._take_in(asked, tp, data, endpoints, now_ms) for tp, data in answers if tp is not None]
         return True in brought
+
+    def _note_heard(self, asked: Asked, answers: Sequence[tuple[TopicPartition | None, PartitionData]], now_ms: int) -> None:
+        """In a session, silence about a partition means: nothing new there. So all but those with an error were heard of."""
+        for tp, data in answers:
+            known = None if tp is None else asked.partitions.get(tp)
+            if known is None:
+                continue
+            if data.error_code:
+                known[0].leave_source()
+            else:
+                known[0].heard(now_ms)
+        if asked.source is not None:
+            asked.source.heard_ms = now_ms
 
     def _failed_whole(self, session: FetchSession, asked: Asked, code: ErrorCode, now_ms: int) -> None:
         """An error at the top ends the session; topic ids that do not fit also mean old metadata (F20)."""
@@ -138,8 +145,7 @@ class FetchResponseHandler:
         state.last_stable_offset = max(data.last_stable_offset, known.last_stable_offset if known else UNKNOWN_OFFSET)
         state.log_start_offset = data.log_start_offset
         if data.preferred_read_replica >= 0:
-            state.preferred_replica = data.preferred_read_replica
-            state.preferred_until_ms = now_ms + self._settings.replica_lease_ms
+            state.prefer(data.preferred_read_replica, now_ms + self._settings.replica_lease_ms)
 
     def _buffer_records(self, state: PartitionState, data: PartitionData, *, cuts_first: bool) -> bool:
         if not data.records:
@@ -161,7 +167,6 @@ class FetchResponseHandler:
             return self._out_of_range(node_id, state)
         if reaction is OnError.RAISE:
             return self._buffer_error(state, broker_error(data.error_code, _place(state, node_id)))
-        self._subscription.move_to_end(state.tp)
         if reaction is OnError.REFRESH and self._learn_leader(state, data, endpoints):
             return False
         self._retry_later(state, f"node {node_id}: {code.name}", now_ms)
@@ -169,14 +174,14 @@ class FetchResponseHandler:
 
     def _learn_leader(self, state: PartitionState, data: PartitionData, endpoints: Sequence[Node]) -> bool:
         """Have metadata refreshed; True when the answer itself names a newer leader, so that there is no need to wait (KIP-951)."""
-        state.preferred_replica = None
+        state.prefer(None)
         self._metadata.request_update()
         hint = data.current_leader
         return hint.leader_id >= 0 and self._metadata.apply_leader_hint(state.tp, hint.leader_id, hint.leader_epoch, endpoints)
 
     def _out_of_range(self, node_id: int, state: PartitionState) -> bool:
         if node_id == state.preferred_replica:
-            state.preferred_replica = None
+            state.prefer(None)
             return False
         text = f"{_place(state, node_id)}: the log has no such offset; seek() to go on"
         error = OffsetOutOfRangeError(text, partition=state.tp, offset=state.fetch_offset)
@@ -214,11 +219,10 @@ def _goes_back(state: PartitionState, next_offset: int) -> ProtocolError:
 
 def _partitions(response: FetchResponse, session: FetchSession) -> Iterator[tuple[TopicPartition | None, PartitionData]]:
     """Yield the answers with the partitions they are for, None for one that was not asked for."""
-    names: dict[UUID, str] = {target.topic_id: tp.topic for tp, target in session.known.items()}
     for topic in response.responses:
-        name = topic.topic or names.get(topic.topic_id)
+        name = topic.topic or session.topic_name(topic.topic_id)
         for data in topic.partitions:
-            tp = TopicPartition(name or "", data.partition_index)
+            tp = TopicPartition(name, data.partition_index)
             yield (tp if tp in session.known else None), data
 
 

@@ -58,19 +58,41 @@ class FetchSession:
         self.session_id = NO_SESSION
         self.epoch = FIRST_EPOCH
         self._known: dict[TopicPartition, FetchTarget] = {}
+        self._names: dict[UUID, str] = {}
         self._by_id = False
+
+    def needs_all(self, *, by_id: bool) -> bool:
+        """Whether the next request must name every partition, so that begin() must be told of all."""
+        return self.epoch == FIRST_EPOCH or by_id != self._by_id
 
     def begin(self, wanted: Mapping[TopicPartition, FetchTarget], *, by_id: bool) -> SessionRequest:
         """Say what the next request for exactly these partitions has to carry (F17, F21)."""
-        if by_id != self._by_id:
-            self.epoch = FIRST_EPOCH
+        if not self.needs_all(by_id=by_id):
+            return self.go_on({**dict.fromkeys(self._known.keys() - wanted.keys()), **wanted})
+        self.epoch = FIRST_EPOCH
         self._by_id = by_id
-        previous, self._known = self._known, dict(wanted)
-        if self.epoch == FIRST_EPOCH:
-            return SessionRequest(self.session_id, FIRST_EPOCH, self._known, (), by_id)
-        to_send = {tp: target for tp, target in wanted.items() if previous.get(tp) != target}
-        to_forget = [(tp, was.topic_id) for tp, was in previous.items() if _is_gone(was, wanted.get(tp))]
-        return SessionRequest(self.session_id, self.epoch, to_send, to_forget, by_id)
+        self._known = dict(wanted)
+        self._names = {target.topic_id: tp.topic for tp, target in wanted.items()}
+        return SessionRequest(self.session_id, FIRST_EPOCH, self._known, (), by_id)
+
+    def go_on(self, changes: Mapping[TopicPartition, FetchTarget | None]) -> SessionRequest:
+        """Say what begin() would, from the partitions that may have changed; None for those that are not wanted any more."""
+        to_send: dict[TopicPartition, FetchTarget] = {}
+        to_forget: list[tuple[TopicPartition, UUID]] = []
+        for tp, target in changes.items():
+            was = self._known.pop(tp, None)
+            if was is not None and _is_gone(was, target):
+                to_forget.append((tp, was.topic_id))
+            if target is not None:
+                self._known[tp] = target
+                self._names[target.topic_id] = tp.topic
+                if target != was:
+                    to_send[tp] = target
+        return SessionRequest(self.session_id, self.epoch, to_send, to_forget, self._by_id)
+
+    def topic_name(self, topic_id: UUID) -> str:
+        """Return the name of a topic that was asked for by its id; "" for another one."""
+        return self._names.get(topic_id, "")
 
     @property
     def known(self) -> Mapping[TopicPartition, FetchTarget]:

@@ -48,19 +48,27 @@ class PositionResetter:
         spawn: Spawn,
         on_reset: Callable[[PositionReset], None],
     ) -> None:
-        self._subscription = subscription
         self._buffer = buffer
         self._metadata = metadata
         self._isolation_level = isolation_level
         self._backoff = backoff
         self._spawn = spawn
         self._on_reset = on_reset
+        self._marks = subscription.listen()
+        self._waiting: dict[PartitionState, None] = {}
+        """What awaits a position."""
         self._asked: dict[PartitionState, int] = {}
         self._now_ms = 0
 
     def poll(self, now_ms: int) -> int:
         """Ask for the positions nobody asked for yet; return when the next one may be asked for again."""
         self._now_ms = now_ms
+        for state in self._marks:
+            if state.status is PartitionStatus.AWAIT_RESET and not state.retired:
+                self._waiting[state] = None
+            else:
+                self._waiting.pop(state, None)
+        self._marks.clear()
         groups, deadline_ms = self._plan(now_ms)
         for node_id, waiting in groups.items():
             self._ask(node_id, waiting)
@@ -69,8 +77,8 @@ class PositionResetter:
     def _plan(self, now_ms: int) -> tuple[dict[int, Waiting], int]:
         groups: dict[int, Waiting] = {}
         deadline_ms = NEVER_MS
-        for state in self._subscription:
-            if state.status is not PartitionStatus.AWAIT_RESET or state.faulted or self._asked.get(state) == state.generation:
+        for state in self._waiting:
+            if state.faulted or self._asked.get(state) == state.generation:
                 continue
             leader = self._metadata.snapshot.leader(state.tp)
             if leader is None:

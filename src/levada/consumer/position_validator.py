@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.metadata import Metadata
+from levada.client.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.leader_epochs import EpochAsked, EpochEnd, EpochsAnswer, ask_epoch_ends
@@ -65,22 +66,38 @@ class PositionValidator:
         self._spawn = spawn
         self._reset_to = reset_to
         self._on_reset = on_reset
+        self._marks = subscription.listen()
+        self._snapshot: ClusterSnapshot | None = None
+        self._validating: dict[PartitionState, None] = {}
         self._asked: set[PartitionState] = set()
         self._now_ms = 0
 
     def poll(self, now_ms: int) -> int:
         """Follow what metadata says of topics and leaders; return when a question may be asked again."""
         self._now_ms = now_ms
-        snapshot = self._metadata.snapshot
-        doubtful = [state for state in self._subscription if state.followed is not snapshot or state.status is not PartitionStatus.FETCHING]
-        for state in doubtful:
-            self._follow_topic(state)
-            self._follow_leader(state)
-            state.followed = snapshot
-        groups, deadline_ms = self._plan(doubtful, now_ms)
+        if self._metadata.snapshot is not self._snapshot:
+            self._snapshot = self._metadata.snapshot
+            self._marks.update(dict.fromkeys(self._subscription))
+        while self._marks:
+            marked = list(self._marks)
+            self._marks.clear()
+            for state in marked:
+                self._look_at(state)
+        if not self._validating:
+            return NEVER_MS
+        groups, deadline_ms = self._plan(now_ms)
         for node_id, questions in groups.items():
             self._ask(node_id, questions)
         return deadline_ms
+
+    def _look_at(self, state: PartitionState) -> None:
+        if not state.retired:
+            self._follow_topic(state)
+            self._follow_leader(state)
+        if state.status is PartitionStatus.VALIDATING and not state.retired:
+            self._validating[state] = None
+        else:
+            self._validating.pop(state, None)
 
     # Topics
 
@@ -124,12 +141,12 @@ class PositionValidator:
         else:
             state.await_validation()
 
-    def _plan(self, doubtful: list[PartitionState], now_ms: int) -> tuple[dict[int, list[_Question]], int]:
+    def _plan(self, now_ms: int) -> tuple[dict[int, list[_Question]], int]:
         groups: dict[int, list[_Question]] = {}
         deadline_ms = NEVER_MS
         snapshot = self._metadata.snapshot
-        for state in doubtful:
-            if state.status is not PartitionStatus.VALIDATING or state.buffered or state in self._asked:
+        for state in self._validating:
+            if state.buffered or state in self._asked:
                 continue
             leader = snapshot.leader(state.tp)
             if leader is None:

@@ -175,7 +175,7 @@ class Scanning:
     def _go_on(self, tp: TopicPartition, offset: int, stop: int) -> None:
         def change(core: ConsumerCore, _: int) -> None:
             core.seek(tp, offset)
-            core.subscription.state(tp).stop_offset = stop
+            core.subscription.state(tp).stop_at(stop)
 
         self._reading.change(change)
 

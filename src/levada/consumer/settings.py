@@ -38,6 +38,8 @@ class ConsumerSettings:
                 isolation_level=isolation_level,
                 rack=config.client_rack,
                 replica_lease_ms=config.metadata_max_age_ms,
+                buffer_bytes=config.fetch_buffer_bytes,
+                request_timeout_ms=config.request_timeout_ms,
             ),
             read=ReadOptions(isolation_level, config.check_crcs, config.max_decompressed_bytes),
             auto_offset_reset=config.auto_offset_reset,

@@ -16,12 +16,16 @@ next offset to ask the broker for. Both belong to a `generation`; whatever moves
 fetched for an older generation is stale. That one number replaces comparing offsets after a seek, a reset or a reassignment (TR57).
 Answers still on their way belong to a `round`: validation begins a new one, because what an earlier leader says does not count any more,
 while what was read from it before stays read.
+
+Nobody walks over all partitions to see what to do. Whoever acts on partitions listens: every change that may matter to somebody marks the
+state, and a listener looks at the marked ones when it has its turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, IntEnum
+from typing import Protocol
 from uuid import UUID
 
 from levada.errors import IllegalStateError
@@ -50,8 +54,25 @@ class PartitionStatus(Enum):
     VALIDATING = "validating"
 
 
+TRANSITIONS: Mapping[PartitionStatus, frozenset[PartitionStatus]] = {
+    PartitionStatus.INITIALIZING: frozenset({PartitionStatus.AWAIT_RESET, PartitionStatus.FETCHING}),
+    PartitionStatus.AWAIT_RESET: frozenset({PartitionStatus.AWAIT_RESET, PartitionStatus.FETCHING}),
+    PartitionStatus.FETCHING: frozenset({PartitionStatus.FETCHING, PartitionStatus.AWAIT_RESET, PartitionStatus.VALIDATING}),
+    PartitionStatus.VALIDATING: frozenset({PartitionStatus.VALIDATING, PartitionStatus.FETCHING, PartitionStatus.AWAIT_RESET}),
+}
+
+Marks = dict["PartitionState", None]
+"""The states that changed since a listener looked, in the order in which they changed first."""
+
+
+class Answers(Protocol):
+    """A broker that is asked for partitions, as far as they need to know it. heard_ms: when it last answered for all of them."""
+
+    heard_ms: int
+
+
 class PartitionState:
-    """One assigned partition. Changed only under the engine's lock."""
+    """One assigned partition. Changed only under the engine's lock, and marked by whoever changes it; see mark()."""
 
     __slots__ = (
         "asked_offset",
@@ -59,13 +80,13 @@ class PartitionState:
         "failed_attempts",
         "faulted",
         "fetch_offset",
-        "followed",
         "generation",
         "heard_ms",
         "high_watermark",
         "last_error",
         "last_stable_offset",
         "leader_epoch",
+        "listeners",
         "log_start_offset",
         "passed",
         "paused",
@@ -74,8 +95,10 @@ class PartitionState:
         "preferred_until_ms",
         "reset_reason",
         "reset_to",
+        "retired",
         "retry_at_ms",
         "round",
+        "source",
         "status",
         "stop_offset",
         "topic_id",
@@ -83,8 +106,11 @@ class PartitionState:
         "validated_epoch",
     )
 
-    def __init__(self, tp: TopicPartition, now_ms: int) -> None:
+    def __init__(self, tp: TopicPartition, now_ms: int, listeners: Sequence[Marks] = ()) -> None:
         self.tp = tp
+        self.listeners = listeners
+        self.retired = False
+        """Whether it is not assigned any more."""
         self.status = PartitionStatus.INITIALIZING
         self.generation = 0
         self.round = 0
@@ -97,8 +123,6 @@ class PartitionState:
         self.reset_reason = ""
         self.topic_id: UUID | None = None
         """The topic that the position belongs to: names are used again."""
-        self.followed: object = None
-        """The picture of the cluster that the position was last compared with."""
         self.validated_epoch = NO_LEADER_EPOCH
         """The leader epoch whose log is known to hold what was read up to the position, or in which the position was looked up."""
         self.stop_offset: int | None = None
@@ -115,9 +139,26 @@ class PartitionState:
         self.preferred_replica: int | None = None
         self.preferred_until_ms = 0
         self.heard_ms = now_ms
+        self.source: Answers | None = None
+        """The broker that it is being fetched from."""
         self.failed_attempts = 0
         self.retry_at_ms = 0
         self.last_error = ""
+
+    def mark(self) -> None:
+        """Have every listener look at this partition."""
+        for marks in self.listeners:
+            marks[self] = None
+
+    @property
+    def last_heard_ms(self) -> int:
+        """When a broker last answered for this partition."""
+        return self.heard_ms if self.source is None else max(self.heard_ms, self.source.heard_ms)
+
+    def leave_source(self) -> None:
+        """It is not being fetched any more; when it was last heard of stays known."""
+        self.heard_ms = self.last_heard_ms
+        self.source = None
 
     @property
     def has_position(self) -> bool:
@@ -139,7 +180,7 @@ class PartitionState:
     def move_to(self, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
         """Begin a new generation at this offset."""
         self._begin_generation()
-        self.status = PartitionStatus.FETCHING
+        self._enter(PartitionStatus.FETCHING)
         self.position = self.fetch_offset = offset
         self.leader_epoch = leader_epoch
         self.reset_to = None
@@ -147,7 +188,7 @@ class PartitionState:
     def await_reset(self, to: OffsetSpec, *, gave_up: int | None = None, reason: str = "") -> None:
         """Begin a new generation without a position, to be found at one end of the log. gave_up: the position it had, for a reason."""
         self._begin_generation()
-        self.status = PartitionStatus.AWAIT_RESET
+        self._enter(PartitionStatus.AWAIT_RESET)
         self.reset_to = to
         self.asked_offset = gave_up
         self.reset_reason = reason
@@ -155,24 +196,36 @@ class PartitionState:
 
     def await_validation(self) -> None:
         """Fetch no more until it is known whether the log of a new leader holds what was read."""
-        self.status = PartitionStatus.VALIDATING
+        if self.status is not PartitionStatus.VALIDATING:
+            self._enter(PartitionStatus.VALIDATING)
 
     def validated(self, leader_epoch: int) -> None:
         """Go on at the position; answers to what was asked before count no more."""
-        self.status = PartitionStatus.FETCHING
+        self._enter(PartitionStatus.FETCHING)
         self.validated_epoch = leader_epoch
-        self.followed = None
         self.round += 1
 
     def belongs_to(self, topic_id: UUID | None) -> None:
         """Forget what was known of the leaders of a topic that is no more."""
         self.topic_id = topic_id
         self.validated_epoch = self.leader_epoch = NO_LEADER_EPOCH
-        self.followed = None
+        self.mark()
 
     def retire(self) -> None:
         """Make everything fetched for this assignment stale."""
+        self.retired = True
         self._begin_generation()
+
+    def stop_at(self, offset: int) -> None:
+        """Read no further than this offset."""
+        self.stop_offset = offset
+        self.mark()
+
+    def prefer(self, node_id: int | None, until_ms: int = 0) -> None:
+        """Read from this replica for a while, as the leader said; None for the leader itself (KIP-392)."""
+        self.preferred_replica = node_id
+        self.preferred_until_ms = until_ms
+        self.mark()
 
     def advance(self, generation: int, offset: int, leader_epoch: int) -> None:
         """Record what was handed out, unless the position was moved by force meanwhile (F10)."""
@@ -191,11 +244,18 @@ class PartitionState:
         self.failed_attempts += 1
         self.last_error = reason
         self.retry_at_ms = retry_at_ms
+        self.mark()
+
+    def _enter(self, status: PartitionStatus) -> None:
+        if status not in TRANSITIONS[self.status]:
+            raise IllegalStateError(f"{self.tp} cannot go from '{self.status.value}' to '{status.value}'; this is a bug in levada")
+        self.status = status
+        self.mark()
 
     def _begin_generation(self) -> None:
+        self.mark()
         self.generation += 1
         self.round += 1
-        self.followed = None
         self.faulted = False
         self.failed_attempts = 0
         self.retry_at_ms = 0
@@ -203,12 +263,28 @@ class PartitionState:
 
 
 class SubscriptionState:
-    """The assigned partitions, in the order in which they are asked for next (F12)."""
+    """The assigned partitions."""
 
     def __init__(self) -> None:
         self._states: dict[TopicPartition, PartitionState] = {}
+        self._listeners: list[Marks] = []
+        self._initializing: Marks = self.listen()
         self.changes = 0
         """Counts what the caller changed, so that who holds records handed out earlier can tell that they may be outdated."""
+
+    def listen(self) -> Marks:
+        """Return marks of a new listener, who empties them as it looks. All listeners come before the first partition."""
+        marks: Marks = {}
+        self._listeners.append(marks)
+        return marks
+
+    def initializing(self) -> list[PartitionState]:
+        """Return the partitions whose records somebody asks for the first time."""
+        marks = self._initializing
+        found = [state for state in marks if state.status is PartitionStatus.INITIALIZING and not state.retired]
+        marks.clear()
+        marks.update(dict.fromkeys(found))
+        return found
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -244,7 +320,14 @@ class SubscriptionState:
         for tp, state in self._states.items():
             if tp not in wanted:
                 state.retire()
-        self._states = {tp: self._states.get(tp) or PartitionState(tp, now_ms) for tp in wanted}
+        known, self._states = self._states, {}
+        for tp in wanted:
+            self._states[tp] = known.get(tp) or self._begin(tp, now_ms)
+
+    def _begin(self, tp: TopicPartition, now_ms: int) -> PartitionState:
+        state = PartitionState(tp, now_ms, self._listeners)
+        state.mark()
+        return state
 
     def assign_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]], now_ms: int) -> None:
         """Replace the assignment by bounded reads: [start, stop) of each partition, begun afresh."""
@@ -253,7 +336,7 @@ class SubscriptionState:
         for tp, (start, stop) in ranges.items():
             state = self._states[tp]
             state.move_to(start)
-            state.stop_offset = stop
+            state.stop_at(stop)
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
         """Move a position; it takes effect with the next poll (O5)."""
@@ -276,6 +359,7 @@ class SubscriptionState:
         """Stop handing out and fetching, keeping positions and what is buffered (O4)."""
         for state in [self.state(tp) for tp in partitions]:
             state.paused = True
+            state.mark()
         self.changes += 1
 
     def resume(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
@@ -283,6 +367,7 @@ class SubscriptionState:
         for state in [self.state(tp) for tp in partitions]:
             state.paused = False
             state.heard_ms = now_ms
+            state.mark()
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
@@ -303,12 +388,6 @@ class SubscriptionState:
     def generations(self) -> Mapping[TopicPartition, int]:
         """The generation of each assigned partition."""
         return {tp: state.generation for tp, state in self._states.items()}
-
-    def move_to_end(self, tp: TopicPartition) -> None:
-        """Ask for this partition last from now on; it just brought data or trouble (F12)."""
-        state = self._states.pop(tp, None)
-        if state is not None:
-            self._states[tp] = state
 
 
 def _checked(tp: TopicPartition) -> TopicPartition:

@@ -51,12 +51,14 @@ __all__ = [
 _PREFIX = struct.Struct(">qi")
 # Length, attributes, timestamp delta, offset delta, each at its longest.
 _MAX_RECORD_OVERHEAD = 21
+_MOST = 2**63 - 1
 
 
 class RecordBatch:
     """A view over one whole batch; fields are named as on the wire, `data` is all of its bytes."""
 
     __slots__ = (
+        "_paused",
         "_payload",
         "attributes",
         "base_offset",
@@ -98,6 +100,7 @@ class RecordBatch:
             self.records_count,
         ) = HEADER.unpack_from(data)
         self._payload: Buffer | None = None
+        self._paused: tuple[RecordWalker, int] | None = None
         self._check_header()
 
     def __repr__(self) -> str:
@@ -187,6 +190,22 @@ class RecordBatch:
         append_time = self.max_timestamp if self.attributes & LOG_APPEND_TIME else None
         return RecordWalker(payload, self.records_count, self.base_offset, self.last_offset_delta, self.base_timestamp, append_time)
 
+    def walker_at(self, offset: int, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> RecordWalker:
+        """Return a walker whose next record is the first at or after an offset, or one before it.
+
+        A batch that is read in several portions is stepped through once: see pause().
+        """
+        paused, self._paused = self._paused, None
+        return paused[0] if paused is not None and paused[1] == offset else self.walker(max_bytes)
+
+    def pause(self, walker: RecordWalker, offset: int) -> None:
+        """Keep a walker that is to go on at an offset."""
+        self._paused = walker, offset
+
+    def following(self, offset: int) -> int:
+        """Return where reading goes on after consumer_records() whose last record has this offset."""
+        return self.next_offset if self._paused is None else offset + 1
+
     def __iter__(self) -> Iterator[LazyRecord]:
         """Step through the records, none of a control batch. Raises CorruptRecordError at a broken one, after those before it."""
         return iter(()) if self.is_control else LazyRecords(self.walker())
@@ -195,17 +214,38 @@ class RecordBatch:
         """Return the records, none for a control batch; raises CorruptRecordError."""
         return [] if self.is_control else self.walker(max_bytes).records()
 
-    def consumer_records(self, tp: TopicPartition, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> list[AnyRecord]:
-        """Return what records() does, as a consumer hands them out."""
+    def consumer_records(
+        self,
+        tp: TopicPartition,
+        max_bytes: int = DEFAULT_MAX_DECOMPRESSED,
+        *,
+        start: int = 0,
+        end: int | None = None,
+        limit: int | None = None,
+    ) -> list[AnyRecord]:
+        """Return what records() does, as a consumer hands them out: those from `start` to below `end`, at most `limit`.
+
+        A call that goes on where the one before stopped costs only what it returns.
+        """
         if self.is_control:
             return []
-        return self.walker(max_bytes).consumer_records(tp.topic, tp.partition, int(self.timestamp_type), self.partition_leader_epoch)
+        walker = self.walker_at(start, max_bytes)
+        most = _MOST if limit is None else limit
+        stop = _MOST if end is None else end
+        kind, epoch = int(self.timestamp_type), self.partition_leader_epoch
+        records = walker.consumer_records(tp.topic, tp.partition, kind, epoch, start, stop, most)
+        if records and not walker.finished:
+            self.pause(walker, records[-1].offset + 1)
+        return records
 
-    def control_type(self) -> int | None:
-        """Return the type of a control batch (0 abort, 1 commit, 2 leader change, ...); None for other batches and emptied ones (M19)."""
+    def control_type(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED) -> int | None:
+        """Return the type of a control batch (0 abort, 1 commit, 2 leader change, ...); None for other batches and emptied ones (M19).
+
+        max_bytes: as for payload().
+        """
         if not self.is_control or not self.records_count:
             return None
-        key = self.walker().records()[0].key
+        key = self.walker(max_bytes).records()[0].key
         if key is None or len(key) < 4:
             raise self._corrupt("a control record without version and type in its key")
         return int.from_bytes(key[2:4], "big", signed=True)
@@ -228,24 +268,22 @@ def read_batches(data: Buffer) -> Iterator[RecordBatch]:
     Message sets, of brokers before 0.11, look like record batches (levada.record.legacy_batch). Raises CorruptRecordError.
     """
     view = memoryview(data)
-    at = 0
-    while len(view) - at > MAGIC_AT:
+    at, end = 0, len(view)
+    while end - at > MAGIC_AT:
         base_offset, length = _PREFIX.unpack_from(view, at)
         magic = view[at + MAGIC_AT]
-        _check_entry(base_offset, length, magic, at)
-        if AFTER_LENGTH + length > len(view) - at:
+        if magic > MAGIC or length < LEAST_LENGTH[magic]:
+            raise _not_a_batch(base_offset, length, magic, at)
+        if AFTER_LENGTH + length > end - at:
             return
         batch = RecordBatch(view[at : at + AFTER_LENGTH + length]) if magic == MAGIC else _message_set(view, at)
         yield batch
-        at += batch.size_bytes
+        at += len(batch.data)
 
 
-def _check_entry(base_offset: int, length: int, magic: int, at: int) -> None:
-    where = f"record batch at offset {base_offset} (byte {at})"
-    if magic > MAGIC:
-        raise CorruptRecordError(f"{where}: unknown magic {magic}")
-    if length < LEAST_LENGTH[magic]:
-        raise CorruptRecordError(f"{where}: a length of {length} bytes is less than the header")
+def _not_a_batch(base_offset: int, length: int, magic: int, at: int) -> CorruptRecordError:
+    fault = f"unknown magic {magic}" if magic > MAGIC else f"a length of {length} bytes is less than the header"
+    return CorruptRecordError(f"record batch at offset {base_offset} (byte {at}): {fault}")
 
 
 def _message_set(view: memoryview, at: int) -> RecordBatch:

@@ -52,9 +52,14 @@ def finish_batch(
 
 def checksum(data: Buffer) -> int:
     """Return the CRC-32C of bytes (M13)."""
-    # Imported when first needed: the package reads its own metadata, which takes as long as importing everything that makes a consumer.
+    return _crc32c(data)
+
+
+def _crc32c(data: Buffer) -> int:
+    """Load the function when it is first needed: the package reads its own metadata, which takes as long as importing a consumer."""
     from crc32c import crc32c
 
+    globals()["_crc32c"] = crc32c
     return crc32c(data)
 
 

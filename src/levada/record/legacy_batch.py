@@ -82,6 +82,7 @@ class MessageSet(RecordBatch):
         self.crc = int.from_bytes(data[AFTER_LENGTH:MAGIC_AT])
         self.partition_leader_epoch = self.producer_id = self.producer_epoch = self.base_sequence = -1
         self._payload = None
+        self._paused = None
 
     @property
     def timestamp_type(self) -> TimestampType:

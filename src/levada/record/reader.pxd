@@ -23,7 +23,7 @@ cdef class RecordWalker:
     cdef long long count, seen, header_count
     cdef long long base_offset, base_timestamp, last_offset_delta, offset_delta
     cdef readonly long long offset, timestamp
-    cdef bint stamped_by_broker
+    cdef bint stamped_by_broker, held
     cdef readonly int fault
 
     @cython.locals(at=Py_ssize_t, length=cython.longlong)
@@ -46,7 +46,8 @@ cdef class RecordWalker:
     cpdef record(self)
     cpdef list records(self)
     @cython.locals(found=list)
-    cpdef list consumer_records(self, str topic, object partition, object timestamp_type, object leader_epoch)
+    cpdef list consumer_records(self, str topic, object partition, object timestamp_type, object leader_epoch, long long start=*, long long end=*, long long limit=*)
+    cdef inline bint go_on(self) noexcept nogil
 
 
 @cython.final
@@ -56,7 +57,7 @@ cdef class BinarySink:
     cdef unsigned char* data
     cdef unsigned char* validity
     cdef int* offsets
-    cdef readonly Py_ssize_t rows, size, nulls
+    cdef readonly Py_ssize_t rows, size, nulls, capacity
 
     cdef inline void put(self, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) noexcept nogil
     @cython.locals(row=Py_ssize_t)

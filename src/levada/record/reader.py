@@ -103,6 +103,12 @@ class RecordWalker:
         self.at = 0
         self.seen = 0
         self.fault = 0
+        self.held = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether every record was stepped to and taken."""
+        return not self.held and self.seen == self.count
 
     def advance(self) -> bool:
         """Step to the next record; False after the last one, and at a fault."""
@@ -250,16 +256,35 @@ class RecordWalker:
         self.check()
         return found
 
-    def consumer_records(self, topic: str, partition: int, timestamp_type: int, leader_epoch: int) -> list[AnyRecord]:
-        """Return all records that are left as a consumer hands them out; raises CorruptRecordError."""
-        found = []
-        while self.advance():
+    def consumer_records(
+        self, topic: str, partition: int, timestamp_type: int, leader_epoch: int, start: int = 0, end: int = MOST, limit: int = MOST
+    ) -> list[AnyRecord]:
+        """Return the records with offsets from `start` to below `end`, at most `limit`, as a consumer hands them out.
+
+        Called again it goes on behind the last one. Raises CorruptRecordError.
+        """
+        found: list[AnyRecord] = []
+        while len(found) < limit and self.go_on():
+            if self.offset < start:
+                continue
+            if self.offset >= end:
+                self.held = True
+                break
             headers = self.headers(self.headers_at) if self.header_count else ()
             key, value = self.field(self.key_at, self.key_size), self.field(self.value_at, self.value_size)
             fields = (topic, partition, self.offset, self.timestamp, timestamp_type, key, value, headers, leader_epoch)
             found.append(new_tuple(ConsumerRecord, fields))
+        if self.seen == self.count and self.at != self.end:
+            self.fail(LEFT_OVER)
         self.check()
         return found
+
+    def go_on(self) -> bool:
+        """Step to the next record, or to the one that was held back; as advance() otherwise."""
+        if self.held:
+            self.held = False
+            return True
+        return self.advance()
 
 
 class BinarySink:
@@ -269,9 +294,11 @@ class BinarySink:
         self.rows = 0
         self.size = 0
         self.nulls = 0
+        self.capacity = 0
 
     def attach(self, data: Any, offsets: Any, validity: Any) -> None:
         """Take memory that holds what was put so far, and room for more."""
+        self.capacity = len(data)
         self.data_view = data
         self.offsets_view = offsets
         self.validity_view = validity
@@ -388,7 +415,8 @@ class RecordSink:
     def fill(self, walker: RecordWalker, start: int, end: int, limit: int) -> bool:
         """Put the records from offset `start` to below `end`, until there are `limit` rows.
 
-        True: the walk stopped before the walker's current record, which was not put. False: it ended. Raises CorruptRecordError, and has
+        True: the walk stopped before the walker's current record, which was not put and comes first when the walk goes on. False: it
+        ended. Raises CorruptRecordError, and has
         put nothing then.
         """
         before = self.rows
@@ -401,22 +429,22 @@ class RecordSink:
 
     def run(self, walker: RecordWalker, start: int, end: int, limit: int) -> bool:
         """Do the work of fill() without the interpreter lock."""
-        while walker.advance():
+        while walker.go_on():
             if walker.offset < start:
                 continue
             if walker.offset >= end or self.rows >= limit or not self.fits(walker):
+                walker.held = True
                 return True
             self.put(walker)
         return False
 
     def fits(self, walker: RecordWalker) -> bool:
-        """Whether the current record leaves every column within its room."""
+        """Whether the current record leaves every column within its room and its memory."""
         if self.wants_headers and not self.headers.fits(walker, self.room):
             return False
-        return not (
-            (self.wants_key and walker.key_size > self.room - self.key.size)
-            or (self.wants_value and walker.value_size > self.room - self.value.size)
-        )
+        if self.wants_key and walker.key_size > min(self.room, self.key.capacity) - self.key.size:
+            return False
+        return not (self.wants_value and walker.value_size > min(self.room, self.value.capacity) - self.value.size)
 
     def put(self, walker: RecordWalker) -> None:
         """Add the current record."""

@@ -10,9 +10,11 @@ from consumer_kit import Bench, batch, emptied
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_cursor import ReadOptions
 from levada.consumer.subscription_state import OffsetSpec, PartitionStatus
-from levada.errors import CorruptRecordError, OffsetOutOfRangeError, RecordDeserializationError, broker_error
+from levada.errors import CorruptRecordError, DecompressionError, OffsetOutOfRangeError, RecordDeserializationError, broker_error
 from levada.record.compression import Codec
 from levada.types import ConsumerRecord, IsolationLevel, TopicPartition
+from levada.wire.varint import encode_varint
+from record_kit import forge, raw_record
 
 READ_COMMITTED = ReadOptions(isolation_level=IsolationLevel.READ_COMMITTED)
 ABORT, COMMIT = 0, 1
@@ -138,6 +140,16 @@ def test_F25_read_committed_leaves_out_what_was_aborted() -> None:
     bench.fetched(data, aborted=((9, 0),))
     assert bench.offsets() == [1, 3, 4]
     assert bench.position() == 5
+
+
+def test_F25_a_marker_that_unpacks_to_more_than_the_limit_is_refused() -> None:
+    bench = Bench(options=ReadOptions(isolation_level=IsolationLevel.READ_COMMITTED, max_decompressed_bytes=1024))
+    bench.assign(0)
+    # Transactional (0x10), a marker (0x20), and a record whose value is larger than any marker's.
+    marker = forge(raw_record(value=encode_varint(100_000) + bytes(100_000)), codec=Codec.ZSTD, attributes=0x34, producer_id=9)
+    bench.fetched(bytes(marker), aborted=((9, 0),))
+    with pytest.raises(DecompressionError, match="1024"):
+        bench.offsets()
 
 
 def test_F25_read_uncommitted_returns_aborted_records_too() -> None:

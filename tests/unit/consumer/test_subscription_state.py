@@ -77,12 +77,6 @@ def test_names_that_cannot_be_are_refused(wrong: tuple[object, object]) -> None:
         assigned(wrong)  # type: ignore[arg-type]
 
 
-def test_F12_what_brought_something_is_asked_last() -> None:
-    subscription = assigned(A, B, C)
-    subscription.move_to_end(A)
-    assert [state.tp for state in subscription] == [B, C, A]
-
-
 def test_TR57_progress_of_an_older_generation_does_not_count() -> None:
     subscription = assigned(A)
     subscription.seek(A, 5)

@@ -1,7 +1,32 @@
-"""Record batches to and from Arrow columns; with the Spark connector the only part of levada that imports pyarrow."""
+"""Record batches to and from Arrow columns; with the Spark connector the only part of levada that imports pyarrow.
 
-from levada.record.columnar.decoder import COLUMNS, ColumnDecoder, schema
-from levada.record.columnar.encoder import EncodedBatch, RejectedRow, encode_columns
-from levada.record.columnar.report import delivery_report
+Names are loaded when first used: only writing needs pyarrow.compute, whose import takes longer than a first read.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from levada.record.columnar.decoder import COLUMNS, ColumnDecoder, schema
+    from levada.record.columnar.encoder import EncodedBatch, RejectedRow, encode_columns
+    from levada.record.columnar.report import delivery_report
+
+_HOME = {
+    "COLUMNS": "decoder",
+    "ColumnDecoder": "decoder",
+    "EncodedBatch": "encoder",
+    "RejectedRow": "encoder",
+    "delivery_report": "report",
+    "encode_columns": "encoder",
+    "schema": "decoder",
+}
 
 __all__ = ["COLUMNS", "ColumnDecoder", "EncodedBatch", "RejectedRow", "delivery_report", "encode_columns", "schema"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

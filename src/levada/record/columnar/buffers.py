@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import struct
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from levada.record.reader import BinarySink, HeaderSink, RecordWalker
 
@@ -16,10 +17,25 @@ _LEAST_CAPACITY = 64
 
 
 def runs_array(ends: list[int], values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Return values[0] up to row ends[0], values[1] up to ends[1] and so on, each row written out."""
-    if len(set(values)) == 1:
-        return pa.repeat(pa.scalar(values[0], kind), ends[-1])
-    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), pa.array(values, kind)))
+    """Return values[0] up to row ends[0], values[1] up to ends[1] and so on, each row written out. Values are int32 or text."""
+    parts = []
+    start = 0
+    for run, end in enumerate(ends):
+        if run + 1 < len(ends) and values[run + 1] == values[run]:
+            continue
+        parts.append(pa.repeat(_scalar(values[run], kind), end - start))
+        start = end
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
+@lru_cache(256)
+def _scalar(value: int | str, kind: pa.DataType) -> pa.Scalar:
+    """Return what pa.scalar() does; that imports pandas, where it is installed, to see whether the value is pandas' own: 0.2 s."""
+    if isinstance(value, str):
+        data = value.encode()
+        offsets = pa.py_buffer(struct.pack("=ii", 0, len(data)))
+        return pa.Array.from_buffers(kind, 1, [None, offsets, pa.py_buffer(data)])[0]
+    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(struct.pack("=i", value))])[0]
 
 
 class Memory:
@@ -60,15 +76,20 @@ class Binary:
         self._data = Memory(most=most)
         self._offsets = Memory()
         self._validity = Memory(fill=0xFF)
+        self._rows = self._bytes = 0
 
     def reserve(self, rows: int, size: int, growth: float = 1.0) -> None:
         """Make room for `rows` more values of `size` bytes altogether; growth: as for Memory."""
         rows += self.sink.rows
-        self.sink.attach(
-            self._data.reserve(self.sink.size + size, growth),
-            self._offsets.reserve((rows + 1) * 4, growth).cast("i"),
-            self._validity.reserve((rows + 7) // 8, growth),
-        )
+        data = self._data.reserve(self.sink.size + size, growth)
+        offsets = self._offsets.reserve((rows + 1) * 4, growth).cast("i")
+        validity = self._validity.reserve((rows + 7) // 8, growth)
+        self.sink.attach(data, offsets, validity)
+        self._rows, self._bytes = min(len(offsets) - 1, len(validity) * 8), len(data)
+
+    def has_room(self, rows: int, size: int) -> bool:
+        """Whether reserve() is not needed, which costs more than decoding a small batch."""
+        return self.sink.rows + rows <= self._rows and self.sink.size + size <= self._bytes
 
     def array(self, kind: pa.DataType, rows: int) -> pa.Array:
         """Return the column."""
@@ -113,7 +134,7 @@ class Headers:
     def array(self, kind: pa.DataType, rows: int) -> pa.Array:
         """Return the column."""
         count = self._sink.noted
-        keys, values = (pa.array([], pa.binary()),) * 2
+        keys, values = (pa.nulls(0, pa.binary()),) * 2
         if count:
             keys, values = self._keys.array(pa.binary(), count), self._values.array(pa.binary(), count)
         entries = pa.StructArray.from_arrays([_text(keys), values], fields=list(HEADER))

@@ -44,6 +44,7 @@ _MAX_INT32 = 2**31 - 1
 # So much memory at most is taken because the last Arrow batch needed it. Pages that are not written to cost nothing.
 _MOST_EXPECTED = 16 * 1024 * 1024
 _MAX_INT64 = 2**63 - 1
+_SOME_BYTES = 4096
 # Rows that one add() takes, so that its caller can stop in time: a few bytes of a compressed batch may be a record.
 _MOST_ROWS = 1 << 20
 
@@ -98,6 +99,8 @@ class ColumnDecoder:
         self._run_ends: list[int] = []
         self._topic_bytes = 0
         self._seen_bytes = 0
+        self._rows_room = 0
+        self._binaries = [binary for binary in (self._key, self._value) if binary]
         self._is_touched = False
 
     @property
@@ -138,6 +141,8 @@ class ColumnDecoder:
             walker, following = self._fill(batch, start_offset, record.offset, most)
         if self._headers:
             self._headers.copy(walker)
+        if not walker.finished:
+            batch.pause(walker, following)
         self._note_run(batch, topic, partition, self._sink.rows - before)
         return self._sink.rows - before, following
 
@@ -157,11 +162,19 @@ class ColumnDecoder:
 
     def _fill(self, batch: RecordBatch, start: int, end: int, most: int) -> tuple[RecordWalker, int]:
         """Add up to `most` records, but for the bytes of their headers; return the walker over them, and the offset to go on at."""
-        walker = batch.walker(self._max_decompressed)
+        walker = batch.walker_at(start, self._max_decompressed)
         rows = min(most, batch.records_count)
+        target = self._sink.rows + rows
+        payload_size = size = len(batch.payload())
         self._seen_bytes += batch.size_bytes
-        self._reserve(rows, len(batch.payload()))
-        stopped = self._sink.fill(walker, start, end, self._sink.rows + rows)
+        if rows < batch.records_count and not self._headers and not self._text:
+            # Memory for these rows if they are as large as most; where they are not, the walk stops and goes on with enough for all.
+            size = min(payload_size * rows * 5 // (batch.records_count * 4) + _SOME_BYTES, payload_size)
+        self._reserve(rows, size)
+        stopped = self._sink.fill(walker, start, end, target)
+        if stopped and size < payload_size and self._sink.rows < target and walker.offset < end:
+            self._reserve(target - self._sink.rows, payload_size)
+            stopped = self._sink.fill(walker, start, end, target)
         return walker, min(walker.offset, end) if stopped else batch.next_offset
 
     def _first_not_utf8(self, start: int) -> int | None:
@@ -174,15 +187,20 @@ class ColumnDecoder:
         return [record for record in records if record.offset >= start_offset][index]
 
     def _reserve(self, rows: int, payload_size: int) -> None:
+        """Make room for so many rows out of so many bytes. Nothing is touched while there is room: that costs more than a small batch."""
+        sink = self._sink
+        total = sink.rows + rows
         growth = self._expected_bytes / self._seen_bytes
-        for binary in (self._key, self._value):
-            if binary:
+        for binary in self._binaries:
+            if not binary.has_room(rows, payload_size):
                 binary.reserve(rows, payload_size, growth)
-        total = self._sink.rows + rows
-        views = [memory.reserve(total * 8, growth).cast("q") if memory else None for memory in (self._offsets, self._timestamps)]
-        self._sink.attach(*views)
         if self._headers:
             self._headers.reserve(rows)
+        if total <= self._rows_room:
+            return
+        views = [memory.reserve(total * 8, growth).cast("q") if memory else None for memory in (self._offsets, self._timestamps)]
+        sink.attach(*views)
+        self._rows_room = min((len(view) for view in views if view is not None), default=_MAX_INT64)
 
     def _note_run(self, batch: RecordBatch, topic: str, partition: int, rows: int) -> None:
         if rows:
@@ -193,7 +211,7 @@ class ColumnDecoder:
 
     def _array(self, column: str, kind: pa.DataType) -> pa.Array:
         if not self._runs:
-            return pa.array([], kind)
+            return pa.nulls(0, kind)
         if column in _PER_BATCH:
             at = _PER_BATCH.index(column)
             return runs_array(self._run_ends, [run[at] for run in self._runs], kind)
