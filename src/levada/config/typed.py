@@ -53,10 +53,12 @@ class ClientSettings(TypedDict, total=False):
     """Longest time a TCP connection may take to be made. Default: 30000 ms."""
 
     send_buffer_bytes: int
-    """Kernel send buffer of a socket; -1 leaves it to the operating system. Default: 131072 bytes."""
+    """Kernel send buffer of a socket; -1 leaves it to the system, which fits it to the connection (a fixed size switches that off).
+    Default: -1 bytes."""
 
     receive_buffer_bytes: int
-    """Kernel receive buffer of a socket; -1 leaves it to the operating system. Default: 65536 bytes."""
+    """Kernel receive buffer of a socket; -1 leaves it to the system, which fits it to the connection (a fixed size switches that off).
+    Default: -1 bytes."""
 
     broker_version_fallback: Literal["", "0.8.0", "0.8.1", "0.8.2", "0.9.0", "0.10.0"]
     """Release of brokers that do not say what they speak: name it for brokers before 0.10.0, and for no others. Without it every broker is
