@@ -8,13 +8,14 @@
 # make bench-engine   what a request, a send and an idle partition cost beside other clients, on a real Kafka, with targets
 # make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
 # make docs    the pages of docs/ that are made from the source
+# make dist    source archive and wheel in dist/, tried in a bare environment; PYTHONS="python3.11 python3.13" for a wheel each
 # make messages   fetch Kafka's message schemas (make schemas) and write the declarations in src/levada/protocol from them
 #
 # Each sets up what it needs in .venv; the second time that takes no time.
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening test-matrix fuzz fuzzer bench bench-codec bench-engine kafka docs schemas messages lint format clean
+.PHONY: setup demo test suite interpreted test-hardening test-matrix fuzz fuzzer bench bench-codec bench-engine kafka docs schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -125,6 +126,11 @@ messages: schemas
 	@$(BIN)/python tools/messages.py .kafka/messages
 	@$(BIN)/python tools/messages.py --check .kafka/messages
 
+PYTHONS ?= $(BIN)/python
+
+dist: .venv/created
+	@$(BIN)/python tools/dist.py $(PYTHONS)
+
 # The cache does not notice when a module that a file imports appears, and then sorts imports differently from a fresh clone.
 lint: setup
 	$(BIN)/ruff check --no-cache
@@ -136,6 +142,6 @@ format: setup
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv .venv-bench .bench build .fuzz .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis demo/out bench/results spark-warehouse metastore_db derby.log
+	rm -rf .venv .venv-bench .bench build dist .fuzz .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis demo/out bench/results spark-warehouse metastore_db derby.log
 	find src \( -name '*.so' -o -name '*.pyd' -o -name '*.c' -o -name '*.html' \) -delete
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -12,7 +12,7 @@ from setuptools import Extension, setup
 SOURCE = "src"
 # The loops over records are functions of a few lines each, and half as fast again where one of them is called instead of inlined; GCC
 # would stop inlining when a module has grown by 40 %. Clang ignores the parameter.
-FLAGS = ["/O2"] if sys.platform == "win32" else ["-O3", "--param=inline-unit-growth=300"]
+FLAGS = ["/O2"] if sys.platform == "win32" else ["-O3", "-g0", "--param=inline-unit-growth=300"]
 
 
 def extensions() -> list[Extension]:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from levada._pure import obey_environment
+from levada._python import refuse_free_threading
 
 __version__ = "0.1.0"
 
@@ -101,6 +102,7 @@ __all__ = [
 ]
 
 
+refuse_free_threading()
 obey_environment()
 
 
