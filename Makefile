@@ -7,7 +7,7 @@
 # make bench-codec   levada's codecs beside other clients', without a broker, in an environment of their own
 # make bench-engine   what a request, a send and an idle partition cost beside other clients, on a real Kafka, with targets
 # make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
-# make docs    the pages of docs/ that are made from the source
+# make docs    the pages of docs/ that are made from the source and the tests
 # make dist    source archive and wheel in dist/, tried in a bare environment; PYTHONS="python3.11 python3.13" for a wheel each
 # make messages   fetch Kafka's message schemas (make schemas) and write the declarations in src/levada/protocol from them
 #
@@ -118,6 +118,7 @@ docs: setup
 	$(BIN)/python -m levada.config.document > docs/CONFIGURATION.md
 	$(BIN)/python -m levada.config.typed_source > src/levada/config/typed.py
 	$(BIN)/python -m levada.protocol.document > docs/PROTOCOL.md
+	$(BIN)/python tools/requirements.py
 
 schemas: setup
 	@$(IN_VENV) PYTHONPATH=tests $(BIN)/python tools/schemas.py .kafka/messages

@@ -1,4 +1,4 @@
-"""Row C9: 16 KiB that unpack to far more. Cases as hardening_kit runs them: prepare, yield, be measured, return what came of it."""
+"""Row M-C9: 16 KiB that unpack to far more. Cases as hardening_kit runs them: prepare, yield, be measured, return what came of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same records read by levada and by the decoders of aiokafka and kafka-python, as row C14 compares them.
+"""The same records read by levada and by the decoders of aiokafka and kafka-python, as row M-C14 compares them.
 
 Every reader checks checksums and returns rows of offset, timestamp, key, value, headers; whatever it raises is a refusal. The records of
 control batches are left out, as consumers do. The others read in a process of their own, since hostile bytes may end it.

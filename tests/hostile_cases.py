@@ -1,4 +1,4 @@
-"""Rows C5 and C6: sizes that lie. Cases as hardening_kit runs them: prepare, yield, be measured, return what came of it."""
+"""Rows M-C5 and M-C6: sizes that lie. Cases as hardening_kit runs them: prepare, yield, be measured, return what came of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FLOOD_BYTES = 256 * MIB
 PATIENCE_S = 20
 
 
-# --- C5: a size prefix that cannot be, then zeros without end --------------------------------------------------------------------------
+# --- M-C5: a size prefix that cannot be, then zeros without end --------------------------------------------------------------------------
 
 
 def flood(sock: socket.socket, size: int) -> int:
@@ -115,7 +115,7 @@ def flood_of_a_client(size: int) -> Case:
         flooder.close()
 
 
-# --- C6: lengths and counts that lie ---------------------------------------------------------------------------------------------------
+# --- M-C6: lengths and counts that lie ---------------------------------------------------------------------------------------------------
 
 LIES = {
     "-2": struct.pack(">i", -2),

@@ -1,4 +1,4 @@
-"""Damage to valid bytes, as row C2 of the fault matrix lists it, the same for the same seed."""
+"""Damage to valid bytes, as row M-C2 of the fault matrix lists it, the same for the same seed."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_a_read_ahead_answer_does_not_outlive_close(kafka: EmbeddedKafka) -> Non
         consumer.position(T0)
 
 
-def test_P5_polls_that_do_not_wait_get_on_all_the_same(kafka: EmbeddedKafka) -> None:
+def test_M_P5_polls_that_do_not_wait_get_on_all_the_same(kafka: EmbeddedKafka) -> None:
     write(kafka, [b"a"], 0)
     write(kafka, [b"b"], 1)
     with KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:

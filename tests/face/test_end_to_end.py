@@ -489,7 +489,7 @@ def test_the_cluster_is_described(any_kafka: Any) -> None:
     assert cluster.cluster_id
 
 
-def test_clients_know_partitions_and_topics(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
+def test_K25_clients_know_partitions_and_topics(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka, partitions=5)
     assert sorted(info.partition for info in producer.partitions_for(topic)) == list(range(5))
     with lv.KafkaConsumer(bootstrap_servers=any_kafka.bootstrap_servers) as consumer:

@@ -1,4 +1,4 @@
-"""Nodes of a real cluster are killed under a producer: nothing acknowledged is lost, doubled or reordered (P1, P2, A2, A3)."""
+"""Nodes of a real cluster are killed under a producer: nothing acknowledged is lost, doubled or reordered (M-P1, M-P2, M-A2, M-A3)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Load(threading.Thread):
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_A3_killing_one_node_after_the_other_loses_doubles_and_reorders_nothing(kafka_cluster: KafkaCluster) -> None:
+def test_M_A3_killing_one_node_after_the_other_loses_doubles_and_reorders_nothing(kafka_cluster: KafkaCluster) -> None:
     kafka_cluster.create_topic("chased", partitions=PARTITIONS, config={"min.insync.replicas": 2})
     load = Load(kafka_cluster.bootstrap_servers, "chased")
     load.start()

@@ -1,4 +1,4 @@
-"""What the network does to clients must not show: the same session gives the same results (E12, B8, B13)."""
+"""What the network does to clients must not show: the same session gives the same results (E12, M-B8, M-B13)."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def _throttle(faults: Faults) -> None:
 
 
 DISTURBANCES: dict[str, Callable[[Faults], None]] = {
-    "B13 one byte at a time": _in_pieces(1),
-    "B13 seven bytes at a time": _in_pieces(7),
+    "M-B13 one byte at a time": _in_pieces(1),
+    "M-B13 seven bytes at a time": _in_pieces(7),
     "E12 answers break off": _cut,
-    "B8 throttled": _throttle,
+    "M-B8 throttled": _throttle,
 }
 
 

@@ -1,4 +1,4 @@
-"""Positions that mean nothing any more, on every broker: nobody reads on at an old offset without being told (A24, A26)."""
+"""Positions that mean nothing any more, on every broker: nobody reads on at an old offset without being told (M-A24, M-A26)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def numbered(count: int, mark: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("policy", ["earliest", "none"])
-def test_A24_a_topic_that_was_created_again_is_noticed(any_kafka: Any, new_topic: Callable[..., str], policy: str) -> None:
+def test_M_A24_a_topic_that_was_created_again_is_noticed(any_kafka: Any, new_topic: Callable[..., str], policy: str) -> None:
     topic = new_topic(any_kafka)
     tp, resets = lv.TopicPartition(topic, 0), list[PositionReset]()
     write(any_kafka, topic, numbered(5, b"old"))
@@ -66,7 +66,7 @@ def test_A24_a_topic_that_was_created_again_is_noticed(any_kafka: Any, new_topic
     assert [tuple(reset)[:3] for reset in resets] == ([(tp, 5, 0)] if policy == "earliest" else [])
 
 
-def test_A26_a_log_that_was_cut_is_noticed() -> None:
+def test_M_A26_a_log_that_was_cut_is_noticed() -> None:
     with EmbeddedKafka() as kafka, lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="none") as consumer:
         tp = lv.TopicPartition("t", 0)
         for value in (b"0", b"1", b"2"):

@@ -265,7 +265,7 @@ def test_an_exception_in_the_with_block_still_delivers_what_was_sent(kafka: Embe
     assert delivery.result().offset == 0
 
 
-def test_a_partitioner_of_ones_own(kafka: EmbeddedKafka, topic: str) -> None:
+def test_P2_a_partitioner_of_ones_own(kafka: EmbeddedKafka, topic: str) -> None:
     kafka.create_topic(topic, 4)
     asked: list[tuple[str, bytes | None, int]] = []
 
@@ -292,7 +292,7 @@ def test_a_negative_partition_is_a_mistake(producer: lv.KafkaProducer, topic: st
         producer.send(topic, b"v", partition=-1)
 
 
-def test_keys_may_be_ignored(kafka: EmbeddedKafka, topic: str) -> None:
+def test_P2_keys_may_be_ignored(kafka: EmbeddedKafka, topic: str) -> None:
     kafka.create_topic(topic, 8)
     settings: dict[str, Any] = {"partitioner_ignore_keys": True, "batch_size": 200, "linger_ms": 0}
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:

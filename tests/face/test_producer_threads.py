@@ -94,7 +94,7 @@ def test_TR39_memory_that_one_thread_gives_up_wakes_the_one_that_steps(kafka: Em
     assert at["sent"] - at["gave up"] < 0.5, "it slept although its memory was there"
 
 
-def test_P5_close_ends_within_its_timeout_though_a_callback_does_not(kafka: EmbeddedKafka, topic: str) -> None:
+def test_M_P5_close_ends_within_its_timeout_though_a_callback_does_not(kafka: EmbeddedKafka, topic: str) -> None:
     release, began = threading.Event(), threading.Event()
 
     def stuck(metadata: lv.RecordMetadata, error: KafkaError | None) -> None:
@@ -144,7 +144,7 @@ def test_A7_close_turns_away_everybody_who_waits_for_memory(kafka: EmbeddedKafka
     ],
     ids=["compressed", "one in flight", "acks=1"],
 )
-def test_K13_threads_that_send_flush_and_wait_amid_faults_all_come_home_and_all_memory_too(
+def test_X_K13_threads_that_send_flush_and_wait_amid_faults_all_come_home_and_all_memory_too(
     kafka: EmbeddedKafka, topic: str, settings: dict[str, Any]
 ) -> None:
     """Every record is reported once, every wait ends, and no byte of buffer.memory is missing in the end."""

@@ -69,7 +69,7 @@ def failure(use: Callable[[str], None], servers: str) -> str:
 
 
 @each_use
-def test_C10_wrong_port(use: Callable[[str], None]) -> None:
+def test_M_C10_wrong_port(use: Callable[[str], None]) -> None:
     address = closed_port()
     text = failure(use, address)
     assert "no broker could be reached" in text
@@ -77,7 +77,7 @@ def test_C10_wrong_port(use: Callable[[str], None]) -> None:
 
 
 @each_use
-def test_C10_a_web_server_on_the_port(use: Callable[[str], None]) -> None:
+def test_M_C10_a_web_server_on_the_port(use: Callable[[str], None]) -> None:
     with serving(web_server) as address:
         text = failure(use, address)
     assert text.startswith("no broker could be reached: no address is a Kafka listener of this security.protocol\n")
@@ -85,7 +85,7 @@ def test_C10_a_web_server_on_the_port(use: Callable[[str], None]) -> None:
 
 
 @each_use
-def test_C10_a_tls_listener_on_the_port(use: Callable[[str], None], tmp_path: Path) -> None:
+def test_M_C10_a_tls_listener_on_the_port(use: Callable[[str], None], tmp_path: Path) -> None:
     with serving(tls_server(*self_signed(tmp_path))) as address:
         text = failure(use, address)
     # OpenSSL resets without a word on bytes that are not TLS; nothing more can be known.
@@ -95,27 +95,27 @@ def test_C10_a_tls_listener_on_the_port(use: Callable[[str], None], tmp_path: Pa
 
 
 @each_use
-def test_C10_a_tls_listener_that_sends_an_alert(use: Callable[[str], None]) -> None:
+def test_M_C10_a_tls_listener_that_sends_an_alert(use: Callable[[str], None]) -> None:
     with serving(alerting_server) as address:
         text = failure(use, address)
     assert f"{address}  answered with TLS: this listener expects security.protocol=SSL" in text
 
 
-def test_C10_a_server_that_never_answers() -> None:
+def test_M_C10_a_server_that_never_answers() -> None:
     with serving(silent_server) as address:
         text = failure(administer, address)
     assert address in text
     assert "ApiVersions" in text
 
 
-def test_C10_a_server_that_talks_nonsense() -> None:
+def test_M_C10_a_server_that_talks_nonsense() -> None:
     with serving(talkative_server) as address:
         text = failure(administer, address)
     assert address in text
     assert "not Kafka's protocol" in text
 
 
-def test_C10_every_address_is_explained() -> None:
+def test_M_C10_every_address_is_explained() -> None:
     closed = closed_port()
     with serving(web_server) as web:
         text = failure(administer, f"{closed},{web},no-such-host.invalid:9092")
@@ -141,7 +141,7 @@ def _strict(keystore: Path) -> dict[str, Any]:
 
 
 @pytest.mark.kafka
-def test_C10_the_tls_listener_of_a_real_broker(strict_kafka: Any) -> None:
+def test_M_C10_the_tls_listener_of_a_real_broker(strict_kafka: Any) -> None:
     address = strict_kafka.nodes[0].address_of("SSL")
     text = failure(administer, address)
     assert f"{address}  answered with TLS: this listener expects security.protocol=SSL" in text

@@ -24,7 +24,7 @@ def inputs(target: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_C3_the_corpus_finds_nothing(target: str) -> None:
+def test_M_C3_the_corpus_finds_nothing(target: str) -> None:
     assert inputs(target)
     for path in inputs(target):
         try:
@@ -46,7 +46,7 @@ READS = {
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_C3_a_failure_that_is_not_typed_is_a_finding_for_every_seed(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_M_C3_a_failure_that_is_not_typed_is_a_finding_for_every_seed(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise IndexError("broken")
 
@@ -77,7 +77,7 @@ def test_a_target_that_takes_too_long_is_a_finding(monkeypatch: pytest.MonkeyPat
 @pytest.mark.timeout(240)
 @pytest.mark.skipif(not IN_CI, reason="a minute of fuzzing: with CI=true; or `make fuzz` for longer")
 @pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris is not installed; `make fuzz` installs it")
-def test_C3_a_minute_of_atheris_finds_nothing() -> None:
+def test_M_C3_a_minute_of_atheris_finds_nothing() -> None:
     done = subprocess.run(
         [sys.executable, str(HERE), "--seconds", "60"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},

@@ -1,4 +1,4 @@
-"""C9: a bomb of 16 KiB stops at the limit, by streaming, and takes little more than the limit."""
+"""M-C9: a bomb of 16 KiB stops at the limit, by streaming, and takes little more than the limit."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ def shown(cost: Cost) -> str:
 
 
 @pytest.mark.parametrize("name", BOMBS if FULL else IN_MAKE_TEST)
-def test_C9_a_bomb_costs_no_more_than_the_limit(name: str) -> None:
+def test_M_C9_a_bomb_costs_no_more_than_the_limit(name: str) -> None:
     cost = cost_of("bomb_cases:bomb_at_the_codec", name)
 
-    note("C9", f"{name}: decompress", shown(cost), f"{LIMIT_MIB} MiB")
+    note("M-C9", f"{name}: decompress", shown(cost), f"{LIMIT_MIB} MiB")
     assert cost.outcome.startswith(f"accepted {ALLOWED[name]} bytes" if name in ALLOWED else "DecompressionError: ")
     assert cost.grown_mib <= LIMIT_MIB
 
 
 @pytest.mark.parametrize("name", BOMBS if FULL else IN_MAKE_TEST[1:3])
-def test_C9_a_bomb_in_a_batch_costs_no_more_than_the_limit(name: str) -> None:
+def test_M_C9_a_bomb_in_a_batch_costs_no_more_than_the_limit(name: str) -> None:
     cost = cost_of("bomb_cases:bomb_in_a_batch", name)
     kind = "CorruptRecordError: record batch at offset 0" if name in ALLOWED else "DecompressionError: "
 
-    note("C9", f"{name}: batch to rows and columns", f"{cost.grown_mib:.1f} MiB, {cost.cpu_ms:.0f} ms", f"{LIMIT_MIB} MiB")
+    note("M-C9", f"{name}: batch to rows and columns", f"{cost.grown_mib:.1f} MiB, {cost.cpu_ms:.0f} ms", f"{LIMIT_MIB} MiB")
     assert [part.startswith(kind) for part in cost.outcome.split("; ") if "Error: " in part] == [True, True]
     assert cost.grown_mib <= LIMIT_MIB
 
 
 @pytest.mark.parametrize("is_nested", [True, False], ids=["nested", "plain"])
 @pytest.mark.parametrize("magic", [0, 1] if FULL else [1])
-def test_C9_a_bomb_in_a_wrapper_costs_no_more_than_the_limit(magic: int, is_nested: bool) -> None:
+def test_M_C9_a_bomb_in_a_wrapper_costs_no_more_than_the_limit(magic: int, is_nested: bool) -> None:
     cost = cost_of("bomb_cases:bomb_in_a_wrapper", magic, is_nested)
     what = f"gzip in a wrapper of magic {magic}{', nested' if is_nested else ''}: to rows and columns"
 
-    note("C9", what, shown(cost), f"{LIMIT_MIB} MiB")
+    note("M-C9", what, shown(cost), f"{LIMIT_MIB} MiB")
     assert "compressed within compressed messages" in cost.outcome if is_nested else cost.outcome == "accepted 1; accepted 1"
     assert cost.grown_mib <= LIMIT_MIB
 
@@ -69,8 +69,8 @@ def test_C9_a_bomb_in_a_wrapper_costs_no_more_than_the_limit(magic: int, is_nest
 @pytest.mark.skipif(not FULL, reason="takes gigabytes: in `make test-hardening`")
 @pytest.mark.parametrize("peer", PEERS)
 @pytest.mark.parametrize("name", ["zstd, 500 MiB", "zstd, announces 1 TiB", "lz4, announces 1 TiB", "snappy, block announces 4 GiB"])
-def test_C9_what_it_costs_others(name: str, peer: str) -> None:
+def test_M_C9_what_it_costs_others(name: str, peer: str) -> None:
     cost = cost_of("bomb_cases:bomb_at_peer", PEERS[peer], name, address_space=PEER_ADDRESS_SPACE)
 
-    note("C9", f"{name}: {peer}", shown(cost), "for comparison")
+    note("M-C9", f"{name}: {peer}", shown(cost), "for comparison")
     assert cost.outcome

@@ -1,4 +1,4 @@
-"""C14: aiokafka and kafka-python agree with us about damaged records, or the difference is one of those listed here, with its reason."""
+"""M-C14: aiokafka and kafka-python agree with us about damaged records, or the difference is one of those listed here, with its reason."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def judged(kind: str, ours: Reading, theirs: Reading) -> tuple[str, str | None]:
 
 
 @pytest.mark.timeout(1_800)
-def test_C14_others_agree_or_the_difference_is_listed() -> None:
+def test_M_C14_others_agree_or_the_difference_is_listed() -> None:
     inputs = [(kind, data, read_by_us(data)) for kind, data in many(INPUTS, SEED)]
     unlisted, classes = [], set()
     for peer in PEERS:
@@ -81,7 +81,7 @@ def test_C14_others_agree_or_the_difference_is_listed() -> None:
             if why is None:
                 unlisted.append((peer, verdict, kind, ours, reading, data.hex()))
         shown = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
-        note("C14", f"damaged records, beside {peer}", f"{INPUTS}: {shown}", "all listed")
+        note("M-C14", f"damaged records, beside {peer}", f"{INPUTS}: {shown}", "all listed")
         assert verdicts["same rows"] > INPUTS / 50
 
     assert not unlisted[:5], f"{len(unlisted)} differences are not listed"
@@ -90,7 +90,7 @@ def test_C14_others_agree_or_the_difference_is_listed() -> None:
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_C14_all_agree_about_records_that_are_not_damaged(peer: str) -> None:
+def test_M_C14_all_agree_about_records_that_are_not_damaged(peer: str) -> None:
     assert readings(peer, WHOLE) == [read_by_us(data) for data in WHOLE]
     assert all(read_by_us(data).rows for data in WHOLE)
 
@@ -107,7 +107,7 @@ STRICTER_RESPONSES = {
 
 
 @pytest.mark.timeout(600)
-def test_C14_kafka_python_agrees_about_responses_or_the_difference_is_listed() -> None:
+def test_M_C14_kafka_python_agrees_about_responses_or_the_difference_is_listed() -> None:
     verdicts, classes, unlisted = Counter[str](), set(), []
     for given in many_responses(INPUTS, SEED):
         ours, theirs = differential_responses.read_by_us(given), read_by_kafka_python(given)
@@ -118,7 +118,7 @@ def test_C14_kafka_python_agrees_about_responses_or_the_difference_is_listed() -
             unlisted.append((given, ours, theirs))
 
     shown = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
-    note("C14", f"damaged responses, {len(valid())} versions, beside kafka-python", f"{INPUTS}: {shown}", "all listed")
+    note("M-C14", f"damaged responses, {len(valid())} versions, beside kafka-python", f"{INPUTS}: {shown}", "all listed")
     assert not unlisted[:5], f"{len(unlisted)} differences are not listed"
     assert len(valid()) > 250
     if FULL:

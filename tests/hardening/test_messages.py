@@ -1,4 +1,4 @@
-"""C1, C2 and C4: every message of every version comes back as it was, or is refused with a type and a place."""
+"""M-C1, M-C2 and M-C4: every message of every version comes back as it was, or is refused with a type and a place."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OFFERED: list[tuple[type[Request], int]] = [
 
 # A round trip of every message is in tests/unit/protocol too, with fewer examples.
 @pytest.mark.parametrize("message", MESSAGES if FULL else MESSAGES[:8])
-def test_C1_what_is_written_is_read(message: type[Message]) -> None:
+def test_M_C1_what_is_written_is_read(message: type[Message]) -> None:
     @given(data=st.data())
     @settings(max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck))
     def check(version: int, data: st.DataObject) -> None:
@@ -43,10 +43,10 @@ def test_C1_what_is_written_is_read(message: type[Message]) -> None:
 
     for version in versions_of(message):
         check(version)
-    count("C1", "versions of messages written and read", len(versions_of(message)), f"equal and all bytes used, {EXAMPLES} examples each")
+    count("M-C1", "versions of messages written and read", len(versions_of(message)), f"equal and all bytes used, {EXAMPLES} examples each")
 
 
-def test_C2_damaged_responses_are_read_or_refused_with_a_type_and_a_place() -> None:
+def test_M_C2_damaged_responses_are_read_or_refused_with_a_type_and_a_place() -> None:
     random, tally = Random(2), Tally()
     for request, version in OFFERED:
         for message in (filled(request.RESPONSE, version), emptied(request.RESPONSE, version)):
@@ -55,12 +55,12 @@ def test_C2_damaged_responses_are_read_or_refused_with_a_type_and_a_place() -> N
                 broken = damaged(frame, random)
                 tally.run(decode_response, request, version, broken)
 
-    tally.note("C2", "damaged responses")
+    tally.note("M-C2", "damaged responses")
     assert not tally.vague[:10]
     assert tally.outcomes["TruncatedError"] > DAMAGED
 
 
-def test_C2_damaged_requests_are_read_or_refused_with_a_type_and_a_place() -> None:
+def test_M_C2_damaged_requests_are_read_or_refused_with_a_type_and_a_place() -> None:
     random, tally = Random(3), Tally()
     for request, version in OFFERED:
         for message in (filled(request, version), emptied(request, version)):
@@ -70,12 +70,12 @@ def test_C2_damaged_requests_are_read_or_refused_with_a_type_and_a_place() -> No
                 broken = damaged(frame, random, start=random.choice([0, SIZE, SIZE, SIZE]))
                 tally.run(decode_request, broken)
 
-    tally.note("C2", "damaged requests")
+    tally.note("M-C2", "damaged requests")
     assert not tally.vague[:10]
     assert tally.outcomes["TruncatedError"] > DAMAGED
 
 
-def test_C2_a_broker_answers_damaged_requests_or_closes_the_connection() -> None:
+def test_M_C2_a_broker_answers_damaged_requests_or_closes_the_connection() -> None:
     random, outcomes = Random(6), Counter[str]()
     for api in SERVED.values():
         for version in range(api.request.MIN_VERSION, api.request.MAX_VERSION + 1):
@@ -83,11 +83,11 @@ def test_C2_a_broker_answers_damaged_requests_or_closes_the_connection() -> None
                 frame = encode_request(message, version, 7, "client")[SIZE:]
                 outcomes.update(serve(damaged(frame, random, start=SIZE)) for _ in range(scaled(100, 3)))
 
-    note("C2", "damaged requests to a broker", f"{outcomes.total()}: {dict(outcomes)}", "no failure inside the broker")
+    note("M-C2", "damaged requests to a broker", f"{outcomes.total()}: {dict(outcomes)}", "no failure inside the broker")
     assert {"answered", "closed"} <= set(outcomes) <= {"answered", "closed", "silent"}
 
 
-def test_C2_damaged_structs_inside_other_bytes_are_read_or_refused() -> None:
+def test_M_C2_damaged_structs_inside_other_bytes_are_read_or_refused() -> None:
     random, tally = Random(4), Tally()
     for message, version in VERSIONED:
         if hasattr(message, "API_KEY"):
@@ -97,11 +97,11 @@ def test_C2_damaged_structs_inside_other_bytes_are_read_or_refused() -> None:
             broken = damaged(written, random)
             tally.run(decode, message, broken, version)
 
-    tally.note("C2", "damaged embedded structs and records of Kafka's own topics")
+    tally.note("M-C2", "damaged embedded structs and records of Kafka's own topics")
     assert not tally.vague[:10]
 
 
-def test_C4_every_cut_of_every_frame_is_truncated() -> None:
+def test_M_C4_every_cut_of_every_frame_is_truncated() -> None:
     cuts, whole = 0, []
     for request, version in OFFERED:
         answer = encode_response(filled(request.RESPONSE, version), version, 7)[SIZE:]
@@ -113,7 +113,7 @@ def test_C4_every_cut_of_every_frame_is_truncated() -> None:
         whole += [(request.NAME, version) for size in range(len(asked)) if not is_truncated(decode_request, asked[:size])]
 
     assert whole == []
-    note("C4", "frames cut at every byte", f"{cuts} cuts: {cuts} TruncatedError", "all TruncatedError")
+    note("M-C4", "frames cut at every byte", f"{cuts} cuts: {cuts} TruncatedError", "all TruncatedError")
 
 
 def is_truncated(read: Callable[..., object], *arguments: object) -> bool:

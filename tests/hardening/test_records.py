@@ -1,4 +1,4 @@
-"""C2, C7 and C8: batches and message sets that were damaged under a right checksum, and markers that make no sense."""
+"""M-C2, M-C7 and M-C8: batches and message sets that were damaged under a right checksum, and markers that make no sense."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INPUTS = scaled(50_000, 2_000)
 LIMIT_MS = 10
 
 
-def test_C2_damaged_records_are_read_or_refused_and_rows_and_columns_agree() -> None:
+def test_M_C2_damaged_records_are_read_or_refused_and_rows_and_columns_agree() -> None:
     tally = Tally()
     disagreed = []
     for _, data in many(INPUTS, 5):
@@ -30,7 +30,7 @@ def test_C2_damaged_records_are_read_or_refused_and_rows_and_columns_agree() -> 
         if outcome_of(read_as_rows, data) != outcome_of(read_as_columns, data):
             disagreed.append(data)
 
-    tally.note("C2", "damaged batches and message sets, as rows and as columns")
+    tally.note("M-C2", "damaged batches and message sets, as rows and as columns")
     assert not tally.vague[:10]
     assert not disagreed[:3]
     assert tally.outcomes["CorruptRecordError"] > INPUTS / 2
@@ -69,7 +69,7 @@ def lies() -> list[bytes]:
     return in_headers + in_payloads + [entry + bytes(100) for entry in in_headers]
 
 
-def test_C7_every_lie_is_typed_and_quick() -> None:
+def test_M_C7_every_lie_is_typed_and_quick() -> None:
     tally, slowest = Tally(), 0.0
     inputs = lies()
     for data in inputs:
@@ -78,8 +78,8 @@ def test_C7_every_lie_is_typed_and_quick() -> None:
         slowest = max(slowest, (time.process_time() - started) * 1000)
         tally.run(read_as_columns, data)
 
-    tally.note("C7", "one lie in one field, as rows and as columns")
-    note("C7", "the slowest of them", f"{slowest:.1f} ms", f"{LIMIT_MS} ms")
+    tally.note("M-C7", "one lie in one field, as rows and as columns")
+    note("M-C7", "the slowest of them", f"{slowest:.1f} ms", f"{LIMIT_MS} ms")
     assert not tally.vague[:10]
     assert tally.outcomes["CorruptRecordError"] > len(inputs)
     assert slowest < LIMIT_MS
@@ -87,7 +87,7 @@ def test_C7_every_lie_is_typed_and_quick() -> None:
 
 @pytest.mark.parametrize("length", [0, -1, -12, 1, 2**31 - 1])
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_C7_a_length_of_nothing_does_not_step_on_the_spot(magic: int, length: int) -> None:
+def test_M_C7_a_length_of_nothing_does_not_step_on_the_spot(magic: int, length: int) -> None:
     entry = bytearray(MESSAGE_SETS[magic] if magic < 2 else forge(raw_record()))
     entry[8:12] = length.to_bytes(4, "big", signed=True)
     tally = Tally()
@@ -119,17 +119,17 @@ MARKERS = {
 
 
 @pytest.mark.parametrize("name", MARKERS)
-def test_C8_a_marker_is_no_record_whatever_it_says(name: str) -> None:
+def test_M_C8_a_marker_is_no_record_whatever_it_says(name: str) -> None:
     batch, kind = MARKERS[name]
 
     assert only_batch(batch).control_type() == kind
     assert only_batch(batch).records() == []
     assert read_as_columns(bytes(batch)) == []
-    note("C8", f"marker {name}", "no record, no error", "no exception")
+    note("M-C8", f"marker {name}", "no record, no error", "no exception")
 
 
 @pytest.mark.parametrize("key", [b"\x01", b"\x00", b"\x06\x00\x00\x00"], ids=["null", "empty", "of 3 bytes"])
-def test_C8_a_marker_without_a_type_is_an_error_only_where_its_type_matters_as_in_java(key: bytes) -> None:
+def test_M_C8_a_marker_without_a_type_is_an_error_only_where_its_type_matters_as_in_java(key: bytes) -> None:
     batch = only_batch(marker(key))
     tally = Tally()
 
@@ -138,7 +138,7 @@ def test_C8_a_marker_without_a_type_is_an_error_only_where_its_type_matters_as_i
     assert (batch.records(), tally.outcomes, tally.vague) == ([], {"CorruptRecordError": 1}, [])
 
 
-def test_C8_aborts_that_make_no_sense_hide_nothing_else() -> None:
+def test_M_C8_aborts_that_make_no_sense_hide_nothing_else() -> None:
     abort = only_batch(marker(ABORT))
     stranger = only_batch(marker(ABORT, producer_id=99))
     data = only_batch(forge(raw_record(), attributes=0x10, producer_id=PRODUCER))
@@ -146,10 +146,10 @@ def test_C8_aborts_that_make_no_sense_hide_nothing_else() -> None:
 
     assert aborted.hides(data)
     assert [aborted.hides(batch) for batch in (stranger, abort, abort, data, stranger)] == [False] * 5
-    note("C8", "two aborts of one producer, aborts of a stranger", "no error, nothing else hidden", "no exception")
+    note("M-C8", "two aborts of one producer, aborts of a stranger", "no error, nothing else hidden", "no exception")
 
 
-def test_C8_an_abort_that_never_comes_hides_its_producer_alone() -> None:
+def test_M_C8_an_abort_that_never_comes_hides_its_producer_alone() -> None:
     other = only_batch(forge(raw_record(), attributes=0x10, producer_id=PRODUCER + 1))
     plain = only_batch(forge(raw_record(), producer_id=PRODUCER, codec=Codec.GZIP))
     aborted = AbortedTransactions(((PRODUCER, 0), (PRODUCER, 0), (-5, 0)), 1 << 20)

@@ -88,7 +88,7 @@ def test_M8_segments_hold_what_kafkas_tool_prints(logs: Logs, note: Callable[[st
     note(f"log segments of Kafka {logs.version}: {len(files)} files, {lines} batches and records as Kafka's tool prints them")
 
 
-def test_M20_kafkas_own_segments_hold_what_its_tool_prints(logs: Logs) -> None:
+def test_M20_M21_kafkas_own_segments_hold_what_its_tool_prints(logs: Logs) -> None:
     files = logs.of_kafka()
     assert {file.parent.name.rpartition("-")[0] for file in files} == {"__consumer_offsets", "__transaction_state", "__cluster_metadata"}
     assert {file: dumped(file, contents=False) for file in files} == dump(files, contents=False)

@@ -1,4 +1,4 @@
-"""B20: librdkafka, aiokafka and kafka-python write to the embedded broker and read what they and each other wrote, byte for byte."""
+"""M-B20: librdkafka, aiokafka and kafka-python write to the embedded broker and read what they and each other wrote, byte for byte."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def broker() -> Iterator[EmbeddedKafka]:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("writer", PEERS, ids=lambda peer: peer.name)
-def test_B20_what_one_peer_writes_all_peers_read(broker: EmbeddedKafka, writer: Peer, codec: str) -> None:
+def test_M_B20_what_one_peer_writes_all_peers_read(broker: EmbeddedKafka, writer: Peer, codec: str) -> None:
     topic = f"{writer.name}.{codec}"
     broker.create_topic(topic)
 
@@ -84,7 +84,7 @@ def values_in(broker: EmbeddedKafka, topic: str) -> list[bytes | None]:
 
 
 @each_sender
-def test_B20_I15_an_idempotent_peer_whose_acknowledgement_is_lost_writes_once(broker: EmbeddedKafka, send: Send) -> None:
+def test_M_B20_I15_an_idempotent_peer_whose_acknowledgement_is_lost_writes_once(broker: EmbeddedKafka, send: Send) -> None:
     topic = f"{send.__name__}.idempotent"
     broker.create_topic(topic)
     broker.faults.disconnect("Produce", applied=True)
@@ -96,7 +96,7 @@ def test_B20_I15_an_idempotent_peer_whose_acknowledgement_is_lost_writes_once(br
 
 @pytest.mark.parametrize("acks", ["0", "1"])
 @each_sender
-def test_B20_peers_write_with_fewer_acknowledgements(broker: EmbeddedKafka, send: Send, acks: str) -> None:
+def test_M_B20_peers_write_with_fewer_acknowledgements(broker: EmbeddedKafka, send: Send, acks: str) -> None:
     topic = f"{send.__name__}.acks{acks}"
     broker.create_topic(topic)
 

@@ -1,4 +1,4 @@
-"""P8: the embedded broker answers as a real one does, also where something is wrong.
+"""M-P8: the embedded broker answers as a real one does, also where something is wrong.
 
 Every question goes to both, and what a client acts on is compared: error codes, offsets, timestamps. Texts may differ.
 """
@@ -116,7 +116,7 @@ def patched(data: bytes, at: int, value: bytes, *, sealed: bool = True) -> bytes
     return bytes(changed)
 
 
-def test_P8_produce(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
+def test_M_P8_produce(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
     sent = {
         "good": batch(),
         "a cut batch behind a whole one": batch() + b"x",
@@ -153,7 +153,7 @@ def test_P8_produce(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic:
     check(kafka44, embedded_kafka, questions)
 
 
-def test_P8_what_a_producer_claims_to_be_stamped_by_the_broker(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
+def test_M_P8_what_a_producer_claims_to_be_stamped_by_the_broker(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
     flagged = [patched(batch(b"a", b"b", codec=codec, timestamp=[NOW_MS - 9, NOW_MS - 5]), 22, bytes([codec | 8])) for codec in (0, 1, 4)]
     check(kafka44, embedded_kafka, [Question(f"write {at}", produce_request(topic, data), 9) for at, data in enumerate(flagged)])
     theirs, ours = (
@@ -166,7 +166,7 @@ def test_P8_what_a_producer_claims_to_be_stamped_by_the_broker(kafka44: KafkaClu
     assert ours == theirs
 
 
-def test_P8_fetch(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
+def test_M_P8_fetch(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
     in_session, wrong_epoch = fetch_request(topic), fetch_request(topic)
     in_session.session_id, in_session.session_epoch = 5, 1
     wrong_epoch.session_epoch = 1
@@ -193,7 +193,7 @@ def list_offsets(topic: str, timestamp: int, epoch: int = -1) -> ListOffsetsRequ
     return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])])
 
 
-def test_P8_list_offsets(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
+def test_M_P8_list_offsets(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
     stamps = [NOW_MS, NOW_MS + 30, NOW_MS + 10]
     questions = [Question("write", produce_request(topic, batch(b"a", b"b", b"c", timestamp=stamps)), 9)]
     questions += [Question(f"empty, {special}", list_offsets("no-such-topic", special), 11) for special in (-1, 5)]
@@ -211,7 +211,7 @@ def epoch_end(topic: str, epoch: int, *, current: int = -1, partition: int = 0) 
     return OffsetForLeaderEpochRequest(replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[wanted])])
 
 
-def test_P8_the_ends_of_leader_epochs(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
+def test_M_P8_the_ends_of_leader_epochs(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
     questions = [Question("empty", epoch_end(topic, 0), 4), Question("write", produce_request(topic, batch(b"a", b"b", b"c")), 9)]
     questions += [Question(f"epoch {epoch}", epoch_end(topic, epoch), version) for epoch in (-1, 0, 1, 7) for version in (2, 3, 4)]
     questions += [
@@ -224,7 +224,7 @@ def test_P8_the_ends_of_leader_epochs(kafka44: KafkaCluster, embedded_kafka: Emb
     check(kafka44, embedded_kafka, questions)
 
 
-def test_P8_topics(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
+def test_M_P8_topics(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
     def create(**fields: Any) -> CreateTopicsRequest:
         wanted = {"name": f"{topic}-new", "num_partitions": 1, "replication_factor": 1, **fields}
         return CreateTopicsRequest(topics=[CreatableTopic(**wanted)])
@@ -255,7 +255,7 @@ def test_P8_topics(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: 
     check(kafka44, embedded_kafka, questions)
 
 
-def test_P8_metadata_and_versions(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
+def test_M_P8_metadata_and_versions(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, topic: str) -> None:
     def describe(name: str | None, **options: Any) -> MetadataRequest:
         return MetadataRequest(topics=[MetadataRequestTopic(name=name, topic_id=UUID(int=0 if name else 5))], **options)
 

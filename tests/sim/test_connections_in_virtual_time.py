@@ -63,7 +63,7 @@ def test_H8_ApiVersions_comes_first_on_every_connection(sim: Simulation) -> None
     assert first.client_software_name == "levada"
 
 
-def test_B11_a_broker_of_the_first_kind_is_asked_again_with_version_0(sim: Simulation) -> None:
+def test_M_B11_a_broker_of_the_first_kind_is_asked_again_with_version_0(sim: Simulation) -> None:
     def old(frame: RequestFrame) -> Response | bytes:
         if frame.version:
             return encode_response(versions_reply({}, error_code=35), 0, frame.correlation_id)
@@ -165,7 +165,7 @@ def test_N13_one_late_answer_ends_the_connection_and_all_its_requests(sim: Simul
         assert "kafka:9092 (node 1)" in str(promise.error)
 
 
-def test_B8_throttled_time_does_not_count_and_nothing_is_sent_meanwhile(sim: Simulation) -> None:
+def test_M_B8_throttled_time_does_not_count_and_nothing_is_sent_meanwhile(sim: Simulation) -> None:
     answers = iter([ProduceResponse(throttle_time_ms=5000)])
     server(sim, {ProduceRequest: lambda frame: next(answers, None)})
     client = ready(SimClient(sim))
@@ -184,7 +184,7 @@ def test_B8_throttled_time_does_not_count_and_nothing_is_sent_meanwhile(sim: Sim
 
 
 @pytest.mark.parametrize(("version", "pause_ms"), [(4, 5000), (2, 5000), (1, 0)])
-def test_B8_a_broker_that_throttles_the_handshake_is_left_alone(sim: Simulation, version: int, pause_ms: int) -> None:
+def test_M_B8_a_broker_that_throttles_the_handshake_is_left_alone(sim: Simulation, version: int, pause_ms: int) -> None:
     """From version 2 on it has not waited itself (KIP-219)."""
     answers = iter([versions_reply({18: (0, version)}, error_code=ErrorCode.UNSUPPORTED_VERSION)] if version < 4 else [])
     kafka = server(sim)
@@ -196,7 +196,7 @@ def test_B8_a_broker_that_throttles_the_handshake_is_left_alone(sim: Simulation,
 
 
 @pytest.mark.parametrize("offset", [1, -1])
-def test_B12_a_wrong_correlation_id_ends_the_connection(sim: Simulation, offset: int) -> None:
+def test_M_B12_a_wrong_correlation_id_ends_the_connection(sim: Simulation, offset: int) -> None:
     server(sim, {ProduceRequest: lambda frame: encode_response(ProduceResponse(), frame.version, frame.correlation_id + offset)})
     client = ready(SimClient(sim))
     promise = send(client)
@@ -206,7 +206,7 @@ def test_B12_a_wrong_correlation_id_ends_the_connection(sim: Simulation, offset:
     assert client.network.losses(1) == 1
 
 
-def test_B12_a_response_to_nothing_ends_the_connection(sim: Simulation) -> None:
+def test_M_B12_a_response_to_nothing_ends_the_connection(sim: Simulation) -> None:
     kafka = server(sim)
     client = ready(SimClient(sim))
     kafka.push(kafka.connected[-1], encode_response(ProduceResponse(), 9, 99))
@@ -265,7 +265,7 @@ def attempts(sim: Simulation) -> list[int]:
     return [at_ms for at_ms, _ in sim.network.connections_made]
 
 
-def test_B9_connection_attempts_back_off_exponentially(sim: Simulation) -> None:
+def test_M_B9_connection_attempts_back_off_exponentially(sim: Simulation) -> None:
     SimClient(sim)
     sim.advance(20_000)
     gaps = [later - earlier for earlier, later in pairwise(attempts(sim))]
@@ -275,7 +275,7 @@ def test_B9_connection_attempts_back_off_exponentially(sim: Simulation) -> None:
 
 
 @pytest.mark.parametrize("api", ["ApiVersions", "Metadata"])
-def test_B9_a_broker_that_hangs_up_at_a_step_is_not_hammered(sim: Simulation, api: str) -> None:
+def test_M_B9_a_broker_that_hangs_up_at_a_step_is_not_hammered(sim: Simulation, api: str) -> None:
     kafka = broker(sim)
     kafka.faults.disconnect(api)
     for _ in range(40):
@@ -318,7 +318,7 @@ def test_N17_a_blackhole_is_given_up_after_the_setup_timeout(sim: Simulation) ->
     assert client.updated(5000)
 
 
-def test_B10_a_blackhole_in_mid_flight_times_out_and_recovers(sim: Simulation) -> None:
+def test_M_B10_a_blackhole_in_mid_flight_times_out_and_recovers(sim: Simulation) -> None:
     broker(sim)
     client = ready(SimClient(sim, request_timeout_ms=5000))
     sim.network.blackhole(HOST, PORT)
@@ -331,7 +331,7 @@ def test_B10_a_blackhole_in_mid_flight_times_out_and_recovers(sim: Simulation) -
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_B13_one_byte_at_a_time_changes_nothing(seed: int) -> None:
+def test_M_B13_one_byte_at_a_time_changes_nothing(seed: int) -> None:
     with Simulation(seed, latency_ms=(0, 20)) as sim:
         sim.network.chunk_bytes = 1
         broker(sim)
@@ -365,7 +365,7 @@ def test_N26_the_least_loaded_ready_node_wins(sim: Simulation) -> None:
 # Metadata over the network
 
 
-def test_B14_a_node_that_moves_to_another_host_is_followed(sim: Simulation) -> None:
+def test_M_B14_a_node_that_moves_to_another_host_is_followed(sim: Simulation) -> None:
     where = {"host": HOST}
     kafka = server(sim, {MetadataRequest: lambda frame: one_node(where["host"]), ProduceRequest: lambda frame: ProduceResponse()})
     sim.network.add_server(kafka, "elsewhere", PORT)

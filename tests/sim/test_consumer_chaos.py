@@ -1,4 +1,4 @@
-"""P4 under a random mixture of faults: every record once, in order, whatever brokers and connections do."""
+"""M-P4 under a random mixture of faults: every record once, in order, whatever brokers and connections do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def troubles(world: World, random: Random) -> list[Callable[[], None]]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_P4_every_record_once_and_in_order(seed: int) -> None:
+def test_M_P4_every_record_once_and_in_order(seed: int) -> None:
     random = Random(seed)
     with Simulation(seed=seed, latency_ms=(1, 20)) as simulation:
         world = World(simulation, nodes=3)

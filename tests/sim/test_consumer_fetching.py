@@ -125,7 +125,7 @@ def test_O7_a_seek_wins_over_a_reset_on_its_way(world: World, simulation: Simula
         ErrorCode.UNKNOWN_SERVER_ERROR,
     ],
 )
-def test_F16_5_a_passing_error_costs_time_only(world: World, simulation: Simulation, code: ErrorCode) -> None:
+def test_F29_a_passing_error_costs_time_only(world: World, simulation: Simulation, code: ErrorCode) -> None:
     world.append("t", numbered(3))
     world.faults.fail_next("Fetch", code, times=3, topic="t")
     started = simulation.now_ms
@@ -133,7 +133,7 @@ def test_F16_5_a_passing_error_costs_time_only(world: World, simulation: Simulat
     assert 250 <= simulation.now_ms - started < 5_000, "tried again with a growing pause"
 
 
-def test_F16_5_a_refusal_is_raised_once_per_answer(world: World) -> None:
+def test_F29_a_refusal_is_raised_once_per_answer(world: World) -> None:
     world.append("t", numbered(3))
     world.faults.fail_next("Fetch", ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic="t")
     consumer = world.consumer(T0)
@@ -213,7 +213,7 @@ def test_N13_a_lost_answer_is_asked_for_again(world: World, simulation: Simulati
     assert 5_000 <= simulation.now_ms - started < 8_000
 
 
-def test_A27_what_retention_removed_is_skipped_by_policy_and_told(world: World) -> None:
+def test_M_A27_what_retention_removed_is_skipped_by_policy_and_told(world: World) -> None:
     resets = []
     world.append("t", numbered(10))
     consumer = world.consumer(T0, on_reset=resets.append)
@@ -225,7 +225,7 @@ def test_A27_what_retention_removed_is_skipped_by_policy_and_told(world: World) 
     assert [tuple(reset) for reset in resets] == [(T0, 3, 10, "out of range")]
 
 
-def test_A27_without_a_policy_it_is_an_error_that_names_the_place(world: World) -> None:
+def test_M_A27_without_a_policy_it_is_an_error_that_names_the_place(world: World) -> None:
     world.append("t", numbered(10))
     world.partition("t").log.advance_start(10)
     consumer = world.consumer(T0, auto_offset_reset="none")
@@ -236,7 +236,7 @@ def test_A27_without_a_policy_it_is_an_error_that_names_the_place(world: World) 
         assert (raised.value.partition, raised.value.offset) == (T0, 3)
 
 
-def test_P4_records_read_ahead_are_handed_out_before_a_reset(world: World, simulation: Simulation) -> None:
+def test_M_P4_records_read_ahead_are_handed_out_before_a_reset(world: World, simulation: Simulation) -> None:
     consumer = world.consumer(T0, max_partition_fetch_bytes=1)
     world.append("t", [b"0"])
     world.append("t", [b"1"])
@@ -248,7 +248,7 @@ def test_P4_records_read_ahead_are_handed_out_before_a_reset(world: World, simul
     assert values(consumer, 2) == [b"1", b"2"]
 
 
-def test_A28_a_compacted_log_is_read_to_its_end(world: World) -> None:
+def test_M_A28_a_compacted_log_is_read_to_its_end(world: World) -> None:
     world.append_raw("t", batch(0, [b"a"], last_offset=9))
     world.append_raw("t", emptied(batch(10, last_offset=9 + 10)))
     world.append_raw("t", batch(20, [b"b"]))
@@ -258,7 +258,7 @@ def test_A28_a_compacted_log_is_read_to_its_end(world: World) -> None:
     assert consumer.current_lag(T0) == 0
 
 
-def test_B15_a_batch_larger_than_every_limit_is_read(world: World) -> None:
+def test_M_B15_a_batch_larger_than_every_limit_is_read(world: World) -> None:
     world.append("t", [b"x" * 100_000])
     assert len(values(world.consumer(T0, max_partition_fetch_bytes=10, fetch_max_bytes=10), 1)[0]) == 100_000
 
@@ -305,7 +305,7 @@ def test_F1_a_wakeup_ends_one_call(world: World, simulation: Simulation) -> None
 # Trouble explains itself
 
 
-def test_P5_an_unknown_topic_is_named_within_the_poll(simulation: Simulation) -> None:
+def test_M_P5_an_unknown_topic_is_named_within_the_poll(simulation: Simulation) -> None:
     world = World(simulation, auto_create_topics_enable=False)
     consumer = world.consumer(TopicPartition("nowhere", 0))
     started = simulation.now_ms
@@ -314,7 +314,7 @@ def test_P5_an_unknown_topic_is_named_within_the_poll(simulation: Simulation) ->
     assert simulation.now_ms - started <= 1_100
 
 
-def test_P5_an_unknown_partition_is_named(world: World) -> None:
+def test_M_P5_an_unknown_partition_is_named(world: World) -> None:
     consumer = world.consumer(TopicPartition("t", 9))
     with pytest.raises(UnknownTopicOrPartitionError, match="t-9 does not exist; topic 't' has 2 partitions, 0 to 1"):
         consumer.poll(timeout=1)
@@ -331,7 +331,7 @@ def test_a_topic_that_appears_a_little_later_is_no_error(simulation: Simulation)
     assert values(consumer, 1) == numbered(1)
 
 
-def test_P5_no_broker_is_explained_by_address(simulation: Simulation) -> None:
+def test_M_P5_no_broker_is_explained_by_address(simulation: Simulation) -> None:
     world = World(simulation)
     world.network.stop("b1", 9092)
     consumer = world.consumer(T0)
@@ -341,7 +341,7 @@ def test_P5_no_broker_is_explained_by_address(simulation: Simulation) -> None:
     assert simulation.now_ms - started <= 2_100
 
 
-def test_P5_a_leader_that_went_silent_is_named(world: World, simulation: Simulation) -> None:
+def test_M_P5_a_leader_that_went_silent_is_named(world: World, simulation: Simulation) -> None:
     world.append("t", numbered(1))
     consumer = world.consumer(T0, request_timeout_ms=3_000, default_api_timeout_ms=10_000, socket_connection_setup_timeout_ms=2_000)
     assert values(consumer, 1) == numbered(1)

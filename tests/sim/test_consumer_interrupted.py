@@ -1,4 +1,4 @@
-"""A call that is broken off at any line neither skips nor repeats records, whatever is called next (P4).
+"""A call that is broken off at any line neither skips nor repeats records, whatever is called next (M-P4).
 
 A signal handler may raise between any two lines of the user's thread, but for those that hold the engine's lock: drivers defer handlers
 there. The tests raise at each of these lines in turn, and then read on with another call.
@@ -117,7 +117,7 @@ READS: dict[str, Read] = {
         ("arrow 1 byte", "arrow", True),
     ],
 )
-def test_P4_a_call_broken_off_at_any_line_neither_skips_nor_repeats(
+def test_M_P4_a_call_broken_off_at_any_line_neither_skips_nor_repeats(
     consumer: KafkaConsumer, broken_off: str, then: str, resumes: bool
 ) -> None:
     everything = {0: list(range(RECORDS)), 1: list(range(RECORDS))}

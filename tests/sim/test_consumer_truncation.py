@@ -93,7 +93,7 @@ def test_O10_the_leader_is_asked_once_for_each_election(world: World) -> None:
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
-def test_A26_a_log_that_was_cut_is_read_on_from_where_it_diverges(world: World, reset: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_M_A26_a_log_that_was_cut_is_read_on_from_where_it_diverges(world: World, reset: str, caplog: pytest.LogCaptureFixture) -> None:
     resets: list[PositionReset] = []
     consumer = world.consumer(T0, on_reset=resets.append, auto_offset_reset=reset)
     consumer.seek(T0, 0)
@@ -107,7 +107,7 @@ def test_A26_a_log_that_was_cut_is_read_on_from_where_it_diverges(world: World, 
     assert world.requests(API) == 1, "the answer holds for the offset it names"
 
 
-def test_A26_without_a_policy_the_caller_is_told_until_it_seeks(world: World) -> None:
+def test_M_A26_without_a_policy_the_caller_is_told_until_it_seeks(world: World) -> None:
     consumer = world.consumer(T0, auto_offset_reset="none")
     consumer.seek(T0, 0)
     assert read(consumer) == numbers((0, 10))
@@ -123,7 +123,7 @@ def test_A26_without_a_policy_the_caller_is_told_until_it_seeks(world: World) ->
     assert read(consumer) == numbers((6, 16), mark=b"-new")
 
 
-def test_A26_what_was_fetched_before_goes_out_first(world: World) -> None:
+def test_M_A26_what_was_fetched_before_goes_out_first(world: World) -> None:
     consumer = world.consumer(T0, auto_offset_reset="none")
     consumer.seek(T0, 0)
     assert [record.value for record in consumer.poll(timeout=5, max_records=3)] == numbers((0, 3))
@@ -136,7 +136,7 @@ def test_A26_what_was_fetched_before_goes_out_first(world: World) -> None:
     assert found == numbers((3, 10))
 
 
-def test_A26_what_an_earlier_leader_says_late_does_not_count(world: World) -> None:
+def test_M_A26_what_an_earlier_leader_says_late_does_not_count(world: World) -> None:
     consumer = world.consumer(T0)
     assert read(consumer) == numbers((0, 10))
     world.nodes[0].faults.delay("Fetch", ms=5_000)
@@ -151,7 +151,7 @@ def test_A26_what_an_earlier_leader_says_late_does_not_count(world: World) -> No
 
 
 @pytest.mark.parametrize("end", [EpochEnd(), EpochEnd(epoch=0), EpochEnd(end_offset=4)], ids=["neither", "no offset", "no epoch"])
-def test_A26_a_leader_that_cannot_tell_where_an_epoch_ended(world: World, end: EpochEnd, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_M_A26_a_leader_that_cannot_tell_where_an_epoch_ended(world: World, end: EpochEnd, monkeypatch: pytest.MonkeyPatch) -> None:
     resets: list[PositionReset] = []
     consumer = world.consumer(T0, on_reset=resets.append)
     assert read(consumer) == numbers((0, 10))
@@ -235,7 +235,7 @@ def test_O10_a_leader_that_never_answers_is_a_stall(world: World) -> None:
 
 
 @pytest.mark.parametrize(("reset", "seen"), [("earliest", numbers((0, 6), mark=b"-new")), ("latest", [])])
-def test_A24_a_topic_that_was_created_again_is_read_by_policy_and_told(
+def test_M_A24_a_topic_that_was_created_again_is_read_by_policy_and_told(
     world: World, reset: str, seen: list[bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     resets: list[PositionReset] = []
@@ -254,7 +254,7 @@ def test_A24_a_topic_that_was_created_again_is_read_by_policy_and_told(
     assert read(consumer) == numbers((6, 8), mark=b"-later")
 
 
-def test_A24_a_longer_topic_of_the_same_name_is_not_read_on_silently(world: World) -> None:
+def test_M_A24_a_longer_topic_of_the_same_name_is_not_read_on_silently(world: World) -> None:
     consumer = world.consumer(T0)
     read(consumer)
     recreate(world)
@@ -262,7 +262,7 @@ def test_A24_a_longer_topic_of_the_same_name_is_not_read_on_silently(world: Worl
     assert read(consumer, 200) == numbers((0, 20), mark=b"-new")
 
 
-def test_A24_without_a_policy_the_caller_is_told_until_it_seeks(world: World) -> None:
+def test_M_A24_without_a_policy_the_caller_is_told_until_it_seeks(world: World) -> None:
     consumer = world.consumer(T0, auto_offset_reset="none")
     consumer.seek(T0, 0)
     assert read(consumer) == numbers((0, 10))
@@ -278,7 +278,7 @@ def test_A24_without_a_policy_the_caller_is_told_until_it_seeks(world: World) ->
     assert read(consumer) == numbers((0, 20), mark=b"-new")
 
 
-def test_A24_a_late_answer_about_the_old_topic_is_no_position_in_the_new_one(world: World) -> None:
+def test_M_A24_a_late_answer_about_the_old_topic_is_no_position_in_the_new_one(world: World) -> None:
     consumer = world.consumer(T0)
     read(consumer)
     elect(world, 2)
@@ -295,7 +295,7 @@ def test_A24_a_late_answer_about_the_old_topic_is_no_position_in_the_new_one(wor
     assert read(consumer) == numbers((20, 22), mark=b"-new")
 
 
-def test_A24_a_partition_that_the_new_topic_lacks_is_named(world: World) -> None:
+def test_M_A24_a_partition_that_the_new_topic_lacks_is_named(world: World) -> None:
     consumer = world.consumer(TopicPartition("u", 1))
     world.topic("u", 2)
     world.append("u", [b"0"], 1)
@@ -318,12 +318,12 @@ def scanned(world: World, disturb: Any, *, after: int = 4, **options: Any) -> tu
     return values, found
 
 
-def test_A26_a_scan_of_a_log_that_is_cut_loses_data_and_says_so(world: World) -> None:
+def test_M_A26_a_scan_of_a_log_that_is_cut_loses_data_and_says_so(world: World) -> None:
     with pytest.raises(DataLossError, match="the log was truncated by a leader that lacked records"):
         scanned(world, lambda: elect(world, 2, lose_from=2))
 
 
-def test_A26_a_scan_may_go_on_with_what_replaced_the_cut_records(world: World) -> None:
+def test_M_A26_a_scan_may_go_on_with_what_replaced_the_cut_records(world: World) -> None:
     def disturb() -> None:
         elect(world, 2, lose_from=2)
         write(world, 2, 20, b"-new")
@@ -334,7 +334,7 @@ def test_A26_a_scan_may_go_on_with_what_replaced_the_cut_records(world: World) -
     assert (loss.partition, loss.next_offset) == (T0, 2)
 
 
-def test_A26_a_scan_goes_on_as_far_as_the_new_log_goes(world: World) -> None:
+def test_M_A26_a_scan_goes_on_as_far_as_the_new_log_goes(world: World) -> None:
     def disturb() -> None:
         elect(world, 2, lose_from=2)
         write(world, 2, 4, b"-new")
@@ -345,7 +345,7 @@ def test_A26_a_scan_goes_on_as_far_as_the_new_log_goes(world: World) -> None:
     assert (cut.next_offset, ended[1:]) == (2, (6, 10))
 
 
-def test_A26_a_scan_reads_nothing_before_its_start_again(world: World) -> None:
+def test_M_A26_a_scan_reads_nothing_before_its_start_again(world: World) -> None:
     def disturb() -> None:
         elect(world, 2, lose_from=2)
         write(world, 2, 20, b"-new")
@@ -356,14 +356,14 @@ def test_A26_a_scan_reads_nothing_before_its_start_again(world: World) -> None:
     assert loss.next_offset == 4
 
 
-def test_A26_a_scan_may_pass_over_what_cannot_be_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_M_A26_a_scan_may_pass_over_what_cannot_be_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world.partition("t").epochs, "end_of", lambda epoch, log_end: EpochEnd())
     values, found = scanned(world, lambda: elect(world, 2), on_data_loss="skip")
     assert values == numbers((0, len(values)))
     assert [loss[1:] for loss in found.losses] == [(len(values), 10)]
 
 
-def test_A24_a_scan_of_a_topic_that_is_created_again_loses_data_and_says_so(world: World) -> None:
+def test_M_A24_a_scan_of_a_topic_that_is_created_again_loses_data_and_says_so(world: World) -> None:
     def disturb() -> None:
         recreate(world)
         write(world, 0, 20, b"-new")

@@ -63,7 +63,7 @@ def test_I14_a_lost_acknowledgement_is_not_appended_twice(sim: Simulation, broke
     assert values(broker, "t") == [b"once"]
 
 
-def test_B1_every_tenth_acknowledgement_is_lost_and_nothing_is_doubled(sim: Simulation, broker: BrokerNode) -> None:
+def test_M_B1_every_tenth_acknowledgement_is_lost_and_nothing_is_doubled(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim, linger_ms=0, request_timeout_ms=1000, retry_backoff_ms=10)
     deliveries = []
     for number in range(100):
@@ -76,7 +76,7 @@ def test_B1_every_tenth_acknowledgement_is_lost_and_nothing_is_doubled(sim: Simu
     assert [delivery.result().offset for delivery in deliveries] == list(range(100))
 
 
-def test_B2_without_idempotence_lost_acknowledgements_make_duplicates(sim: Simulation, broker: BrokerNode) -> None:
+def test_M_B2_without_idempotence_lost_acknowledgements_make_duplicates(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim, linger_ms=0, enable_idempotence=False, retry_backoff_ms=10)
     for number in range(20):
         if number % 10 == 9:
@@ -87,7 +87,7 @@ def test_B2_without_idempotence_lost_acknowledgements_make_duplicates(sim: Simul
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_B3_batches_in_flight_keep_their_order_when_the_first_is_refused(seed: int) -> None:
+def test_M_B3_batches_in_flight_keep_their_order_when_the_first_is_refused(seed: int) -> None:
     with Simulation(seed=seed, latency_ms=(1, 30)) as sim:
         node = add_broker(sim, wall_offset_ms=EPOCH_MS)
         node.create_topic("t", 1)
@@ -106,7 +106,7 @@ def test_B3_batches_in_flight_keep_their_order_when_the_first_is_refused(seed: i
         assert values(node, "t") == numbered(40)
 
 
-def test_B3_up_to_five_requests_are_under_way(sim: Simulation, broker: BrokerNode) -> None:
+def test_M_B3_up_to_five_requests_are_under_way(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim, linger_ms=0, batch_size=1)
     producer.send("t")
     producer.flush()
@@ -127,7 +127,7 @@ def test_A16_with_one_request_under_way_order_needs_no_idempotence(sim: Simulati
     assert values(broker, "t") == numbered(10)
 
 
-def test_B5_sequences_wrap_from_the_last_int_to_0(sim: Simulation, broker: BrokerNode) -> None:
+def test_M_B5_sequences_wrap_from_the_last_int_to_0(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim, linger_ms=0, batch_size=1)
     producer.send("t", b"0")
     producer.flush()
@@ -162,7 +162,7 @@ def test_A10_a_new_leader_is_tried_without_waiting_for_the_back_off(sim: Simulat
 # Sequences in trouble
 
 
-def test_B6_a_broker_that_forgot_the_producer_is_no_loss(sim: Simulation, broker: BrokerNode) -> None:
+def test_M_B6_a_broker_that_forgot_the_producer_is_no_loss(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim, linger_ms=0)
     producer.send("t", b"0").result()
     broker.faults.fail_next("Produce", ErrorCode.UNKNOWN_PRODUCER_ID, topic="t")
@@ -170,7 +170,7 @@ def test_B6_a_broker_that_forgot_the_producer_is_no_loss(sim: Simulation, broker
     assert values(broker, "t") == numbered(2)
 
 
-def test_B6_a_gap_is_healed_under_a_new_epoch(sim: Simulation, broker: BrokerNode) -> None:
+def test_M_B6_a_gap_is_healed_under_a_new_epoch(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim, linger_ms=0)
     producer.send("t", b"0").result()
     broker.faults.fail_next("Produce", ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, topic="t")
@@ -180,7 +180,7 @@ def test_B6_a_gap_is_healed_under_a_new_epoch(sim: Simulation, broker: BrokerNod
     assert [(batch.producer_epoch, batch.base_sequence) for batch in batches(broker, "t")] == [(epoch, 0), (epoch + 1, 0)]
 
 
-def test_B6_a_batch_that_may_be_written_is_never_renumbered(sim: Simulation, broker: BrokerNode) -> None:
+def test_M_B6_a_batch_that_may_be_written_is_never_renumbered(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim, linger_ms=0)
     producer.send("t", b"0").result()
     broker.faults.disconnect("Produce", applied=True)
@@ -430,7 +430,7 @@ def test_C14_a_partition_that_may_yet_appear_is_waited_for(sim: Simulation, brok
     assert str(error).startswith("t-3 does not exist, and did not appear within max.block.ms=5000; the topic has partitions 0 to 0")
 
 
-def test_A24_a_topic_recreated_under_the_producer_is_written_from_its_start(sim: Simulation, broker: BrokerNode) -> None:
+def test_M_A24_a_topic_recreated_under_the_producer_is_written_from_its_start(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim, linger_ms=0)
     producer.send("t", b"old").result()
     broker.cluster.remove(broker.cluster.topics["t"])

@@ -1,4 +1,4 @@
-"""Every error code on Produce: once, three times, for ever. No hang, one copy at most, and the truth about what may be written (B7, P3)."""
+"""Every error code on Produce: once, three times, for ever. No hang, one copy at most, the truth about what may be written (M-B7, M-P3)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_table_has_a_row_for_every_code() -> None:
 
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
-def test_B7_an_error_that_passes(producer: SimProducer, broker: BrokerNode, code: ErrorCode, times: int) -> None:
+def test_M_B7_an_error_that_passes(producer: SimProducer, broker: BrokerNode, code: ErrorCode, times: int) -> None:
     broker.faults.fail_next("Produce", code, times=times)
     error = outcome(producer)
     if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
@@ -87,7 +87,7 @@ def test_B7_an_error_that_passes(producer: SimProducer, broker: BrokerNode, code
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
-def test_B7_an_error_for_ever(producer: SimProducer, broker: BrokerNode, code: ErrorCode) -> None:
+def test_M_B7_an_error_for_ever(producer: SimProducer, broker: BrokerNode, code: ErrorCode) -> None:
     broker.faults.fail_next("Produce", code, times=FOR_EVER)
     error = outcome(producer)
     if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
@@ -103,7 +103,7 @@ def test_B7_an_error_for_ever(producer: SimProducer, broker: BrokerNode, code: E
 
 @pytest.mark.parametrize("times", [1, 3, FOR_EVER])
 @pytest.mark.parametrize("code", [code for code in CODES if code.value not in CERTAINLY_NOT_WRITTEN], ids=lambda code: code.name)
-def test_P3_what_was_written_behind_an_error_is_never_called_not_written(
+def test_M_P3_what_was_written_behind_an_error_is_never_called_not_written(
     sim: Simulation, broker: BrokerNode, code: ErrorCode, times: int
 ) -> None:
     producer = SimProducer(sim, linger_ms=0, delivery_timeout_ms=DELIVERY_TIMEOUT_MS, request_timeout_ms=3000)
@@ -114,7 +114,7 @@ def test_P3_what_was_written_behind_an_error_is_never_called_not_written(
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
-def test_B7_the_next_record_is_written_unless_the_producer_may_not_go_on(sim: Simulation, broker: BrokerNode, code: ErrorCode) -> None:
+def test_M_B7_the_next_record_is_written_unless_the_producer_may_not_go_on(sim: Simulation, broker: BrokerNode, code: ErrorCode) -> None:
     producer = SimProducer(sim, linger_ms=0, delivery_timeout_ms=DELIVERY_TIMEOUT_MS, request_timeout_ms=3000)
     assert outcome(producer, b"0") is None
     broker.faults.fail_next("Produce", code)

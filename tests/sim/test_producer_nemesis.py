@@ -1,4 +1,4 @@
-"""Random trouble, seeded: whatever happens, what was acknowledged is in the log, once and in order, and "not persisted" is true (P1-P3)."""
+"""Random trouble, seeded: what was acknowledged is in the log, once and in order, and "not persisted" is true (M-P1 to 3)."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def check(nemesis: Nemesis, sent: dict[int, dict[bytes, Delivery]]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_P1_P2_P3_hold_whatever_happens(seed: int) -> None:
+def test_M_P1_M_P2_M_P3_hold_whatever_happens(seed: int) -> None:
     with Simulation(seed=seed, latency_ms=(1, 20)) as sim:
         nemesis = Nemesis(sim)
         producer = SimProducer(

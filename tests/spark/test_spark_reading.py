@@ -79,11 +79,11 @@ def read_with(monkeypatch):
     return run
 
 
-def test_a_range_is_read_to_its_end_and_no_further(read_with):
+def test_Y1_a_range_is_read_to_its_end_and_no_further(read_with):
     assert read_with(FakeConsumer(0, 100, step=4), 10, 21) == list(range(10, 21))
 
 
-def test_gaps_are_no_loss(read_with):
+def test_Y1_gaps_are_no_loss(read_with):
     assert read_with(FakeConsumer(0, 100, gaps=range(12, 20)), 10, 21) == [10, 11, 20]
 
 
@@ -97,7 +97,7 @@ def test_a_consumer_that_outlives_the_task_fetches_nothing_more(read_with):
     assert consumer.assigned == [[TP], []]
 
 
-def test_records_below_the_log_start_are_lost(read_with, caplog):
+def test_Y2_records_below_the_log_start_are_lost(read_with, caplog):
     with pytest.raises(DataLossError, match="t-0 at offset 3, reading 3 to 9: the log begins at offset 6"):
         read_with(FakeConsumer(6, 100), 3, 9)
     with caplog.at_level(logging.WARNING):
@@ -115,7 +115,7 @@ def test_a_log_that_ends_before_the_range_does_was_made_anew(read_with):
     assert read_with(FakeConsumer(0, 7), 3, 9, fail_on_data_loss=False) == [3, 4, 5, 6]
 
 
-def test_a_log_that_ends_before_the_range_begins_was_made_anew(read_with):
+def test_Y2_a_log_that_ends_before_the_range_begins_was_made_anew(read_with):
     with pytest.raises(DataLossError, match="after the end of the log"):
         read_with(FakeConsumer(0, 2), 3, 9)
     assert read_with(FakeConsumer(0, 2), 3, 9, fail_on_data_loss=False) == []

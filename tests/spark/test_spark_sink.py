@@ -121,7 +121,7 @@ def test_a_row_without_a_topic_is_an_error():
         list(by_topic(batch, None))
 
 
-def test_a_task_sends_whole_columns_and_reports_when_all_are_acknowledged(producer):
+def test_Y3_a_task_sends_whole_columns_and_reports_when_all_are_acknowledged(producer):
     batches = [pa.RecordBatch.from_pydict({"key": ["a"] * size, "value": ["v"] * size}) for size in (3, 2, 0)]
     assert write(iter(batches), ("key", "value"), TO_T) == Written(rows=5)
     assert [(topic, table.num_rows, columns) for topic, table, columns in producer.sent] == [
@@ -131,7 +131,7 @@ def test_a_task_sends_whole_columns_and_reports_when_all_are_acknowledged(produc
     assert producer.flushed
 
 
-def test_a_failed_delivery_fails_the_task(producer):
+def test_Y3_a_failed_delivery_fails_the_task(producer):
     producer.fault = DeliveryTimeout("t-0: not acknowledged", Persisted.UNKNOWN)
     with pytest.raises(DeliveryTimeout, match="t-0: not acknowledged; persisted: unknown"):
         write(iter([pa.RecordBatch.from_pydict({"value": [b"v"]})]), ("value",), TO_T)

@@ -22,7 +22,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class HoldsConnections:
-    """Mixin of the clients: no copy of one could work, in this process or another (B19)."""
+    """Mixin of the clients: no copy of one could work, in this process or another (M-B19)."""
 
     def __reduce_ex__(self, _: Any) -> Any:
         kind = type(self).__name__

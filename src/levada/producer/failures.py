@@ -1,4 +1,4 @@
-"""How a batch fails: what is said to the user, and whether the records may be in the log (P3)."""
+"""How a batch fails: what is said to the user, and whether the records may be in the log (M-P3)."""
 
 from __future__ import annotations
 

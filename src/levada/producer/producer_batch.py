@@ -155,7 +155,7 @@ class ProducerBatch:
                 self.queue.topic.observe_compression(builder.compression_ratio)
 
     def persisted(self) -> Persisted:
-        """Whether its records may be in the log although no success was reported (P3)."""
+        """Whether its records may be in the log although no success was reported (M-P3)."""
         return Persisted.UNKNOWN if self.may_be_persisted or self.on_the_wire else Persisted.NO
 
     def finish(self, final: Final) -> bool:

@@ -14,7 +14,7 @@ written (I9). A partition goes through trouble in two ways:
   one succeed, there is no gap; else the epoch is bumped (I12).
 
 What can never happen: that a batch which may have been written gets another number, because the broker could not see the duplicate then.
-Such a batch fails as `persisted: unknown` when its partition is renumbered (P2, B6); Java renumbers it. And no partition is renumbered
+Such a batch fails as `persisted: unknown` when its partition is renumbered (M-P2, M-B6); Java renumbers it. And no partition is renumbered
 while one of its batches is on the wire.
 """
 

@@ -142,7 +142,7 @@ def test_a_topic_left_out_of_the_answer_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.NONE])
-def test_B7_every_code(code: ErrorCode) -> None:
+def test_M_B7_every_code(code: ErrorCode) -> None:
     flow = creating(NewTopic("a"))
     next(flow)
     if ON_ADMIN_ERROR.get(code, OnError.RAISE) is OnError.RAISE:

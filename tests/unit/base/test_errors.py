@@ -39,7 +39,7 @@ def test_the_most_specific_type_is_raised() -> None:
     assert type(errors.broker_error(44)) is errors.BrokerError
 
 
-def test_P3_a_delivery_timeout_says_whether_the_record_may_be_there() -> None:
+def test_M_P3_a_delivery_timeout_says_whether_the_record_may_be_there() -> None:
     error = errors.DeliveryTimeout("orders-3: not acknowledged within delivery.timeout.ms=120000", errors.Persisted.UNKNOWN)
     assert str(error).endswith("; persisted: unknown")
     assert error.retriable
@@ -64,7 +64,7 @@ def made(cls: type[errors.KafkaError]) -> errors.KafkaError:
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_P3_every_class_says_what_may_be_done_about_it(cls: type[errors.KafkaError]) -> None:
+def test_M_P3_every_class_says_what_may_be_done_about_it(cls: type[errors.KafkaError]) -> None:
     error = made(cls)
     retriable = error.code.retriable if isinstance(error, errors.BrokerError) else cls.__name__ in RETRIABLE_CLASSES
     assert error.retriable is retriable
@@ -72,7 +72,7 @@ def test_P3_every_class_says_what_may_be_done_about_it(cls: type[errors.KafkaErr
     assert error.persisted is (errors.Persisted.NO if cls.__name__ in NOT_WRITTEN_CLASSES else errors.Persisted.UNKNOWN)
 
 
-def test_P3_an_error_is_marked_where_it_is_certain_that_nothing_was_written() -> None:
+def test_M_P3_an_error_is_marked_where_it_is_certain_that_nothing_was_written() -> None:
     error = errors.not_written(errors.ClosedError("the producer is closed"))
     assert error.persisted is errors.Persisted.NO
     assert errors.ClosedError("another").persisted is errors.Persisted.UNKNOWN

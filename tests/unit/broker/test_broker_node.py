@@ -31,7 +31,7 @@ def ranges(client: Client, version: int = 4) -> dict[int, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_every_version_of_api_versions_lists_what_kafka_44_serves(client: Client, version: int) -> None:
+def test_H14_every_version_of_api_versions_lists_what_kafka_44_serves(client: Client, version: int) -> None:
     assert ranges(client, version) == {
         0: (0, 13),
         1: (4, 18),

@@ -128,7 +128,7 @@ def test_E6_a_compacted_topic_takes_no_record_without_a_key() -> None:
 
 
 @pytest.mark.parametrize("config", [{"cleanup.policy": "compact"}, {}])
-def test_C2_records_that_break_their_format_are_refused_where_the_broker_looks_at_them(config: dict[str, str | None]) -> None:
+def test_M_C2_records_that_break_their_format_are_refused_where_the_broker_looks_at_them(config: dict[str, str | None]) -> None:
     client = bench_with(config)
     batch = make_batch(b"abc", key=b"k", timestamp=START_MS * 2 if not config else START_MS)
     refused = client.produce("t", patched(batch, 61, b"\x01"), version=8)
@@ -271,7 +271,7 @@ def test_I19_every_producer_gets_an_id_of_its_own_with_epoch_0(client: Client) -
     assert len({answer.producer_id for answer in answers}) == 6
 
 
-def test_P8_a_transactional_id_is_refused_plainly(client: Client) -> None:
+def test_M_P8_a_transactional_id_is_refused_plainly(client: Client) -> None:
     answer = client.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1))
     assert (answer.error_code, answer.producer_id) == (ErrorCode.UNSUPPORTED_VERSION, -1)
 

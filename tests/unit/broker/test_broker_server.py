@@ -100,7 +100,7 @@ def test_W12_W13_a_frame_of_impossible_size_ends_the_connection(kafka: EmbeddedK
         assert other.ask(MetadataRequest(topics=None), 9)
 
 
-def test_C5_requests_before_a_bad_size_are_answered_before_the_connection_ends(wire: Wire) -> None:
+def test_M_C5_requests_before_a_bad_size_are_answered_before_the_connection_ends(wire: Wire) -> None:
     request = encode_request(MetadataRequest(topics=None), 9, 1, "test")
     wire.socket.sendall(request * 2 + b"\xff\xff\xff\xff")
 
@@ -167,7 +167,7 @@ def test_E4_an_idle_connection_is_closed() -> None:
         assert wire.is_closed_by_peer()
 
 
-def test_D15_connections_beyond_the_limit_are_refused() -> None:
+def test_M_D15_connections_beyond_the_limit_are_refused() -> None:
     with EmbeddedKafka(max_connections=1) as kafka, closing(Wire(kafka)) as first:
         assert first.ask(MetadataRequest(topics=None), 9)
         with closing(Wire(kafka)) as second:
@@ -206,12 +206,12 @@ def test_a_port_that_is_taken_is_told_in_one_sentence(kafka: EmbeddedKafka) -> N
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_D15_an_address_others_can_reach_needs_a_deliberate_word(host: str) -> None:
+def test_M_D15_an_address_others_can_reach_needs_a_deliberate_word(host: str) -> None:
     with pytest.raises(ConfigError, match="nobody has to log in"):
         BrokerServer(BrokerNode(), host=host).start()
 
 
-def test_D15_with_that_word_it_listens() -> None:
+def test_M_D15_with_that_word_it_listens() -> None:
     server = BrokerServer(BrokerNode(), host="0.0.0.0", insecure_listen=True, advertised_host="127.0.0.1")
     server.start()
     try:

@@ -87,7 +87,7 @@ def test_replicas_may_be_assigned_by_hand(client: Client) -> None:
     assert create(client, assignments=assignments).num_partitions == 2
 
 
-def test_a_name_that_stands_twice_in_a_request_is_refused(client: Client) -> None:
+def test_M_C11_a_name_that_stands_twice_in_a_request_is_refused(client: Client) -> None:
     twice = [CreatableTopic(name="new", num_partitions=1, replication_factor=1) for _ in range(2)]
     results = client.ask(CreateTopicsRequest(topics=twice)).topics
     assert [result.error_code for result in results] == [ErrorCode.INVALID_REQUEST]

@@ -86,7 +86,7 @@ def test_an_answer_in_no_version_breaks_the_protocol() -> None:
 
 
 @pytest.mark.parametrize("length", range(6))
-def test_C4_a_truncated_answer_breaks_the_protocol(length: int) -> None:
+def test_M_C4_a_truncated_answer_breaks_the_protocol(length: int) -> None:
     with pytest.raises(ProtocolError):
         read_reply(reply(0)[:length], 0)
 

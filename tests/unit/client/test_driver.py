@@ -174,7 +174,7 @@ def test_TR50_a_callback_may_wait_and_close(client: Client) -> None:
 
 
 @pytest.mark.parametrize("waiters", [1, 3])
-def test_close_ends_every_wait(client: Client, waiters: int) -> None:
+def test_N8_close_ends_every_wait(client: Client, waiters: int) -> None:
     client.ask()
     running = [in_thread(lambda: client.driver.run(sleeping(60_000), 60, "a nap")) for _ in range(waiters)]
     running.append(in_thread(lambda: client.driver.wait(Promise[None](), None, "for ever")))
@@ -201,7 +201,7 @@ def test_a_driver_that_was_never_started_can_be_closed(kafka: EmbeddedKafka) -> 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork() here")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_B19_a_child_process_is_told_what_to_do_and_does_no_harm(client: Client) -> None:
+def test_M_B19_a_child_process_is_told_what_to_do_and_does_no_harm(client: Client) -> None:
     client.ask()
     reader, writer = os.pipe()
     child = os.fork()
@@ -224,7 +224,7 @@ def test_B19_a_child_process_is_told_what_to_do_and_does_no_harm(client: Client)
     assert client.ask().brokers
 
 
-def test_B18_ctrl_c_ends_a_wait_and_the_client_goes_on(client: Client) -> None:
+def test_M_B18_ctrl_c_ends_a_wait_and_the_client_goes_on(client: Client) -> None:
     client.ask()
     handler = signal.getsignal(signal.SIGINT)
     for delay_s in (0.0, 0.01, 0.1):
@@ -239,7 +239,7 @@ def test_B18_ctrl_c_ends_a_wait_and_the_client_goes_on(client: Client) -> None:
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_B18_ctrl_c_ends_what_was_waited_for_too(client: Client) -> None:
+def test_M_B18_ctrl_c_ends_what_was_waited_for_too(client: Client) -> None:
     ended = threading.Event()
 
     def endless() -> Flow[None]:
@@ -258,7 +258,7 @@ def test_B18_ctrl_c_ends_what_was_waited_for_too(client: Client) -> None:
     assert client.ask().brokers
 
 
-def test_an_engine_that_crashes_tells_everybody(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_K10_an_engine_that_crashes_tells_everybody(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
         def poll(self, now_ms: int) -> int:
             raise ZeroDivisionError("broken poller")
@@ -277,7 +277,7 @@ def test_an_engine_that_crashes_tells_everybody(client: Client, caplog: pytest.L
     assert "broken poller" in caplog.text
 
 
-def test_P5_who_begins_to_wait_while_the_driver_ends_is_told(client: Client) -> None:
+def test_M_P5_who_begins_to_wait_while_the_driver_ends_is_told(client: Client) -> None:
     client.ask()
     look = client.driver.check_usable
 
@@ -291,7 +291,7 @@ def test_P5_who_begins_to_wait_while_the_driver_ends_is_told(client: Client) -> 
     assert isinstance(outcome[0], ClosedError)
 
 
-def test_P5_an_engine_that_cannot_even_be_closed_keeps_nobody_waiting(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_M_P5_an_engine_that_cannot_even_be_closed_keeps_nobody_waiting(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     def break_down(now_ms: int) -> None:
         raise ZeroDivisionError("cannot even close")
 
@@ -305,7 +305,7 @@ def test_P5_an_engine_that_cannot_even_be_closed_keeps_nobody_waiting(client: Cl
     assert "cannot even close" in caplog.text
 
 
-def test_K13_waiting_again_and_again_for_the_same_thing_leaves_nothing_behind(client: Client) -> None:
+def test_X_K13_waiting_again_and_again_for_the_same_thing_leaves_nothing_behind(client: Client) -> None:
     client.ask()
     slow: Promise[None] = Promise()
     held = sys.getrefcount(slow)

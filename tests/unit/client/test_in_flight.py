@@ -29,7 +29,7 @@ def test_N5_answers_belong_to_requests_in_the_order_sent() -> None:
 
 
 @pytest.mark.parametrize("correlation_id", [8, 9])
-def test_B12_a_wrong_correlation_id_breaks_the_protocol(correlation_id: int) -> None:
+def test_M_B12_a_wrong_correlation_id_breaks_the_protocol(correlation_id: int) -> None:
     requests = InFlightRequests(5)
     requests.add(1, request(7))
     requests.add(1, request(8))
@@ -37,7 +37,7 @@ def test_B12_a_wrong_correlation_id_breaks_the_protocol(correlation_id: int) -> 
         requests.answered(1, correlation_id)
 
 
-def test_B12_an_answer_to_nothing_breaks_the_protocol() -> None:
+def test_M_B12_an_answer_to_nothing_breaks_the_protocol() -> None:
     with pytest.raises(ProtocolError, match="nothing was asked"):
         InFlightRequests(5).answered(1, 1)
 

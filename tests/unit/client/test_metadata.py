@@ -368,6 +368,6 @@ def test_D19_rebootstrap_keeps_topics_but_no_leaders_and_no_epochs() -> None:
     assert epoch(subject) == 2
 
 
-def test_K13_waiting_in_vain_for_metadata_leaves_nothing_behind() -> None:
+def test_X_K13_waiting_in_vain_for_metadata_leaves_nothing_behind() -> None:
     subject = metadata()
     assert subject.await_update(0) is subject.await_update(0)

@@ -1,4 +1,4 @@
-"""C10: what listens there is not what was expected, and the error says what it probably is. Real sockets, small servers."""
+"""M-C10: what listens there is not what was expected, and the error says what it probably is. Real sockets, small servers."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def ssh_banner(connection: socket.socket) -> None:
         (ssh_banner, "answered with SSH"),
     ],
 )
-def test_C10_a_stranger_is_named_at_once(answer: strangers.Answer, words: str) -> None:
+def test_M_C10_a_stranger_is_named_at_once(answer: strangers.Answer, words: str) -> None:
     with strangers.serving(answer) as address:
         error, took_s = failure(address)
     assert error.causes.keys() == {address}
@@ -94,7 +94,7 @@ def test_C10_a_stranger_is_named_at_once(answer: strangers.Answer, words: str) -
     assert took_s < AT_ONCE_S
 
 
-def test_C10_a_web_server_that_waits_for_a_line_is_named_at_once() -> None:
+def test_M_C10_a_web_server_that_waits_for_a_line_is_named_at_once() -> None:
     with python_web_server() as address:
         error, took_s = failure(address)
     assert "HTTP" in error.causes[address]
@@ -110,7 +110,7 @@ def test_C10_a_web_server_that_waits_for_a_line_is_named_at_once() -> None:
         (strangers.mumbling_server, "not Kafka's protocol (ApiVersionsResponse v0, at byte"),
     ],
 )
-def test_C10_where_the_evidence_is_thin_the_error_comes_at_the_deadline(answer: strangers.Answer, words: str) -> None:
+def test_M_C10_where_the_evidence_is_thin_the_error_comes_at_the_deadline(answer: strangers.Answer, words: str) -> None:
     with strangers.serving(answer) as address:
         error, took_s = failure(address, timeout_s=0.7)
     assert words in error.causes[address]
@@ -118,14 +118,14 @@ def test_C10_where_the_evidence_is_thin_the_error_comes_at_the_deadline(answer: 
     assert 0.6 < took_s < 2
 
 
-def test_C10_a_closed_port_is_named_at_the_deadline() -> None:
+def test_M_C10_a_closed_port_is_named_at_the_deadline() -> None:
     address = strangers.closed_port()
     error, took_s = failure(address, timeout_s=0.7)
     assert "connection refused" in error.causes[address]
     assert 0.6 < took_s < 2
 
 
-def test_C10_every_address_has_its_own_cause() -> None:
+def test_M_C10_every_address_has_its_own_cause() -> None:
     closed = strangers.closed_port()
     with strangers.serving(tls_alert) as tls, strangers.serving(strangers.web_server) as web:
         error, _ = failure(closed, tls, web, timeout_s=1)

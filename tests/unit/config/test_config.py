@@ -61,13 +61,13 @@ def test_bootstrap_servers_are_read_from_text_and_lists(value: Any, expected: An
         ({"qqqqqq": 1}, "unknown option 'qqqqqq'; ProducerConfig knows"),
     ],
 )
-def test_C13_a_mistake_fails_at_construction_and_names_the_option(settings: dict[str, Any], message: str) -> None:
+def test_M_C13_a_mistake_fails_at_construction_and_names_the_option(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         ProducerConfig.parse({**SERVERS, **settings})
     assert str(caught.value).startswith(message)
 
 
-def test_C13_every_option_refuses_a_value_of_the_wrong_type() -> None:
+def test_M_C13_every_option_refuses_a_value_of_the_wrong_type() -> None:
     for config in (ProducerConfig, ConsumerConfig, AdminConfig):
         for name, option in config.OPTIONS.items():
             with pytest.raises(ConfigError, match=name.replace(".", r"\.")):

@@ -34,7 +34,7 @@ SERVERS = {"bootstrap.servers": "a:9092"}
         (AdminConfig, "receive.message.max.bytes", 4096, "max_response_bytes", 4096),
     ],
 )
-def test_C13_another_name_of_the_same_setting_is_read(config: type[Config], name: str, given: Any, ours: str, value: Any) -> None:
+def test_M_C13_another_name_of_the_same_setting_is_read(config: type[Config], name: str, given: Any, ours: str, value: Any) -> None:
     assert getattr(config.parse(SERVERS, **{name.replace(".", "_"): given}), ours) == value
     assert getattr(config.parse({**SERVERS, name: given}), ours) == value
 
@@ -43,7 +43,7 @@ def test_metadata_broker_list_is_bootstrap_servers() -> None:
     assert AdminConfig.parse({"metadata.broker.list": "a:1"}).bootstrap_servers == (("a", 1),)
 
 
-def test_C13_a_setting_given_under_both_names_is_refused() -> None:
+def test_M_C13_a_setting_given_under_both_names_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"'linger\.ms' is given twice \(once as 'queue\.buffering\.max\.ms'\)"):
         ProducerConfig.parse({**SERVERS, "linger.ms": 1, "queue.buffering.max.ms": 2})
 
@@ -62,12 +62,12 @@ def test_C13_a_setting_given_under_both_names_is_refused() -> None:
         (AdminConfig, "log_level", "Python's logging"),
     ],
 )
-def test_C13_a_setting_of_another_unit_or_meaning_is_answered_with_ours(config: type[Config], name: str, advice: str) -> None:
+def test_M_C13_a_setting_of_another_unit_or_meaning_is_answered_with_ours(config: type[Config], name: str, advice: str) -> None:
     with pytest.raises(ConfigError, match=rf"unknown option '{name}'; .*{advice}"):
         config.parse({**SERVERS, name: "1"})
 
 
-def test_C13_a_partitioner_of_librdkafka_is_answered_with_the_default() -> None:
+def test_M_C13_a_partitioner_of_librdkafka_is_answered_with_the_default() -> None:
     with pytest.raises(ConfigError, match="Java's partitioner is the default"):
         ProducerConfig.parse(SERVERS, partitioner="murmur2_random")
 

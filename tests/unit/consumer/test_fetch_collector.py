@@ -268,7 +268,7 @@ def test_an_offset_out_of_range_is_raised_without_a_policy() -> None:
     assert bench.position() == 7
 
 
-def test_P4_ctrl_c_in_the_middle_of_a_poll_costs_no_record() -> None:
+def test_M_P4_ctrl_c_in_the_middle_of_a_poll_costs_no_record() -> None:
     interrupt = iter([False, False, True])
 
     def value(raw: bytes) -> bytes:

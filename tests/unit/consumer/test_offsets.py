@@ -64,7 +64,7 @@ def test_O8_a_broken_connection_and_a_missing_answer_are_asked_again() -> None:
 
 
 @pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.NONE])
-def test_B7_every_code(code: ErrorCode) -> None:
+def test_M_B7_every_code(code: ErrorCode) -> None:
     flow = ask_leader(4, {A: -1}, cluster(4), IsolationLevel.READ_UNCOMMITTED)
     next(flow)
     answer = returned(flow, reply((0, code, -1)))

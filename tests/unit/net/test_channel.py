@@ -119,7 +119,7 @@ def test_L2_only_one_frame_is_parked() -> None:
         subject.park(B)
 
 
-def test_C5_a_frame_too_large_is_refused_and_its_bytes_are_kept_as_evidence() -> None:
+def test_M_C5_a_frame_too_large_is_refused_and_its_bytes_are_kept_as_evidence() -> None:
     subject = channel(FakeSocket(b"\x15\x03\x03\x00\x02\x02\x46"))
     with pytest.raises(FrameTooLargeError):
         subject.read()

@@ -24,12 +24,12 @@ TLS_ALERT = bytes.fromhex("15030300020246")
     ],
 )
 @pytest.mark.parametrize("ending", [Ending.BAD_FRAME, Ending.CLOSED, Ending.RESET])
-def test_C10_a_stranger_is_known_by_its_first_bytes(first_bytes: bytes, words: str, ending: Ending) -> None:
+def test_M_C10_a_stranger_is_known_by_its_first_bytes(first_bytes: bytes, words: str, ending: Ending) -> None:
     assert words in diagnose(ending, Doing.NEGOTIATING, first_bytes=first_bytes)
     assert is_stranger(first_bytes)
 
 
-def test_C10_unknown_bytes_are_shown() -> None:
+def test_M_C10_unknown_bytes_are_shown() -> None:
     text = diagnose(Ending.BAD_FRAME, Doing.NEGOTIATING, first_bytes=b"\x7f\xff\xff\xff")
     assert "not Kafka's protocol" in text
     assert "7f ff ff ff" in text
@@ -37,7 +37,7 @@ def test_C10_unknown_bytes_are_shown() -> None:
 
 
 @pytest.mark.parametrize("ending", [Ending.CLOSED, Ending.RESET, Ending.UNANSWERED])
-def test_C10_trouble_before_the_first_answer_points_to_the_listener(ending: Ending) -> None:
+def test_M_C10_trouble_before_the_first_answer_points_to_the_listener(ending: Ending) -> None:
     text = diagnose(ending, Doing.NEGOTIATING)
     assert "ApiVersions" in text
     assert "TLS or SASL" in text
@@ -45,7 +45,7 @@ def test_C10_trouble_before_the_first_answer_points_to_the_listener(ending: Endi
     assert "security.protocol" in text
 
 
-def test_C10_the_same_bytes_later_mean_nothing_special() -> None:
+def test_M_C10_the_same_bytes_later_mean_nothing_special() -> None:
     assert "TLS" not in diagnose(Ending.CLOSED, Doing.WORKING, first_bytes=TLS_ALERT)
 
 
@@ -58,6 +58,6 @@ def test_C10_the_same_bytes_later_mean_nothing_special() -> None:
         (Ending.UNREACHABLE, "cannot be reached"),
     ],
 )
-def test_C10_a_connection_that_is_not_made_says_why(ending: Ending, words: str) -> None:
+def test_M_C10_a_connection_that_is_not_made_says_why(ending: Ending, words: str) -> None:
     assert words in diagnose(ending, Doing.CONNECTING, detail="detail")
     assert "detail" in diagnose(ending, Doing.CONNECTING, detail="detail")

@@ -175,21 +175,21 @@ def test_TR22_a_frame_for_a_connection_that_is_ending_is_lost_with_it(net: Clock
     assert net.sent == []
 
 
-def test_C5_a_frame_above_the_limit_ends_the_connection(net: Clocked, peer: socket.socket) -> None:
+def test_M_C5_a_frame_above_the_limit_ends_the_connection(net: Clocked, peer: socket.socket) -> None:
     peer.sendall(b"HTTP/1.1 400 Bad Request\r\n")
     net.until(lambda: net.disconnected)
     assert net.disconnected[1].ending is Ending.BAD_FRAME
     assert net.disconnected[1].first_bytes.startswith(b"HTTP/1.1 400")
 
 
-def test_C5_frames_before_a_bad_size_are_delivered_and_nothing_more_has_to_arrive(net: Clocked, peer: socket.socket) -> None:
+def test_M_C5_frames_before_a_bad_size_are_delivered_and_nothing_more_has_to_arrive(net: Clocked, peer: socket.socket) -> None:
     peer.sendall(frame(b"one") + frame(b"two") + b"\xff\xff\xff\xff")
     net.until(lambda: net.disconnected)
     assert net.received == [b"one", b"two"]
     assert "negative size" in net.disconnected[1].cause
 
 
-def test_refused_connections_say_so(net: Clocked, listener: socket.socket) -> None:
+def test_L4_refused_connections_say_so(net: Clocked, listener: socket.socket) -> None:
     port = port_of(listener)
     listener.close()
     net.selector.connect(1, "127.0.0.1", port, 0)
@@ -198,7 +198,7 @@ def test_refused_connections_say_so(net: Clocked, listener: socket.socket) -> No
 
 
 @pytest.mark.parametrize("port", [70_000, -1])
-def test_C12_an_impossible_port_is_a_failed_connection(net: Clocked, port: int) -> None:
+def test_M_C12_an_impossible_port_is_a_failed_connection(net: Clocked, port: int) -> None:
     net.selector.connect(1, "127.0.0.1", port, 0)
     net.until(lambda: net.disconnected)
     assert net.disconnected[1].state is ChannelState.NOT_CONNECTED

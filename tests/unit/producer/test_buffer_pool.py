@@ -84,7 +84,7 @@ def test_B9_close_turns_away_those_who_wait_and_those_who_come() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["take", "queue", "release", "cancel"]), st.integers(1, 100), st.integers(0, 9)), max_size=60))
-def test_no_byte_is_lost_or_made_whatever_happens(steps: list[tuple[str, int, int]]) -> None:
+def test_B7_no_byte_is_lost_or_made_whatever_happens(steps: list[tuple[str, int, int]]) -> None:
     pool = BufferPool(100)
     held: list[int] = []
     tickets: list[Ticket] = []

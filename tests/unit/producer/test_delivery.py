@@ -38,7 +38,7 @@ class Pending:
 @pytest.mark.parametrize(
     "late", [TimeoutError("not done within 1 s"), BootstrapError("no broker could be reached", {})], ids=lambda error: type(error).__name__
 )
-def test_P3_a_wait_that_ends_does_not_say_that_the_record_may_be_sent_again(late: TimeoutError) -> None:
+def test_M_P3_a_wait_that_ends_does_not_say_that_the_record_may_be_sent_again(late: TimeoutError) -> None:
     with pytest.raises(type(late)) as raised:
         Delivery(Pending(late), 0, -1).result(timeout=1)
     assert (raised.value.retriable, raised.value.persisted) == (False, Persisted.UNKNOWN)
@@ -47,7 +47,7 @@ def test_P3_a_wait_that_ends_does_not_say_that_the_record_may_be_sent_again(late
 @pytest.mark.parametrize(
     "late", [TimeoutError("not done within 1 s"), BootstrapError("no broker could be reached", {})], ids=lambda error: type(error).__name__
 )
-def test_P3_nor_does_a_wait_for_rows(late: TimeoutError) -> None:
+def test_M_P3_nor_does_a_wait_for_rows(late: TimeoutError) -> None:
     outcome = Pending(late)
     delivery = ArrowDelivery("orders", lambda promises, timeout, what: outcome.waiter(outcome.promise, timeout, what))
     delivery.add(outcome, [0, 1])
@@ -59,13 +59,13 @@ def test_P3_nor_does_a_wait_for_rows(late: TimeoutError) -> None:
 @pytest.mark.parametrize(
     "error", [BootstrapError("no broker could be reached", {}), RecordTooLargeError("too large")], ids=lambda error: type(error).__name__
 )
-def test_P3_a_record_that_never_got_into_a_batch_is_not_written(error: KafkaError) -> None:
+def test_M_P3_a_record_that_never_got_into_a_batch_is_not_written(error: KafkaError) -> None:
     with pytest.raises(type(error)) as raised:
         Delivery(FailedSend(TP, error), 0, -1).result()
     assert raised.value.persisted is Persisted.NO
 
 
-def test_P3_neither_is_a_row_that_cannot_be_encoded() -> None:
+def test_M_P3_neither_is_a_row_that_cannot_be_encoded() -> None:
     delivery = ArrowDelivery("orders", lambda promises, timeout, what: None)
     delivery.reject([(7, "a key is null")])
     error = delivery.exception()

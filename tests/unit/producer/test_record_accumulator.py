@@ -246,7 +246,7 @@ def test_A15_a_drained_batch_is_sealed_and_whole() -> None:
     assert bench.queue(0).in_flight == [batch]
 
 
-def test_a_batch_that_an_interrupt_left_empty_is_dropped() -> None:
+def test_B8_a_batch_that_an_interrupt_left_empty_is_dropped() -> None:
     bench = Bench()
     delivery = bench.append(partition=1)
     queue = bench.queue(0)
@@ -267,7 +267,7 @@ def test_A16_a_muted_partition_waits_without_being_looked_at_again() -> None:
     assert (ready.nodes, ready.next_check_ms) == ({}, NEVER_MS)
 
 
-def test_a_full_batch_is_sealed_by_its_sender_and_not_drained_meanwhile() -> None:
+def test_A4_a_full_batch_is_sealed_by_its_sender_and_not_drained_meanwhile() -> None:
     bench = Bench(codec=Codec.LZ4)
     values = [Random(n).randbytes(300) for n in range(8)]
     for value in values:

@@ -79,26 +79,26 @@ def test_A15_numbers_stand_in_the_batch_and_count_records(manager: TransactionMa
     assert [numbers(batch) for batch in sent(manager, queue, 3)] == [(7, 0, 0), (7, 0, 10), (7, 0, 20)]
 
 
-def test_45_an_earlier_batch_is_still_being_retried(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I20_45_an_earlier_batch_is_still_being_retried(manager: TransactionManager, queue: PartitionQueue) -> None:
     _, second = sent(manager, queue, 2)
     assert manager.decide(second, OUT_OF_ORDER, NO_LOG_START) is Verdict.RETRY
     assert not queue.sequences.wants_bump
 
 
-def test_45_though_it_is_the_next_one_there_is_a_gap(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I20_45_though_it_is_the_next_one_there_is_a_gap(manager: TransactionManager, queue: PartitionQueue) -> None:
     first, second = sent(manager, queue, 2)
     finished(manager, first)
     assert manager.decide(second, OUT_OF_ORDER, NO_LOG_START) is Verdict.BUMP
     assert queue.sequences.wants_bump
 
 
-def test_B4_45_behind_what_was_acknowledged_is_not_called_a_success(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_M_B4_45_behind_what_was_acknowledged_is_not_called_a_success(manager: TransactionManager, queue: PartitionQueue) -> None:
     first, second = sent(manager, queue, 2)
     finished(manager, second)
     assert manager.decide(first, OUT_OF_ORDER, NO_LOG_START) is Verdict.FAIL
 
 
-def test_45_right_after_an_unresolved_batch_proves_the_gap(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I20_45_right_after_an_unresolved_batch_proves_the_gap(manager: TransactionManager, queue: PartitionQueue) -> None:
     first, second, third = sent(manager, queue, 3)
     manager.gave_up(first, Persisted.UNKNOWN)
     queue.in_flight.remove(first)
@@ -107,13 +107,13 @@ def test_45_right_after_an_unresolved_batch_proves_the_gap(manager: TransactionM
     assert manager.decide(second, OUT_OF_ORDER, NO_LOG_START) is Verdict.BUMP
 
 
-def test_59_without_a_log_start_says_nothing(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I20_59_without_a_log_start_says_nothing(manager: TransactionManager, queue: PartitionQueue) -> None:
     (batch,) = sent(manager, queue, 1)
     assert manager.decide(batch, UNKNOWN_PRODUCER_ID, NO_LOG_START) is Verdict.RETRY
     assert not queue.sequences.wants_bump
 
 
-def test_59_TR47_after_retention_is_no_loss(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I20_TR47_59_after_retention_is_no_loss(manager: TransactionManager, queue: PartitionQueue) -> None:
     (batch,) = sent(manager, queue, 1)
     assert manager.decide(batch, UNKNOWN_PRODUCER_ID, 100) is Verdict.BUMP
 
@@ -133,7 +133,7 @@ def test_I11_a_bump_waits_until_nothing_is_on_the_wire_and_renumbers_from_0(mana
     assert [manager.may_drain(second), manager.may_drain(third)] == [True, False]
 
 
-def test_B6_what_may_be_written_keeps_its_numbers_and_is_handed_back_to_fail(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_M_B6_what_may_be_written_keeps_its_numbers_and_is_handed_back_to_fail(manager: TransactionManager, queue: PartitionQueue) -> None:
     first, second = sent(manager, queue, 2)
     came_back(first, second)
     second.may_be_persisted = True

@@ -99,7 +99,7 @@ def test_W12_a_negative_size_is_refused() -> None:
 
 
 @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x65"])
-def test_C5_whole_frames_before_a_bad_size_are_handed_out_first(size: bytes) -> None:
+def test_M_C5_whole_frames_before_a_bad_size_are_handed_out_first(size: bytes) -> None:
     reader = FrameReader(max_frame_bytes=100)
 
     assert feed(reader, framed(b"one", b"two") + size + b"rest") == [b"one", b"two"]
@@ -153,7 +153,7 @@ def test_the_first_bytes_are_those_of_the_stream_not_of_a_later_frame() -> None:
     assert reader.prefix == framed(b"a" * 100)[:64]
 
 
-def test_D15_a_thousand_connections_that_have_begun_a_frame_cost_little() -> None:
+def test_M_D15_a_thousand_connections_that_have_begun_a_frame_cost_little() -> None:
     tracemalloc.start()
     try:
         readers = [FrameReader() for _ in range(1000)]

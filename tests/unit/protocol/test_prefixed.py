@@ -53,7 +53,7 @@ def test_the_prefix_is_the_version_or_the_type_of_a_key(message: Data, text: str
 
 
 @pytest.mark.parametrize("cls", [ConsumerProtocolSubscription, ConsumerProtocolAssignment, ControlRecordTypeSchema, EndTxnMarker])
-def test_what_only_grows_at_its_end_is_read_in_any_later_version(cls: type[Data]) -> None:
+def test_G17_what_only_grows_at_its_end_is_read_in_any_later_version(cls: type[Data]) -> None:
     newest = cls.NEWEST_VERSION
     example: Data = filled(cls, newest)
     later = (newest + 40).to_bytes(2, "big") + encode_prefixed(example, newest)[2:] + b"what came later"

@@ -1,4 +1,4 @@
-"""Row C7 of the fault matrix for message sets: what contradicts itself ends as a typed error, quickly, and without memory."""
+"""Row M-C7 of the fault matrix for message sets: what contradicts itself ends as a typed error, quickly, and without memory."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SIZES = [-(2**31), -1, 0, 13]
 @READERS
 @BOTH
 @pytest.mark.parametrize("fields", MESSAGES.values(), ids=MESSAGES)
-def test_C7_messages_that_contradict_themselves(fields: dict, magic: int, read: Reader) -> None:
+def test_M_C7_messages_that_contradict_themselves(fields: dict, magic: int, read: Reader) -> None:
     with pytest.raises(CorruptRecordError, match="offset 5"):
         read(raw_message(5, magic, **fields))
 
@@ -70,7 +70,7 @@ def test_C7_messages_that_contradict_themselves(fields: dict, magic: int, read: 
 @BOTH
 @pytest.mark.parametrize("codec", OLD_CODECS[1:])
 @pytest.mark.parametrize("fields", MESSAGES.values(), ids=MESSAGES)
-def test_C7_messages_that_contradict_themselves_in_a_wrapper(fields: dict, magic: int, codec: Codec, read: Reader) -> None:
+def test_M_C7_messages_that_contradict_themselves_in_a_wrapper(fields: dict, magic: int, codec: Codec, read: Reader) -> None:
     inside = raw_message(4, magic) + raw_message(5, magic, **fields)
 
     with pytest.raises(CorruptRecordError, match="compressed messages up to offset 5"):
@@ -98,7 +98,7 @@ def test_M2_a_size_below_the_least_is_corrupt_in_a_wrapper(magic: int, size: int
 
 @READERS
 @BOTH
-def test_C7_a_huge_size_is_a_message_that_is_not_there_yet(magic: int, read: Reader) -> None:
+def test_M_C7_a_huge_size_is_a_message_that_is_not_there_yet(magic: int, read: Reader) -> None:
     assert read(raw_message(3, magic, size=2**31 - 1)) == []
 
 
@@ -111,7 +111,7 @@ def test_M7_zstd_is_refused_though_it_could_be_unpacked(magic: int, read: Reader
 
 @READERS
 @BOTH
-def test_C7_a_negative_offset_is_corrupt(magic: int, read: Reader) -> None:
+def test_M_C7_a_negative_offset_is_corrupt(magic: int, read: Reader) -> None:
     with pytest.raises(CorruptRecordError, match=r"offset -1 .*negative"):
         read(raw_message(-1, magic))
 
@@ -150,7 +150,7 @@ def test_M4_wrappers_within_wrappers_are_refused_at_the_first(magic: int, read: 
 @READERS
 @BOTH
 @pytest.mark.parametrize("codec", OLD_CODECS[1:])
-def test_C7_a_wrapper_that_is_not_compressed_as_it_says(magic: int, codec: Codec, read: Reader) -> None:
+def test_M_C7_a_wrapper_that_is_not_compressed_as_it_says(magic: int, codec: Codec, read: Reader) -> None:
     with pytest.raises(DecompressionError, match=f"up to offset 5: {codec.name.lower()}"):
         read(raw_message(5, magic, value=raw_message(5, magic), attributes=codec))
 
@@ -173,7 +173,7 @@ def test_a_time_that_no_record_can_hold_beside_the_first(read: Reader) -> None:
         read(raw_wrapper(1, 1, Codec.GZIP, inside))
 
 
-def test_C6_the_smallest_messages_take_no_more_than_their_bytes() -> None:
+def test_M_C6_the_smallest_messages_take_no_more_than_their_bytes() -> None:
     inside = b"".join(raw_message(at, 0, value=None) for at in range(40_000))
     data = raw_wrapper(39_999, 0, Codec.GZIP, inside)
     next(read_batches(data)).payload()
@@ -204,7 +204,7 @@ wrappers = st.builds(
 
 
 @given(data=st.data(), parts=st.lists(messages | wrappers, min_size=1, max_size=4))
-def test_C2_mutated_message_sets_fail_only_as_protocol_errors(data: st.DataObject, parts: list[bytes]) -> None:
+def test_M_C2_mutated_message_sets_fail_only_as_protocol_errors(data: st.DataObject, parts: list[bytes]) -> None:
     mutated = bytearray(b"".join(parts))
     for _ in range(data.draw(st.integers(0, 3))):
         mutated[data.draw(st.integers(0, len(mutated) - 1))] = data.draw(st.integers(0, 255))

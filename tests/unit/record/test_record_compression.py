@@ -201,13 +201,13 @@ def test_Z6_the_limit_counts_all_parts_of_a_stream(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("length", [-1, 0, 2**31 - 1, -(2**31), 100])
-def test_C9_xerial_chunk_lengths_that_lie(length: int) -> None:
+def test_M_C9_xerial_chunk_lengths_that_lie(length: int) -> None:
     with pytest.raises(DecompressionError, match=f"a xerial chunk of {length} bytes where 5 remain"):
         decompress(Codec.SNAPPY, XERIAL + struct.pack(">i", length) + b"abcde")
 
 
 @pytest.mark.parametrize("announced", [b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x01"])
-def test_C9_a_snappy_block_that_announces_gigabytes_takes_no_memory(announced: bytes) -> None:
+def test_M_C9_a_snappy_block_that_announces_gigabytes_takes_no_memory(announced: bytes) -> None:
     tracemalloc.start()
     with pytest.raises(DecompressionError):
         decompress(Codec.SNAPPY, announced + b"abc", max_bytes=2**40)
@@ -215,7 +215,7 @@ def test_C9_a_snappy_block_that_announces_gigabytes_takes_no_memory(announced: b
     tracemalloc.stop()
 
 
-def test_C9_a_zstd_frame_that_lies_about_its_size() -> None:
+def test_M_C9_a_zstd_frame_that_lies_about_its_size() -> None:
     honest = zstandard.ZstdCompressor(write_content_size=True).compress(bytes(300))
     assert honest[4] >> 6 == 1
     lying = honest[:5] + struct.pack("<H", 60_000) + honest[7:]
@@ -230,7 +230,7 @@ def zstd_with_window(data: bytes, window_log: int) -> bytes:
     return frame.compress(data) + frame.flush()
 
 
-def test_C9_a_zstd_window_beyond_8_mib_is_refused_where_it_could_be_filled() -> None:
+def test_M_C9_a_zstd_window_beyond_8_mib_is_refused_where_it_could_be_filled() -> None:
     with pytest.raises(DecompressionError, match="memory"):
         decompress(Codec.ZSTD, zstd_with_window(bytes(9 * MEGABYTE), 27))
     with pytest.raises(DecompressionError, match="memory"):
@@ -256,7 +256,7 @@ def test_KIP_390_every_level_is_taken(codec: Codec, levels: tuple[int, ...]) -> 
 
 @needs_peak_memory
 @pytest.mark.parametrize("codec", PACKED)
-def test_C9_a_bomb_stops_at_the_limit(codec: Codec) -> None:
+def test_M_C9_a_bomb_stops_at_the_limit(codec: Codec) -> None:
     cost = cost_of("bomb_cases:large_bomb", int(codec))
 
     assert "more than the limit of 67108864 bytes" in cost.outcome

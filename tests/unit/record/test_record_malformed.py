@@ -1,4 +1,4 @@
-"""Row C7 of the fault matrix: batches that contradict themselves end as typed errors, quickly, and without memory."""
+"""Row M-C7 of the fault matrix: batches that contradict themselves end as typed errors, quickly, and without memory."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ PAYLOADS = {
 @READERS
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
 @pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
-def test_C7_payloads_that_break_the_record_rules(payload: bytes, codec: Codec, read: object) -> None:
+def test_M_C7_payloads_that_break_the_record_rules(payload: bytes, codec: Codec, read: object) -> None:
     with pytest.raises(CorruptRecordError, match="record batch at offset 0"):
         read(forge(payload, codec=codec))
 
@@ -82,7 +82,7 @@ def test_M12_fewer_records_than_counted(count: int, read: object) -> None:
 
 @READERS
 @pytest.mark.parametrize("offsets", [(0, 0), (1, 0), (3, 2)])
-def test_C7_offsets_that_overlap(offsets: tuple[int, int], read: object) -> None:
+def test_M_C7_offsets_that_overlap(offsets: tuple[int, int], read: object) -> None:
     payload = b"".join(raw_record(offset=offset) for offset in offsets)
 
     with pytest.raises(CorruptRecordError, match="offset deltas do not ascend"):
@@ -110,17 +110,17 @@ HEADERS = {
 
 @READERS
 @pytest.mark.parametrize("fields", HEADERS.values(), ids=HEADERS)
-def test_C7_headers_that_contradict_themselves(fields: dict[str, int], read: object) -> None:
+def test_M_C7_headers_that_contradict_themselves(fields: dict[str, int], read: object) -> None:
     with pytest.raises(CorruptRecordError, match="record batch at offset"):
         read(forge(raw_record(), **fields) + bytes(100))
 
 
-def test_C7_a_huge_length_is_a_batch_that_is_not_there_yet() -> None:
+def test_M_C7_a_huge_length_is_a_batch_that_is_not_there_yet() -> None:
     assert list(read_batches(forge(raw_record(), batch_length=2**31 - 1))) == []
 
 
 @READERS
-def test_C6_a_huge_count_takes_no_memory(read: object) -> None:
+def test_M_C6_a_huge_count_takes_no_memory(read: object) -> None:
     batch = bytes(forge(raw_record(), records_count=2**31 - 1, last_offset_delta=2**31 - 1))
     read(forge(raw_record()))
 
@@ -133,7 +133,7 @@ def test_C6_a_huge_count_takes_no_memory(read: object) -> None:
 
 @READERS
 @pytest.mark.parametrize("codec", [codec for codec in CODECS if codec])
-def test_C9_records_stop_at_the_decompression_limit(codec: Codec, read: object) -> None:
+def test_M_C9_records_stop_at_the_decompression_limit(codec: Codec, read: object) -> None:
     batch = only_batch(build([(0, None, bytes(100_000))], codec))
 
     with pytest.raises(DecompressionError):
@@ -150,7 +150,7 @@ def test_a_payload_that_is_not_compressed_as_the_header_says(codec: Codec, read:
 
 
 @given(data=st.data(), codec=st.sampled_from(CODECS))
-def test_C2_mutated_batches_fail_only_as_protocol_errors(data: st.DataObject, codec: Codec) -> None:
+def test_M_C2_mutated_batches_fail_only_as_protocol_errors(data: st.DataObject, codec: Codec) -> None:
     batch = build([*values(3), (5, b"k", None, [("h", b"x"), ("n", None)])], codec)
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(12, len(batch) - 1))
@@ -180,7 +180,7 @@ def _outcome(read: object, data: bytearray) -> str:
 
 
 @given(st.binary(max_size=300))
-def test_C2_any_bytes_are_batches_or_protocol_errors(data: bytes) -> None:
+def test_M_C2_any_bytes_are_batches_or_protocol_errors(data: bytes) -> None:
     for read in (read_as_records, read_as_columns):
         _outcome(read, bytearray(data))
 

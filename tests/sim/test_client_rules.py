@@ -1,0 +1,96 @@
+"""Rules of the network client and its metadata that a server sees, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from levada.client import network_client
+from levada.errors import UnsupportedVersionError
+from levada.protocol.frame import RequestFrame
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.fetch import FetchRequest
+from levada.protocol.messages.metadata import MetadataRequest
+from levada.testing import Simulation
+from sim_kit import SPOKEN, ScriptedServer, SimClient, server, versions_reply
+
+
+@pytest.fixture
+def sim() -> Iterator[Simulation]:
+    with Simulation(seed=3) as sim:
+        yield sim
+
+
+def silent(frame: RequestFrame) -> None:
+    return None
+
+
+def asked_for_metadata(kafka: ScriptedServer) -> int:
+    return kafka.count(MetadataRequest)
+
+
+def test_H5_correlation_ids_begin_anew_before_those_that_java_reserves(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert network_client.CORRELATION_ID_END == 2_147_483_640
+    monkeypatch.setattr(network_client, "CORRELATION_ID_END", 6)
+    kafka = server(sim)
+    client = SimClient(sim)
+    for _ in range(20):
+        client.ask(MetadataRequest())
+    ids = [frame.correlation_id for frame in kafka.asked if isinstance(frame.request, MetadataRequest)]
+    assert set(ids) == set(range(6))
+    assert len(kafka.connected) <= 2, "an answer was not recognised"
+
+
+def test_D9_one_metadata_request_is_in_progress_at_a_time(sim: Simulation) -> None:
+    kafka = server(sim, {MetadataRequest: silent})
+    client = SimClient(sim, request_timeout_ms=30_000)
+    for _ in range(5):
+        sim.advance(5_000)
+        client.metadata.request_update()
+    assert asked_for_metadata(kafka) == 1
+    sim.advance(30_000)
+    assert asked_for_metadata(kafka) == 2
+
+
+def test_D11_metadata_is_asked_for_after_every_unexpected_disconnect(sim: Simulation) -> None:
+    kafka = server(sim)
+    client = SimClient(sim)
+    assert client.updated()
+    client.ask(MetadataRequest(), node=1)
+    sim.advance(60_000)
+    before = asked_for_metadata(kafka)
+    sim.advance(60_000)
+    assert asked_for_metadata(kafka) == before
+    for conn_id in kafka.connected:
+        kafka.hang_up(conn_id)
+    sim.advance(5_000)
+    assert asked_for_metadata(kafka) == before + 1
+
+
+def test_M_B11_a_thousand_unknown_apis_and_a_range_upside_down_harm_nobody(sim: Simulation) -> None:
+    fetch = FetchRequest.API_KEY
+    spoken = {**SPOKEN, fetch: (9, 2), **{key: (0, 3) for key in range(500, 1500)}}
+    kafka = server(sim, {ApiVersionsRequest: lambda frame: versions_reply(spoken)})
+    client = SimClient(sim)
+    assert client.ask(MetadataRequest()).brokers
+    with pytest.raises(UnsupportedVersionError, match="Fetch"):
+        client.ask(FetchRequest(), node=1)
+    assert kafka.count(FetchRequest) == 0
+
+
+def test_M_B11_a_broker_that_was_downgraded_is_asked_in_its_new_versions(sim: Simulation) -> None:
+    spoken = {**SPOKEN, MetadataRequest.API_KEY: (0, 12)}
+    kafka = server(sim, {ApiVersionsRequest: lambda frame: versions_reply(spoken)})
+    client = SimClient(sim)
+    assert client.updated()
+    client.ask(MetadataRequest(), node=1)
+    spoken[MetadataRequest.API_KEY] = (0, 5)
+    for conn_id in kafka.connected:
+        kafka.hang_up(conn_id)
+    sim.advance(5_000)
+    before = len(kafka.asked)
+    client.ask(MetadataRequest(), node=1)
+    metadata = [(at < before, frame.version) for at, frame in enumerate(kafka.asked) if isinstance(frame.request, MetadataRequest)]
+    assert metadata[0] == (True, 12)
+    assert metadata[-1] == (False, 5)

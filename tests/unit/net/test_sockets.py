@@ -1,0 +1,76 @@
+"""The sockets that the Selector makes."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from levada.net.selector import Selector
+
+PATIENCE_S = 5
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+def connect(selector: Selector, listener: socket.socket) -> list[int]:
+    """Connect to the listener; return the connections that were reported."""
+    selector.connect(1, *listener.getsockname(), 0)
+    connected: list[int] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while not connected and time.monotonic() < deadline:
+        connected += selector.process(selector.select(100), 0).connected
+    return connected
+
+
+def options_of_client(listener: socket.socket, *options: tuple[int, int]) -> list[int]:
+    """Return socket options of the socket that is connected to the listener."""
+    for found in gc.get_objects():
+        if isinstance(found, socket.socket) and found is not listener and found.fileno() >= 0 and found.type == socket.SOCK_STREAM:
+            try:
+                if found.getpeername() == listener.getsockname():
+                    return [found.getsockopt(*option) for option in options]
+            except OSError:
+                continue
+    raise AssertionError("no socket is connected to the listener")
+
+
+def test_L7_sockets_send_at_once_are_kept_alive_and_have_the_buffers_asked_for(listener: socket.socket) -> None:
+    selector = Selector(max_frame_bytes=1 << 20, send_buffer_bytes=40_000, receive_buffer_bytes=50_000)
+    try:
+        assert connect(selector, listener) == [1]
+        no_delay, keep_alive, send_buffer, receive_buffer = options_of_client(
+            listener,
+            (socket.IPPROTO_TCP, socket.TCP_NODELAY),
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+            (socket.SOL_SOCKET, socket.SO_SNDBUF),
+            (socket.SOL_SOCKET, socket.SO_RCVBUF),
+        )
+    finally:
+        selector.shutdown()
+    assert no_delay and keep_alive
+    # Linux reports twice what was asked for.
+    assert send_buffer in (40_000, 80_000)
+    assert receive_buffer in (50_000, 100_000)
+
+
+def test_L7_TR21_a_connection_that_is_made_at_once_is_reported(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect_at_once(sock: socket.socket, address: tuple[str, int]) -> int:
+        sock.setblocking(True)
+        sock.connect(address)
+        sock.setblocking(False)
+        return 0
+
+    monkeypatch.setattr(socket.socket, "connect_ex", connect_at_once)
+    selector = Selector(max_frame_bytes=1 << 20)
+    try:
+        assert connect(selector, listener) == [1]
+    finally:
+        selector.shutdown()

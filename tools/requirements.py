@@ -1,0 +1,280 @@
+"""Which tests hold which requirement: reads docs/requirements and tests/, writes docs/requirements/TESTS.md.
+
+    python tools/requirements.py          write the page (`make docs` does so)
+    python tools/requirements.py check    say what is wrong with the catalogue; tests/architecture runs the same checks
+
+An entry of the catalogue is one line, `- **A8** text. *Source: where Kafka has it from.*`, and may end with further marks:
+`*Tests: as H3, N5.*`, `*Planned: transactions.*`, `*Planned in part: groups.*`, `*Differs: [what](../DEVIATIONS.md#heading).*`.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGES = Path("docs/requirements")
+PAGE_OF_TESTS = PAGES / "TESTS.md"
+DEVIATIONS = Path("docs/DEVIATIONS.md")
+
+# M- and X- before a letter: rows of the fault matrix and checks of the history, whose letters are taken by sections.
+_ID = r"(?:M-[ABCDP]|X-K|TR|[ABCDEFGHIKLMNOPQTVWXYZ])\d{1,2}"
+_CITED = re.compile(rf"(?<![\w.+/-])({_ID})(?:(?:-| to )({_ID}|\d{{1,2}}))?(?![\w%]|[.-]\d)")
+_ENTRY = re.compile(rf"- \*\*({_ID})\*\* (.+)")
+_MARK = re.compile(r"\*(Source|Tests|Planned|Planned in part|Differs): (.+?)\.?\*(?= \*|$)")
+_CASE = re.compile(rf"(?:{_ID}[ ,]+)+(?=[A-Za-z])")
+
+# Words that look like ids and are none: partitions of tests, times, magic numbers and codecs in prose.
+NOT_IDS = frozenset({"T0"})
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One requirement. page, line: where it is written; marks: what stands behind its text."""
+
+    id: str
+    page: Path
+    line: int
+    marks: dict[str, str]
+
+    @property
+    def held_with(self) -> list[str]:
+        """The entries whose tests hold this one too."""
+        return cited_in(self.marks.get("Tests", ""))
+
+    @property
+    def is_excused(self) -> bool:
+        """Whether it needs no test: nothing is built yet, or levada does something else."""
+        return "Planned" in self.marks or "Differs" in self.marks
+
+
+@dataclass(frozen=True)
+class Citation:
+    """An id in a file. test: the name of the test that it belongs to; "" for the whole file."""
+
+    id: str
+    path: Path
+    line: int
+    test: str = ""
+
+
+@dataclass
+class Catalogue:
+    """All entries by id, and what is cited where."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    sections: dict[Path, str] = field(default_factory=dict)
+    citations: list[Citation] = field(default_factory=list)
+    holders: dict[str, list[Citation]] = field(default_factory=lambda: defaultdict(list))
+    faults: list[str] = field(default_factory=list)
+
+
+def cited_in(text: str) -> list[str]:
+    """Return the ids in a text; a range such as K16-K19 or M-C1 to M-C9 is written out."""
+    found: list[str] = []
+    for match in _CITED.finditer(text):
+        first, last = match.groups()
+        letters, low = _split(first)
+        upper = low
+        if last:
+            letters_of_last, high = _split(last)
+            if letters_of_last not in ("", letters):
+                found.append(last)
+            elif high > low:
+                upper = high
+        found += [f"{letters}{number}" for number in range(low, upper + 1)]
+    return [name for name in found if name not in NOT_IDS]
+
+
+def _split(name: str) -> tuple[str, int]:
+    letters = name.rstrip("0123456789")
+    return letters, int(name[len(letters) :])
+
+
+def ids_of_test(name: str) -> list[str]:
+    """Return the ids that a test's name begins with: test_H8_I15_a_peer holds two, test_M_B5_wraps a row of the fault matrix."""
+    rest = name.removeprefix("test_") + "_"
+    found = []
+    while match := re.match(r"([MX]_)?([A-Z]{1,2}\d{1,2})_", rest):
+        found.append((match[1] or "").replace("_", "-") + match[2])
+        rest = rest[match.end() :]
+    return [name for name in found if re.fullmatch(_ID, name) and name not in NOT_IDS]
+
+
+def read(root: Path = ROOT) -> Catalogue:
+    """Read the pages, then whatever cites them."""
+    catalogue = Catalogue()
+    for page in sorted((root / PAGES).glob("*.md")):
+        if page.name not in ("README.md", PAGE_OF_TESTS.name):
+            _read_page(catalogue, root, page)
+    for path in sorted(root.glob("src/**/*.py")):
+        catalogue.citations += _cited_in_source(path, path.relative_to(root))
+    for path in sorted(root.glob("tests/**/*.py")):
+        here = path.relative_to(root)
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        catalogue.citations += _cited_in_source(path, here)
+        if path.name.startswith("test_"):
+            for citation in _holders(tree, here):
+                catalogue.holders[citation.id].append(citation)
+                catalogue.citations.append(citation)
+    for path in sorted([root / "README.md", *root.glob("docs/**/*.md")]):
+        if path.name != PAGE_OF_TESTS.name:
+            lines = path.read_text(encoding="utf-8").splitlines()
+            here = path.relative_to(root)
+            catalogue.citations += [Citation(name, here, at) for at, line in enumerate(lines, 1) for name in cited_in(line)]
+    return catalogue
+
+
+def _read_page(catalogue: Catalogue, root: Path, page: Path) -> None:
+    here = page.relative_to(root)
+    for at, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        if line.startswith("# "):
+            catalogue.sections[here] = line[2:]
+        elif match := _ENTRY.fullmatch(line):
+            entry = Entry(match[1], here, at, dict(_MARK.findall(match[2])))
+            if entry.id in catalogue.entries:
+                catalogue.faults.append(f"{here}:{at}: {entry.id} has two entries")
+            if "Source" not in entry.marks:
+                catalogue.faults.append(f"{here}:{at}: {entry.id} lacks *Source: ...*")
+            catalogue.entries[entry.id] = entry
+        elif line.startswith("- **"):
+            catalogue.faults.append(f"{here}:{at}: not an entry: {line[:60]}")
+
+
+def _docstrings(tree: ast.Module) -> list[ast.Constant]:
+    """Return the texts that stand alone: docstrings, also those behind an attribute."""
+    bodies = (body for node in ast.walk(tree) if isinstance(body := getattr(node, "body", None), list))
+    values = (statement.value for body in bodies for statement in body if isinstance(statement, ast.Expr))
+    return [value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
+
+
+def _cited_in_source(path: Path, here: Path) -> Iterator[Citation]:
+    """Yield the ids in comments and docstrings; other code and texts may hold anything."""
+    text = path.read_text(encoding="utf-8")
+    for docstring in _docstrings(ast.parse(text)):
+        yield from (Citation(name, here, docstring.lineno) for name in cited_in(str(docstring.value)))
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield from (Citation(name, here, token.start[0]) for name in cited_in(token.string))
+
+
+def _holders(tree: ast.Module, here: Path) -> Iterator[Citation]:
+    """Yield what the tests of a file say they hold: in names and docstrings of tests, in names of cases, in the file's docstring."""
+    in_tests: set[str] = set()
+    docstrings = set(_docstrings(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            names = {*ids_of_test(node.name), *cited_in(ast.get_docstring(node) or "")}
+            in_tests |= names
+            yield from (Citation(name, here, node.lineno, node.name) for name in sorted(names))
+        elif isinstance(node, ast.Constant) and node not in docstrings and (case := _CASE.match(str(node.value))):
+            names = set(cited_in(case[0]))
+            in_tests |= names
+            yield from (Citation(name, here, node.lineno, str(node.value)) for name in sorted(names))
+    for name in dict.fromkeys(cited_in(ast.get_docstring(tree) or "")):
+        if name not in in_tests:
+            yield Citation(name, here, 1)
+
+
+def unknown(catalogue: Catalogue) -> list[str]:
+    """Return where an id is cited that no entry explains."""
+    told: dict[str, None] = {}
+    for citation in catalogue.citations:
+        if citation.id not in catalogue.entries:
+            told[f"{citation.path}:{citation.line}: {citation.id} has no entry in {PAGES}"] = None
+    return list(told)
+
+
+def not_held(catalogue: Catalogue) -> list[str]:
+    """Return the entries with neither a test nor a Planned or Differs mark."""
+    return [
+        f"{entry.page}:{entry.line}: {entry.id}: no test holds it, and it is marked neither Planned nor Differs"
+        for entry in catalogue.entries.values()
+        if not is_held(catalogue, entry.id) and not entry.is_excused
+    ]
+
+
+def is_held(catalogue: Catalogue, name: str, above: frozenset[str] = frozenset()) -> bool:
+    """Whether a test holds an entry, itself or through all those that it names in `Tests: as`."""
+    entry = catalogue.entries.get(name)
+    if entry is None or name in above:
+        return False
+    if catalogue.holders.get(name):
+        return True
+    return bool(entry.held_with) and all(is_held(catalogue, other, above | {name}) for other in entry.held_with)
+
+
+def broken_links(catalogue: Catalogue, root: Path = ROOT) -> list[str]:
+    """Return the Differs marks that lead to no heading of DEVIATIONS.md."""
+    path = root / DEVIATIONS
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE) if path.exists() else []
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return [
+        f"{entry.page}:{entry.line}: {entry.id}: Differs must link to a heading of {DEVIATIONS}"
+        for entry in catalogue.entries.values()
+        if "Differs" in entry.marks and not anchors & set(re.findall(r"DEVIATIONS\.md#([\w-]+)\)", entry.marks["Differs"]))
+    ]
+
+
+def document(catalogue: Catalogue) -> str:
+    """Return the whole of TESTS.md. Every row stands for itself, so that git can merge two versions line by line."""
+    lines = [
+        "# Tests of each requirement",
+        "",
+        "Generated by `make docs` from names and docstrings of tests; a test keeps it current. [README.md](README.md) explains the ids.",
+    ]
+    for page, title in sorted(catalogue.sections.items()):
+        entries = [entry for entry in catalogue.entries.values() if entry.page == page]
+        if entries:
+            lines += ["", f"## [{title}]({page.name})", "", "| id | test | file |", "|---|---|---|"]
+            lines += [row for entry in entries for row in _rows(catalogue, entry)]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(catalogue: Catalogue, entry: Entry) -> Iterable[str]:
+    for citation in sorted(set(catalogue.holders.get(entry.id, ())), key=lambda it: (str(it.path), it.test)):
+        name = f"`{citation.test}`" if citation.test else "the whole file"
+        yield f"| {entry.id} | {name} | [{citation.path}](../../{citation.path}) |"
+    for mark in ("Tests", "Planned", "Planned in part", "Differs"):
+        if mark in entry.marks:
+            said = entry.marks[mark] if mark == "Tests" else f"{mark.lower()}: {entry.marks[mark]}"
+            yield f"| {entry.id} | {said} | |"
+
+
+def stale(catalogue: Catalogue, root: Path = ROOT) -> list[str]:
+    """Return the rows that TESTS.md lacks, or has in excess. Their order does not count, so a merge of two versions is as good."""
+    path = root / PAGE_OF_TESTS
+    there = set(path.read_text(encoding="utf-8").splitlines()) if path.exists() else set()
+    wanted = set(document(catalogue).splitlines())
+    return [f"missing: {row}" for row in sorted(wanted - there)] + [f"no longer true: {row}" for row in sorted(there - wanted)]
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or check the catalogue."""
+    catalogue = read()
+    if arguments == ["check"]:
+        faults = [*catalogue.faults, *unknown(catalogue), *not_held(catalogue), *broken_links(catalogue), *stale(catalogue)]
+        print("\n".join(faults) or f"{len(catalogue.entries)} entries, all in order")
+        return bool(faults)
+    if arguments:
+        print(__doc__)
+        return 2
+    (ROOT / PAGE_OF_TESTS).write_text(document(catalogue), encoding="utf-8")
+    held = sum(is_held(catalogue, name) for name in catalogue.entries)
+    planned = Counter(entry.marks["Planned"] for entry in catalogue.entries.values() if "Planned" in entry.marks)
+    print(f"{PAGE_OF_TESTS}: {len(catalogue.entries)} entries, {held} held by tests, {planned.total()} planned", file=sys.stderr)
+    for entry in catalogue.entries.values():
+        if "Planned" in entry.marks and catalogue.holders.get(entry.id):
+            print(f"{entry.page}:{entry.line}: {entry.id} is marked Planned, but tests hold it: remove the mark", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
