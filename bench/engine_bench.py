@@ -106,7 +106,7 @@ class Bench:
         self.bootstrap_servers = bootstrap_servers
         self.turns = turns
         self.quick = quick
-        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+        self._admin = self._new_admin()
 
     def scaled(self, count: int) -> int:
         """A number of records, a fifth of it in a quick run."""
@@ -128,15 +128,24 @@ class Bench:
             self._admin.delete_topics([name], operation_timeout=60)[name].result(timeout=60)
 
     def _await_leaders(self, topic: str, partitions: int) -> None:
-        """Wait until every partition answers: making a thousand logs takes the broker longer than saying that the topic is there."""
+        """Wait until every partition answers: making a thousand logs takes the broker longer than saying that the topic is there.
+
+        Each time a new client asks. One that was told that there is no leader yet goes on believing it.
+        """
         deadline = time.monotonic() + LEADERS_TIMEOUT_S
         wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
-        while wanted:
-            asked = self._admin.list_offsets(wanted, request_timeout=LEADERS_TIMEOUT_S)
-            failed = {tp: error for tp, answer in asked.items() if (error := answer.exception(LEADERS_TIMEOUT_S)) is not None}
-            if failed and time.monotonic() > deadline:
-                raise RuntimeError(f"{len(failed)} partitions of {topic} do not answer: {next(iter(failed.values()))}")
-            wanted = {tp: wanted[tp] for tp in failed}
+        while True:
+            admin = self._new_admin()
+            asked = admin.list_offsets(wanted, request_timeout=LEADERS_TIMEOUT_S)
+            errors = [error for answer in asked.values() if (error := answer.exception(LEADERS_TIMEOUT_S)) is not None]
+            if not errors:
+                return
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{len(errors)} partitions of {topic} do not answer: {errors[0]}")
+            time.sleep(0.2)
+
+    def _new_admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def run(self, case: Case, systems: Mapping[str, System | str]) -> Case:
         """Let the systems take turns A B C A B C, so that a slow minute of the machine hits all; a text says why one does not run.
