@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from engine_bench import AIO, AIOKAFKA, CONFLUENT, LEVADA, Bench, Case, System, aio_reason
 from engine_process import Figures, Worker
@@ -11,6 +12,7 @@ SECTION = "latency"
 RATE = 1000
 WARM = 2000
 RECORDS = 5000
+NOT_IDEMPOTENT = "confluent-kafka, not idempotent (its default)"
 BARE = "bare loop over levada's codec (the limit)"
 CPU = "CPU us per record, both processes"
 
@@ -20,6 +22,7 @@ def run(bench: Bench) -> Iterator[Case]:
     systems: dict[str, System | str] = {
         LEVADA: _system(bench, "engine_latency_clients:levada"),
         CONFLUENT: _system(bench, "engine_latency_clients:confluent"),
+        NOT_IDEMPOTENT: _system(bench, "engine_latency_clients:confluent", idempotent=False),
         AIO: _system(bench, "engine_latency_aio:levada") if aio_reason() is None else f"skipped: {aio_reason()}",
         AIOKAFKA: _system(bench, "engine_latency_aio:aiokafka"),
         BARE: _system(bench, "engine_latency_bare:bare"),
@@ -34,18 +37,19 @@ def run(bench: Bench) -> Iterator[Case]:
     yield case
 
 
-def _system(bench: Bench, client: str) -> System:
-    return lambda: _pair(bench, client)
+def _system(bench: Bench, client: str, **producer: Any) -> System:
+    """producer: what its producer is told besides."""
+    return lambda: _pair(bench, client, producer)
 
 
-def _pair(bench: Bench, client: str) -> Figures:
+def _pair(bench: Bench, client: str, producer: dict[str, Any]) -> Figures:
     """A consumer that is ready, then a producer; what counts begins after WARM records on both sides."""
     with bench.topic(1) as topic:
         job = bench.job(topic, warm=WARM, records=bench.scaled(RECORDS), rate=RATE)
         consumer = Worker(f"{client}_consumer", job)
         try:
             consumer.await_ready()
-            sent = Worker(f"{client}_producer", job).result()
+            sent = Worker(f"{client}_producer", job | producer).result()
             got = consumer.result()
         finally:
             consumer.stop()
