@@ -100,12 +100,16 @@ class Case:
 
 
 class Bench:
-    """One broker, and how often and how long everything runs against it. quick: does it work at all?"""
+    """One broker, and how often and how long everything runs against it.
 
-    def __init__(self, bootstrap_servers: str, turns: int, quick: bool) -> None:
+    quick: does it work at all? before: run levada as it was before issue 8 wherever levada runs beside others.
+    """
+
+    def __init__(self, bootstrap_servers: str, turns: int, *, quick: bool = False, before: bool = False) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.turns = turns
         self.quick = quick
+        self.before = before
         self._admin = self._new_admin()
 
     def scaled(self, count: int) -> int:
@@ -168,11 +172,18 @@ def worker(runner: str, job: Mapping[str, Any], *, source: Path | None = None) -
     return lambda: Worker(runner, job, source=source).result()
 
 
-def worker_before(runner: str, job: Mapping[str, Any]) -> System | str:
-    """The same worker on levada as it was before issue 8, or why that is not there."""
-    if not BEFORE_SOURCE.is_dir():
-        return "skipped: .bench/before is not built; `make bench-engine` does"
-    return worker(runner, job, source=BEFORE_SOURCE)
+def now_and_before(make: Callable[[Path | None], System], *, before: bool = True) -> dict[str, System | str]:
+    """levada, and levada as it was before issue 8 where that is wanted. make: makes the system that imports levada from a folder."""
+    systems: dict[str, System | str] = {LEVADA: make(None)}
+    if before:
+        there = BEFORE_SOURCE.is_dir()
+        systems[BEFORE] = make(BEFORE_SOURCE) if there else "skipped: .bench/before is not built; `make bench-engine` does"
+    return systems
+
+
+def ours(runner: str, job: Mapping[str, Any], *, before: bool = True) -> dict[str, System | str]:
+    """The same where it is one process."""
+    return now_and_before(lambda source: worker(runner, job, source=source), before=before)
 
 
 def worker_aio(runner: str, job: Mapping[str, Any]) -> System | str:
