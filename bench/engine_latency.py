@@ -13,7 +13,7 @@ SECTION = "latency"
 RATE = 1000
 WARM = 2000
 RECORDS = 5000
-NOT_IDEMPOTENT = "confluent-kafka, not idempotent (its default)"
+IDEMPOTENT = "confluent-kafka, idempotent as levada is"
 BARE = "bare loop over levada's codec (the limit)"
 CPU = "CPU us per record, both processes"
 
@@ -23,7 +23,7 @@ def run(bench: Bench) -> Iterator[Case]:
     systems: dict[str, System | str] = {
         **now_and_before(lambda source: _system(bench, "engine_latency_clients:levada", source), before=bench.before),
         CONFLUENT: _system(bench, "engine_latency_clients:confluent"),
-        NOT_IDEMPOTENT: _system(bench, "engine_latency_clients:confluent", idempotent=False),
+        IDEMPOTENT: _system(bench, "engine_latency_clients:confluent", idempotent=True),
         AIO: _system(bench, "engine_latency_aio:levada") if aio_reason() is None else f"skipped: {aio_reason()}",
         AIOKAFKA: _system(bench, "engine_latency_aio:aiokafka"),
         BARE: _system(bench, "engine_latency_bare:bare"),

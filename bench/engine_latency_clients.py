@@ -70,7 +70,7 @@ def levada_producer(bootstrap_servers: str, topic: str, warm: int, records: int,
         return _send(lambda value: producer.send(topic, value), lambda: producer.flush(30), warm, records, rate)
 
 
-def confluent_producer(bootstrap_servers: str, topic: str, warm: int, records: int, rate: int, idempotent: bool = True) -> Figures:
+def confluent_producer(bootstrap_servers: str, topic: str, warm: int, records: int, rate: int, idempotent: bool = False) -> Figures:
     from confluent_kafka import Producer
 
     latency = {"linger.ms": 0, "socket.nagle.disable": True}

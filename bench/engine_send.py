@@ -185,7 +185,7 @@ def aiokafka_rate(bootstrap_servers: str, topic: str, records: int) -> Figures:
     from aiokafka import AIOKafkaProducer
 
     async def work() -> Figures:
-        async with AIOKafkaProducer(bootstrap_servers=bootstrap_servers) as producer:
+        async with AIOKafkaProducer(bootstrap_servers=bootstrap_servers, acks="all") as producer:
             return await _async_rate(producer, topic, records)
 
     return asyncio.run(work())
