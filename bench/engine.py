@@ -68,6 +68,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("sections", nargs="*", default=list(SECTIONS), help=f"{', '.join(SECTIONS)} (default: all)")
     parser.add_argument("--turns", type=int, default=5, help="turns of every system; medians count (default: 5)")
     parser.add_argument("--quick", action="store_true", help="fewer records: does it work at all? Tails and ratios mean little")
+    parser.add_argument("--before", action="store_true", help="levada as it was before issue 8 in latency, load and read too")
     chosen = parser.parse_args()
     if unknown := set(chosen.sections) - SECTIONS.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
@@ -80,7 +81,8 @@ def main() -> int:
     print(f"{header()}, {load()} before", flush=True)
     try:
         with KafkaCluster("4.4.0", heap=HEAP, jvm_args=JVM, properties=PROPERTIES) as kafka:
-            for case in measure(Bench(kafka.bootstrap_servers, chosen.turns, chosen.quick), chosen.sections):
+            bench = Bench(kafka.bootstrap_servers, chosen.turns, quick=chosen.quick, before=chosen.before)
+            for case in measure(bench, chosen.sections):
                 cases.append(case)
                 print(f"\n{table(case)}", flush=True)
     except KafkaUnavailable as reason:

@@ -100,13 +100,17 @@ class Case:
 
 
 class Bench:
-    """One broker, and how often and how long everything runs against it. quick: does it work at all?"""
+    """One broker, and how often and how long everything runs against it.
 
-    def __init__(self, bootstrap_servers: str, turns: int, quick: bool) -> None:
+    quick: does it work at all? before: run levada as it was before issue 8 wherever levada runs beside others.
+    """
+
+    def __init__(self, bootstrap_servers: str, turns: int, *, quick: bool = False, before: bool = False) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.turns = turns
         self.quick = quick
-        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+        self.before = before
+        self._admin = self._new_admin()
 
     def scaled(self, count: int) -> int:
         """A number of records, a fifth of it in a quick run."""
@@ -128,15 +132,24 @@ class Bench:
             self._admin.delete_topics([name], operation_timeout=60)[name].result(timeout=60)
 
     def _await_leaders(self, topic: str, partitions: int) -> None:
-        """Wait until every partition answers: making a thousand logs takes the broker longer than saying that the topic is there."""
+        """Wait until every partition answers: making a thousand logs takes the broker longer than saying that the topic is there.
+
+        Each time a new client asks. One that was told that there is no leader yet goes on believing it.
+        """
         deadline = time.monotonic() + LEADERS_TIMEOUT_S
         wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
-        while wanted:
-            asked = self._admin.list_offsets(wanted, request_timeout=LEADERS_TIMEOUT_S)
-            failed = {tp: error for tp, answer in asked.items() if (error := answer.exception(LEADERS_TIMEOUT_S)) is not None}
-            if failed and time.monotonic() > deadline:
-                raise RuntimeError(f"{len(failed)} partitions of {topic} do not answer: {next(iter(failed.values()))}")
-            wanted = {tp: wanted[tp] for tp in failed}
+        while True:
+            admin = self._new_admin()
+            asked = admin.list_offsets(wanted, request_timeout=LEADERS_TIMEOUT_S)
+            errors = [error for answer in asked.values() if (error := answer.exception(LEADERS_TIMEOUT_S)) is not None]
+            if not errors:
+                return
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{len(errors)} partitions of {topic} do not answer: {errors[0]}")
+            time.sleep(0.2)
+
+    def _new_admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def run(self, case: Case, systems: Mapping[str, System | str]) -> Case:
         """Let the systems take turns A B C A B C, so that a slow minute of the machine hits all; a text says why one does not run.
@@ -159,11 +172,18 @@ def worker(runner: str, job: Mapping[str, Any], *, source: Path | None = None) -
     return lambda: Worker(runner, job, source=source).result()
 
 
-def worker_before(runner: str, job: Mapping[str, Any]) -> System | str:
-    """The same worker on levada as it was before issue 8, or why that is not there."""
-    if not BEFORE_SOURCE.is_dir():
-        return "skipped: .bench/before is not built; `make bench-engine` does"
-    return worker(runner, job, source=BEFORE_SOURCE)
+def now_and_before(make: Callable[[Path | None], System], *, before: bool = True) -> dict[str, System | str]:
+    """levada, and levada as it was before issue 8 where that is wanted. make: makes the system that imports levada from a folder."""
+    systems: dict[str, System | str] = {LEVADA: make(None)}
+    if before:
+        there = BEFORE_SOURCE.is_dir()
+        systems[BEFORE] = make(BEFORE_SOURCE) if there else "skipped: .bench/before is not built; `make bench-engine` does"
+    return systems
+
+
+def ours(runner: str, job: Mapping[str, Any], *, before: bool = True) -> dict[str, System | str]:
+    """The same where it is one process."""
+    return now_and_before(lambda source: worker(runner, job, source=source), before=before)
 
 
 def worker_aio(runner: str, job: Mapping[str, Any]) -> System | str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-from engine_bench import AIO, AIOKAFKA, CONFLUENT, LEVADA, Bench, Case, System, aio_reason
+from engine_bench import AIO, AIOKAFKA, CONFLUENT, LEVADA, Bench, Case, System, aio_reason, now_and_before
 from engine_process import Figures, Worker
 
 SECTION = "latency"
 RATE = 1000
 WARM = 2000
 RECORDS = 5000
+IDEMPOTENT = "confluent-kafka, idempotent as levada is"
 BARE = "bare loop over levada's codec (the limit)"
 CPU = "CPU us per record, both processes"
 
@@ -18,8 +21,9 @@ CPU = "CPU us per record, both processes"
 def run(bench: Bench) -> Iterator[Case]:
     """Every system once a turn, on a topic of its own with one partition."""
     systems: dict[str, System | str] = {
-        LEVADA: _system(bench, "engine_latency_clients:levada"),
+        **now_and_before(lambda source: _system(bench, "engine_latency_clients:levada", source), before=bench.before),
         CONFLUENT: _system(bench, "engine_latency_clients:confluent"),
+        IDEMPOTENT: _system(bench, "engine_latency_clients:confluent", idempotent=True),
         AIO: _system(bench, "engine_latency_aio:levada") if aio_reason() is None else f"skipped: {aio_reason()}",
         AIOKAFKA: _system(bench, "engine_latency_aio:aiokafka"),
         BARE: _system(bench, "engine_latency_bare:bare"),
@@ -34,18 +38,19 @@ def run(bench: Bench) -> Iterator[Case]:
     yield case
 
 
-def _system(bench: Bench, client: str) -> System:
-    return lambda: _pair(bench, client)
+def _system(bench: Bench, client: str, source: Path | None = None, **producer: Any) -> System:
+    """producer: what its producer is told besides."""
+    return lambda: _pair(bench, client, source, producer)
 
 
-def _pair(bench: Bench, client: str) -> Figures:
+def _pair(bench: Bench, client: str, source: Path | None, producer: dict[str, Any]) -> Figures:
     """A consumer that is ready, then a producer; what counts begins after WARM records on both sides."""
     with bench.topic(1) as topic:
         job = bench.job(topic, warm=WARM, records=bench.scaled(RECORDS), rate=RATE)
-        consumer = Worker(f"{client}_consumer", job)
+        consumer = Worker(f"{client}_consumer", job, source=source)
         try:
             consumer.await_ready()
-            sent = Worker(f"{client}_producer", job).result()
+            sent = Worker(f"{client}_producer", job | producer, source=source).result()
             got = consumer.result()
         finally:
             consumer.stop()

@@ -25,7 +25,7 @@ def aiokafka_producer(bootstrap_servers: str, topic: str, warm: int, records: in
     from aiokafka import AIOKafkaProducer
 
     async def work() -> Figures:
-        async with AIOKafkaProducer(bootstrap_servers=bootstrap_servers, linger_ms=0, enable_idempotence=True) as producer:
+        async with AIOKafkaProducer(bootstrap_servers=bootstrap_servers, linger_ms=0, acks="all") as producer:
             return await _send(producer, topic, warm, records, rate)
 
     return asyncio.run(work())

@@ -70,11 +70,11 @@ def levada_producer(bootstrap_servers: str, topic: str, warm: int, records: int,
         return _send(lambda value: producer.send(topic, value), lambda: producer.flush(30), warm, records, rate)
 
 
-def confluent_producer(bootstrap_servers: str, topic: str, warm: int, records: int, rate: int) -> Figures:
+def confluent_producer(bootstrap_servers: str, topic: str, warm: int, records: int, rate: int, idempotent: bool = False) -> Figures:
     from confluent_kafka import Producer
 
-    settings = {"bootstrap.servers": bootstrap_servers, "linger.ms": 0, "enable.idempotence": True, "socket.nagle.disable": True}
-    producer = Producer(settings)
+    latency = {"linger.ms": 0, "socket.nagle.disable": True}
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": idempotent, **latency})
 
     def send(value: bytes) -> None:
         producer.produce(topic, value)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from engine_bench import CONFLUENT, LEVADA, Bench, Case, worker
+from engine_bench import CONFLUENT, LEVADA, Bench, Case, System, ours, worker
 from engine_pace import percentiles, ticks
 from engine_process import Figures, Worker
 from engine_send import RATE, RECORDS, figures
@@ -42,7 +42,7 @@ def _keyed(bench: Bench) -> Case:
         jobs = {name: job | {"client": name, "settings": LARGE_QUEUE.get(name, {})} for name in SENDERS}
         # The first records of a partition cost the broker files: whoever came first would wait twenty seconds for them.
         Worker("engine_load:keyed", jobs[CONFLUENT] | {"records": 20 * MANY_PARTITIONS}).result()
-        systems = {name: worker("engine_load:keyed", jobs[name]) for name in SENDERS}
+        systems = _systems(bench, "engine_load:keyed", jobs)
         case = bench.run(Case(SECTION, f"send of 100 B with keys to {MANY_PARTITIONS} partitions, all acknowledged"), systems)
     case.hold(LEVADA, RATE, CONFLUENT, 0.8, at_least=True)
     return case
@@ -55,7 +55,7 @@ def _steady(bench: Bench) -> Case:
         runners = ("engine_send:levada_rate", "engine_send:confluent_rate")
         rate = int(SHARE * 1000 * min(Worker(runner, saturating).result()[RATE] for runner in runners))
         job = bench.job(topic, rate=rate, seconds=SECONDS)
-        systems = {name: worker("engine_load:steady", job | {"client": name}) for name in SENDERS}
+        systems = _systems(bench, "engine_load:steady", {name: job | {"client": name} for name in SENDERS})
         case = bench.run(Case(SECTION, f"send to callback, 100 B at {rate // 1000} k/s: {SHARE:.0%} of what saturates the slower"), systems)
     case.hold(LEVADA, "p99 ms", CONFLUENT, 4)
     return case
@@ -65,10 +65,15 @@ def _unpaused(bench: Bench) -> Case:
     memory = {LEVADA: {"buffer_memory": MEMORY_KIB * 1024}, CONFLUENT: {"queue_buffering_max_kbytes": MEMORY_KIB}}
     with bench.topic(PARTITIONS) as topic:
         job = bench.job(topic, seconds=SECONDS)
-        systems = {name: worker("engine_load:unpaused", job | {"client": name, "settings": memory[name]}) for name in SENDERS}
+        jobs = {name: job | {"client": name, "settings": memory[name]} for name in SENDERS}
+        systems = _systems(bench, "engine_load:unpaused", jobs)
         case = bench.run(Case(SECTION, "send to callback, 100 B without a pause, 4 MiB of memory"), systems)
     case.hold(LEVADA, "p99 ms", CONFLUENT, 1)
     return case
+
+
+def _systems(bench: Bench, runner: str, jobs: dict[str, dict[str, Any]]) -> dict[str, System | str]:
+    return {**ours(runner, jobs[LEVADA], before=bench.before), CONFLUENT: worker(runner, jobs[CONFLUENT])}
 
 
 def keyed(bootstrap_servers: str, topic: str, client: str, records: int, settings: dict[str, Any]) -> Figures:

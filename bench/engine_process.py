@@ -36,7 +36,8 @@ class Worker:
     def __init__(self, runner: str, job: Mapping[str, Any], *, source: Path | None = None) -> None:
         self._runner = runner
         self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - lives as long as the worker
-        environment = dict(os.environ)
+        # Start-up counts, and compiling every module each time is not what users have.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         if source is not None:
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source), environment.get("PYTHONPATH")]))
         command = [sys.executable, __file__, runner, json.dumps(job)]

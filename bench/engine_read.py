@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from engine_bench import CONFLUENT, LEVADA, Bench, Case, Target, worker
+from engine_bench import CONFLUENT, LEVADA, Bench, Case, Target, ours, worker
 from engine_process import Figures, Worker, WorkerFailed
 from engine_send import CPU, RATE, figures
 from measure import measured
@@ -55,7 +55,7 @@ def _job(bench: Bench, topic: str, size: int) -> dict[str, Any]:
 def _small_values(bench: Bench, topic: str) -> Case:
     job = _job(bench, topic, 100)
     systems = {
-        LEVADA: worker("engine_read:levada_columns", job),
+        **ours("engine_read:levada_columns", job, before=bench.before),
         CONFLUENT: worker("engine_read:confluent_columns", job),
         VALUES_ONLY: worker("engine_read:confluent_columns", job | {"values_only": True}),
     }
@@ -83,7 +83,7 @@ def _large_values(bench: Bench, topic: str) -> Case:
     job = _job(bench, topic, 1024)
     kcat = shutil.which("kcat") or shutil.which("kafkacat")
     systems = {
-        LEVADA: worker("engine_read:levada_columns", job),
+        **ours("engine_read:levada_columns", job, before=bench.before),
         CONFLUENT: worker("engine_read:confluent_columns", job),
         KCAT: (lambda: _kcat(kcat, **job)) if kcat else NO_KCAT,
     }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
 
-from engine_bench import AIO, AIOKAFKA, BEFORE, CONFLUENT, LEVADA, Bench, Case, worker, worker_aio, worker_before
+from engine_bench import AIO, AIOKAFKA, BEFORE, CONFLUENT, LEVADA, Bench, Case, ours, worker, worker_aio
 from engine_process import Figures
 from engine_senders import FLUSH_S, levada
 from measure import Sample, measured
@@ -41,8 +41,7 @@ def _calls(bench: Bench) -> Case:
     with bench.topic(PARTITIONS) as topic:
         job = bench.job(topic, rounds=bench.scaled(ROUNDS))
         systems = {
-            LEVADA: worker("engine_send:levada_calls", job),
-            BEFORE: worker_before("engine_send:levada_calls", job),
+            **ours("engine_send:levada_calls", job),
             CONFLUENT: worker("engine_send:confluent_calls", job),
         }
         case = bench.run(Case(SECTION, "send() in the caller, without I/O"), systems)
@@ -56,8 +55,7 @@ def _rates(bench: Bench, size: int) -> Case:
     with bench.topic(PARTITIONS) as topic:
         job = bench.job(topic, records=bench.scaled(RECORDS[size]), value_bytes=size)
         systems = {
-            LEVADA: worker("engine_send:levada_rate", job),
-            BEFORE: worker_before("engine_send:levada_rate", job),
+            **ours("engine_send:levada_rate", job),
             CONFLUENT: worker("engine_send:confluent_rate", job),
         }
         case = bench.run(Case(SECTION, f"send of {size} B, default settings, all acknowledged"), systems)
@@ -187,7 +185,7 @@ def aiokafka_rate(bootstrap_servers: str, topic: str, records: int) -> Figures:
     from aiokafka import AIOKafkaProducer
 
     async def work() -> Figures:
-        async with AIOKafkaProducer(bootstrap_servers=bootstrap_servers) as producer:
+        async with AIOKafkaProducer(bootstrap_servers=bootstrap_servers, acks="all") as producer:
             return await _async_rate(producer, topic, records)
 
     return asyncio.run(work())
