@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import levada as lv
+from face_kit import EVERYWHERE, face_and_broker
 from levada.errors import NoOffsetForPartitionError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from raw_fetch import batches_of
 
@@ -31,6 +32,12 @@ SHAPES: dict[str, Sent] = {
     "headers": (b"key", b"value", [("trace", b"x"), ("trace", b"y"), ("empty", b""), ("null", None), ("schlüssel ✓", "wert ✓".encode())]),
     "headers alone": (None, None, [("only", b"header")]),
 }
+
+
+@pytest.fixture(params=EVERYWHERE)
+def any_kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Every broker, through every face: `lv` is levada, its asyncio clients, or its clients in virtual time."""
+    yield from face_and_broker(request, monkeypatch)
 
 
 @pytest.fixture

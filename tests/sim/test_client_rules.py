@@ -70,7 +70,7 @@ def test_D11_metadata_is_asked_for_after_every_unexpected_disconnect(sim: Simula
 
 def test_M_B11_a_thousand_unknown_apis_and_a_range_upside_down_harm_nobody(sim: Simulation) -> None:
     fetch = FetchRequest.API_KEY
-    spoken = {**SPOKEN, fetch: (9, 2), **{key: (0, 3) for key in range(500, 1500)}}
+    spoken = {**SPOKEN, fetch: (9, 2), **dict.fromkeys(range(500, 1500), (0, 3))}
     kafka = server(sim, {ApiVersionsRequest: lambda frame: versions_reply(spoken)})
     client = SimClient(sim)
     assert client.ask(MetadataRequest()).brokers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from random import Random
 from typing import Any, Protocol, TypeVar
@@ -16,7 +16,7 @@ from levada.errors import IllegalStateError, KafkaError
 from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
-from levada.producer.arrow_delivery import ArrowDelivery
+from levada.producer.arrow_delivery import ArrowOutcomes
 from levada.producer.core import ProducerCore
 from levada.producer.delivery import Delivery, FailedSend
 from levada.producer.partition_queue import TopicQueues
@@ -129,16 +129,18 @@ class Producing:
         topic: str,
         data: Any,
         columns: Mapping[str, str | None],
-        make: Callable[[str], ArrowDelivery],
-    ) -> CallerFlow[ArrowDelivery]:
-        """Send every row of Arrow data. columns: key, value, headers, timestamp and partition, each the name of a column or None."""
+        delivery: ArrowOutcomes,
+    ) -> CallerFlow[None]:
+        """Send every row of Arrow data. columns: key, value, headers, timestamp and partition, each the name of a column or None.
+
+        delivery: takes the outcomes.
+        """
         self._host.check_usable()
         if columns["key"] is None and columns["value"] is None and columns["headers"] is None:
             raise ValueError(
                 f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"
             )
         queues = yield from self.await_topic(topic)
-        delivery = make(topic)
         batches, rejected = self._encoded(queues, data, columns)
         may_wait = not self._host.in_callback
         for batch in batches:
@@ -146,7 +148,6 @@ class Producing:
             may_wait = may_wait and not isinstance(outcome, FailedSend)
             delivery.add(outcome, batch.rows)
         delivery.reject(rejected)
-        return delivery
 
     def _encoded(self, queues: TopicQueues, data: Any, columns: Mapping[str, str | None]) -> tuple[Iterator[Any], Any]:
         from levada.record.columnar import encode_columns

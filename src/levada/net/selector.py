@@ -154,6 +154,13 @@ class Selector:
         self._staged.pop(conn_id, None)
         _withdraw(self._events, conn_id)
 
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when select() would return at once, for an event loop to watch.
+
+        Raises AttributeError where the system's selector has none.
+        """
+        return self._poll.fileno()  # type: ignore[attr-defined, no-any-return]
+
     def wakeup(self) -> None:
         """End the running select(), or the next one, at once. From any thread."""
         if self._woken:

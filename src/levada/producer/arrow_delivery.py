@@ -25,12 +25,11 @@ class ArrowReport(NamedTuple):
     failed: int
 
 
-class ArrowDelivery:
-    """The outcome of every row of one send_arrow() call."""
+class ArrowOutcomes:
+    """The outcome of every row of one send_arrow() call, without the waiting for it."""
 
-    def __init__(self, topic: str, wait_for_all: WaitForAll) -> None:
+    def __init__(self, topic: str) -> None:
         self._topic = topic
-        self._wait_for_all = wait_for_all
         self._batches: list[tuple[Outcome, Sequence[int]]] = []
         self._rejected: list[tuple[int, KafkaError]] = []
 
@@ -49,47 +48,34 @@ class ArrowDelivery:
         """Whether every row was acknowledged or has failed."""
         return all(outcome.promise.done for outcome, _ in self._batches)
 
-    def result(self, timeout: float | None = None) -> ArrowReport:
-        """Wait for all rows; return how many there are, or raise what the first failed row failed with.
+    @property
+    def promises(self) -> list[Promise[Any]]:
+        """What settles when all rows are done."""
+        return [outcome.promise for outcome, _ in self._batches]
 
-        timeout: seconds; None waits until all are done, which delivery.timeout.ms bounds. Raises TimeoutError when the time is over.
-        """
-        error = self.exception(timeout)
-        if error is not None:
-            raise error
-        return self.report(timeout)
+    @property
+    def waits_for(self) -> str:
+        """What a wait is for, in words."""
+        return f"{self._topic}: the acknowledgement of all rows"
 
-    def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """Wait for all rows and return what the first failed row failed with, None when all were written."""
-        self._wait(timeout)
+    def first_error(self) -> KafkaError | None:
+        """Return what the first failed row failed with, None when all were written."""
         first = min(self._errors(), key=lambda failed: failed[0], default=None)
         return None if first is None else first[1]
 
-    def report(self, timeout: float | None = None) -> ArrowReport:
-        """Wait for all rows and count them; failed rows do not raise."""
-        self._wait(timeout)
+    def counts(self) -> ArrowReport:
+        """Count the rows."""
         rows = sum(len(rows) for _, rows in self._batches) + len(self._rejected)
         return ArrowReport(rows, sum(1 for _ in self._errors()))
 
-    def to_arrow(self, timeout: float | None = None) -> pa.RecordBatch:
-        """Wait for all rows and return a record batch of row, partition, offset and error, in the order of the rows.
+    def table(self) -> pa.RecordBatch:
+        """Return a record batch of row, partition, offset and error, in the order of the rows.
 
         offset is -1 for a row that failed, or whose place the broker has forgotten; error is null for a row that was written.
         """
         from levada.record.columnar import delivery_report
 
-        self._wait(timeout)
         return delivery_report(self._columns())
-
-    def _wait(self, timeout: float | None) -> None:
-        if self.done():
-            return
-        promises = [outcome.promise for outcome, _ in self._batches]
-        try:
-            self._wait_for_all(promises, timeout, f"{self._topic}: the acknowledgement of all rows")
-        except TimeoutError as late:
-            mark_under_way(late)
-            raise
 
     def _errors(self) -> Iterator[tuple[int, KafkaError]]:
         yield from self._rejected
@@ -112,3 +98,48 @@ class ArrowDelivery:
                 yield rows, outcome.tp.partition, where, [None if error is None else str(error) for error in errors]
         for row, error in self._rejected:
             yield [row], NOT_SENT, [NOT_SENT], [str(error)]
+
+
+class ArrowDelivery(ArrowOutcomes):
+    """The outcome of every row of one send_arrow() call."""
+
+    def __init__(self, topic: str, wait_for_all: WaitForAll) -> None:
+        super().__init__(topic)
+        self._wait_for_all = wait_for_all
+
+    def result(self, timeout: float | None = None) -> ArrowReport:
+        """Wait for all rows; return how many there are, or raise what the first failed row failed with.
+
+        timeout: seconds; None waits until all are done, which delivery.timeout.ms bounds. Raises TimeoutError when the time is over.
+        """
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return self.counts()
+
+    def exception(self, timeout: float | None = None) -> KafkaError | None:
+        """Wait for all rows and return what the first failed row failed with, None when all were written."""
+        self._wait(timeout)
+        return self.first_error()
+
+    def report(self, timeout: float | None = None) -> ArrowReport:
+        """Wait for all rows and count them; failed rows do not raise."""
+        self._wait(timeout)
+        return self.counts()
+
+    def to_arrow(self, timeout: float | None = None) -> pa.RecordBatch:
+        """Wait for all rows and return a record batch of row, partition, offset and error, in the order of the rows.
+
+        offset is -1 for a row that failed, or whose place the broker has forgotten; error is null for a row that was written.
+        """
+        self._wait(timeout)
+        return self.table()
+
+    def _wait(self, timeout: float | None) -> None:
+        if self.done():
+            return
+        try:
+            self._wait_for_all(self.promises, timeout, self.waits_for)
+        except TimeoutError as late:
+            mark_under_way(late)
+            raise

@@ -53,6 +53,16 @@ class Delivery:
         """Whether the record was acknowledged or has failed, and its callback has run."""
         return self._outcome.promise.done
 
+    @property
+    def promise(self) -> Promise[Any]:
+        """What settles when the record is done; for the faces."""
+        return self._outcome.promise
+
+    @property
+    def tp(self) -> TopicPartition:
+        """Where the record is to go; partition -1 when none was chosen."""
+        return self._outcome.tp
+
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the outcome and return where the record is.
 

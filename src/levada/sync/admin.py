@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from levada.admin import cluster, topics
 from levada.admin.cluster import ClusterDescription
-from levada.admin.retry import Attempts
 from levada.admin.topics import CreatedTopic, TopicDescription
-from levada.client.backoff import ExponentialBackoff
+from levada.client.engine import Engine
 from levada.config import AdminConfig
-from levada.face import arguments
+from levada.face.asking import Administering
 from levada.not_yet import ADMIN, lacks
 from levada.sync.client import KafkaClient
 from levada.types import NewTopic
@@ -30,7 +27,11 @@ class KafkaAdmin(KafkaClient):
     CONFIG: ClassVar[type[AdminConfig]] = AdminConfig
     KIND: ClassVar[str] = "admin"
 
-    _config: AdminConfig
+    _asking: Administering
+
+    @staticmethod
+    def _ask(config: Any, engine: Engine) -> Administering:
+        return Administering(config, engine)
 
     def create_topics(
         self, new_topics: Sequence[NewTopic], *, validate_only: bool = False, timeout: float | None = None
@@ -39,31 +40,20 @@ class KafkaAdmin(KafkaClient):
 
         Raises TopicAlreadyExistsError, InvalidTopicError and others. Brokers may know a new topic a moment later than this returns.
         """
-        wanted = arguments.new_topics(new_topics)
-        return self._run(
-            topics.create_topics(wanted, self._attempts(), timeout_ms=self._config.request_timeout_ms, validate_only=validate_only),
-            timeout,
-            "create topics",
-        )
+        return self._run(self._asking.create_topics(new_topics, validate_only, timeout))
 
     def delete_topics(self, names: Sequence[str], *, timeout: float | None = None) -> None:
         """Delete topics and all their records. Raises UnknownTopicOrPartitionError and others."""
-        wanted = arguments.topic_names(names)
-        self._run(topics.delete_topics(wanted, self._attempts(), timeout_ms=self._config.request_timeout_ms), timeout, "delete topics")
+        self._run(self._asking.delete_topics(names, timeout))
 
     def describe_topics(self, names: Sequence[str], *, timeout: float | None = None) -> dict[str, TopicDescription]:
         """Describe topics, by name; it creates none. Raises UnknownTopicOrPartitionError and others."""
-        wanted = arguments.topic_names(names)
-        return self._run(topics.describe_topics(wanted), timeout, "describe topics")
+        return self._run(self._asking.describe_topics(names, timeout))
 
     def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> list[str]:
         """Return the names of the topics this user may see, sorted. internal: with Kafka's own, such as __consumer_offsets."""
-        return self._run(topics.list_topics(internal=internal), timeout, "list topics")
+        return self._run(self._asking.list_topics(internal, timeout))
 
     def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """Return the cluster's id and brokers."""
-        return self._run(cluster.describe_cluster(), timeout, "describe cluster")
-
-    def _attempts(self) -> Attempts:
-        backoff = ExponentialBackoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms, Random())
-        return Attempts(self._engine.metadata, backoff, self._config.retries)
+        return self._run(self._asking.describe_cluster(timeout))

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar
 
-from levada.client import request
+from levada.client.engine import Engine
 from levada.client.request import Destination
 from levada.config import ClientConfig
-from levada.face import arguments
-from levada.face.engines import Connector, fallback
+from levada.face.asking import Asking, Operation
+from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
-from levada.flow import Flow
 from levada.protocol.schema import Request
 from levada.sync.connect import connect
 from levada.sync.driver import Driver
@@ -35,9 +34,14 @@ class KafkaClient(HoldsConnections):
     KIND: ClassVar[str] = "client"
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, *, _connect: Connector[Driver] = connect, **settings: Any) -> None:
-        self._config = self.CONFIG.parse(config, **settings)
-        self._engine, self._driver = _connect(self._config, self.KIND, allow_auto_create_topics=False)
+        parsed = self.CONFIG.parse(config, **settings)
+        self._engine, self._driver = _connect(parsed, self.KIND, allow_auto_create_topics=False)
+        self._asking = self._ask(parsed, self._engine)
         start(self, self._driver)
+
+    @staticmethod
+    def _ask(config: Any, engine: Engine) -> Asking:
+        return Asking(config, engine)
 
     def request(self, message: Request, *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> Any:
         """Send a request once and return its response as it came; error codes in it raise nothing (see levada.errors.broker_error).
@@ -50,27 +54,19 @@ class KafkaClient(HoldsConnections):
         reached, ConnectError when that node cannot, DisconnectError when the answer is lost (what was asked may have been done),
         TimeoutError.
         """
-        wanted = arguments.message(message)
-        flow = request.request(
-            wanted,
-            self._engine.metadata,
-            node=arguments.destination(node),
-            version=None if version is None else arguments.whole("version", version),
-            timeout_ms=max(self._config.request_timeout_ms, arguments.deadline_ms(0, timeout)) if timeout is not None else None,
-        )
-        return self._run(flow, timeout, f"{wanted.NAME} request")
+        return self._run(self._asking.request(message, node, version, timeout))
 
     def api_versions(self, *, node: Destination = None, timeout: float | None = None) -> dict[str, tuple[int, int]]:
         """Return the versions that a node and levada share, both ends included, by the API's name ("Fetch"). Raises as request().
 
         With broker.version.fallback no node is asked: these are the versions of that release.
         """
-        assumed = fallback(self._config.broker_version_fallback)
+        assumed = self._asking.assumed_versions()
         if assumed is not None:
             self._driver.check_usable()
-            return dict(request.shared_versions(assumed))
-        flow = request.api_versions(self._engine.metadata, node=arguments.destination(node))
-        return dict(self._run(flow, timeout, "ApiVersions request"))
+            return assumed
+        versions = self._run(self._asking.api_versions(node, timeout))
+        return dict(versions)
 
     def close(self, timeout: float | None = None) -> None:
         """Close the connections; a call still running elsewhere ends with ClosedError. Idempotent. timeout: seconds, default 30."""
@@ -82,5 +78,5 @@ class KafkaClient(HoldsConnections):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _run(self, flow: Flow[T], timeout: float | None, what: str) -> T:
-        return self._driver.run(flow, self._config.default_api_timeout_ms / 1000 if timeout is None else timeout, what)
+    def _run(self, operation: Operation[T]) -> T:
+        return self._driver.run(operation.flow, operation.timeout_s, operation.what)

@@ -98,7 +98,9 @@ class KafkaProducer(HoldsConnections):
         may have been sent by then.
         """
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
-        return self._driver.call(self._producing.send_arrow(topic, data, columns, lambda name: ArrowDelivery(name, self._wait_for.all)))
+        delivery = ArrowDelivery(topic, self._wait_for.all)
+        self._driver.call(self._producing.send_arrow(topic, data, columns, delivery))
+        return delivery
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """Describe a topic's partitions, waiting up to max.block.ms for metadata. Raises UnknownTopicOrPartitionError, TimeoutError."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+
+from source_tree import ROOT
 
 PROGRAM = """
 import json, sys
@@ -21,6 +24,7 @@ print(json.dumps(sorted(sys.modules)))
 
 
 def test_reading_columns_loads_neither_pandas_nor_what_only_writing_needs() -> None:
-    run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
+    run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths})
     assert run.returncode == 0, run.stderr
     assert not {"pandas", "pyarrow.compute", "levada.record.columnar.encoder"} & set(json.loads(run.stdout.splitlines()[-1]))

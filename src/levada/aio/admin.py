@@ -1,0 +1,54 @@
+"""KafkaAdmin on asyncio: topics and the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from levada.admin.cluster import ClusterDescription
+from levada.admin.topics import CreatedTopic, TopicDescription
+from levada.aio.client import KafkaClient
+from levada.client.engine import Engine
+from levada.config import AdminConfig
+from levada.face.asking import Administering
+from levada.not_yet import ADMIN, lacks
+from levada.types import NewTopic
+
+
+@lacks(ADMIN)
+class KafkaAdmin(KafkaClient):
+    """Creates, deletes and describes topics, describes the cluster, and sends any other request(): levada.KafkaAdmin, awaited."""
+
+    CONFIG: ClassVar[type[AdminConfig]] = AdminConfig
+    KIND: ClassVar[str] = "admin"
+
+    _asking: Administering
+
+    @staticmethod
+    def _ask(config: Any, engine: Engine) -> Administering:
+        return Administering(config, engine)
+
+    async def create_topics(
+        self, new_topics: Sequence[NewTopic], *, validate_only: bool = False, timeout: float | None = None
+    ) -> dict[str, CreatedTopic]:
+        """Create topics; return what was created, by name. validate_only: only say whether they could be.
+
+        Raises TopicAlreadyExistsError, InvalidTopicError and others. Brokers may know a new topic a moment later than this returns.
+        """
+        return await self._run(self._asking.create_topics(new_topics, validate_only, timeout))
+
+    async def delete_topics(self, names: Sequence[str], *, timeout: float | None = None) -> None:
+        """Delete topics and all their records. Raises UnknownTopicOrPartitionError and others."""
+        await self._run(self._asking.delete_topics(names, timeout))
+
+    async def describe_topics(self, names: Sequence[str], *, timeout: float | None = None) -> dict[str, TopicDescription]:
+        """Describe topics, by name; it creates none. Raises UnknownTopicOrPartitionError and others."""
+        return await self._run(self._asking.describe_topics(names, timeout))
+
+    async def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> list[str]:
+        """Return the names of the topics this user may see, sorted. internal: with Kafka's own, such as __consumer_offsets."""
+        return await self._run(self._asking.list_topics(internal, timeout))
+
+    async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
+        """Return the cluster's id and brokers."""
+        return await self._run(self._asking.describe_cluster(timeout))

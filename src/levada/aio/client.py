@@ -1,0 +1,62 @@
+"""KafkaClient on asyncio: any request to any node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, ClassVar, Self, TypeVar
+
+from levada.aio.connect import connect, start
+from levada.aio.driver import Driver
+from levada.client.engine import Engine
+from levada.client.request import Destination
+from levada.config import ClientConfig
+from levada.face.asking import Asking, Operation
+from levada.face.engines import Connector
+from levada.face.process import HoldsConnections
+from levada.protocol.schema import Request
+
+T = TypeVar("T")
+
+
+class KafkaClient(HoldsConnections):
+    """Sends any request of Kafka's protocol: levada.KafkaClient, awaited. To be made within a running event loop, and used in that loop."""
+
+    CONFIG: ClassVar[type[ClientConfig]] = ClientConfig
+    KIND: ClassVar[str] = "client"
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, *, _connect: Connector[Driver] = connect, **settings: Any) -> None:
+        parsed = self.CONFIG.parse(config, **settings)
+        self._engine, self._driver = _connect(parsed, self.KIND, allow_auto_create_topics=False)
+        self._asking = self._ask(parsed, self._engine)
+        start(self, self._driver)
+
+    @staticmethod
+    def _ask(config: Any, engine: Engine) -> Asking:
+        return Asking(config, engine)
+
+    async def request(self, message: Request, *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> Any:
+        """Send a request once and return its response as it came; as levada.KafkaClient.request()."""
+        return await self._run(self._asking.request(message, node, version, timeout))
+
+    async def api_versions(self, *, node: Destination = None, timeout: float | None = None) -> dict[str, tuple[int, int]]:
+        """Return the versions that a node and levada share, both ends included, by the API's name ("Fetch")."""
+        assumed = self._asking.assumed_versions()
+        if assumed is not None:
+            self._driver.check_usable()
+            return assumed
+        versions = await self._run(self._asking.api_versions(node, timeout))
+        return dict(versions)
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Close the connections; a call still running in another task ends with ClosedError. Idempotent. timeout: not needed here."""
+        self._driver.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def _run(self, operation: Operation[T]) -> T:
+        return await self._driver.run(operation.flow, operation.timeout_s, operation.what)

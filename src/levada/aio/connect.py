@@ -1,0 +1,26 @@
+"""From a configuration to an engine on real sockets, driven by the running event loop."""
+
+from __future__ import annotations
+
+import weakref
+from random import Random
+from typing import Any
+
+from levada.aio.driver import Driver
+from levada.client.engine import Engine
+from levada.config import ClientConfig
+from levada.face.engines import client_name, engine_for, selector_for
+
+
+def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, Driver]:
+    """Build an engine and its driver, not yet started."""
+    name = client_name(config, kind)
+    selector = selector_for(config)
+    engine = engine_for(config, name, selector, Random(), **engine_settings)
+    return engine, Driver(engine, selector, name=f"{kind} '{name}'")
+
+
+def start(face: object, driver: Driver) -> None:
+    """Start a face's driver, which ends by itself when the last reference to the face is gone."""
+    weakref.finalize(face, driver.abandon).atexit = False
+    driver.start()

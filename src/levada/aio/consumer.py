@@ -1,0 +1,217 @@
+"""KafkaConsumer on asyncio: records and columns from partitions the program chooses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from datetime import datetime
+from random import Random
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from levada.aio.connect import connect, start
+from levada.aio.driver import Driver
+from levada.config import ConsumerConfig
+from levada.consumer.subscription_state import OffsetSpec
+from levada.errors import ConcurrentUseError, KafkaError
+from levada.face.consuming import ITERATION_POLL_S, Consuming, Offsets, OnReset
+from levada.face.engines import Connector
+from levada.face.process import HoldsConnections
+from levada.flow import CallerFlow
+from levada.not_yet import CONSUMER, lacks
+from levada.types import AnyRecord, ConsumerRecords, PartitionInfo, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+
+@lacks(CONSUMER)
+class KafkaConsumer(HoldsConnections):
+    """Reads records from assigned partitions: levada.KafkaConsumer, awaited.
+
+    To be made within a running event loop, and used in that loop by one task at a time (ConcurrentUseError otherwise); wakeup() may be
+    called from anywhere. A cancelled call neither skips nor repeats records. Pieces over 256 KiB are decoded in the loop's executor.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        on_reset: OnReset | None = None,
+        _connect: Connector[Driver] = connect,
+        **settings: Any,
+    ) -> None:
+        parsed = ConsumerConfig.parse(config, **settings)
+        self._engine, self._driver = _connect(parsed, "consumer", allow_auto_create_topics=parsed.allow_auto_create_topics)
+        self._consuming = Consuming(parsed, self._engine, self._driver, random=Random(), on_reset=on_reset)
+        self._sole = _SoleTask()
+        start(self, self._driver)
+
+    # What is read
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions. Those that stay keep their positions; others begin by auto.offset.reset, unless seek() says."""
+        self._consuming.assign(partitions)
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the partitions now assigned."""
+        return self._consuming.assignment()
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        """Go on at this offset. Raises IllegalStateError when the partition is not assigned, ValueError for a negative offset."""
+        self._consuming.seek(tp, offset)
+
+    def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Go on at the start of the log, looked up when needed; without partitions, of all assigned ones."""
+        self._consuming.seek_to(partitions, OffsetSpec.EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Go on at the end of the log (with read_committed: of the decided part), looked up when needed."""
+        self._consuming.seek_to(partitions, OffsetSpec.LATEST)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out nothing of these partitions until resume(); positions and what is fetched already stay."""
+        self._consuming.pause(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on where pause() stopped."""
+        self._consuming.resume(partitions)
+
+    def paused(self) -> set[TopicPartition]:
+        """Return the partitions that are paused."""
+        return self._consuming.paused()
+
+    # Reading
+
+    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> ConsumerRecords[Any, Any]:
+        """Return the next records, waiting up to `timeout` seconds for the first (None: for ever).
+
+        max_records: over all partitions, default max.poll.records. Empty when the time is over, or when a position moved past records
+        nobody may see, such as aborted ones. Trouble that keeps records away is raised: a topic that does not exist, brokers that cannot be
+        reached, nothing heard of a partition for default.api.timeout.ms. Damaged data (CorruptRecordError) and records that do not
+        deserialize (RecordDeserializationError) are raised once the records before them are out, and again until seek() moves past them.
+        So are, with auto.offset.reset=none, positions that do not hold: OffsetOutOfRangeError, LogTruncationError, TopicRecreatedError.
+        """
+        return await self._hand_out(self._consuming.poll(timeout, max_records))
+
+    async def poll_arrow(
+        self,
+        timeout: float | None = 1.0,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+        columns: Sequence[str] | None = None,
+        text: Sequence[str] = (),
+    ) -> pa.RecordBatch:
+        """Return the next records as columns, as poll() does; with no rows when there are none. Deserializers are not applied.
+
+        columns: of key, value, topic, partition, offset, timestamp (the default), timestamp_type, headers, leader_epoch. text: which of key
+        and value are UTF-8 and wanted as strings; a record that is not raises RecordDeserializationError, once those before it are out.
+        max_bytes: stop adding record batches once the columns take this much; default 16 MiB.
+        """
+        return await self._hand_out(self._consuming.poll_arrow(timeout, max_records, max_bytes, columns, text))
+
+    async def _hand_out(self, poll: CallerFlow[T]) -> T:
+        call = self._consuming.next_call
+        try:
+            with self._sole:
+                return await self._driver.call(poll)
+        except ConcurrentUseError:
+            raise
+        except BaseException:
+            self._consuming.take_back(call)
+            raise
+
+    async def __aiter__(self) -> AsyncIterator[AnyRecord]:
+        """Yield record after record, for ever. A loop that is left goes on, next time, after the last record it was given."""
+        while True:
+            batch = await self.poll(ITERATION_POLL_S)
+            marks, given = self._consuming.marks(), 0
+            try:
+                for record in batch:
+                    given += 1
+                    yield record
+                    if self._consuming.has_changed(marks):
+                        break
+            finally:
+                self._consuming.give_back(batch[given:], marks)
+
+    def wakeup(self) -> None:
+        """End the running call that waits, or the next one, with WakeupError. Any thread and any signal handler may call it."""
+        self._consuming.wakeup()
+
+    # Positions and offsets
+
+    async def position(self, tp: TopicPartition, *, timeout: float | None = None) -> int:
+        """Return the offset of the next record poll() will return, looking it up where auto.offset.reset has to say."""
+        return await self._call(self._consuming.position(tp, timeout))
+
+    def current_lag(self, tp: TopicPartition) -> int | None:
+        """Return how many offsets the position is behind the end known from the last fetch; None before one. Asks nobody."""
+        return self._consuming.current_lag(tp)
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition], *, timeout: float | None = None) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition's log."""
+        return await self._call(self._consuming.ends(partitions, OffsetSpec.EARLIEST, timeout))
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition], *, timeout: float | None = None) -> dict[TopicPartition, int]:
+        """Return the offset after the last readable record: the high watermark, with read_committed the last stable offset."""
+        return await self._call(self._consuming.ends(partitions, OffsetSpec.LATEST, timeout))
+
+    async def offsets_for_times(self, times: Mapping[TopicPartition, datetime | int], *, timeout: float | None = None) -> Offsets:
+        """Find the earliest offset whose timestamp is at or after a time, per partition (ListOffsets, KIP-79).
+
+        times: an aware datetime, or milliseconds since the epoch. A partition without such a record maps to None. Raises ValueError for a
+        negative time or a naive datetime, TimeoutError, UnknownTopicOrPartitionError.
+        """
+        return await self._call(self._consuming.offsets_for_times(times, timeout))
+
+    # Topics
+
+    async def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[PartitionInfo]:
+        """Describe a topic's partitions. Raises UnknownTopicOrPartitionError when it does not exist and is not created by asking."""
+        return await self._call(self._consuming.partitions_for(topic, timeout))
+
+    async def list_topics(self, *, timeout: float | None = None) -> dict[str, list[PartitionInfo]]:
+        """Describe every topic this user may see."""
+        return await self._call(self._consuming.list_topics(timeout))
+
+    async def _call(self, flow: CallerFlow[T]) -> T:
+        with self._sole:
+            return await self._driver.call(flow)
+
+    # Its end
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Stop reading and close the connections; idempotent. timeout: not needed here."""
+        try:
+            self._driver.check_usable()
+            await self._driver.call(self._consuming.reading.close())
+        except KafkaError:
+            # It is closed, or cannot tell the brokers: they forget a fetch session by themselves.
+            pass
+        finally:
+            self._driver.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+
+class _SoleTask:
+    """Lets one task in at a time, and says so to a second one instead of letting it wait."""
+
+    def __init__(self) -> None:
+        self._owner: asyncio.Task[Any] | None = None
+
+    def __enter__(self) -> None:
+        if self._owner is not None:
+            raise ConcurrentUseError(f"another task ({self._owner.get_name()}) is using this consumer; one at a time may, but for wakeup()")
+        self._owner = asyncio.current_task()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._owner = None

@@ -1,0 +1,93 @@
+"""What send() and send_arrow() hand out: outcomes to be awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from levada.aio.driver import Driver
+from levada.errors import KafkaError, TimeoutError
+from levada.producer import arrow_delivery, delivery
+from levada.producer.arrow_delivery import ArrowReport
+from levada.producer.core import wait_for_all
+from levada.producer.delivery import mark_under_way
+from levada.types import RecordMetadata
+
+
+class Delivery:
+    """One record's outcome; `await` it for the RecordMetadata. May be dropped without effect on the record."""
+
+    __slots__ = ("_delivery", "_driver")
+
+    def __init__(self, delivery: delivery.Delivery, driver: Driver) -> None:
+        self._delivery = delivery
+        self._driver = driver
+
+    def done(self) -> bool:
+        """Whether the record was acknowledged or has failed, and its callback has run."""
+        return self._delivery.done()
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        return self.result().__await__()
+
+    async def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait for the outcome and return where the record is. Raises TimeoutError, or what the record failed with."""
+        await self._settled(timeout)
+        return self._delivery.result(0)
+
+    async def exception(self, timeout: float | None = None) -> KafkaError | None:
+        """Wait for the outcome and return the error, None for success. Raises TimeoutError when the time is over."""
+        await self._settled(timeout)
+        return self._delivery.exception(0)
+
+    async def _settled(self, timeout: float | None) -> None:
+        if not self._delivery.done():
+            try:
+                await self._driver.wait(self._delivery.promise, timeout, f"{self._delivery.tp}: the acknowledgement of a record")
+            except TimeoutError as late:
+                mark_under_way(late)
+                raise
+
+    def __repr__(self) -> str:
+        return repr(self._delivery)
+
+
+class ArrowDelivery(arrow_delivery.ArrowOutcomes):
+    """The outcome of every row of one send_arrow() call; `await` it for the ArrowReport."""
+
+    def __init__(self, topic: str, driver: Driver) -> None:
+        super().__init__(topic)
+        self._driver = driver
+
+    def __await__(self) -> Generator[Any, None, ArrowReport]:
+        return self.result().__await__()
+
+    async def result(self, timeout: float | None = None) -> ArrowReport:
+        """Wait for all rows; return how many there are, or raise what the first failed row failed with."""
+        error = await self.exception(timeout)
+        if error is not None:
+            raise error
+        return self.counts()
+
+    async def exception(self, timeout: float | None = None) -> KafkaError | None:
+        """Wait for all rows and return what the first failed row failed with, None when all were written."""
+        await self._settled(timeout)
+        return self.first_error()
+
+    async def report(self, timeout: float | None = None) -> ArrowReport:
+        """Wait for all rows and count them; failed rows do not raise."""
+        await self._settled(timeout)
+        return self.counts()
+
+    async def to_arrow(self, timeout: float | None = None) -> Any:
+        """Wait for all rows and return a record batch of row, partition, offset and error, in the order of the rows."""
+        await self._settled(timeout)
+        return self.table()
+
+    async def _settled(self, timeout: float | None) -> None:
+        if not self.done():
+            try:
+                await self._driver.run(wait_for_all(self.promises), timeout, self.waits_for)
+            except TimeoutError as late:
+                mark_under_way(late)
+                raise

@@ -1,0 +1,296 @@
+"""The asyncio driver: runs an engine on the event loop of the task that made the client.
+
+A step is: process what the sockets have, complete, advance; never waiting. It happens when the loop finds the sockets ready, when the
+engine's deadline comes, and when a call changes something. A call is a caller's flow: where it waits, its task awaits a future; long pieces
+of decoding run in the loop's executor, one at a time. A cancelled task has its CancelledError thrown into the flow at the step it waits at.
+
+User callbacks run in the loop, between steps. Signal handlers that raise are deferred during a step (face.signals).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from levada.aio.watch import Watch, watch
+from levada.client.engine import Engine
+from levada.clock import NEVER_MS, SystemClock
+from levada.errors import ClosedError, ForkedError, IllegalStateError, KafkaError
+from levada.face.arguments import deadline_ms
+from levada.face.engines import WhenDropped
+from levada.face.process import Process
+from levada.face.signals import DeferredSignals
+from levada.face.waiting import run_flow, until_settled
+from levada.flow import CallerFlow, Compute, Flow, Until
+from levada.net.selectable import Selectable
+from levada.promise import Promise
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+INLINE_BYTES = 256 << 10
+"""Pieces of decoding up to this size run in the loop, which they hold for some milliseconds at most; longer ones in its executor."""
+
+
+class Driver:
+    """See the module's theory. name: of the client in messages. when_dropped: as the blocking driver's."""
+
+    def __init__(self, engine: Engine, selectable: Selectable, *, name: str, when_dropped: WhenDropped | None = None) -> None:
+        clock = SystemClock()
+        self.lock = threading.RLock()
+        self.name = name
+        self.when_dropped = when_dropped
+        self.now_ms = clock.now_ms
+        self.wall_ms = clock.wall_ms
+        self.loop = _running_loop(name)
+        self._engine = engine
+        self._selectable = selectable
+        self._pid = Process.id
+        self._watch: Watch | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = NEVER_MS
+        self._step_is_due = False
+        self._calling_back = False
+        self._ending: Promise[Any] | None = None
+        self._closed = False
+        self._crash: BaseException | None = None
+
+    # For faces
+
+    def start(self) -> None:
+        """Begin to watch the sockets."""
+        self._watch = watch(self.loop, self._selectable, self._step, self.name)
+
+    @property
+    def in_callback(self) -> bool:
+        """Whether a user's callback is running."""
+        return self._calling_back
+
+    def check_usable(self) -> None:
+        """Raise ForkedError in a child process, ClosedError after close(), the bug's error after a crash, IllegalStateError elsewhere."""
+        if Process.id != self._pid:
+            raise ForkedError(
+                f"{self.name} was created in process {self._pid} and cannot be used in process {Process.id}; create the client after fork()"
+            )
+        if self._crash is not None:
+            raise KafkaError(f"{self.name} stopped because of a bug in levada: {self._crash!r}") from self._crash
+        if self._closed:
+            raise ClosedError(f"{self.name} is closed")
+        if _running_loop(self.name) is not self.loop:
+            raise IllegalStateError(f"{self.name} belongs to another event loop; create a client in each loop that uses one")
+        if self.lock._is_owned():  # type: ignore[attr-defined]
+            raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a task")
+
+    def wakeup(self) -> None:
+        """Have the engine act soon. From any thread, a signal handler and a finalizer."""
+        with suppress(RuntimeError):  # The loop is closed.
+            self.loop.call_soon_threadsafe(self._step)
+
+    def look(self) -> None:
+        """Have the engine act on what has just changed."""
+        with DeferredSignals(), self.lock:
+            self._advance()
+
+    def due_now(self) -> None:
+        """Have the engine act with the next step."""
+        if not self._step_is_due:
+            self._step_is_due = True
+            self.loop.call_soon(self._step)
+
+    def change(self, change: Callable[[int], T]) -> T:
+        """Change something at a time in ms, and have the engine act on it."""
+        self.check_usable()
+        with DeferredSignals(), self.lock:
+            changed = change(self.now_ms())
+            self._advance()
+        return changed
+
+    async def call(self, steps: CallerFlow[T]) -> T:
+        """Run a caller's flow to its end: await each Until, compute each Compute."""
+        resume: Callable[[Any], Any] = steps.send
+        outcome: Any = None
+        try:
+            while True:
+                step = resume(outcome)
+                resume = steps.send
+                try:
+                    outcome = await (self._compute(step) if type(step) is Compute else self._until(step))
+                except BaseException as error:
+                    resume, outcome = steps.throw, error
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    async def wait(self, promise: Promise[T], timeout_s: float | None, what: str) -> T:
+        """Wait until a promise is settled; return its value or raise its error. Raises TimeoutError naming `what`."""
+        if not promise.done:
+            self.check_usable()
+            await self.call(until_settled(promise, self._engine, deadline_ms(self.now_ms(), timeout_s), timeout_s, what))
+        return promise.result()
+
+    async def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
+        """Run a flow on the engine to its end, as wait() does. A cancellation ends the flow too."""
+        self.check_usable()
+        return await self.call(run_flow(self, self._engine, flow, timeout_s, what))
+
+    def abandon(self) -> None:
+        """The last reference to the client is gone: have the loop end it. Takes no lock."""
+        try:
+            self.loop.call_soon_threadsafe(self._end_by_itself)
+        except RuntimeError:
+            # The loop is closed, and nothing can be sent any more.
+            self._warn_of_lost_loop()
+            self._shut_down()
+
+    def close(self) -> None:
+        """Close every connection, reject whatever waits. Idempotent; in a forked child it does nothing."""
+        if self._closed or Process.id != self._pid:
+            return
+        self._closed = True
+        self._shut_down()
+        self._run_deferred()
+
+    # Waiting
+
+    async def _until(self, step: Until) -> bool:
+        promise = step.promise
+        if promise.done:
+            return True
+        future: asyncio.Future[None] = self.loop.create_future()
+
+        def settled(_: object = None) -> None:
+            if not future.done():
+                future.set_result(None)
+
+        timer = None
+        if step.deadline_ms < NEVER_MS:
+            timer = self.loop.call_later(max(step.deadline_ms - self.now_ms(), 0) / 1000, settled)
+        promise.on_done(settled)
+        try:
+            await future
+        finally:
+            if timer is not None:
+                timer.cancel()
+            promise.forget(settled)
+        if not promise.done and self._closed:
+            self.check_usable()
+        return promise.done
+
+    async def _compute(self, step: Compute) -> Any:
+        if step.size_bytes <= INLINE_BYTES:
+            return step.run()
+        running = self.loop.run_in_executor(None, step.run)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            # The flow may not be touched while a piece of it runs in another thread.
+            while not running.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([running])
+            raise
+
+    # Stepping
+
+    def _step(self, ready: Any = None) -> None:
+        self._step_is_due = False
+        if self._closed:
+            return
+        with DeferredSignals(), self.lock:
+            try:
+                now_ms = self.now_ms()
+                events = self._selectable.process(self._selectable.select(0) if ready is None else ready, now_ms)
+                self._engine.complete(events, now_ms)
+            except BaseException as crash:
+                self._crashed(crash)
+            else:
+                self._advance()
+
+    def _advance(self) -> None:
+        if self._closed:
+            return
+        try:
+            due_ms = self._engine.advance(self.now_ms())
+        except BaseException as crash:
+            self._crashed(crash)
+            return
+        if due_ms < self._timer_ms or self._timer is None:
+            self._set_timer(due_ms)
+        if self._engine.deferred:
+            self.loop.call_soon(self._run_deferred)
+
+    def _set_timer(self, due_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_ms = due_ms
+        if due_ms < NEVER_MS:
+            self._timer = self.loop.call_later(max(due_ms - self.now_ms(), 0) / 1000, self._timer_rang)
+
+    def _timer_rang(self) -> None:
+        self._timer, self._timer_ms = None, NEVER_MS
+        self._step()
+
+    def _run_deferred(self) -> None:
+        deferred = self._engine.deferred
+        while deferred and not self._calling_back:
+            callback = deferred.popleft()
+            self._calling_back = True
+            try:
+                callback()
+            except BaseException as error:
+                log.error("%s: a callback raised", self.name, exc_info=error)
+            finally:
+                self._calling_back = False
+
+    # The end
+
+    def _crashed(self, crash: BaseException) -> None:
+        """The engine's state cannot be trusted any more: stop, and tell everybody who waits or calls."""
+        self._crash = crash
+        log.error("%s stops because of a bug in levada", self.name, exc_info=crash)
+        self.close()
+
+    def _end_by_itself(self) -> None:
+        """Nobody uses the client any more: run its last flow, then close."""
+        if self._closed or self._ending is not None:
+            return
+        if self.when_dropped is None:
+            self.close()
+            return
+        self._ending = self._engine.flows.start(self.when_dropped(), self.now_ms(), describe=f"the end of {self.name}")
+
+        def ended(_: object) -> None:
+            self.loop.call_soon(self.close)
+
+        self._ending.on_done(ended)
+        self.due_now()
+
+    def _shut_down(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watch is not None:
+            self._watch.close()
+        try:
+            with self.lock:
+                self._engine.close(self.now_ms())
+        except BaseException:
+            log.exception("%s could not be closed in order; this is a bug in levada", self.name)
+        finally:
+            self._selectable.shutdown()
+
+    def _warn_of_lost_loop(self) -> None:
+        if not self._closed:
+            log.warning("%s was not closed before its event loop ended; what it had not sent is lost", self.name)
+
+
+def _running_loop(name: str) -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise IllegalStateError(f"{name} needs a running event loop; create and use it within a coroutine") from None

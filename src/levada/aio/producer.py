@@ -1,0 +1,101 @@
+"""KafkaProducer on asyncio: records and columns into topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+from levada.aio.connect import connect, start
+from levada.aio.delivery import ArrowDelivery, Delivery
+from levada.aio.driver import Driver
+from levada.config import ProducerConfig
+from levada.errors import KafkaError
+from levada.face.engines import Connector
+from levada.face.process import HoldsConnections
+from levada.face.producing import ERROR_EXIT_S, Producing, engine_settings
+from levada.not_yet import PRODUCER, lacks
+from levada.producer.producer_batch import DeliveryCallback
+from levada.producer.record_accumulator import ToSend
+from levada.types import Headers, PartitionInfo
+
+
+@lacks(PRODUCER)
+class KafkaProducer(HoldsConnections):
+    """Sends records: levada.KafkaProducer, awaited. To be made within a running event loop, and used in that loop, by any of its tasks."""
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, *, _connect: Connector[Driver] = connect, **settings: Any) -> None:
+        parsed = ProducerConfig.parse(config, **settings)
+        engine, driver = _connect(parsed, "producer", **engine_settings(parsed))
+        self._driver = driver
+        self._producing = producing = Producing(parsed, engine, driver, random=Random())
+        self._try_send = producing.try_send
+        driver.when_dropped = lambda: producing.end_by_itself(driver.name)
+        start(self, driver)
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        timestamp: int | datetime | None = None,
+        headers: Headers | Mapping[str, bytes | None] | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> Delivery:
+        """Put a record on its way; return a handle, to be awaited for the RecordMetadata.
+
+        Suspends only for metadata of a new topic and while buffer.memory is full, up to max.block.ms. Arguments, what the handle tells and
+        what is raised are those of levada.KafkaProducer.send(); on_delivery is called in the event loop.
+        """
+        sent = self._try_send(topic, value, key, partition, timestamp, headers, on_delivery)
+        if isinstance(sent, ToSend):
+            sent = await self._driver.call(self._producing.send(sent))
+        return Delivery(sent, self._driver)
+
+    async def send_arrow(
+        self,
+        topic: str,
+        data: Any,
+        *,
+        key: str | None = None,
+        value: str | None = None,
+        headers: str | None = None,
+        timestamp: str | None = None,
+        partition: str | None = None,
+    ) -> ArrowDelivery:
+        """Send every row of Arrow data; return the rows' outcomes, to be awaited. As levada.KafkaProducer.send_arrow()."""
+        columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
+        delivery = ArrowDelivery(topic, self._driver)
+        await self._driver.call(self._producing.send_arrow(topic, data, columns, delivery))
+        return delivery
+
+    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """Describe a topic's partitions, waiting up to max.block.ms for metadata. Raises UnknownTopicOrPartitionError, TimeoutError."""
+        return await self._driver.call(self._producing.partitions_for(topic))
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Send everything now and wait until each record sent before is acknowledged or has failed. Raises TimeoutError."""
+        await self._driver.run(self._producing.core.flush(), timeout, "flush()")
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.
+
+        timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms.
+        """
+        try:
+            self._driver.check_usable()
+        except KafkaError:
+            # Closed already, stopped by a bug that was told, or in a forked child.
+            return
+        await self._driver.call(self._producing.close(timeout))
+        self._driver.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close(None if error is None else ERROR_EXIT_S)

@@ -1,0 +1,110 @@
+"""scan() on asyncio: read a bounded piece of topics, and end by itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from random import Random
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from levada.aio.connect import connect
+from levada.aio.connect import start as start_driver
+from levada.aio.driver import Driver
+from levada.consumer.ranges import Bound
+from levada.consumer.scanning import Loss
+from levada.errors import KafkaError
+from levada.face.engines import Connector
+from levada.face.scans import ScanReading, ScanRequest, scan_request
+from levada.types import AnyRecord, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Loss", "Scan", "scan"]
+
+
+class Scan:
+    """A bounded read, made by scan(). Each iteration reads it from the start over connections of its own."""
+
+    def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
+        self._request = request
+        self._connect = connect
+
+    @property
+    def losses(self) -> list[Loss]:
+        """What the last iteration had to skip."""
+        return self._request.plan.losses
+
+    async def __aiter__(self) -> AsyncIterator[AnyRecord]:
+        """Yield the records, in order within each partition."""
+        async with _Reading(self._request, self._connect) as reading:
+            while (records := await reading.driver.call(reading.flows.records())) is not None:
+                for record in records:
+                    yield record
+
+    async def arrow(self) -> AsyncIterator[pa.RecordBatch]:
+        """Yield the records as columns, as many per Arrow batch as batch_rows and batch_bytes allow."""
+        sink = self._request.sink()
+        async with _Reading(self._request, self._connect) as reading:
+            while (batch := await reading.driver.call(reading.flows.batch(sink))) is not None:
+                yield batch
+
+    async def to_table(self) -> pa.Table:
+        """Return all records as one table."""
+        empty = self._request.sink().schema.empty_table()
+        return type(empty).from_batches([batch async for batch in self.arrow()], empty.schema)
+
+
+def scan(
+    topics: str | Iterable[str] | None = None,
+    config: Mapping[str, Any] | None = None,
+    /,
+    *,
+    start: Bound | Mapping[Any, Bound] = "earliest",
+    end: Bound | Mapping[Any, Bound] = "latest",
+    assignments: Mapping[TopicPartition, tuple[Bound, Bound]] | None = None,
+    columns: Sequence[str] | None = None,
+    text: Sequence[str] = (),
+    batch_rows: int = 65_536,
+    batch_bytes: int = 16 << 20,
+    on_data_loss: str = "raise",
+    _connect: Connector[Driver] = connect,
+    **settings: Any,
+) -> Scan:
+    """Read a piece of topics that has an end: levada.scan(), with `async for`, and `await` for to_table()."""
+    request = scan_request(
+        topics,
+        config,
+        settings,
+        start=start,
+        end=end,
+        assignments=assignments,
+        columns=columns,
+        text=text,
+        batch_rows=batch_rows,
+        batch_bytes=batch_bytes,
+        on_data_loss=on_data_loss,
+    )
+    return Scan(request, _connect)
+
+
+class _Reading:
+    """One iteration of a scan."""
+
+    def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
+        engine, self.driver = connect(request.config, "scan", **request.engine_settings)
+        self.flows = ScanReading(request, engine, self.driver, Random())
+        start_driver(self, self.driver)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            self.driver.check_usable()
+            await self.driver.call(self.flows.close())
+        except KafkaError:
+            # Brokers that cannot be told forget a fetch session by themselves.
+            pass
+        finally:
+            self.driver.close()

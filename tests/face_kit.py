@@ -1,0 +1,162 @@
+"""The faces of levada in one style, the blocking one, so that a test of a face is written once.
+
+BLOCKING is levada itself. AsyncioFace drives the asyncio clients on an event loop in the test's own thread. SimulatedFace makes the real
+blocking clients in a Simulation, where waiting is letting virtual time pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Any
+
+import pytest
+
+import levada as lv
+from levada import aio
+from levada.broker.cluster import Cluster
+from levada.broker.node import BrokerNode
+from levada.broker.settings import BrokerSettings
+from levada.testing.simulation import EPOCH_MS, Simulation
+
+
+class Blocking:
+    """Something to be awaited, as something that blocks."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, inner: Any) -> None:
+        self._loop = loop
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._inner, name)
+        if not callable(attribute):
+            return attribute
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            return self._result(attribute(*arguments, **keywords))
+
+        return call
+
+    def _result(self, found: Any) -> Any:
+        if inspect.isasyncgen(found):
+            return self._iterate(found)
+        if inspect.iscoroutine(found):
+            found = self._loop.run_until_complete(found)
+        return Blocking(self._loop, found) if isinstance(found, aio.Delivery | aio.ArrowDelivery | aio.Scan) else found
+
+    def _iterate(self, generator: Any) -> Iterator[Any]:
+        try:
+            while True:
+                try:
+                    yield self._loop.run_until_complete(anext(generator))
+                except StopAsyncIteration:
+                    return
+        finally:
+            self._loop.run_until_complete(generator.aclose())
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._iterate(aiter(self._inner))
+
+    def __enter__(self) -> Blocking:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._loop.run_until_complete(self._inner.__aexit__(kind, error, trace))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+
+class Face:
+    """levada's names, with clients of one kind."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(lv, name)
+
+
+class AsyncioFace(Face):
+    """See the module's text. close() ends the loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+
+    def _make(self, kind: Any, *arguments: Any, **keywords: Any) -> Blocking:
+        async def make() -> Any:
+            return kind(*arguments, **keywords)
+
+        return Blocking(self._loop, self._loop.run_until_complete(make()))
+
+    def KafkaProducer(self, *arguments: Any, **keywords: Any) -> Blocking:
+        return self._make(aio.KafkaProducer, *arguments, **keywords)
+
+    def KafkaConsumer(self, *arguments: Any, **keywords: Any) -> Blocking:
+        return self._make(aio.KafkaConsumer, *arguments, **keywords)
+
+    def KafkaAdmin(self, *arguments: Any, **keywords: Any) -> Blocking:
+        return self._make(aio.KafkaAdmin, *arguments, **keywords)
+
+    def KafkaClient(self, *arguments: Any, **keywords: Any) -> Blocking:
+        return self._make(aio.KafkaClient, *arguments, **keywords)
+
+    def scan(self, *arguments: Any, **keywords: Any) -> Blocking:
+        return Blocking(self._loop, aio.scan(*arguments, **keywords))
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+
+class SimulatedKafka:
+    """A broker in virtual time; has what the fixture any_kafka has."""
+
+    bootstrap_servers = "kafka:9092"
+
+    def __init__(self, simulation: Simulation) -> None:
+        settings = {"log_retention_ms": -1, "num_partitions": 1}
+        self.cluster = Cluster(BrokerSettings.of(**settings), Random(1))
+        node = BrokerNode(node_id=1, host="kafka", port=9092, wall_offset_ms=EPOCH_MS, cluster=self.cluster, **settings)
+        simulation.network.add_server(node, "kafka", 9092)
+        self.node = node
+
+    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, Any] | None = None) -> None:
+        self.node.create_topic(name, partitions, config)
+
+
+class SimulatedFace(Face):
+    """See the module's text."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.KafkaProducer = simulation.producer
+        self.KafkaConsumer = simulation.consumer
+        self.KafkaAdmin = simulation.admin
+        self.KafkaClient = simulation.client
+        self.scan = simulation.scan
+
+
+EVERYWHERE = [
+    pytest.param(("blocking", "embedded"), id="embedded"),
+    pytest.param(("asyncio", "embedded"), id="asyncio-embedded"),
+    pytest.param(("simulation", ""), id="simulation"),
+    pytest.param(("blocking", "kafka44"), id="kafka-4.4.0", marks=pytest.mark.kafka),
+    pytest.param(("asyncio", "kafka44"), id="asyncio-kafka-4.4.0", marks=pytest.mark.kafka),
+    pytest.param(("blocking", "kafka39"), id="kafka-3.9.2", marks=pytest.mark.kafka),
+]
+
+
+def face_and_broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Yield a broker, with the test module's `lv` made one of the faces; request.param is one of EVERYWHERE."""
+    face, kafka = request.param
+    if face == "blocking":
+        yield request.getfixturevalue(kafka)
+    elif face == "asyncio":
+        asyncio_face = AsyncioFace()
+        monkeypatch.setattr(request.module, "lv", asyncio_face)
+        yield request.getfixturevalue(kafka)
+        asyncio_face.close()
+    else:
+        with Simulation(seed=1) as simulation:
+            monkeypatch.setattr(request.module, "lv", SimulatedFace(simulation))
+            yield SimulatedKafka(simulation)
