@@ -19,6 +19,7 @@ from levada import aio
 from levada.broker.cluster import Cluster
 from levada.broker.node import BrokerNode
 from levada.broker.settings import BrokerSettings
+from levada.record.batch import RecordBatch
 from levada.testing.simulation import EPOCH_MS, Simulation
 
 
@@ -35,15 +36,17 @@ class Blocking:
             return attribute
 
         def call(*arguments: Any, **keywords: Any) -> Any:
-            return self._result(attribute(*arguments, **keywords))
+            async def invoke() -> Any:
+                found = attribute(*arguments, **keywords)
+                return await found if inspect.iscoroutine(found) else found
+
+            return self._result(self._loop.run_until_complete(invoke()))
 
         return call
 
     def _result(self, found: Any) -> Any:
         if inspect.isasyncgen(found):
             return self._iterate(found)
-        if inspect.iscoroutine(found):
-            found = self._loop.run_until_complete(found)
         return Blocking(self._loop, found) if isinstance(found, aio.Delivery | aio.ArrowDelivery | aio.Scan) else found
 
     def _iterate(self, generator: Any) -> Iterator[Any]:
@@ -124,6 +127,28 @@ class SimulatedKafka:
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, Any] | None = None) -> None:
         self.node.create_topic(name, partitions, config)
 
+    def batches(self, topic: str, partition: int = 0) -> list[RecordBatch]:
+        return list(self.node.log(topic, partition).batches())
+
+
+class SimulatedTime:
+    """Stands for the module `time` in a test."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+
+    def time(self) -> float:
+        return self.time_ns() / 1e9
+
+    def time_ns(self) -> int:
+        return (EPOCH_MS + self._simulation.now_ms) * 1_000_000
+
+    def monotonic(self) -> float:
+        return self._simulation.now_ms / 1000
+
+    def sleep(self, seconds: float) -> None:
+        self._simulation.advance(int(seconds * 1000))
+
 
 class SimulatedFace(Face):
     """See the module's text."""
@@ -159,4 +184,5 @@ def face_and_broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     else:
         with Simulation(seed=1) as simulation:
             monkeypatch.setattr(request.module, "lv", SimulatedFace(simulation))
+            monkeypatch.setattr(request.module, "time", SimulatedTime(simulation))
             yield SimulatedKafka(simulation)

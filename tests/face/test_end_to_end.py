@@ -14,6 +14,7 @@ import pytest
 import levada as lv
 from face_kit import EVERYWHERE, face_and_broker
 from levada.errors import NoOffsetForPartitionError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from levada.record.batch import RecordBatch
 from raw_fetch import batches_of
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -35,7 +36,7 @@ SHAPES: dict[str, Sent] = {
 
 
 @pytest.fixture(params=EVERYWHERE)
-def any_kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def any_kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
     """Every broker, through every face: `lv` is levada, its asyncio clients, or its clients in virtual time."""
     yield from face_and_broker(request, monkeypatch)
 
@@ -52,6 +53,14 @@ def reading(kafka: Any, topic: str, partitions: int = 1, **settings: Any) -> Ite
     with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, **{"auto_offset_reset": "earliest", **settings}) as consumer:
         consumer.assign([lv.TopicPartition(topic, partition) for partition in range(partitions)])
         yield consumer
+
+
+def stored(kafka: Any, topic: str, partition: int = 0) -> list[RecordBatch]:
+    """The batches of a partition as the broker keeps them."""
+    found: list[RecordBatch] = (
+        kafka.batches(topic, partition) if hasattr(kafka, "batches") else batches_of(kafka.bootstrap_servers, topic, partition)
+    )
+    return found
 
 
 def take(consumer: lv.KafkaConsumer, count: int) -> list[lv.ConsumerRecord]:
@@ -120,7 +129,7 @@ def test_every_codec_keeps_records(any_kafka: Any, codec: str, new_topic: NewTop
     assert [record.value for record in records] == values
     assert [record.key for record in records] == [b"%d" % n for n in range(len(values))]
     assert records[-1].headers == [("n", b"2999")] or tuple(records[-1].headers) == (("n", b"2999"),)
-    assert {int(batch.codec) for batch in batches_of(any_kafka.bootstrap_servers, topic)} == {CODECS.index(codec)}
+    assert {int(batch.codec) for batch in stored(any_kafka, topic)} == {CODECS.index(codec)}
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -220,11 +229,11 @@ def test_the_producer_is_idempotent_unless_told_otherwise(any_kafka: Any, produc
     with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, enable_idempotence=False) as careless:
         careless.send(plain, value=b"x").result(timeout=PATIENCE_S)
 
-    batches = batches_of(any_kafka.bootstrap_servers, topic)
+    batches = stored(any_kafka, topic)
     assert len({batch.producer_id for batch in batches}) == 1
     assert batches[0].producer_id >= 0
     assert [batch.base_sequence for batch in batches] == [0, 1, 2]
-    assert [batch.producer_id for batch in batches_of(any_kafka.bootstrap_servers, plain)] == [-1]
+    assert [batch.producer_id for batch in stored(any_kafka, plain)] == [-1]
 
 
 def test_order_is_kept_in_every_partition(any_kafka: Any, new_topic: NewTopicName) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from levada.aio.consumer import KafkaConsumer
     from levada.aio.delivery import ArrowDelivery, Delivery
     from levada.aio.producer import KafkaProducer
-    from levada.aio.scan import Scan, scan
+    from levada.aio.scans import Scan, scan
 
 _HOME = {
     "ArrowDelivery": "levada.aio.delivery",
@@ -23,8 +23,8 @@ _HOME = {
     "KafkaClient": "levada.aio.client",
     "KafkaConsumer": "levada.aio.consumer",
     "KafkaProducer": "levada.aio.producer",
-    "Scan": "levada.aio.scan",
-    "scan": "levada.aio.scan",
+    "Scan": "levada.aio.scans",
+    "scan": "levada.aio.scans",
 }
 
 __all__ = ["ArrowDelivery", "Delivery", "KafkaAdmin", "KafkaClient", "KafkaConsumer", "KafkaProducer", "Scan", "scan"]

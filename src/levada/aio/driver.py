@@ -222,6 +222,9 @@ class Driver:
             self._set_timer(due_ms)
         if self._engine.deferred:
             self.loop.call_soon(self._run_deferred)
+        if self._selectable.has_events:
+            # What was written at once, for example: no socket becomes ready for that.
+            self.due_now()
 
     def _set_timer(self, due_ms: int) -> None:
         if self._timer is not None:

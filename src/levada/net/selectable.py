@@ -101,6 +101,11 @@ class Selectable(Protocol):
         """Do the I/O that is possible without waiting."""
         ...
 
+    @property
+    def has_events(self) -> bool:
+        """Whether process() has something to tell although no socket is ready."""
+        ...
+
     def wakeup(self) -> None:
         """End the running select(), or the next one, at once. From any thread."""
         ...

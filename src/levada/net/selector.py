@@ -226,6 +226,11 @@ class Selector:
         events, self._events = self._events, NetEvents()
         return events
 
+    @property
+    def has_events(self) -> bool:
+        """Whether process() has something to tell although no socket is ready."""
+        return bool(self._staged or self._ending or self._events)
+
     def _has_work(self) -> bool:
         return bool(self._woken or self._staged or self._ending or self._events)
 
