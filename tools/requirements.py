@@ -223,6 +223,18 @@ def broken_links(catalogue: Catalogue, root: Path = ROOT) -> list[str]:
     ]
 
 
+def missing_modules(root: Path = ROOT) -> list[str]:
+    """Return where a page names a module of levada that is not there (any more)."""
+    faults = []
+    for page in sorted((root / PAGES).glob("*.md")):
+        for at, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            for name in re.findall(r"`(levada(?:\.\w+)*)`", line):
+                path = root.joinpath("src", *name.split("."))
+                if not path.is_dir() and not path.with_suffix(".py").exists():
+                    faults.append(f"{page.relative_to(root)}:{at}: there is no module {name}")
+    return faults
+
+
 def document(catalogue: Catalogue) -> str:
     """Return the whole of TESTS.md. Every row stands for itself, so that git can merge two versions line by line."""
     lines = [
@@ -260,7 +272,8 @@ def main(arguments: list[str]) -> int:
     """Write the page, or check the catalogue."""
     catalogue = read()
     if arguments == ["check"]:
-        faults = [*catalogue.faults, *unknown(catalogue), *not_held(catalogue), *broken_links(catalogue), *stale(catalogue)]
+        faults = [*catalogue.faults, *unknown(catalogue), *not_held(catalogue), *broken_links(catalogue), *missing_modules()]
+        faults += stale(catalogue)
         print("\n".join(faults) or f"{len(catalogue.entries)} entries, all in order")
         return bool(faults)
     if arguments:

@@ -53,8 +53,12 @@ def test_every_deviation_is_explained(catalogue: Any) -> None:
     fail_for(tool.broken_links(catalogue), "Each *Differs: [...](../DEVIATIONS.md#heading).* leads to a heading.")
 
 
+def test_every_module_that_a_page_names_is_there() -> None:
+    fail_for(tool.missing_modules(), "Name the module where that code is now.")
+
+
 def test_the_list_of_tests_is_current(catalogue: Any) -> None:
-    fail_for(tool.stale(catalogue), "Run: make docs")
+    fail_for(tool.stale(catalogue), "Run: python tools/requirements.py (make docs does so too)")
 
 
 @pytest.mark.parametrize(

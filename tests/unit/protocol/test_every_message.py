@@ -98,7 +98,7 @@ def test_W3_W4_a_length_that_lies_costs_nothing(message: type[Message]) -> None:
     assert peak < 200_000
 
 
-def test_secrets_are_not_printed() -> None:
+def test_M_D11_secrets_are_not_printed() -> None:
     said = SaslAuthenticateRequest(auth_bytes=b"\x00me\x00hunter2")
     salted = ScramCredentialUpsertion(name="me", salt=b"salt", salted_password=b"hunter2")
     token = CreateDelegationTokenResponse(token_id="t", hmac=b"hunter2")
@@ -115,7 +115,7 @@ SECRET_WORDS = ("password", "hmac", "auth_bytes", "salt")
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_what_sounds_like_a_secret_is_marked(message: type[Message]) -> None:
+def test_M_D11_what_sounds_like_a_secret_is_marked(message: type[Message]) -> None:
     suspects: list[Field] = [field for struct in structs(message) for field in struct.FIELDS if any(w in field.name for w in SECRET_WORDS)]
 
     assert all(field.secret for field in suspects)
