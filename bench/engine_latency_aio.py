@@ -42,12 +42,11 @@ async def _send(producer: Any, topic: str, warm: int, records: int, rate: int) -
 
 
 def levada_consumer(bootstrap_servers: str, topic: str, warm: int, records: int, rate: int) -> Figures:
-    from levada import TopicPartition
-    from levada.aio import KafkaConsumer
+    import levada.aio
 
     async def work() -> Figures:
-        async with KafkaConsumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest") as consumer:
-            await _maybe(consumer.assign([TopicPartition(topic, 0)]))
+        async with levada.aio.KafkaConsumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            await _maybe(consumer.assign([levada.TopicPartition(topic, 0)]))
             return await _receive(lambda: _levada_values(consumer), warm, records)
 
     return asyncio.run(work())
