@@ -49,10 +49,17 @@ class ConsumerCore:
         self._engine = engine
         self._isolation_level = read.isolation_level
         self._reset_to = RESET_POLICIES[settings.auto_offset_reset]
+        self._metadata_version = 0
         self._may_create = settings.allow_auto_create_topics
         self._now_ms = 0
         self._buffer = FetchBuffer(self.subscription, settings.fetch.buffer_bytes)
-        self._stalls = Stalls(self.subscription, engine.metadata, engine.network, patience_ms=settings.default_api_timeout_ms)
+        self._stalls = Stalls(
+            self.subscription,
+            engine.metadata,
+            engine.network,
+            patience_ms=settings.default_api_timeout_ms,
+            deferred=engine.deferred,
+        )
         self._finder = OffsetFinder(metadata=engine.metadata, isolation_level=read.isolation_level, backoff=backoff, spawn=self._spawn)
         positions: Mapping[str, Any] = {
             "subscription": self.subscription,
@@ -86,8 +93,11 @@ class ConsumerCore:
             engine.add_poller(poller)
 
     def poll(self, now_ms: int) -> int:
-        """Note the time, for flows that begin others."""
+        """Note the time, for flows that begin others; what metadata says may be what a caller waits to be told."""
         self._now_ms = now_ms
+        if self._engine.metadata.version != self._metadata_version:
+            self._metadata_version = self._engine.metadata.version
+            self._buffer.announce()
         return NEVER_MS
 
     # What is read
@@ -153,6 +163,10 @@ class ConsumerCore:
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
         """Return why nothing arrives, when that is for the caller to know. last_word: the call is about to return empty-handed."""
         return self._stalls.explain(now_ms, last_word=last_word)
+
+    def next_look_ms(self, now_ms: int) -> int:
+        """When explain() may say something else than now."""
+        return self._stalls.next_look_ms(now_ms)
 
     def end(self, state: PartitionState) -> int:
         """Return the offset up to which a partition could be read at the last fetch, -1 before one."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from levada.consumer.subscription_state import PartitionState, SubscriptionState
 from levada.errors import KafkaError
@@ -36,6 +37,13 @@ class CompletedFetch:
     next_offset: int = UNKNOWN_OFFSET
     aborted: tuple[tuple[int, int], ...] = ()
     error: KafkaError | None = None
+    used_bytes: int = 0
+    """How much of the data, from its start, is not needed any more."""
+
+    @property
+    def left_bytes(self) -> int:
+        """How much of the data may be needed."""
+        return len(self.records) - self.used_bytes
 
     @property
     def is_stale(self) -> bool:
@@ -164,25 +172,33 @@ class FetchBuffer:
     # Memory
 
     def _hold(self, fetch: CompletedFetch) -> None:
-        memory = fetch.records.obj if isinstance(fetch.records, memoryview) else fetch.records
         if not len(fetch.records):
             return
+        memory = _memory(fetch)
         response = self._responses.get(id(memory))
         if response is None:
             response = self._responses[id(memory)] = _Response(memory, memoryview(memory).nbytes)
             self.size_bytes += response.size_bytes
         response.entries[fetch] = None
-        response.left_bytes += len(fetch.records)
+        response.left_bytes += fetch.left_bytes
+
+    def used(self, fetch: CompletedFetch, used_bytes: int) -> None:
+        """Note how much of an entry that was taken is not needed any more."""
+        response = self._responses.get(id(_memory(fetch)))
+        if response is not None:
+            response.left_bytes -= used_bytes - fetch.used_bytes
+            fetch.used_bytes = used_bytes
+            if response.is_mostly_used_up:
+                self._used_up[response] = None
 
     def _let_go(self, fetch: CompletedFetch) -> None:
-        memory = fetch.records.obj if isinstance(fetch.records, memoryview) else fetch.records
-        response = self._responses.get(id(memory))
+        response = self._responses.get(id(_memory(fetch)))
         if response is None or fetch not in response.entries:
             return
         del response.entries[fetch]
-        response.left_bytes -= len(fetch.records)
+        response.left_bytes -= fetch.left_bytes
         if not response.entries:
-            del self._responses[id(memory)]
+            del self._responses[id(response.memory)]
             self._used_up.pop(response, None)
             self.size_bytes -= response.size_bytes
         elif response.is_mostly_used_up:
@@ -197,9 +213,14 @@ class FetchBuffer:
             return
         for response in list(self._used_up):
             for fetch in list(response.entries):
-                copy = bytes(fetch.records)
+                copy = bytes(fetch.records[fetch.used_bytes :])
                 self._let_go(fetch)
-                fetch.records = copy
+                fetch.records, fetch.used_bytes = copy, 0
                 self._hold(fetch)
                 reopen(fetch)
         self._used_up.clear()
+
+
+def _memory(fetch: CompletedFetch) -> Any:
+    """Return the object whose memory an entry's data lies in."""
+    return fetch.records.obj if isinstance(fetch.records, memoryview) else fetch.records

@@ -195,6 +195,8 @@ class FetchCollector:
             # A broker's error is forgotten once it was raised; the next fetch says whether it still holds.
             if cursor.exhausted or fetch.is_stale or (fault is not None and fault is fetch.error):
                 self._drop(cursor)
+            else:
+                self._buffer.used(fetch, cursor.used_bytes)
         self.has_moved = bool(self._moved)
         self._buffer.compact(self._reopen)
 

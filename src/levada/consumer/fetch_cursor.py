@@ -53,6 +53,8 @@ class FetchCursor:
         """Where it stood when its partition's position was last moved."""
         self.position, self.leader_epoch = self.committed
         self.exhausted = False
+        self.used_bytes = 0
+        """How much of the data, from its start, will not be needed again once positions have moved here."""
         self._options = options
         self._converter = converter
         self._stop = fetch.state.stop_offset
@@ -156,9 +158,12 @@ class FetchCursor:
         """Yield the batches with something for the caller, checked; step over all others."""
         aborted = AbortedTransactions(self.fetch.aborted, self._options.max_decompressed_bytes)
         hides_aborted = self._options.isolation_level is IsolationLevel.READ_COMMITTED
-        seen = 0
+        at = seen = 0
         for batch in read_batches(self.fetch.records):
             seen += 1
+            # Which transactions were aborted is told from the start of the data.
+            self.used_bytes = 0 if hides_aborted and self.fetch.aborted else at
+            at += batch.size_bytes
             if self._is_at_stop(max(batch.earliest_offset, self.position)):
                 self.position = self._stop if self._stop is not None else self.position
                 return

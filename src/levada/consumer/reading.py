@@ -27,8 +27,6 @@ from levada.types import AnyRecord
 
 T = TypeVar("T")
 
-LOOK_AROUND_MS = 250
-"""While nothing arrives, how often to look whether something is wrong."""
 SESSION_CLOSE_MS = 100
 """How long close() waits for brokers to take note; they forget a session by themselves."""
 FLOW_GRACE_MS = 250
@@ -117,24 +115,26 @@ class Reading:
                 if found is not None or self.core.has_moved:
                     return found
                 now_ms = self._host.now_ms()
-                changed = self._look_around(now_ms, is_over=now_ms >= deadline_ms)
+                changed, look_ms = self._look_around(now_ms, is_over=now_ms >= deadline_ms)
                 if now_ms >= deadline_ms:
                     return None
-                yield Until(changed, min(deadline_ms, now_ms + LOOK_AROUND_MS))
+                yield Until(changed, min(deadline_ms, look_ms))
         finally:
             # Memory given back, a position to be looked up, an error that was raised: a call that did not wait has changed things too.
             self._host.look()
 
-    def _look_around(self, now_ms: int, *, is_over: bool) -> Promise[None]:
-        """Raise what keeps records away, where that is for the caller to know; return what settles when there may be some."""
+    def _look_around(self, now_ms: int, *, is_over: bool) -> tuple[Promise[None], int]:
+        """Raise what keeps records away, where that is for the caller to know; return what settles when there may be some, and when to
+        look again.
+        """
         with self._host.lock:
             error = self.core.explain(now_ms, last_word=is_over)
             if error is None and not is_over:
                 self._raise_if_woken()
-            changed = self.core.changed()
+            changed, look_ms = self.core.changed(), self.core.next_look_ms(now_ms)
         if error is not None:
             raise error
-        return changed
+        return changed, look_ms
 
     # Everything else
 

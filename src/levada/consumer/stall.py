@@ -1,67 +1,143 @@
 """Why nothing arrives, in words.
 
-A caller that gets no records must be able to tell an idle topic from trouble. An answer without records is no trouble; silence is.
-Trouble that trying again will not mend soon is reported by the call that would otherwise return empty-handed; any trouble, once nothing
-was heard for default.api.timeout.ms.
+A caller that gets no records must be able to tell an idle topic from a fault. An answer without records is no fault; silence is.
+
+What time cannot mend is raised: a topic or partition that does not exist, one that may not be read, and addresses that no Kafka listens at
+(by the call that would otherwise return without a record, or sooner). What time may mend, such as brokers that do not answer, is not: the
+call returns nothing, as Java's does. Once nothing was heard of a partition for default.api.timeout.ms a warning says so, with the cause;
+the next one comes when it was heard of again, and was lost again.
+
+Nobody walks over all partitions to find that out: what metadata holds against them is looked up when it, or the assignment, changes; and
+since a partition is only heard of later and later, the first one cannot be overdue before the time that the last full look came up with.
 """
 
 from __future__ import annotations
 
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from levada.client.deferred_log import DeferredLog
 from levada.client.metadata import Metadata
 from levada.client.network_client import NetworkClient
-from levada.consumer.known_topics import UNKNOWN_GRACE_MS, check_exists
+from levada.client.snapshot import ClusterSnapshot
+from levada.clock import NEVER_MS
+from levada.consumer.known_topics import UNKNOWN_GRACE_MS, check_exists, trouble_with
 from levada.consumer.subscription_state import PartitionState, SubscriptionState
-from levada.errors import BrokerError, KafkaError, TimeoutError
+from levada.errors import BrokerError, KafkaError
 
 LAST_WORD_GRACE_MS = 400
 """A call that ends may speak up earlier than one that goes on trying."""
+LOOK_AROUND_MS = 250
+"""How often to look while something is, or may be, wrong."""
 
 
 class Stalls:
-    """Looks at partitions that wait for a broker. Used under the engine's lock."""
+    """Looks at partitions that wait for a broker. Used under the engine's lock. patience_ms: default.api.timeout.ms."""
 
-    def __init__(self, subscription: SubscriptionState, metadata: Metadata, network: NetworkClient, *, patience_ms: int) -> None:
+    def __init__(
+        self,
+        subscription: SubscriptionState,
+        metadata: Metadata,
+        network: NetworkClient,
+        *,
+        patience_ms: int,
+        deferred: deque[Callable[[], None]],
+    ) -> None:
         self._subscription = subscription
         self._metadata = metadata
         self._network = network
         self._patience_ms = patience_ms
+        self._log = DeferredLog(logging.getLogger(__name__), deferred)
+        self._marks = subscription.listen()
+        self._snapshot: ClusterSnapshot | None = None
+        self._suspects: dict[PartitionState, None] = {}
+        """What metadata holds something against."""
+        self._overdue_ms = 0
+        """No partition is overdue before this time."""
+        self._told_of: dict[PartitionState, int] = {}
+        """When partitions that a warning was written about had last been heard of."""
+        self._told = False
+        """Whether a warning says that no broker was ever reached."""
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """Return the error to raise, None while waiting on is right. A stall is reported once per default.api.timeout.ms."""
-        waiting = [state for state in self._subscription if not (state.paused or state.finished)]
-        if not waiting:
-            return None
-        waited_ms = now_ms - min(state.heard_ms for state in waiting)
+        """Return the error to raise, None while waiting on is right. last_word: the call would return without a record."""
+        self._look_for_suspects()
         if not self._network.ever_ready:
-            patience_ms = 0 if self._network.hopeless else LAST_WORD_GRACE_MS if last_word else self._patience_ms
-            return self._unreachable(waited_ms) if waited_ms >= patience_ms else None
-        return self._missing(waiting, now_ms, LAST_WORD_GRACE_MS if last_word else UNKNOWN_GRACE_MS) or self._stalled(waiting, now_ms)
+            return self._unreachable(now_ms, last_word=last_word)
+        fault = self._missing(now_ms, LAST_WORD_GRACE_MS if last_word else UNKNOWN_GRACE_MS) if self._suspects else None
+        if fault is None and now_ms >= self._overdue_ms:
+            self._warn(now_ms)
+        return fault
 
-    def _unreachable(self, waited_ms: int) -> KafkaError | None:
+    def next_look_ms(self, now_ms: int) -> int:
+        """When explain() may say something else than now."""
+        return now_ms + LOOK_AROUND_MS if self._suspects or not self._network.ever_ready else max(self._overdue_ms, now_ms + LOOK_AROUND_MS)
+
+    def _look_for_suspects(self) -> None:
+        """Compare with metadata what changed, or everything when that did."""
+        snapshot = self._metadata.snapshot
+        if snapshot is not self._snapshot:
+            self._snapshot = snapshot
+            self._suspects.clear()
+            self._marks.update(dict.fromkeys(self._subscription))
+        for state in self._marks:
+            if not state.retired and trouble_with(state.tp, snapshot) is not None:
+                self._suspects[state] = None
+            else:
+                self._suspects.pop(state, None)
+            if state.retired:
+                self._told_of.pop(state, None)
+        self._marks.clear()
+
+    def _unreachable(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
+        """No broker was ever reached: raise that where it is for good, else write it once, for a call that ends without a record."""
         if not self._network.failures():
             return None
-        return self._network.bootstrap_error(round(waited_ms / 1000, 1))
-
-    def _missing(self, waiting: list[PartitionState], now_ms: int, grace_ms: int) -> BrokerError | None:
-        snapshot = self._metadata.snapshot
-        for state in waiting:
-            try:
-                check_exists(state.tp, snapshot, now_ms - state.heard_ms, grace_ms)
-            except BrokerError as fault:
-                return fault
+        if self._network.hopeless:
+            return self._network.bootstrap_error(0)
+        since_ms = min((state.heard_ms for state in self._subscription if _waits(state)), default=now_ms)
+        if last_word and not self._told and now_ms - since_ms >= LAST_WORD_GRACE_MS:
+            self._told = True
+            error = self._network.bootstrap_error(round((now_ms - since_ms) / 1000, 1))
+            self._log.log(logging.WARNING, "%s; still trying", error)
         return None
 
-    def _stalled(self, waiting: list[PartitionState], now_ms: int) -> KafkaError | None:
-        stalled = [state for state in waiting if now_ms - state.heard_ms >= self._patience_ms]
-        if not stalled:
-            return None
+    def _missing(self, now_ms: int, grace_ms: int) -> BrokerError | None:
+        for state in self._suspects:
+            if _waits(state):
+                try:
+                    check_exists(state.tp, self._metadata.snapshot, now_ms - state.last_heard_ms, grace_ms)
+                except BrokerError as fault:
+                    return fault
+        return None
+
+    def _warn(self, now_ms: int) -> None:
+        """Write a line about the partitions that nothing was heard of for too long, once for each."""
+        overdue, first_ms = [], NEVER_MS
+        for state in self._subscription:
+            if not _waits(state):
+                continue
+            due_ms = state.last_heard_ms + self._patience_ms
+            if due_ms <= now_ms:
+                overdue.append(state)
+            else:
+                first_ms = min(first_ms, due_ms)
+        # Heard of again or not, those that are overdue are looked at again no later than they could be overdue once more.
+        self._overdue_ms = min(first_ms, now_ms + self._patience_ms)
+        told = [state for state in overdue if self._told_of.get(state) != state.last_heard_ms]
+        if not told:
+            return
+        self._told_of.update((state, state.last_heard_ms) for state in told)
         lines = [f"nothing was heard for {self._patience_ms / 1000:.1f} s of"]
-        lines += [f"  {state.tp} (position {state.position}): {state.last_error or self._so_far(state)}" for state in stalled]
+        lines += [f"  {state.tp} (position {state.position}): {state.last_error or self._so_far(state)}" for state in told]
         lines += [f"  {address}  {cause}" for address, cause in self._network.failures().items()]
-        for state in stalled:
-            state.heard_ms = now_ms
-        return TimeoutError("\n".join(lines))
+        self._log.log(logging.WARNING, "%s", "\n".join(lines))
 
     def _so_far(self, state: PartitionState) -> str:
         leader = self._metadata.snapshot.leader(state.tp)
         return "no leader is known" if leader is None else f"no answer from its leader, node {leader.id} at {leader.address}"
+
+
+def _waits(state: PartitionState) -> bool:
+    return not (state.paused or state.finished)

@@ -101,3 +101,11 @@ def test_F21_changing_between_names_and_ids_needs_a_new_session() -> None:
 def test_TR58_the_epoch_wraps_to_one() -> None:
     assert next_epoch(MAX_EPOCH) == 1
     assert next_epoch(0) == 1
+
+
+def test_F17_changes_alone_say_what_the_whole_would() -> None:
+    session, other = opened(), opened()
+    changes = {A: at(3), B: None}
+    assert session.go_on(changes) == other.begin({A: at(3)}, by_id=False)
+    assert session.known == other.known == {A: at(3)}
+    assert session.go_on({A: at(3)}).to_send == {}

@@ -1,0 +1,49 @@
+"""Work grows with what changes, not with how many partitions are assigned: counted, not timed."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+from consumer_sim import World
+from levada.sync.consumer import KafkaConsumer
+from levada.testing.simulation import Simulation
+from levada.types import TopicPartition
+
+TURNS = 100
+
+
+def lines_run(consumer: KafkaConsumer, now_ms: int) -> int:
+    """How many lines run in turns of the engine, and looks for what is wrong, with nothing new."""
+    lines = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        nonlocal lines
+        lines += event == "line"
+        return trace
+
+    reading = consumer._consuming.reading
+    sys.settrace(trace)  # type: ignore[arg-type]
+    try:
+        for _ in range(TURNS):
+            reading._engine.advance(now_ms)
+            reading.core.begin_call()
+            assert reading.core.explain(now_ms, last_word=True) is None
+            assert not reading.core.changed().done
+    finally:
+        sys.settrace(None)
+    return lines
+
+
+def idle(partitions: int) -> int:
+    with Simulation(seed=2) as simulation:
+        world = World(simulation)
+        world.topic("t", partitions)
+        consumer = world.consumer(*[TopicPartition("t", partition) for partition in range(partitions)])
+        for _ in range(3):
+            assert consumer.poll(1.0) == []
+        return lines_run(consumer, simulation.now_ms)
+
+
+def test_a_turn_with_nothing_new_costs_the_same_whatever_is_assigned() -> None:
+    assert idle(1_000) <= idle(10) + TURNS
