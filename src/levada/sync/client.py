@@ -53,7 +53,6 @@ class KafkaClient(HoldsConnections):
         wanted = arguments.message(message)
         flow = request.request(
             wanted,
-            self._engine.metadata,
             node=arguments.destination(node),
             version=None if version is None else arguments.whole("version", version),
             timeout_ms=max(self._config.request_timeout_ms, arguments.deadline_ms(0, timeout)) if timeout is not None else None,
@@ -69,7 +68,7 @@ class KafkaClient(HoldsConnections):
         if assumed is not None:
             self._driver.check_usable()
             return dict(request.shared_versions(assumed))
-        flow = request.api_versions(self._engine.metadata, node=arguments.destination(node))
+        flow = request.api_versions(node=arguments.destination(node))
         return dict(self._run(flow, timeout, "ApiVersions request"))
 
     def close(self, timeout: float | None = None) -> None:
