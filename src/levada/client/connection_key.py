@@ -7,16 +7,16 @@ transactions. State, back-off, requests in flight and failures belong to the key
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 
-class Purpose(Enum):
-    """What a connection is for."""
+class Purpose(IntEnum):
+    """What a connection is for. A number, because keys are hashed many times for each request."""
 
-    GENERAL = "general"
-    COORDINATOR = "coordinator"
+    GENERAL = 0
+    COORDINATOR = 1
 
 
 class ConnectionKey(NamedTuple):
@@ -26,7 +26,7 @@ class ConnectionKey(NamedTuple):
     purpose: Purpose = Purpose.GENERAL
 
     def __str__(self) -> str:
-        return f"node {self.node_id}" if self.purpose is Purpose.GENERAL else f"node {self.node_id} as {self.purpose.value}"
+        return f"node {self.node_id}" if self.purpose is Purpose.GENERAL else f"node {self.node_id} as {self.purpose.name.lower()}"
 
 
 Peer: TypeAlias = int | ConnectionKey

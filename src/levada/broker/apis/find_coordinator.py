@@ -39,8 +39,9 @@ def _find(call: Call, key: str) -> Coordinator:
         return _nobody(key, ErrorCode.INVALID_REQUEST)
     cluster = call.state.cluster
     node = cluster.nodes[coordinator_id(cluster, key)]
-    # Kafka says "NONE" where it has no error message.
-    return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_message=ErrorCode.NONE.name)
+    # As Kafka says it where there is no error.
+    message = "" if call.version >= FIRST_BATCHED_VERSION else ErrorCode.NONE.name
+    return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_message=message)
 
 
 def coordinator_id(cluster: Cluster, key: str) -> int:
