@@ -195,11 +195,6 @@ class NetworkClient:
             return False
         return all(self._failures.is_invalid_peer(node.address) for node in self._metadata.snapshot.nodes.values())
 
-    @property
-    def hopeless(self) -> bool:
-        """The former name of `unrecoverable`."""
-        return self.unrecoverable
-
     # Acting
 
     def send(

@@ -110,6 +110,10 @@ class ConsumerSettings(ClientSettings, total=False):
     max_partition_fetch_bytes: int
     """Soft limit of one partition's share of a fetch response. Default: 1048576 bytes."""
 
+    fetch_buffer_bytes: int
+    """Fetched data, of paused partitions too, that may be held before nothing more is fetched but what is needed to go on. A response that
+    is on its way then still comes in. Not a Kafka setting; librdkafka's is queued.max.messages.kbytes. Default: 67108864 bytes."""
+
     isolation_level: Literal["read_uncommitted", "read_committed"]
     """Whether records of open and aborted transactions are seen. Default: read_uncommitted."""
 

@@ -33,7 +33,7 @@ class Stalls:
             return None
         waited_ms = now_ms - min(state.heard_ms for state in waiting)
         if not self._network.ever_ready:
-            patience_ms = 0 if self._network.hopeless else LAST_WORD_GRACE_MS if last_word else self._patience_ms
+            patience_ms = 0 if self._network.unrecoverable else LAST_WORD_GRACE_MS if last_word else self._patience_ms
             return self._unreachable(waited_ms) if waited_ms >= patience_ms else None
         return self._missing(waiting, now_ms, LAST_WORD_GRACE_MS if last_word else UNKNOWN_GRACE_MS) or self._stalled(waiting, now_ms)
 
