@@ -1,4 +1,4 @@
-"""Conversations that read top to bottom.
+"""Flows: what takes several requests, written so that it reads top to bottom.
 
 A flow is a generator that yields steps and is resumed with each step's result, or has its error thrown in. It holds no socket, lock
 or clock: whoever runs it (`client.flow_runner` in a client, a test with two canned replies) does. Flows compose with `yield from`.
@@ -6,7 +6,7 @@ or clock: whoever runs it (`client.flow_runner` in a client, a test with two can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -18,19 +18,25 @@ T = TypeVar("T")
 ANY_NODE: None = None
 
 
+class Destination:
+    """Where a call goes when that has to be found out first, such as a partition's leader; `client.destination` has them."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """Send a request and resume with its response.
 
-    node: a node id, or ANY_NODE for the least loaded one. The runner connects first and waits for the connection to be ready.
-    timeout_ms: for this request; None takes the client's request.timeout.ms. expect_response: False resumes with None once it is written.
-    may_block: the broker may take long over it on purpose. Answers come in order, so whatever is sent there next would wait behind it: when
-    the flow's time is over first, the connection goes with it, unless others wait for answers on it too.
-    Thrown into the flow: DisconnectError, ConnectError, UnsupportedVersionError, ProtocolError.
+    node: a node's id, a connection's key, a Destination, or ANY_NODE for the least loaded one. The runner finds the destination, connects
+    and waits for the connection to be ready. timeout_ms: for this request; None takes the client's request.timeout.ms. expect_response:
+    False resumes with None once it is written. may_block: the broker may take long over it on purpose. Answers come in order, so whatever
+    is sent there next would wait behind it: when the flow's time is over first, the connection goes with it, unless others wait for
+    answers on it too. Thrown into the flow: DisconnectError, ConnectError, UnsupportedVersionError, ProtocolError.
     """
 
     request: Any
-    node: int | None = ANY_NODE
+    node: int | tuple[int, Any] | Destination | None = ANY_NODE
     timeout_ms: int | None = None
     min_version: int = 0
     max_version: int = 32767
@@ -52,7 +58,18 @@ class Wait:
     promise: Promise[Any]
 
 
-Step: TypeAlias = Call | Sleep | Wait
+@dataclass(frozen=True, slots=True)
+class WaitAny:
+    """Resume with the first of several promises that is settled, however it is, or with None when the time is over first.
+
+    Nothing is thrown in: the flow looks at the promise itself. timeout_ms: None waits for as long as it takes.
+    """
+
+    promises: Sequence[Promise[Any]]
+    timeout_ms: int | None = None
+
+
+Step: TypeAlias = Call | Sleep | Wait | WaitAny
 Flow: TypeAlias = Generator[Step, Any, T]
 
 

@@ -48,6 +48,11 @@ class Promise(Generic[T]):
         """The error it was rejected with, None while pending or after success."""
         return self._error
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anybody would hear of its being settled."""
+        return bool(self._callbacks)
+
     def result(self) -> T:
         """Return the value or raise the error; IllegalStateError while pending."""
         if not self.done:
@@ -80,7 +85,7 @@ class Promise(Generic[T]):
             self._callbacks.append(callback)
 
     def forget(self, callback: Callable[[Promise[T]], None]) -> None:
-        """Do not call back any more; harmless when it has been. A promise may outlive by far those who waited for it in vain."""
+        """Do not call back any more; harmless when it has been. A promise may outlive by far those who waited for it."""
         if callback in self._callbacks:
             self._callbacks.remove(callback)
 

@@ -46,7 +46,7 @@ def _speak(scripted: ScriptedServer, spoken: dict[int, tuple[int, int]]) -> None
 
 
 def ask(client: SimClient, message: Request, timeout_s: float = 60, **options: Any) -> Any:
-    return client.driver.run(request(message, client.metadata, **options), timeout_s, f"{message.NAME} request")
+    return client.driver.run(request(message, **options), timeout_s, f"{message.NAME} request")
 
 
 def versions_asked(kafka: ScriptedServer, kind: type[Request]) -> list[int]:
@@ -161,7 +161,7 @@ def test_a_request_that_took_too_long_does_not_hold_up_the_next_one(sim: Simulat
 def test_a_request_that_nobody_waits_for_does_not_hold_up_the_next_one(sim: Simulation) -> None:
     broker(sim).faults.drop_response("ListOffsets")
     client = SimClient(sim)
-    left = client.start(request(ListOffsetsRequest(), client.metadata, node=1))
+    left = client.start(request(ListOffsetsRequest(), node=1))
     sim.advance(ms=1000)
     client.engine.flows.cancel(left, sim.now_ms)
     assert isinstance(left.error, ClosedError)
@@ -174,9 +174,9 @@ def test_a_request_that_took_too_long_leaves_the_connection_to_others(sim: Simul
     node = broker(sim)
     node.faults.delay("ListOffsets", ms=5000)
     client = SimClient(sim)
-    late = client.start(request(ListOffsetsRequest(), client.metadata, node=1), within_ms=2000)
+    late = client.start(request(ListOffsetsRequest(), node=1), within_ms=2000)
     sim.advance(ms=1000)
-    behind = client.start(request(MetadataRequest(topics=[]), client.metadata, node=1))
+    behind = client.start(request(MetadataRequest(topics=[]), node=1))
     sim.advance(ms=5000)
     assert isinstance(late.error, TimeoutError)
     assert behind.result().controller_id == 1
@@ -196,7 +196,7 @@ def test_a_produce_without_acknowledgement_has_no_response(sim: Simulation, kafk
 def test_the_versions_both_sides_speak_are_listed_by_name(sim: Simulation, kafka: ScriptedServer) -> None:
     _speak(kafka, {**SPOKEN, 1: (90, 99), 17: (1, 5), 5000: (0, 3)})
     client = SimClient(sim)
-    shared = client.driver.run(api_versions(client.metadata), 10, "ApiVersions")
+    shared = client.driver.run(api_versions(), 10, "ApiVersions")
     assert shared == {
         "Produce": (3, 12),
         "Metadata": (0, 12),

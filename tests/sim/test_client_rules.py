@@ -31,8 +31,8 @@ def asked_for_metadata(kafka: ScriptedServer) -> int:
 
 
 def test_H5_correlation_ids_begin_anew_before_those_that_java_reserves(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert network_client.CORRELATION_ID_END == 2_147_483_640
-    monkeypatch.setattr(network_client, "CORRELATION_ID_END", 6)
+    assert network_client.FIRST_RESERVED_CORRELATION_ID == 2_147_483_640
+    monkeypatch.setattr(network_client, "FIRST_RESERVED_CORRELATION_ID", 6)
     kafka = server(sim)
     client = SimClient(sim)
     for _ in range(20):

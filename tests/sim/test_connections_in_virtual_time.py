@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from levada.client.connection_states import ConnectionState
+from levada.client.setup.states import ConnectionState
 from levada.error_codes import ErrorCode
 from levada.errors import (
     BootstrapError,

@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from levada.admin.retry import ON_ADMIN_ERROR, Attempts, OnError
+from levada.admin.retry import ON_ADMIN_ERROR, Attempts
+from levada.client.connection_key import Peer
+from levada.client.fan_out import Answer, FanOut
 from levada.client.metadata_update import described_partitions
+from levada.client.retry import Reaction
 from levada.client.topic_queries import all_topics, these_topics
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, DisconnectError, UnsupportedVersionError, broker_error
-from levada.flow import Flow
+from levada.flow import Call, Flow
 from levada.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest
 from levada.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -106,38 +109,42 @@ def delete_topics(names: Sequence[str], attempts: Attempts, *, timeout_ms: int) 
 
 def _carry_out(change: Change, names: list[str], attempts: Attempts) -> Flow[dict[str, Any]]:
     """Ask for all topics, then again for those that may yet succeed; raise the first error once nothing is left to try."""
-    values: dict[str, Any] = {}
-    errors: dict[str, BrokerError] = {}
-    left = names
-    while left:
-        response = yield from _ask(change, left, attempts)
-        said = {} if response is None else change.outcomes(response)
-        again: dict[str, OnError] = dict.fromkeys(left, OnError.NEW_CONTROLLER) if response is None else {}
-        for name, outcome in ((name, said.get(name, LEFT_OUT)) for name in left if response is not None):
-            reaction = ON_ADMIN_ERROR.get(ErrorCode.of(outcome.error_code), OnError.RAISE)
-            if outcome.error_code == ErrorCode.NONE:
-                values[name] = outcome.value
-            elif reaction is OnError.RAISE or not attempts.may_go_on():
-                errors[name] = _error(change, name, outcome, attempts)
-            else:
-                again[name] = reaction
-        left = list(again)
-        if left:
-            yield from attempts.pause(learn=OnError.NEW_CONTROLLER in again.values())
-    for error in (errors[name] for name in names if name in errors):
+    asking: FanOut[str, Any] = FanOut(
+        attempts, None, route=lambda name: attempts.controller(), ask=lambda node, names: _ask(change, names, node, attempts)
+    )
+    yield from asking.run(names)
+    for error in (asking.errors[name] for name in names if name in asking.errors):
         raise error
-    return {name: values[name] for name in names}
+    return {name: asking.found[name] for name in names}
 
 
-def _ask(change: Change, names: Sequence[str], attempts: Attempts) -> Flow[Any]:
-    """Ask the controller; None when the answer was lost and the question may be asked again."""
+def _ask(change: Change, names: Sequence[str], node: Peer | None, attempts: Attempts) -> Flow[Answer[str, Any]]:
+    """Ask the controller once."""
+    call = Call(change.request(names), node, min_version=change.min_version, max_version=change.max_version)
     try:
-        return (yield from attempts.ask_controller(change.request(names), min_version=change.min_version, max_version=change.max_version))
+        response = yield call
     except DisconnectError:
         attempts.answers_lost += 1
         if not attempts.may_go_on():
             raise
-    return None
+        return Answer.missing(names, "no answer")
+    said = change.outcomes(response)
+    answer: Answer[str, Any] = Answer(refresh=False)
+    for name in names:
+        _take(answer, change, name, said.get(name, LEFT_OUT), attempts)
+    return answer
+
+
+def _take(answer: Answer[str, Any], change: Change, name: str, outcome: Outcome, attempts: Attempts) -> None:
+    if outcome.error_code == ErrorCode.NONE:
+        answer.found[name] = outcome.value
+        return
+    reaction = ON_ADMIN_ERROR.reaction(outcome.error_code)
+    if reaction is Reaction.RAISE or not attempts.may_go_on():
+        answer.errors[name] = _error(change, name, outcome, attempts)
+        return
+    answer.again[name] = ErrorCode.of(outcome.error_code).name
+    answer.refresh = answer.refresh or reaction is Reaction.REFRESH
 
 
 def _error(change: Change, name: str, outcome: Outcome, attempts: Attempts) -> BrokerError:

@@ -22,6 +22,7 @@ from levada.broker.connection import Frame
 from levada.broker.node import BrokerNode
 from levada.clock import Clock, SystemClock
 from levada.errors import ConfigError, ConnectError, IllegalStateError, ProtocolError, TimeoutError
+from levada.net.transport import PlaintextTransport, TransportLayer
 from levada.protocol.frame import FrameReader
 from levada.wire.varint import Bytes
 
@@ -39,11 +40,12 @@ _CLOSE_TIMEOUT_S = 10.0
 class _Peer:
     """One accepted connection."""
 
-    __slots__ = ("active_ms", "closing", "events", "frames", "id", "reader", "socket", "unsent")
+    __slots__ = ("active_ms", "closing", "events", "frames", "id", "reader", "socket", "transport", "unsent")
 
-    def __init__(self, peer_id: int, sock: socket.socket, max_frame_bytes: int, now_ms: int) -> None:
+    def __init__(self, peer_id: int, sock: socket.socket, transport: TransportLayer, max_frame_bytes: int, now_ms: int) -> None:
         self.id = peer_id
         self.socket = sock
+        self.transport = transport
         self.reader = FrameReader(max_frame_bytes)
         self.frames: deque[Frame] = deque()
         self.unsent: deque[memoryview] = deque()
@@ -53,15 +55,20 @@ class _Peer:
 
     def receive(self, limit: int | None) -> bool:
         """Read what has arrived, up to a limit; False when the other side has closed."""
-        received = self.socket.recv_into(self.reader.get_buffer()[:limit])
-        self.frames.extend(self.reader.received(received))
-        return received > 0
+        while received := self.transport.read_into(self.reader.get_buffer()[:limit]):
+            self.frames.extend(self.reader.received(received))
+            if not self.transport.has_buffered:
+                break
+        return received != 0
 
     def send(self, limit: int | None) -> None:
         """Write as much as the socket takes, up to a limit with each call to the system."""
         while self.unsent:
             pieces = islice(self.unsent, _GATHER) if limit is None else [self.unsent[0][:limit]]
-            self._drop(self.socket.sendmsg(list(pieces)))
+            sent = self.transport.write_pieces(list(pieces))
+            if not sent:
+                return
+            self._drop(sent)
 
     def _drop(self, sent: int) -> None:
         while self.unsent and sent >= len(self.unsent[0]):
@@ -85,6 +92,7 @@ class BrokerServer:
         advertised_host: str | None = None,
         insecure_listen: bool = False,
         clock: Clock | None = None,
+        transport: Callable[[socket.socket], TransportLayer] = PlaintextTransport,
     ) -> None:
         self.node = node
         self.lock = threading.RLock()
@@ -93,6 +101,7 @@ class BrokerServer:
         self._advertised_host = advertised_host or host
         self._insecure_listen = insecure_listen
         self._clock = clock or SystemClock()
+        self._transport = transport
         self._selector = selectors.DefaultSelector()
         self._peers: dict[int, _Peer] = {}
         self._runnable: deque[_Peer] = deque()
@@ -191,15 +200,25 @@ class BrokerServer:
     def _on_peer(self, peer: _Peer, events: int) -> None:
         peer.active_ms = self._clock.now_ms()
         try:
+            if not peer.transport.ready:
+                self._shake_hands(peer)
+                return
             if events & selectors.EVENT_WRITE:
                 peer.send(self.node.faults.bytes_at_a_time)
             if events & selectors.EVENT_READ and not peer.receive(self.node.faults.bytes_at_a_time):
                 self._drop(peer, "closed by the client")
             self._runnable.append(peer)
-        except BlockingIOError:
-            return
         except (OSError, ProtocolError) as fault:
             self._drop(peer, str(fault))
+
+    def _shake_hands(self, peer: _Peer) -> None:
+        peer.transport.handshake()
+        if peer.transport.ready and peer.transport.has_buffered and not peer.receive(self.node.faults.bytes_at_a_time):
+            self._drop(peer, "closed by the client")
+        elif peer.transport.ready:
+            self._runnable.append(peer)
+        else:
+            self._watch(peer, selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.transport.wants_write else 0))
 
     def _exchange(self) -> bool:
         """Hand requests to the node and its answers to the sockets, until neither has more for the other; whether there were requests."""
@@ -245,8 +264,6 @@ class BrokerServer:
         peer.unsent.extend(_gathered(frame))
         try:
             peer.send(self.node.faults.bytes_at_a_time)
-        except BlockingIOError:
-            pass
         except OSError as fault:
             self._drop(peer, str(fault))
 
@@ -281,7 +298,7 @@ class BrokerServer:
         _log.debug("connection %d ended: %s", peer.id, reason)
         self.node.disconnect(peer.id)
         self._watch(peer, 0)
-        peer.socket.close()
+        peer.transport.close()
 
     # Connections come and go
 
@@ -306,7 +323,7 @@ class BrokerServer:
     def _welcome(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        peer = _Peer(next(self._ids), sock, self.node.settings.socket_request_max_bytes, self._now_ms())
+        peer = _Peer(next(self._ids), sock, self._transport(sock), self.node.settings.socket_request_max_bytes, self._now_ms())
         self._peers[peer.id] = peer
         self.node.connect(peer.id)
         self._selector.register(sock, peer.events, peer)

@@ -1,19 +1,18 @@
 """What a broker speaks, and how a client finds out (H8 to H12, KIP-511).
 
 ApiVersions goes first on every connection, at the newest version we know. A broker that does not know that version answers
-UNSUPPORTED_VERSION in the encoding of version 0, perhaps with its own range; we ask once more. The conversation is a generator of
-versions to ask with, resumed with response frames, so a test needs two byte strings and nothing else.
+UNSUPPORTED_VERSION in the encoding of version 0, perhaps with its own range; we ask once more (`setup.flow.negotiate`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from levada import __version__
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError, ProtocolError, UnsupportedVersionError, broker_error
+from levada.errors import ProtocolError, UnsupportedVersionError
 from levada.protocol.frame import decode_response
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from levada.protocol.schema import Request
@@ -25,7 +24,6 @@ HANDSHAKE_CORRELATION_ID = 0x0D0A0D0A
 that a wrong port is found out in a moment and not at a timeout; Kafka echoes the number like any other."""
 
 AnyFrame: TypeAlias = bytes | memoryview
-Negotiation: TypeAlias = Generator[int, AnyFrame, "BrokerVersions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +74,6 @@ def handshake_request() -> ApiVersionsRequest:
     return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
 
 
-def negotiate() -> Negotiation:
-    """Yield the version to ask with, be resumed with the response frame, return what the broker speaks.
-
-    Raises ProtocolError for an answer that cannot be read, BrokerError for an error the broker answered with.
-    """
-    newest = ApiVersionsRequest.MAX_VERSION
-    reply = read_reply((yield newest), newest)
-    if reply.error_code == ErrorCode.UNSUPPORTED_VERSION:
-        version = known_version(reply)
-        reply = read_reply((yield version), version)
-    if reply.error_code:
-        raise _refused(reply.error_code)
-    return BrokerVersions.of(reply)
-
-
 def known_version(reply: ApiVersionsResponse) -> int:
     """Return the newest version of ApiVersions that a refusing broker says it knows, 0 when it does not say (H9)."""
     own = next((api for api in reply.api_keys if api.api_key == ApiVersionsRequest.API_KEY), None)
@@ -116,7 +99,3 @@ def read_reply(frame: AnyFrame, version: int) -> ApiVersionsResponse:
     if code == ErrorCode.UNSUPPORTED_VERSION:
         return ApiVersionsResponse(error_code=code)
     raise fault
-
-
-def _refused(code: int) -> BrokerError:
-    return broker_error(code, "the broker refused ApiVersions")

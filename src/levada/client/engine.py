@@ -1,9 +1,11 @@
 """The core that a driver runs: one client's metadata, connections, flows and pollers.
 
 A driver alternates advance(now) and complete(events, now) under its lock, and between them lets the Selectable do its I/O without the
-lock. advance() gives everybody a turn and says when the next one is due if nothing happens before; complete() takes what happened.
-No user code runs in here, neither callbacks nor log handlers: what they are to be called with goes to `deferred`, and the driver works that
-off without the lock.
+lock. advance() gives everybody a turn and says when the next one is due if nothing happens before; complete() takes what happened. All of
+that, and the Selectable except its select(), runs under the driver's lock. advance() is called for every event and for many a call of a
+user, so a poller that has nothing to do must cost next to nothing: it looks at what has changed, not at all there is. `now` keeps the
+time. No user code runs in here, neither callbacks nor log handlers: what they are to be called with goes to `deferred`, and the driver
+works that off without the lock.
 """
 
 from __future__ import annotations
@@ -15,12 +17,17 @@ from random import Random
 from typing import Protocol
 
 from levada.client.api_versions import BrokerVersions
+from levada.client.backoff import ExponentialBackoff
 from levada.client.connection_states import ConnectionStates
+from levada.client.coordinator_finder import CoordinatorFinder
 from levada.client.deferred_log import DeferredLog
+from levada.client.destination import Destinations
 from levada.client.flow_runner import FlowRunner
 from levada.client.metadata import Metadata
 from levada.client.metadata_updater import MetadataUpdater
 from levada.client.network_client import NetworkClient
+from levada.client.now import Now
+from levada.client.setup.flow import Authenticate
 from levada.clock import NEVER_MS
 from levada.net.selectable import NetEvents, Selectable
 
@@ -60,7 +67,9 @@ class Engine:
         rebootstrap_trigger_ms: int = 300_000,
         security_protocol: str = "PLAINTEXT",
         fallback: BrokerVersions | None = None,
+        authenticate: Authenticate | None = None,
     ) -> None:
+        self.now = Now()
         self.deferred: deque[Callable[[], None]] = deque()
         self.metadata = Metadata(
             bootstrap,
@@ -88,30 +97,51 @@ class Engine:
             max_in_flight=max_in_flight,
             security_protocol=security_protocol,
             fallback=fallback,
+            authenticate=authenticate,
         )
         self.flows = FlowRunner(self.network)
+        self.coordinators = self._add_router(ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random))
         self._updater = MetadataUpdater(self.metadata, self.network, rebootstrap=rebootstrap, rebootstrap_trigger_ms=rebootstrap_trigger_ms)
-        self.network.update_due = self._updater.update_due
         self._pollers: list[Poller] = []
         self._closed = False
+
+    def _add_router(self, backoff: ExponentialBackoff) -> CoordinatorFinder:
+        finder = CoordinatorFinder(self.network, self.flows, self.now, backoff)
+        self.flows.router = Destinations(self.metadata, finder)
+        return finder
 
     def add_poller(self, poller: Poller) -> None:
         """Give a part of the client its turn in every advance(), after the flows."""
         self._pollers.append(poller)
 
+    @property
+    def now_ms(self) -> int:
+        """The time of the last step."""
+        return self.now.ms
+
     def advance(self, now_ms: int) -> int:
         """Give everybody a turn; return when the next advance() is due at the latest."""
         if self._closed:
             return NEVER_MS
+        self.now.ms = now_ms
         self.network.expire(now_ms)
-        if self.network.hopeless:
+        if self.network.unrecoverable:
             self._give_up()
-        self._updater.poll(now_ms)
-        deadlines = [self.flows.poll(now_ms), *(poller.poll(now_ms) for poller in self._pollers)]
-        # A poller may have asked for metadata, and user requests hold back until that request is out.
-        deadlines.append(self._updater.poll(now_ms))
-        deadlines.append(self.network.next_deadline_ms())
-        return now_ms if self.flows.can_go_on else min(deadlines)
+        self.network.held_back = False
+        deadline_ms = min(self._updater.poll(now_ms), self._poll_all(now_ms))
+        if self._updater.update_due(now_ms):
+            # Somebody has just asked for metadata. Other requests hold back until that one is out, and then get their turn.
+            deadline_ms = min(self._updater.poll(now_ms), deadline_ms)
+            if self.network.held_back and not self._updater.update_due(now_ms):
+                self.flows.retry_blocked()
+                deadline_ms = min(self._poll_all(now_ms), deadline_ms)
+        return now_ms if self.flows.can_go_on else min(deadline_ms, self.network.next_deadline_ms())
+
+    def _poll_all(self, now_ms: int) -> int:
+        deadline_ms = self.flows.poll(now_ms)
+        for poller in self._pollers:
+            deadline_ms = min(deadline_ms, poller.poll(now_ms))
+        return deadline_ms
 
     def _give_up(self) -> None:
         error = self.network.bootstrap_error(0)
@@ -121,6 +151,7 @@ class Engine:
     def complete(self, events: NetEvents, now_ms: int) -> None:
         """Take what the network did."""
         if not self._closed:
+            self.now.ms = now_ms
             self.network.complete(events, now_ms)
 
     def close(self, now_ms: int) -> None:

@@ -3,45 +3,95 @@
 Promise callbacks only note that a flow can go on; flows are resumed by poll() and nowhere else, so no flow runs inside another
 component's state change. A flow that reaches its deadline has a TimeoutError thrown in where it stands; it may clean up, but not
 go on yielding.
+
+Only flows that can go on are touched. A flow waits in one of three ways: for a promise, whose callback puts it among the runnable; for a
+time, kept in a heap; or for a connection, and then it is looked at again when something has happened to connections, or when its node's
+back-off is over. The heap may hold times that are out of date; they wake a flow that finds nothing to do.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+import heapq
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from typing import Any, Protocol, TypeVar
 
+from levada.client.connection_key import ConnectionKey, Peer, key_of
 from levada.client.network_client import NetworkClient
 from levada.clock import NEVER_MS
 from levada.errors import ClosedError, ConnectError, IllegalStateError, TimeoutError
-from levada.flow import Call, Flow, Sleep, Step, Wait
+from levada.flow import Call, Destination, Flow, Sleep, Step, Wait, WaitAny
 from levada.promise import Promise
 
 T = TypeVar("T")
 
+_SPARE_TIMERS = 64
+
+
+class Router(Protocol):
+    """Finds destinations (client.destination)."""
+
+    def find(self, destination: Destination) -> Flow[ConnectionKey]:
+        """Return the connection to use now."""
+        ...
+
 
 class _Task:
-    """A flow under way and the step it stands at. losses: of the node called, when the call began. sent_to: the node, once it is."""
+    """A flow under way and the step it stands at.
 
-    __slots__ = ("deadline_ms", "describe", "flow", "losses", "outcome", "promise", "sent_to", "started_ms", "step", "wake_ms")
+    stack: the flow, and on top of it the one that finds its call's destination. outcome: the step's result; None while the step is not
+    begun, or waits for a connection. losses: of the connection called, when the call began. sent_to: the connection, once it is. timer_ms:
+    the earliest time in the heap. watched: promises that call back, with what they call.
+    """
+
+    __slots__ = (
+        "blocked",
+        "deadline_ms",
+        "describe",
+        "losses",
+        "outcome",
+        "promise",
+        "queued",
+        "sent_to",
+        "stack",
+        "started_ms",
+        "step",
+        "timer_ms",
+        "wake_ms",
+        "watched",
+    )
 
     def __init__(self, flow: Flow[Any], now_ms: int, deadline_ms: int, describe: str) -> None:
-        self.flow = flow
+        self.stack = [flow]
         self.promise: Promise[Any] = Promise()
         self.started_ms = now_ms
         self.deadline_ms = deadline_ms
         self.describe = describe or getattr(flow, "__name__", "the operation")
         self.step: Step | None = None
         self.outcome: Promise[Any] | None = Promise.resolved(None)
+        self.watched: list[tuple[Promise[Any], Callable[[Promise[Any]], None]]] = []
         self.wake_ms = NEVER_MS
+        self.timer_ms = NEVER_MS
         self.losses = 0
-        self.sent_to: int | None = None
+        self.sent_to: Peer | None = None
+        self.blocked = False
+        self.queued = False
 
 
 class FlowRunner:
-    """A poller over all flows of one engine."""
+    """A poller over all flows of one engine. router: finds destinations; the engine sets it."""
 
     def __init__(self, network: NetworkClient) -> None:
+        self.router: Router | None = None
         self._network = network
-        self._tasks: list[_Task] = []
+        self._tasks: dict[Promise[Any], _Task] = {}
+        self._runnable: deque[_Task] = deque()
+        self._blocked: dict[_Task, None] = {}
+        self._timers: list[tuple[int, int, _Task]] = []
+        self._numbers = count()
+        self._seen_changes = 0
         self._closed = False
 
     def start(self, flow: Flow[T], now_ms: int, *, deadline_ms: int = NEVER_MS, describe: str = "") -> Promise[T]:
@@ -53,89 +103,134 @@ class FlowRunner:
             flow.close()
             return Promise.rejected(ClosedError("the client is closed"))
         task = _Task(flow, now_ms, deadline_ms, describe)
-        self._tasks.append(task)
+        self._tasks[task.promise] = task
+        self._let_go_on(task)
         return task.promise
 
     @property
     def can_go_on(self) -> bool:
         """Whether a flow has its result and waits for poll()."""
-        return any(task.outcome is not None and task.outcome.done for task in self._tasks)
+        return bool(self._runnable)
 
     def poll(self, now_ms: int) -> int:
-        """Let every flow go as far as it can; return when to be polled again."""
-        next_ms = NEVER_MS
-        for task in list(self._tasks):
-            next_ms = min(next_ms, self._advance(task, now_ms))
-        self._tasks = [task for task in self._tasks if not task.promise.done]
-        return next_ms
+        """Let every flow that can go on go as far as it can; return when to be polled again."""
+        timers = self._timers
+        while timers and timers[0][0] <= now_ms:
+            at_ms, _, task = heapq.heappop(timers)
+            if at_ms == task.timer_ms:
+                task.timer_ms = NEVER_MS
+            self._let_go_on(task)
+        if self._blocked and self._seen_changes != self._network.changes:
+            self.retry_blocked()
+        self._seen_changes = self._network.changes
+        while self._runnable:
+            task = self._runnable.popleft()
+            task.queued = False
+            self._advance(task, now_ms)
+        return timers[0][0] if timers else NEVER_MS
+
+    def retry_blocked(self) -> None:
+        """Have the next poll look at everybody who waits for a connection."""
+        for task in self._blocked:
+            self._let_go_on(task)
 
     def cancel(self, promise: Promise[Any], now_ms: int) -> None:
         """End the flow of a promise that nobody waits for any longer, as its deadline would. Does nothing once it has ended."""
-        for task in self._tasks:
-            if task.promise is promise and not promise.done:
-                self._end(task, now_ms, ClosedError(f"nobody waits for {task.describe} any longer"))
+        task = self._tasks.get(promise)
+        if task is not None:
+            self._end(task, now_ms, ClosedError(f"nobody waits for {task.describe} any longer"))
 
     def fail(self, error: Exception) -> None:
         """End the flows that want to send something: no node will ever take it."""
-        for task in self._tasks:
-            if isinstance(task.step, Call) and task.outcome is None:
-                self._abort(task, error)
+        for task in list(self._blocked):
+            self._abort(task, error)
 
     def close(self) -> None:
         """End every flow with a ClosedError."""
         self._closed = True
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
+        for task in list(self._tasks.values()):
             self._abort(task, ClosedError(f"the client was closed during {task.describe}"))
 
-    def _advance(self, task: _Task, now_ms: int) -> int:
+    # One flow
+
+    def _let_go_on(self, task: _Task) -> None:
+        if not task.queued and not task.promise.done:
+            task.queued = True
+            self._runnable.append(task)
+
+    def _advance(self, task: _Task, now_ms: int) -> None:
         while not task.promise.done:
-            self._try_step(task, now_ms)
-            if task.outcome is not None and task.outcome.done:
-                self._resume(task, task.outcome)
+            if task.outcome is None:
+                self._begin_step(task, now_ms)
+            outcome = task.outcome
+            if outcome is not None and not outcome.done and now_ms >= task.wake_ms:
+                outcome.resolve(None)
+            if outcome is not None and outcome.done:
+                self._resume(task, outcome)
             elif now_ms >= task.deadline_ms:
                 limit_ms = task.deadline_ms - task.started_ms
                 self._end(task, now_ms, TimeoutError(f"{task.describe}: not done within {limit_ms} ms"))
             else:
-                return min(task.deadline_ms, task.wake_ms)
-        return NEVER_MS
+                self._suspend(task, outcome)
+                return
 
-    def _end(self, task: _Task, now_ms: int, error: Exception) -> None:
-        """A flow's time is over."""
-        if isinstance(task.step, Call) and task.step.may_block and task.outcome is not None and task.sent_to is not None:
-            self._network.abandon(task.sent_to, task.outcome, now_ms)
-        self._abort(task, error)
+    def _suspend(self, task: _Task, outcome: Promise[Any] | None) -> None:
+        if outcome is None:
+            task.blocked = True
+            self._blocked[task] = None
+        elif not task.watched:
+            self._watch(task, outcome, lambda _: self._let_go_on(task))
+        at_ms = min(task.deadline_ms, task.wake_ms)
+        if at_ms < task.timer_ms:
+            task.timer_ms = at_ms
+            heapq.heappush(self._timers, (at_ms, next(self._numbers), task))
 
-    def _try_step(self, task: _Task, now_ms: int) -> None:
-        """Begin the step a task stands at, when that has not happened yet and is possible."""
-        if task.outcome is not None:
-            return
+    def _watch(self, task: _Task, promise: Promise[Any], callback: Callable[[Promise[Any]], None]) -> None:
+        task.watched.append((promise, callback))
+        promise.on_done(callback)
+
+    def _begin_step(self, task: _Task, now_ms: int) -> None:
+        """Begin the step a task stands at, when that is possible."""
         step = task.step
         if isinstance(step, Call):
-            self._try_call(task, step, now_ms)
-        elif isinstance(step, Sleep):
-            if task.wake_ms == NEVER_MS:
-                task.wake_ms = now_ms + step.ms
-            if now_ms >= task.wake_ms:
-                task.outcome = Promise.resolved(None)
+            self._begin_call(task, step, now_ms)
         elif isinstance(step, Wait):
             task.outcome = step.promise
+        elif isinstance(step, Sleep):
+            task.outcome = Promise()
+            task.wake_ms = now_ms + step.ms
+        elif isinstance(step, WaitAny):
+            self._begin_wait(task, step, now_ms)
         else:
             task.outcome = Promise.rejected(IllegalStateError(f"{task.describe} yielded {step!r}, which is no step"))
 
-    def _try_call(self, task: _Task, call: Call, now_ms: int) -> None:
-        node_id = self._node_for(call, now_ms)
-        if node_id is None:
+    def _begin_wait(self, task: _Task, step: WaitAny, now_ms: int) -> None:
+        first: Promise[Any] = Promise()
+        task.outcome = first
+        task.wake_ms = NEVER_MS if step.timeout_ms is None else now_ms + step.timeout_ms
+
+        def settled(promise: Promise[Any]) -> None:
+            first.resolve(promise)
+
+        for promise in step.promises:
+            self._watch(task, promise, settled)
+        if not first.done:
+            self._watch(task, first, lambda _: self._let_go_on(task))
+
+    def _begin_call(self, task: _Task, call: Call, now_ms: int) -> None:
+        peer = self._peer_for(call, now_ms)
+        if peer is None:
             task.wake_ms = now_ms + self._network.shortest_delay_ms(now_ms)
-            return
-        if call.node is not None and self._network.losses(node_id) > task.losses:
-            task.outcome = Promise.rejected(self._network.connect_error(node_id))
-        elif call.node is not None and not self._network.knows(node_id):
-            task.outcome = Promise.rejected(ConnectError(f"node {node_id} is not among the cluster's nodes"))
-        elif self._network.ready(node_id, now_ms):
-            task.sent_to = node_id
+        elif call.node is not None and self._network.losses(peer) > task.losses:
+            task.outcome = Promise.rejected(self._network.connect_error(peer))
+        elif call.node is not None and not self._network.knows(peer):
+            task.outcome = Promise.rejected(ConnectError(f"{key_of(peer)} is not among the cluster's nodes"))
+        elif self._network.ready(peer, now_ms):
+            self._unblock(task)
+            task.wake_ms = NEVER_MS
+            task.sent_to = peer
             task.outcome = self._network.send(
-                node_id,
+                peer,
                 call.request,
                 now_ms,
                 timeout_ms=call.timeout_ms,
@@ -144,33 +239,90 @@ class FlowRunner:
                 expect_response=call.expect_response,
             )
         else:
-            task.wake_ms = now_ms + self._network.poll_delay_ms(node_id, now_ms)
+            task.wake_ms = now_ms + self._network.poll_delay_ms(peer, now_ms)
 
-    def _node_for(self, call: Call, now_ms: int) -> int | None:
-        if call.node is not None:
-            return call.node
-        node = self._network.least_loaded_node(now_ms)
-        return None if node is None else node.id
+    def _peer_for(self, call: Call, now_ms: int) -> Peer | None:
+        if call.node is None:
+            node = self._network.least_loaded_node(now_ms)
+            return None if node is None else node.id
+        assert isinstance(call.node, int | ConnectionKey), f"{call.node!r} is no destination"
+        return call.node
 
     def _resume(self, task: _Task, outcome: Promise[Any]) -> None:
-        try:
-            step = task.flow.throw(outcome.error) if outcome.error is not None else task.flow.send(outcome.result())
-        except StopIteration as done:
-            task.promise.resolve(done.value)
-        except Exception as error:
-            task.promise.reject(error)
+        self._unblock(task)
+        task.wake_ms = NEVER_MS
+        task.sent_to = None
+        value, error = (None, outcome.error) if outcome.error is not None else (outcome.result(), None)
+        while True:
+            flow = task.stack[-1]
+            try:
+                step = flow.throw(error) if error is not None else flow.send(value)
+            except StopIteration as done:
+                value, error = done.value, None
+            except Exception as raised:
+                value, error = None, raised
+            else:
+                self._take_step(task, step)
+                return
+            task.stack.pop()
+            if not task.stack:
+                self._finish(task, value, error)
+                return
+
+    def _take_step(self, task: _Task, step: Step) -> None:
+        task.step, task.outcome = step, None
+        if not isinstance(step, Call) or step.node is None:
+            return
+        if isinstance(step.node, Destination):
+            assert self.router is not None
+            task.stack.append(_routed(self.router, step))
+            task.step, task.outcome = None, Promise.resolved(None)
         else:
-            task.step, task.outcome, task.wake_ms = step, None, NEVER_MS
-            if isinstance(step, Call) and step.node is not None:
-                task.losses = self._network.losses(step.node)
+            task.losses = self._network.losses(step.node)  # type: ignore[arg-type]
+
+    def _unblock(self, task: _Task) -> None:
+        if task.blocked:
+            task.blocked = False
+            del self._blocked[task]
+        for promise, callback in task.watched:
+            promise.forget(callback)
+        task.watched.clear()
+
+    def _finish(self, task: _Task, value: Any, error: BaseException | None) -> None:
+        self._unblock(task)
+        self._tasks.pop(task.promise, None)
+        if len(self._timers) > 2 * len(self._tasks) + _SPARE_TIMERS:
+            self._timers = [timer for timer in self._timers if not timer[2].promise.done]
+            heapq.heapify(self._timers)
+        if error is None:
+            task.promise.resolve(value)
+        else:
+            task.promise.reject(error)
+
+    def _end(self, task: _Task, now_ms: int, error: Exception) -> None:
+        """A flow's time is over."""
+        if isinstance(task.step, Call) and task.step.may_block and task.outcome is not None and task.sent_to is not None:
+            self._network.abandon(task.sent_to, task.outcome, now_ms)
+        self._abort(task, error)
 
     def _abort(self, task: _Task, error: Exception) -> None:
-        try:
-            task.flow.throw(error)
-        except StopIteration as done:
-            task.promise.resolve(done.value)
-        except Exception as raised:
-            task.promise.reject(raised)
-        else:
-            task.flow.close()
-            task.promise.reject(error)
+        """Throw an error into a flow, which may clean up and answer with another one, but not go on."""
+        value: Any = None
+        raised: BaseException | None = error
+        while task.stack:
+            flow = task.stack.pop()
+            try:
+                flow.throw(raised) if raised is not None else flow.send(value)
+            except StopIteration as done:
+                value, raised = done.value, None
+            except Exception as other:
+                value, raised = None, other
+            else:
+                flow.close()
+                value, raised = None, error
+        self._finish(task, value, raised)
+
+
+def _routed(router: Router, call: Call) -> Flow[Any]:
+    key = yield from router.find(call.node)  # type: ignore[arg-type]
+    return (yield replace(call, node=key))

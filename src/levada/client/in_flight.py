@@ -2,6 +2,9 @@
 
 A broker answers a connection's requests in order, so the next response belongs to the oldest request; the correlation id only confirms
 it (N5). A request without an answer (acks=0) is over when it is written, and is then the newest one of its connection (N6, TR17).
+
+Looking for late requests walks over all of them, so it is done no sooner than one may be late: `_look_again_ms` is never later than the
+earliest deadline. It may be earlier, when the request that had it was answered; then one look finds nothing and sets it right.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from levada.client.connection_key import Peer
 from levada.clock import NEVER_MS
 from levada.errors import ProtocolError
 from levada.promise import Promise
@@ -18,7 +22,7 @@ from levada.protocol.schema import Request
 class InFlightRequest:
     """One request on its way.
 
-    deadline_ms moves when the broker throttles: that time does not count (N27). promise is None for ApiVersions.
+    deadline_ms moves when the broker throttles: that time does not count (N27). promise is None for requests of the set-up.
     """
 
     __slots__ = ("correlation_id", "deadline_ms", "expect_response", "promise", "request_type", "timeout_ms", "version", "written")
@@ -48,41 +52,43 @@ class InFlightRequest:
 
 
 class InFlightRequests:
-    """The requests of all connections, by connection id. limit: max.in.flight.requests.per.connection."""
+    """The requests of all connections. limit: max.in.flight.requests.per.connection."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._queues: dict[int, deque[InFlightRequest]] = {}
+        self._queues: dict[Peer, deque[InFlightRequest]] = {}
+        self._look_again_ms = NEVER_MS
 
-    def count(self, node_id: int) -> int:
+    def count(self, peer: Peer) -> int:
         """How many requests of a connection are not answered."""
-        return len(self._queues.get(node_id, ()))
+        return len(self._queues.get(peer, ()))
 
-    def can_send_more(self, node_id: int) -> bool:
-        """Whether another request may be parked: the newest one is written, and the limit is not reached (N2 d)."""
-        queue = self._queues.get(node_id)
+    def can_send_more(self, peer: Peer) -> bool:
+        """Whether another request may be sent: the newest one is written, and the limit is not reached (N2 d)."""
+        queue = self._queues.get(peer)
         return not queue or (queue[-1].written and len(queue) < self._limit)
 
-    def add(self, node_id: int, request: InFlightRequest) -> None:
-        """A request was parked."""
-        self._queues.setdefault(node_id, deque()).append(request)
+    def add(self, peer: Peer, request: InFlightRequest) -> None:
+        """A request is handed to the connection."""
+        self._queues.setdefault(peer, deque()).append(request)
+        self._look_again_ms = min(self._look_again_ms, request.deadline_ms)
 
-    def written(self, node_id: int) -> InFlightRequest | None:
-        """The parked request was written. Return it, and forget it, when no answer will come."""
-        queue = self._queues.get(node_id)
+    def written(self, peer: Peer) -> InFlightRequest | None:
+        """The newest request was written. Return it, and forget it, when no answer will come."""
+        queue = self._queues.get(peer)
         if not queue:
             return None
         queue[-1].written = True
         return None if queue[-1].expect_response else queue.pop()
 
-    def oldest(self, node_id: int) -> InFlightRequest | None:
+    def oldest(self, peer: Peer) -> InFlightRequest | None:
         """Return the request that the next response belongs to."""
-        queue = self._queues.get(node_id)
+        queue = self._queues.get(peer)
         return queue[0] if queue else None
 
-    def answered(self, node_id: int, correlation_id: int) -> InFlightRequest:
+    def answered(self, peer: Peer, correlation_id: int) -> InFlightRequest:
         """Remove and return the oldest request; ProtocolError when the response is for another one, or for none."""
-        queue = self._queues.get(node_id)
+        queue = self._queues.get(peer)
         if not queue:
             raise ProtocolError(f"a response with correlation id {correlation_id} arrived although nothing was asked")
         if queue[0].correlation_id != correlation_id:
@@ -90,20 +96,23 @@ class InFlightRequests:
             raise ProtocolError(f"a response with correlation id {correlation_id} arrived, {oldest} with {oldest.correlation_id} was next")
         return queue.popleft()
 
-    def throttled(self, node_id: int, throttle_ms: int) -> None:
+    def throttled(self, peer: Peer, throttle_ms: int) -> None:
         """Give every request of a connection the time that the broker made it wait."""
-        for request in self._queues.get(node_id, ()):
+        for request in self._queues.get(peer, ()):
             request.deadline_ms += throttle_ms
 
-    def clear(self, node_id: int) -> list[InFlightRequest]:
+    def clear(self, peer: Peer) -> list[InFlightRequest]:
         """Remove and return the requests of a connection that ended, oldest first."""
-        return list(self._queues.pop(node_id, ()))
+        return list(self._queues.pop(peer, ()))
 
-    def timed_out(self, now_ms: int) -> dict[int, InFlightRequest]:
+    def timed_out(self, now_ms: int) -> dict[Peer, InFlightRequest]:
         """Return the connections of which any request is past its deadline, with one such request (N13)."""
-        late = ((node_id, request) for node_id, queue in self._queues.items() for request in queue if now_ms >= request.deadline_ms)
+        if now_ms < self._look_again_ms:
+            return {}
+        self._look_again_ms = min((request.deadline_ms for queue in self._queues.values() for request in queue), default=NEVER_MS)
+        late = ((peer, request) for peer, queue in self._queues.items() for request in queue if now_ms >= request.deadline_ms)
         return dict(late)
 
     def next_deadline_ms(self) -> int:
-        """When the next request times out."""
-        return min((request.deadline_ms for queue in self._queues.values() for request in queue), default=NEVER_MS)
+        """When a request may time out, or a little earlier."""
+        return self._look_again_ms

@@ -28,7 +28,8 @@ class MetadataUpdater:
         self._rebootstrap = rebootstrap
         self._rebootstrap_trigger_ms = rebootstrap_trigger_ms
         self._asked: tuple[MetadataQuery, int, Promise[MetadataResponse]] | None = None
-        self._in_vain_since_ms: int | None = None
+        self._failing_since_ms: int | None = None
+        network.update_due = self.update_due
 
     def update_due(self, now_ms: int) -> bool:
         """Whether a request wants to go out now, before any other (N2 a, N3)."""
@@ -71,7 +72,7 @@ class MetadataUpdater:
         (query, version, promise), self._asked = self._asked, None
         if promise.error is not None:
             self._metadata.update_failed(now_ms)
-            self._begin_in_vain(now_ms)
+            self._note_failing(now_ms)
             return
         response = promise.result()
         if query.topics is not None and version < query.min_version:
@@ -83,19 +84,19 @@ class MetadataUpdater:
         before = self._metadata.version
         self._metadata.update(query, response, version, now_ms)
         if self._metadata.version > before:
-            self._in_vain_since_ms = None
+            self._failing_since_ms = None
 
-    def _begin_in_vain(self, now_ms: int) -> None:
-        if self._in_vain_since_ms is None:
-            self._in_vain_since_ms = now_ms
+    def _note_failing(self, now_ms: int) -> None:
+        if self._failing_since_ms is None:
+            self._failing_since_ms = now_ms
 
     def _consider_rebootstrap(self, now_ms: int) -> None:
         if not self._rebootstrap:
             return
-        self._begin_in_vain(now_ms)
-        assert self._in_vain_since_ms is not None
-        too_long = now_ms - self._in_vain_since_ms > self._rebootstrap_trigger_ms
+        self._note_failing(now_ms)
+        assert self._failing_since_ms is not None
+        too_long = now_ms - self._failing_since_ms > self._rebootstrap_trigger_ms
         if too_long or not self._network.has_usable_node:
             self._metadata.rebootstrap()
         if too_long:
-            self._in_vain_since_ms = now_ms
+            self._failing_since_ms = now_ms

@@ -1,23 +1,31 @@
-"""Requests to nodes: connects on demand, asks each broker what it speaks, sends, matches answers, notices trouble.
+"""Requests over connections: connects on demand, sends, matches answers, notices what fails.
 
-Nothing here waits. `ready` begins a connection and says no; the caller comes back. `send` parks a request and returns a Promise. The
-engine calls `complete` with what the network did, and `expire` when time has passed; Promises are settled only after all state is up
-to date, in order (N10). However a request ends, its Promise is settled exactly once: with the response, or with a DisconnectError that
-says why, a ProtocolError for an answer that cannot be read, or an UnsupportedVersionError when nothing was sent.
+A connection is named by its key, or by a node's id alone, which means the node's general connection. Nothing here waits. `ready` begins a
+connection and says no; the caller comes back. `send` hands a request to the connection and returns a Promise. The engine calls
+`complete` with what the network did, and `expire` when time has passed; Promises are settled only after all state is up to date, in order
+(N10). However a request ends, its Promise is settled exactly once: with the response, or with a DisconnectError that that says
+why, a ProtocolError for an answer that cannot be read, or an UnsupportedVersionError when nothing was sent.
+
+How a connection is set up is told by `setup`; here its requests only pass through, as those whose promise is None. Work is in proportion to
+what happened: expire() looks at requests only when one may be late, and at nodes only when metadata has changed.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from levada.client.api_versions import HANDSHAKE_CORRELATION_ID, AnyFrame, BrokerVersions, Negotiation, handshake_request, negotiate
-from levada.client.connection_states import ConnectionState, ConnectionStates
+from levada.client.api_versions import AnyFrame, BrokerVersions
+from levada.client.connection_key import ConnectionKey, Peer, key_of
+from levada.client.connection_states import ConnectionStates
 from levada.client.deferred_log import DeferredLog
+from levada.client.failures import SO_FAR, Failures
 from levada.client.in_flight import InFlightRequest, InFlightRequests
 from levada.client.metadata import Metadata
+from levada.client.setup.flow import FIRST_RESERVED_CORRELATION_ID, Ask, Authenticate, Setups
+from levada.client.setup.states import ConnectionState
 from levada.client.throttling import throttle_ms
 from levada.clock import NEVER_MS
 from levada.errors import (
@@ -30,28 +38,20 @@ from levada.errors import (
     ProtocolError,
     UnsupportedVersionError,
 )
-from levada.net.diagnose import Doing, diagnose, is_stranger
+from levada.net.diagnose import is_invalid_peer
 from levada.net.selectable import ChannelState, Disconnect, Ending, NetEvents, Selectable
 from levada.promise import Promise
 from levada.protocol.frame import decode_response, encode_request, response_correlation_id
-from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.schema import Request
 from levada.types import Node
 
-CORRELATION_ID_END = 2_147_483_640
-"""Java keeps the ids from here on for re-authentication (H5)."""
-
-_DOING = {
-    ConnectionState.CONNECTING: Doing.CONNECTING,
-    ConnectionState.CHECKING_API_VERSIONS: Doing.NEGOTIATING,
-    ConnectionState.READY: Doing.WORKING,
-}
-
 
 class NetworkClient:
-    """See the module's theory. update_due: whether a metadata request wants to go first (N3); the engine sets it.
+    """See the module's theory. update_due: whether a metadata request wants to go first (N3); MetadataUpdater sets it.
 
-    fallback: what brokers speak that cannot be asked; None asks each of them.
+    fallback: what brokers speak that cannot be asked; None asks each of them. authenticate: the flow for it, None where nobody has to.
+    changes: grows whenever a request may have become possible, or impossible, that was not before. held_back: somebody was told to wait
+    only because a metadata request wants to go first.
     """
 
     def __init__(
@@ -67,9 +67,12 @@ class NetworkClient:
         max_in_flight: int = 5,
         security_protocol: str = "PLAINTEXT",
         fallback: BrokerVersions | None = None,
+        authenticate: Authenticate | None = None,
     ) -> None:
         self.update_due: Callable[[int], bool] = lambda now_ms: False
         self.ever_ready = False
+        self.changes = 0
+        self.held_back = False
         self._selectable = selectable
         self._metadata = metadata
         self._states = states
@@ -77,76 +80,85 @@ class NetworkClient:
         self._client_id = client_id
         self._log = log
         self._request_timeout_ms = request_timeout_ms
-        self._security_protocol = security_protocol
-        self._fallback = fallback
         self._in_flight = InFlightRequests(max_in_flight)
-        self._negotiations: dict[int, Negotiation] = {}
+        self._setups = Setups(fallback, authenticate)
+        self._endpoints: dict[ConnectionKey, Node] = {}
+        self._known_snapshot = metadata.snapshot
         self._settled: list[tuple[Promise[Any], Any, BaseException | None]] = []
-        self._just_heard: frozenset[int] = frozenset()
-        self._failures: dict[str, str] = {}
-        self._strangers: set[str] = set()
+        self._just_heard: frozenset[Peer] = frozenset()
+        self._failures = Failures(log, security_protocol, has_fallback=fallback is not None)
         self._correlation_id = 0
         self._closed = False
 
     # Asking
 
-    def ready(self, node_id: int, now_ms: int) -> bool:
-        """Whether a request may be sent to a node now; begins to connect when that is missing and allowed (N1)."""
-        if self.is_ready(node_id, now_ms):
+    def ready(self, peer: Peer, now_ms: int) -> bool:
+        """Whether a request may be sent now; begins to connect when that is missing and allowed (N1)."""
+        if self.is_ready(peer, now_ms):
             return True
-        self._connect_if_allowed(node_id, now_ms)
+        self._connect_if_allowed(key_of(peer), now_ms)
         return False
 
-    def is_ready(self, node_id: int, now_ms: int) -> bool:
-        """Whether a user's request may be sent to a node now; False while a metadata request wants to go first (N2, N3)."""
-        return self._can_send(node_id, now_ms) and not self.update_due(now_ms)
+    def is_ready(self, peer: Peer, now_ms: int) -> bool:
+        """Whether a user's request may be sent now; False while a metadata request wants to go first (N2, N3)."""
+        if not self._can_send(key_of(peer), now_ms):
+            return False
+        if self.update_due(now_ms):
+            self.held_back = True
+            return False
+        return True
 
     def ready_for_metadata(self, node_id: int, now_ms: int) -> bool:
         """As ready(), for the metadata request itself."""
-        if self._can_send(node_id, now_ms):
+        key = key_of(node_id)
+        if self._can_send(key, now_ms):
             return True
-        self._connect_if_allowed(node_id, now_ms)
+        self._connect_if_allowed(key, now_ms)
         return False
 
-    def state(self, node_id: int) -> ConnectionState:
-        """Return how far the connection to a node is."""
-        return self._states.state(node_id)
+    def state(self, peer: Peer) -> ConnectionState:
+        """Return how far a connection is."""
+        return self._states.state(peer)
 
-    def knows(self, node_id: int) -> bool:
+    def knows(self, peer: Peer) -> bool:
         """Whether the node is part of the cluster as last heard of."""
-        return self._metadata.node(node_id) is not None
+        return self._node(key_of(peer)) is not None
 
-    def losses(self, node_id: int) -> int:
-        """How often a connection to the node ended or could not be made."""
-        known = self._states.get(node_id)
+    def learn_endpoint(self, key: ConnectionKey, node: Node) -> None:
+        """Somebody else than metadata said where a connection goes to: a coordinator's address comes with its name."""
+        self._endpoints[key] = node
+
+    def losses(self, peer: Peer) -> int:
+        """How often a connection ended or could not be made."""
+        known = self._states.get(peer)
         return 0 if known is None else known.losses
 
-    def poll_delay_ms(self, node_id: int, now_ms: int) -> int:
-        """How long it is pointless to ask for the node again; NEVER_MS while an event will tell (N21)."""
-        return self._states.delay_ms(node_id, now_ms)
+    def poll_delay_ms(self, peer: Peer, now_ms: int) -> int:
+        """How long it is pointless to ask for the connection again; NEVER_MS while an event will tell (N21)."""
+        return self._states.delay_ms(peer, now_ms)
 
     def shortest_delay_ms(self, now_ms: int) -> int:
         """How long until any known node may be worth another look."""
         return min((self.poll_delay_ms(node_id, now_ms) for node_id in self._metadata.snapshot.nodes), default=NEVER_MS)
 
-    def in_flight_count(self, node_id: int) -> int:
-        """How many requests to a node wait for their answers."""
-        return self._in_flight.count(node_id)
+    def in_flight_count(self, peer: Peer) -> int:
+        """How many requests wait for their answers."""
+        return self._in_flight.count(key_of(peer))
 
-    def versions(self, node_id: int) -> BrokerVersions | None:
-        """Return what a node speaks, None while it has not said."""
-        known = self._states.get(node_id)
+    def versions(self, peer: Peer) -> BrokerVersions | None:
+        """Return what the broker at the other end speaks, None while it has not said."""
+        known = self._states.get(peer)
         return None if known is None else known.versions
 
-    def version_for(self, node_id: int, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:
-        """Return the version a request would be sent with. Raises UnsupportedVersionError; IllegalStateError before the node is ready."""
-        versions = self.versions(node_id)
+    def version_for(self, peer: Peer, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:
+        """Return the version a request would be sent with. Raises UnsupportedVersionError; IllegalStateError before it is ready."""
+        versions = self.versions(peer)
         if versions is None:
-            raise IllegalStateError(f"node {node_id} has not said what it speaks")
+            raise IllegalStateError(f"{key_of(peer)} has not said what it speaks")
         try:
             return versions.version_for(request_type, min_version, max_version)
         except UnsupportedVersionError as error:
-            raise UnsupportedVersionError(f"{self._address(node_id)}: {error.reason}") from None
+            raise UnsupportedVersionError(f"{self._address(key_of(peer))}: {error.reason}") from None
 
     def least_loaded_node(self, now_ms: int) -> Node | None:
         """Return the node to ask what any node can answer (N26); None when none can be used now.
@@ -168,28 +180,26 @@ class NetworkClient:
 
     def failures(self) -> dict[str, str]:
         """Return what became of each address that could not be used, newest cause each; of those still being tried, what is known."""
-        waiting = {
-            known.node.address: diagnose(_SO_FAR[known.state], _DOING[known.state], security_protocol=self._security_protocol)
-            for known in self._states
-            if known.state in _SO_FAR
-        }
-        return {**waiting, **self._failures}
+        trying = {known.node.address: self._failures.so_far(known.state) for known in self._states if known.state in SO_FAR}
+        return {**trying, **self._failures.causes()}
 
     def bootstrap_error(self, waited_s: float) -> BootstrapError:
         """Return the error for a client that never reached a broker, with what is known of each address."""
-        reason = ": no address is a Kafka listener of this security.protocol" if self.hopeless else f" within {waited_s:g} s"
+        reason = ": no address is a Kafka listener of this security.protocol" if self.unrecoverable else f" within {waited_s:g} s"
         return BootstrapError("no broker could be reached" + reason, self.failures())
 
     @property
-    def hopeless(self) -> bool:
+    def unrecoverable(self) -> bool:
         """Whether no broker was ever reached and every address has proved to be something else, such as a web server."""
-        return not self.ever_ready and all(node.address in self._strangers for node in self._metadata.snapshot.nodes.values())
+        if self.ever_ready:
+            return False
+        return all(self._failures.is_invalid_peer(node.address) for node in self._metadata.snapshot.nodes.values())
 
     # Acting
 
     def send(
         self,
-        node_id: int,
+        peer: Peer,
         request: Request,
         now_ms: int,
         *,
@@ -198,56 +208,43 @@ class NetworkClient:
         max_version: int = 32767,
         expect_response: bool = True,
     ) -> Promise[Any]:
-        """Park a request for a node that is ready; IllegalStateError when it is not (N7).
+        """Send a request over a connection that is ready; IllegalStateError when it is not (N7).
 
         timeout_ms: for this request, None for request.timeout.ms. Resolves with the response, with None when none is expected.
         Rejected with DisconnectError, UnsupportedVersionError (nothing was sent) and ProtocolError, never from within this call.
         """
+        key = key_of(peer)
         if self._closed:
             raise ClosedError("the client is closed")
-        if not self._can_send(node_id, now_ms):
-            raise IllegalStateError(f"a {request.NAME} request was sent to node {node_id}, which is not ready")
+        if not self._can_send(key, now_ms):
+            raise IllegalStateError(f"a {request.NAME} request was sent to {key}, which is not ready")
         promise: Promise[Any] = Promise()
-        correlation_id = self._next_correlation_id()
         try:
-            version = self.version_for(node_id, type(request), min_version, max_version)
-            frame = encode_request(request, version, correlation_id, self._client_id)
+            version = self.version_for(key, type(request), min_version, max_version)
+            self._send(key, request, version, self._next_correlation_id(), promise, now_ms, timeout_ms, expect_response)
         except KafkaError as error:
             self._settled.append((promise, None, error))
-            return promise
-        self._park(
-            node_id,
-            frame,
-            InFlightRequest(
-                type(request),
-                version,
-                correlation_id,
-                promise,
-                now_ms=now_ms,
-                timeout_ms=self._request_timeout_ms if timeout_ms is None else timeout_ms,
-                expect_response=expect_response,
-            ),
-        )
         return promise
 
-    def disconnect(self, node_id: int, now_ms: int) -> None:
-        """Drop a connection; its requests are rejected with the next poll, and the node enters back-off (N15)."""
-        if self._states.state(node_id) is not ConnectionState.DISCONNECTED:
-            self._close(node_id, "disconnected on request")
-            self._lose(node_id, now_ms, Disconnect(ChannelState.LOCAL_CLOSE, "", Ending.LOCAL))
+    def disconnect(self, peer: Peer, now_ms: int) -> None:
+        """Drop a connection; its requests are rejected with the next poll, and it enters back-off (N15)."""
+        key = key_of(peer)
+        if self._states.state(key) is not ConnectionState.DISCONNECTED:
+            self._close(key, "disconnected on request")
+            self._lose(key, now_ms, Disconnect(ChannelState.LOCAL_CLOSE, "", Ending.LOCAL))
 
-    def abandon(self, node_id: int, promise: Promise[Any], now_ms: int) -> None:
+    def abandon(self, peer: Peer, promise: Promise[Any], now_ms: int) -> None:
         """Nobody waits for this answer any more: drop the connection if it is the only one that is to come on it."""
-        oldest = self._in_flight.oldest(node_id)
-        if oldest is not None and oldest.promise is promise and self._in_flight.count(node_id) == 1:
-            self.disconnect(node_id, now_ms)
+        oldest = self._in_flight.oldest(key_of(peer))
+        if oldest is not None and oldest.promise is promise and self._in_flight.count(key_of(peer)) == 1:
+            self.disconnect(peer, now_ms)
 
     def close(self) -> None:
         """Close every connection and reject what is in flight."""
         self._closed = True
-        for known in list(self._states):
-            self._close(known.node.id, "the client is closed")
-            for request in self._in_flight.clear(known.node.id):
+        for known in self._states:
+            self._close(known.key, "the client is closed")
+            for request in self._in_flight.clear(known.key):
                 self._reject(request, ClosedError(f"the client was closed while {request} waited for its answer"))
         self.settle()
 
@@ -259,31 +256,38 @@ class NetworkClient:
         A process that was stopped for a while finds its answers waiting, and gets one per connection and step (L6): who was heard in this
         step gets another one before what is late counts as unanswered.
         """
-        for node_id in self._states.setup_timed_out(now_ms):
-            self._close(node_id, "not connected in time")
-            self._lose(node_id, now_ms, Disconnect(ChannelState.NOT_CONNECTED, "", Ending.CONNECT_TIMED_OUT))
+        if self._known_snapshot is not self._metadata.snapshot:
+            self._known_snapshot = self._metadata.snapshot
+            for known in self._states:
+                self._forget_if_left(known.key)
+        for key in self._states.setup_timed_out(now_ms):
+            self._close(key, "not connected in time")
+            self._lose(key, now_ms, Disconnect(ChannelState.NOT_CONNECTED, "", Ending.CONNECT_TIMED_OUT))
         heard, self._just_heard = self._just_heard, frozenset()
-        for node_id, request in self._in_flight.timed_out(now_ms).items():
-            if node_id in heard:
+        for peer, request in self._in_flight.timed_out(now_ms).items():
+            if peer in heard:
                 continue
             text = f"{request} was not answered within {request.timeout_ms} ms"
-            self._close(node_id, text)
-            self._lose(node_id, now_ms, Disconnect(ChannelState.READY, text, Ending.UNANSWERED))
+            self._close(key_of(peer), text)
+            self._lose(key_of(peer), now_ms, Disconnect(ChannelState.READY, text, Ending.UNANSWERED))
         self.settle()
 
     def complete(self, events: NetEvents, now_ms: int) -> None:
         """Take what the network did, in Java's order (N9), then settle."""
-        self._just_heard = frozenset(node_id for node_id, _ in events.received)
-        for node_id in events.sent:
-            self._written(node_id)
-        for node_id, frame in events.received:
-            self._received(node_id, frame, now_ms)
-        for node_id, disconnect in events.disconnected.items():
-            if self._states.state(node_id) is not ConnectionState.DISCONNECTED:
-                self._lose(node_id, now_ms, disconnect)
-        for node_id in events.connected:
-            if self._states.state(node_id) is ConnectionState.CONNECTING:
-                self._begin_negotiation(node_id, now_ms)
+        if events.received:
+            self._just_heard = frozenset(key for key, _ in events.received)
+        if events:
+            self.changes += 1
+        for key in events.sent:
+            self._written(key)
+        for key, frame in events.received:
+            self._received(key, frame, now_ms)
+        for key, disconnect in events.disconnected.items():
+            if self._states.state(key) is not ConnectionState.DISCONNECTED:
+                self._lose(key, now_ms, disconnect)
+        for key in events.connected:
+            if self._states.state(key) is ConnectionState.CONNECTING:
+                self._set_up(key, self._setups.begin(key), now_ms)
         self.settle()
 
     def settle(self) -> None:
@@ -302,175 +306,170 @@ class NetworkClient:
 
     # Connections
 
-    def _can_send(self, node_id: int, now_ms: int) -> bool:
-        known = self._states.get(node_id)
+    def _node(self, key: ConnectionKey) -> Node | None:
+        return self._endpoints.get(key) or self._metadata.node(key.node_id)
+
+    def _can_send(self, key: ConnectionKey, now_ms: int) -> bool:
+        known = self._states.get(key)
         if known is None or known.state is not ConnectionState.READY or now_ms < known.throttled_until_ms:
             return False
-        return self._in_flight.can_send_more(node_id)
+        return self._in_flight.can_send_more(key)
 
-    def _connect_if_allowed(self, node_id: int, now_ms: int) -> None:
-        node = self._metadata.node(node_id)
+    def _connect_if_allowed(self, key: ConnectionKey, now_ms: int) -> None:
+        node = self._node(key)
         if node is None or self._closed:
             return
-        known = self._states.get(node_id)
+        known = self._states.get(key)
         if known is not None and known.node[:3] != node[:3]:
-            self._move(node_id, now_ms)
-        if self._states.can_connect(node_id, now_ms):
-            self._states.connecting(node, now_ms)
-            self._selectable.connect(node_id, node.host, node.port, now_ms)
+            self._move(key, now_ms)
+        if self._states.can_connect(key, now_ms):
+            self._states.connecting(key, node, now_ms)
+            self._selectable.connect(key, node.host, node.port, now_ms)
 
-    def _move(self, node_id: int, now_ms: int) -> None:
+    def _move(self, key: ConnectionKey, now_ms: int) -> None:
         """The node has another address now: end the connection to the old one and begin with a clean slate (N23)."""
-        self.disconnect(node_id, now_ms)
-        self._failures.pop(self._address(node_id), None)
-        self._states.forget(node_id)
+        self.disconnect(key, now_ms)
+        self._forget(key)
 
-    def _close(self, node_id: int, reason: str) -> None:
-        if self._states.state(node_id) is not ConnectionState.DISCONNECTED:
-            self._log.debug("closing the connection to %s: %s", self._address(node_id), reason)
-        self._selectable.close(node_id)
-
-    def _begin_negotiation(self, node_id: int, now_ms: int) -> None:
-        if self._fallback is not None:
-            self._become_ready(node_id, self._fallback)
+    def _forget_if_left(self, key: ConnectionKey) -> None:
+        """Drop what is known of a connection that has ended when its address is no longer part of the cluster."""
+        known = self._states.get(key)
+        if known is None or known.state is not ConnectionState.DISCONNECTED:
             return
-        self._negotiations[node_id] = negotiation = negotiate()
-        self._ask_versions(node_id, next(negotiation), now_ms)
-        self._states.checking(node_id)
+        node = self._metadata.node(key.node_id)
+        if node is None or (key not in self._endpoints and node[:3] != known.node[:3]):
+            self._endpoints.pop(key, None)
+            self._forget(key)
 
-    def _ask_versions(self, node_id: int, version: int, now_ms: int) -> None:
-        frame = encode_request(handshake_request(), version, HANDSHAKE_CORRELATION_ID, self._client_id)
-        timeout_ms = self._request_timeout_ms
-        request = InFlightRequest(ApiVersionsRequest, version, HANDSHAKE_CORRELATION_ID, None, now_ms=now_ms, timeout_ms=timeout_ms)
-        self._park(node_id, frame, request)
+    def _forget(self, key: ConnectionKey) -> None:
+        self._failures.forget(key)
+        self._states.forget(key)
+        self._selectable.forget(key)
 
-    def _park(self, node_id: int, frame: bytes, request: InFlightRequest) -> None:
-        self._in_flight.add(node_id, request)
-        if self._selectable.send(node_id, frame):
-            self._written(node_id)
+    def _close(self, key: ConnectionKey, reason: str) -> None:
+        if self._states.state(key) is not ConnectionState.DISCONNECTED:
+            self._log.debug("closing the connection to %s (%s): %s", self._address(key), key, reason)
+        self._selectable.close(key)
+
+    def _set_up(self, key: ConnectionKey, outcome: Ask | BrokerVersions, now_ms: int) -> None:
+        """Take one step of a connection's set-up: send what it asks, or begin to use the connection."""
+        if isinstance(outcome, Ask):
+            self._send(key, outcome.request, outcome.version, outcome.correlation_id, None, now_ms)
+            self._states.asked(key, outcome.event)
+            return
+        self._states.ready(key, outcome)
+        self._failures.works(key, self._address(key))
+        if outcome.throttle_time_ms:
+            self._throttle(key, outcome.throttle_time_ms, now_ms)
+        self.ever_ready = True
+
+    def _send(
+        self,
+        key: ConnectionKey,
+        request: Request,
+        version: int,
+        correlation_id: int,
+        promise: Promise[Any] | None,
+        now_ms: int,
+        timeout_ms: int | None = None,
+        expect_response: bool = True,
+    ) -> None:
+        frame = encode_request(request, version, correlation_id, self._client_id)
+        in_flight = InFlightRequest(
+            type(request),
+            version,
+            correlation_id,
+            promise,
+            now_ms=now_ms,
+            timeout_ms=self._request_timeout_ms if timeout_ms is None else timeout_ms,
+            expect_response=expect_response,
+        )
+        self._in_flight.add(key, in_flight)
+        if self._selectable.send(key, frame):
+            self._written(key)
 
     def _next_correlation_id(self) -> int:
-        self._correlation_id = (self._correlation_id + 1) % CORRELATION_ID_END
+        self._correlation_id = (self._correlation_id + 1) % FIRST_RESERVED_CORRELATION_ID
         return self._correlation_id
 
     # What came back
 
-    def _written(self, node_id: int) -> None:
-        request = self._in_flight.written(node_id)
+    def _written(self, key: ConnectionKey) -> None:
+        request = self._in_flight.written(key)
         if request is not None and request.promise is not None:
             self._settled.append((request.promise, None, None))
 
-    def _received(self, node_id: int, frame: AnyFrame, now_ms: int) -> None:
-        if self._states.state(node_id) in (ConnectionState.DISCONNECTED, ConnectionState.CONNECTING):
+    def _received(self, key: ConnectionKey, frame: AnyFrame, now_ms: int) -> None:
+        if self._states.state(key) in (ConnectionState.DISCONNECTED, ConnectionState.CONNECTING):
             return
         request: InFlightRequest | None = None
         try:
-            request = self._in_flight.answered(node_id, response_correlation_id(frame))
+            request = self._in_flight.answered(key, response_correlation_id(frame))
             if request.promise is None:
-                self._negotiated(node_id, request, frame, now_ms)
+                self._set_up(key, self._setups.answered(key, frame), now_ms)
             else:
-                self._answered(node_id, request, request.promise, frame, now_ms)
+                self._answered(key, request, request.promise, frame, now_ms)
         except KafkaError as error:
-            self._unreadable(node_id, request, error, now_ms)
+            self._unreadable(key, request, error, now_ms)
 
-    def _answered(self, node_id: int, request: InFlightRequest, promise: Promise[Any], frame: AnyFrame, now_ms: int) -> None:
+    def _answered(self, key: ConnectionKey, request: InFlightRequest, promise: Promise[Any], frame: AnyFrame, now_ms: int) -> None:
         response = decode_response(request.request_type, request.version, frame)
-        self._honour_throttle(node_id, request, response, now_ms)
+        pause_ms = throttle_ms(request.request_type, request.version, response)
+        if pause_ms:
+            self._throttle(key, pause_ms, now_ms)
         self._settled.append((promise, response, None))
 
-    def _honour_throttle(self, node_id: int, request: InFlightRequest, answer: Any, now_ms: int) -> None:
-        pause_ms = throttle_ms(request.request_type, request.version, answer)
-        if pause_ms:
-            self._states.throttle(node_id, now_ms + pause_ms)
-            self._in_flight.throttled(node_id, pause_ms)
+    def _throttle(self, key: ConnectionKey, pause_ms: int, now_ms: int) -> None:
+        self._states.throttle(key, now_ms + pause_ms)
+        self._in_flight.throttled(key, pause_ms)
 
-    def _negotiated(self, node_id: int, request: InFlightRequest, frame: AnyFrame, now_ms: int) -> None:
-        try:
-            version = self._negotiations[node_id].send(frame)
-        except StopIteration as done:
-            del self._negotiations[node_id]
-            self._become_ready(node_id, done.value)
-            self._honour_throttle(node_id, request, done.value, now_ms)
-        else:
-            self._ask_versions(node_id, version, now_ms)
-
-    def _become_ready(self, node_id: int, versions: BrokerVersions) -> None:
-        self._states.ready(node_id, versions)
-        self._failures.pop(self._address(node_id), None)
-        self.ever_ready = True
-
-    def _unreadable(self, node_id: int, request: InFlightRequest | None, error: KafkaError, now_ms: int) -> None:
+    def _unreadable(self, key: ConnectionKey, request: InFlightRequest | None, error: KafkaError, now_ms: int) -> None:
         """An answer breaks the protocol, or is none of ours: what else the connection says cannot be believed (N5)."""
-        self._close(node_id, str(error))
+        self._close(key, str(error))
         if request is not None:
             self._reject(request, error)
         ending = Ending.UNREADABLE if isinstance(error, ProtocolError) else Ending.FAILED
-        self._lose(node_id, now_ms, Disconnect(ChannelState.READY, str(error), ending))
+        self._lose(key, now_ms, Disconnect(ChannelState.READY, str(error), ending))
 
-    def _lose(self, node_id: int, now_ms: int, disconnect: Disconnect) -> None:
+    def _lose(self, key: ConnectionKey, now_ms: int, disconnect: Disconnect) -> None:
         """A connection is gone: back off, reject its requests oldest first, have metadata refreshed (N14)."""
-        cause = self._cause(node_id, disconnect)
-        # A broker that goes while nobody waits for it is no news yet; that it does not come back would be.
-        idle = self._states.state(node_id) is ConnectionState.READY and not self._in_flight.count(node_id)
-        self._states.disconnected(node_id, now_ms)
-        self._negotiations.pop(node_id, None)
+        cause = self._failures.diagnose(disconnect, self._states.state(key), waited_for=self._in_flight.count(key))
+        address = self._address(key)
+        # A closed idle connection is not an error. It becomes one when reconnecting fails.
+        idle = self._states.state(key) is ConnectionState.READY and not self._in_flight.count(key)
+        self._states.disconnected(key, now_ms)
+        self._setups.forget(key)
+        self.changes += 1
         timed_out = disconnect.ending is Ending.UNANSWERED
-        for request in self._in_flight.clear(node_id):
-            message = f"{request} to {self._address(node_id)} (node {node_id}) got no answer: {cause}"
-            self._reject(request, DisconnectError(message, timed_out=timed_out))
+        for request in self._in_flight.clear(key):
+            self._reject(request, DisconnectError(f"{request} to {address} ({key}) got no answer: {cause}", timed_out=timed_out))
         if disconnect.ending not in (Ending.LOCAL, Ending.IDLE):
             level = logging.INFO if idle else logging.WARNING
-            self._note_failure(self._address(node_id), cause, level, stranger=is_stranger(disconnect.first_bytes))
+            self._failures.note(key, address, cause, level=level, invalid_peer=is_invalid_peer(disconnect.first_bytes))
             self._metadata.request_update()
-
-    def _note_failure(self, address: str, cause: str, level: int = logging.WARNING, *, stranger: bool) -> None:
-        self._log.log(logging.DEBUG if self._failures.get(address) == cause else level, "%s: %s", address, cause)
-        self._failures[address] = cause
-        (self._strangers.add if stranger else self._strangers.discard)(address)
-
-    def _cause(self, node_id: int, disconnect: Disconnect) -> str:
-        cause = diagnose(
-            disconnect.ending,
-            _DOING[self._states.state(node_id)],
-            first_bytes=disconnect.first_bytes,
-            detail=disconnect.cause,
-            security_protocol=self._security_protocol,
-        )
-        if self._fallback is None:
-            return cause
-        if disconnect.ending is Ending.UNREADABLE:
-            return f"{cause}; is broker.version.fallback right?"
-        hung_up = disconnect.ending in (Ending.CLOSED, Ending.RESET) and self._in_flight.count(node_id)
-        return cause + _NOT_THAT_OLD if hung_up else cause
 
     def _reject(self, request: InFlightRequest, error: BaseException) -> None:
         if request.promise is not None:
             self._settled.append((request.promise, None, error))
 
-    def _address(self, node_id: int) -> str:
-        known = self._states.get(node_id)
-        return f"node {node_id}" if known is None else known.node.address
+    def _address(self, key: ConnectionKey) -> str:
+        known = self._states.get(key)
+        return str(key) if known is None else known.node.address
 
-    def connect_error(self, node_id: int) -> ConnectError:
+    def connect_error(self, peer: Peer) -> ConnectError:
         """Return the error for who wanted to reach a node and could not."""
-        address = self._address(node_id)
-        return ConnectError(f"{address} (node {node_id}): {self._failures.get(address, 'not connected')}")
+        key = key_of(peer)
+        address = self._address(key)
+        return ConnectError(f"{address} ({key}): {self._failures.cause(key, address) or 'not connected'}")
 
     def _preference(self, node_id: int, now_ms: int) -> tuple[int, int] | None:
-        state = self._states.state(node_id)
-        known = self._states.get(node_id)
-        if self._can_send(node_id, now_ms):
-            return (0, self._in_flight.count(node_id))
-        if state in (ConnectionState.CONNECTING, ConnectionState.CHECKING_API_VERSIONS):
+        key = key_of(node_id)
+        state = self._states.state(key)
+        known = self._states.get(key)
+        if self._can_send(key, now_ms):
+            return (0, self._in_flight.count(key))
+        if state in SO_FAR:
             return (1, 0)
-        if self._states.can_connect(node_id, now_ms):
+        if self._states.can_connect(key, now_ms):
             return (2, 0 if known is None else known.last_attempt_ms)
         return None
-
-
-_NOT_THAT_OLD = "; brokers do that to a version they do not know: is broker.version.fallback right, and needed at all?"
-
-_SO_FAR: Mapping[ConnectionState, Ending] = {
-    ConnectionState.CONNECTING: Ending.CONNECT_TIMED_OUT,
-    ConnectionState.CHECKING_API_VERSIONS: Ending.UNANSWERED,
-}

@@ -1,6 +1,6 @@
 """One request of any API, as it stands: the escape hatch for what no client has a method for.
 
-The answer is handed out as it came. Whether an error code in it is bad news, worth another try or expected is for the caller to know.
+The answer is handed out as it came. Whether an error code in it is a failure, worth another try or expected is for the caller to know.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
+from levada import flow
 from levada.client.api_versions import BrokerVersions, handshake_request
-from levada.client.metadata import Metadata
-from levada.client.snapshot import ClusterSnapshot
-from levada.errors import ConnectError, broker_error
-from levada.flow import ANY_NODE, Call, Flow, Wait
+from levada.client.destination import Controller, ThisNode
+from levada.errors import broker_error
+from levada.flow import ANY_NODE, Call, Flow
 from levada.protocol.api import APIS
 from levada.protocol.messages.api_versions import ApiVersionsResponse
 from levada.protocol.messages.produce import ProduceRequest
@@ -20,27 +20,25 @@ from levada.protocol.schema import Request
 
 CONTROLLER: Final = "controller"
 
-Destination: TypeAlias = int | Literal["controller"] | None
-"""A node id; the node that metadata calls the controller; or None for the least loaded node."""
+Destination: TypeAlias = int | Literal["controller"] | flow.Destination | None
+"""A node id; the node that metadata calls the controller; any other destination; or None for the least loaded node."""
 
 
-def request(
-    message: Request, metadata: Metadata, *, node: Destination = ANY_NODE, version: int | None = None, timeout_ms: int | None = None
-) -> Flow[Any]:
+def request(message: Request, *, node: Destination = ANY_NODE, version: int | None = None, timeout_ms: int | None = None) -> Flow[Any]:
     """Send a request once and return the response; None for a Produce with acks=0, which has none.
 
     version: None for the newest that both sides have released; drafts have to be named. timeout_ms: for the answer, None for
     request.timeout.ms. Raises UnsupportedVersionError before anything is sent, ConnectError and DisconnectError.
     """
-    node_id = ANY_NODE if node is None else (yield from _find(node, metadata))
+    target = Controller() if node == CONTROLLER else ThisNode(node) if isinstance(node, int) else node
     bounds = {} if version is None else {"min_version": version, "max_version": version}
     expect_response = not (isinstance(message, ProduceRequest) and message.acks == 0)
-    return (yield Call(message, node_id, timeout_ms, expect_response=expect_response, may_block=True, **bounds))
+    return (yield Call(message, target, timeout_ms, expect_response=expect_response, may_block=True, **bounds))
 
 
-def api_versions(metadata: Metadata, *, node: Destination = ANY_NODE) -> Flow[Mapping[str, tuple[int, int]]]:
+def api_versions(*, node: Destination = ANY_NODE) -> Flow[Mapping[str, tuple[int, int]]]:
     """Return the versions that a node and levada share, both ends included, by the API's name. Raises as request() does."""
-    reply: ApiVersionsResponse = yield from request(handshake_request(), metadata, node=node)
+    reply: ApiVersionsResponse = yield from request(handshake_request(), node=node)
     if reply.error_code:
         raise broker_error(reply.error_code, "ApiVersions")
     return shared_versions(BrokerVersions.of(reply))
@@ -55,23 +53,3 @@ def shared_versions(spoken: BrokerVersions) -> Mapping[str, tuple[int, int]]:
 
 def _shared(api: type[Request], oldest: int, newest: int) -> tuple[int, int]:
     return max(api.MIN_VERSION, oldest), min(api.MAX_VERSION, newest)
-
-
-def _find(node: int | str, metadata: Metadata) -> Flow[int]:
-    """Return a node's id; where the picture at hand does not show it, look at a fresh one."""
-    found = _look_up(node, metadata.snapshot)
-    if found is None:
-        yield Wait(metadata.await_update(metadata.request_update()))
-        found = _look_up(node, metadata.snapshot)
-    if found is None:
-        known = ", ".join(str(node_id) for node_id in sorted(metadata.snapshot.nodes))
-        fault = f"node {node} is not among" if node != CONTROLLER else "no controller is named (Kafka before 0.10 never does) among"
-        raise ConnectError(f"{fault} the cluster's nodes: {known}")
-    return found
-
-
-def _look_up(node: int | str, snapshot: ClusterSnapshot) -> int | None:
-    if node == CONTROLLER:
-        return None if snapshot.controller is None else snapshot.controller.id
-    # The bootstrap addresses have negative ids, which are nobody's business.
-    return node if isinstance(node, int) and node >= 0 and node in snapshot.nodes else None

@@ -6,19 +6,21 @@ at whoever leads by then, until everything is found or the call's time is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from enum import Enum
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from levada.client.backoff import ExponentialBackoff
+from levada.client.connection_key import Peer
+from levada.client.fan_out import Answer, FanOut
+from levada.client.fan_out import Spawn as Spawn
 from levada.client.metadata import Metadata
+from levada.client.retry import Reaction, Retries, RetryPolicy
 from levada.consumer.known_topics import check_exists
 from levada.consumer.leader_answer import CONSUMER_REPLICA_ID, LeaderAnswer
 from levada.consumer.subscription_state import OffsetSpec
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, TimeoutError, broker_error
-from levada.flow import Call, Flow, Sleep, Wait
-from levada.promise import Promise
+from levada.flow import Call, Flow, Wait
 from levada.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -31,26 +33,17 @@ from levada.types import NO_TIMESTAMP, UNKNOWN_OFFSET, IsolationLevel, OffsetAnd
 FIRST_VERSION_BY_TIME = 1
 FIRST_VERSION_WITH_ISOLATION = 2
 
-Spawn = Callable[[Flow[Any]], Promise[Any]]
-"""Starts a flow beside the running one."""
-
-
-class OnError(Enum):
-    """What to do about a partition's error code."""
-
-    RETRY = "ask again, at the leader of fresh metadata"
-    NO_OFFSET = "there is no such offset"
-    RAISE = "the caller must see it"
-
-
-ON_LIST_OFFSETS_ERROR: Mapping[ErrorCode, OnError] = {
-    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: OnError.NO_OFFSET,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: OnError.RAISE,
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: OnError.RAISE,
-    ErrorCode.INVALID_TOPIC_EXCEPTION: OnError.RAISE,
-    ErrorCode.INVALID_REQUEST: OnError.RAISE,
-    ErrorCode.UNSUPPORTED_VERSION: OnError.RAISE,
-}
+ON_LIST_OFFSETS_ERROR = RetryPolicy(
+    {
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Reaction.NOTHING,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED: Reaction.RAISE,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Reaction.RAISE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION: Reaction.RAISE,
+        ErrorCode.INVALID_REQUEST: Reaction.RAISE,
+        ErrorCode.UNSUPPORTED_VERSION: Reaction.RAISE,
+    },
+    otherwise=Reaction.REFRESH,
+)
 """Any other code is tried again, known as retriable or not (O8)."""
 
 
@@ -59,7 +52,7 @@ OffsetsAnswer: TypeAlias = LeaderAnswer[OffsetAndTimestamp | None]
 
 
 def ask_leader(
-    node_id: int, wanted: Mapping[TopicPartition, int], metadata: Metadata, isolation_level: IsolationLevel
+    node_id: Peer | None, wanted: Mapping[TopicPartition, int], metadata: Metadata, isolation_level: IsolationLevel
 ) -> Flow[OffsetsAnswer]:
     """Ask one broker for the first offset at or after a time, per partition it leads; -1 and -2 are the ends of the log.
 
@@ -69,7 +62,7 @@ def ask_leader(
     try:
         response = yield Call(_request(wanted, metadata, isolation_level), node=node_id, min_version=oldest)
     except ConnectError as fault:
-        return OffsetsAnswer.missing(wanted, str(fault))
+        return Answer.missing(wanted, str(fault))
     return _answer(node_id, wanted, response)
 
 
@@ -84,62 +77,35 @@ class OffsetFinder:
 
     def find(self, wanted: Mapping[TopicPartition, int]) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
         """Find an offset for each partition and time. Raises what check_exists raises, authorization errors, and TimeoutError."""
-        found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
-        reasons: dict[TopicPartition, str] = dict.fromkeys(wanted, "not asked yet")
-        attempts = waited_ms = 0
+        retries = Retries(self._metadata, self._backoff)
+        asking: FanOut[TopicPartition, OffsetAndTimestamp | None] = FanOut(
+            retries,
+            self._spawn,
+            route=lambda tp: self._leader(tp, retries.waited_ms),
+            ask=lambda node_id, tps: ask_leader(node_id, {tp: wanted[tp] for tp in tps}, self._metadata, self._isolation_level),
+        )
         try:
             yield from self._learn(wanted)
-            while reasons:
-                answers = yield from self._ask_all({tp: wanted[tp] for tp in reasons}, waited_ms)
-                reasons = {}
-                for answer in answers:
-                    found.update(answer.found)
-                    reasons.update(answer.again)
-                    for error in answer.errors.values():
-                        raise error
-                if reasons:
-                    waited_ms += yield from self._pause(attempts)
-                    attempts += 1
+            yield from asking.run(wanted, stop_at_error=True)
         except TimeoutError as late:
+            reasons = asking.reasons or dict.fromkeys(wanted, "not asked yet")
             for tp in reasons:
-                check_exists(tp, self._metadata.snapshot, waited_ms, grace_ms=0)
+                check_exists(tp, self._metadata.snapshot, retries.waited_ms, grace_ms=0)
             raise TimeoutError(f"offsets not found in time ({late}): {_listed(reasons)}") from late
-        return {tp: found[tp] for tp in wanted}
+        for error in asking.errors.values():
+            raise error
+        return {tp: asking.found[tp] for tp in wanted}
 
     def _learn(self, wanted: Mapping[TopicPartition, int]) -> Flow[None]:
         if any(tp.topic not in self._metadata.snapshot.topics for tp in wanted):
             yield Wait(self._metadata.await_update(self._metadata.request_update()))
 
-    def _ask_all(self, wanted: Mapping[TopicPartition, int], waited_ms: int) -> Flow[list[OffsetsAnswer]]:
-        """Ask every leader at once; what has no leader is to be asked again."""
-        groups, leaderless = self._by_leader(wanted)
-        for tp in leaderless:
-            check_exists(tp, self._metadata.snapshot, waited_ms)
-        promises = [self._spawn(ask_leader(node_id, part, self._metadata, self._isolation_level)) for node_id, part in groups.items()]
-        answers = [OffsetsAnswer(again=leaderless)]
-        for promise in promises:
-            answers.append((yield Wait(promise)))
-        return answers
-
-    def _by_leader(self, wanted: Mapping[TopicPartition, int]) -> tuple[dict[int, dict[TopicPartition, int]], dict[TopicPartition, str]]:
-        snapshot = self._metadata.snapshot
-        groups: dict[int, dict[TopicPartition, int]] = {}
-        leaderless: dict[TopicPartition, str] = {}
-        for tp, time in wanted.items():
-            leader = snapshot.leader(tp)
-            if leader is None:
-                leaderless[tp] = "no leader is known"
-            else:
-                groups.setdefault(leader.id, {})[tp] = time
-        return groups, leaderless
-
-    def _pause(self, attempts: int) -> Flow[int]:
-        """Let some time pass and metadata come in; return how long at least, in ms."""
-        delay_ms = self._backoff.delay_ms(attempts)
-        version = self._metadata.request_update()
-        yield Sleep(delay_ms)
-        yield Wait(self._metadata.await_update(version))
-        return delay_ms
+    def _leader(self, tp: TopicPartition, waited_ms: int) -> int | str:
+        leader = self._metadata.snapshot.leader(tp)
+        if leader is not None:
+            return leader.id
+        check_exists(tp, self._metadata.snapshot, waited_ms)
+        return "no leader is known"
 
 
 def _oldest_version(wanted: Mapping[TopicPartition, int], isolation_level: IsolationLevel) -> int:
@@ -159,8 +125,8 @@ def _request(wanted: Mapping[TopicPartition, int], metadata: Metadata, isolation
     return ListOffsetsRequest(replica_id=CONSUMER_REPLICA_ID, isolation_level=int(isolation_level), topics=list(topics.values()))
 
 
-def _answer(node_id: int, wanted: Mapping[TopicPartition, int], response: ListOffsetsResponse) -> OffsetsAnswer:
-    answer = OffsetsAnswer.missing(wanted, f"node {node_id} left it out of its answer")
+def _answer(node_id: Peer | None, wanted: Mapping[TopicPartition, int], response: ListOffsetsResponse) -> OffsetsAnswer:
+    answer: OffsetsAnswer = Answer.missing(wanted, f"node {node_id} left it out of its answer")
     for topic in response.topics:
         for part in topic.partitions:
             tp = TopicPartition(topic.name, part.partition_index)
@@ -174,12 +140,12 @@ def _answer(node_id: int, wanted: Mapping[TopicPartition, int], response: ListOf
     return answer
 
 
-def _take_error(answer: OffsetsAnswer, tp: TopicPartition, node_id: int, error_code: int) -> None:
+def _take_error(answer: OffsetsAnswer, tp: TopicPartition, node_id: Peer | None, error_code: int) -> None:
     code = ErrorCode.of(error_code)
-    reaction = ON_LIST_OFFSETS_ERROR.get(code, OnError.RETRY)
-    if reaction is OnError.NO_OFFSET:
+    reaction = ON_LIST_OFFSETS_ERROR.reaction(code)
+    if reaction is Reaction.NOTHING:
         answer.found[tp] = None
-    elif reaction is OnError.RAISE:
+    elif reaction is Reaction.RAISE:
         answer.errors[tp] = broker_error(error_code, f"{tp}: list offsets at node {node_id}")
     else:
         answer.again[tp] = f"node {node_id}: {code.name}"

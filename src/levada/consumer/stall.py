@@ -94,7 +94,7 @@ class Stalls:
         """No broker was ever reached: raise that where it is for good, else write it once, for a call that ends without a record."""
         if not self._network.failures():
             return None
-        if self._network.hopeless:
+        if self._network.unrecoverable:
             return self._network.bootstrap_error(0)
         since_ms = min((state.heard_ms for state in self._subscription if _waits(state)), default=now_ms)
         if last_word and not self._told and now_ms - since_ms >= LAST_WORD_GRACE_MS:

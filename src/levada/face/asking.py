@@ -44,7 +44,6 @@ class Asking:
         wanted = arguments.message(message)
         flow = request.request(
             wanted,
-            self._metadata,
             node=arguments.destination(node),
             version=None if version is None else arguments.whole("version", version),
             timeout_ms=max(self._config.request_timeout_ms, arguments.deadline_ms(0, timeout)) if timeout is not None else None,
@@ -58,7 +57,7 @@ class Asking:
 
     def api_versions(self, node: Destination, timeout: float | None) -> Operation[Mapping[str, tuple[int, int]]]:
         """Return the versions that a node and levada share."""
-        return self._operation(request.api_versions(self._metadata, node=arguments.destination(node)), "ApiVersions request", timeout)
+        return self._operation(request.api_versions(node=arguments.destination(node)), "ApiVersions request", timeout)
 
     def _operation(self, flow: Flow[T], what: str, timeout: float | None) -> Operation[T]:
         return Operation(flow, what, self._config.default_api_timeout_ms / 1000 if timeout is None else timeout)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from levada.errors import IllegalStateError
-from levada.net.selectable import ChannelState, Frame
+from levada.net.selectable import ChannelState, ConnId, Frame
 from levada.net.transport import TransportLayer
 from levada.protocol.frame import FrameReader
 
@@ -25,7 +25,7 @@ class Channel:
 
     __slots__ = ("_frames", "_parked", "_transport", "closed_by_peer", "conn_id", "staged", "state")
 
-    def __init__(self, conn_id: int, transport: TransportLayer, max_frame_bytes: int) -> None:
+    def __init__(self, conn_id: ConnId, transport: TransportLayer, max_frame_bytes: int) -> None:
         self.conn_id = conn_id
         self.state = ChannelState.READY if transport.ready else ChannelState.AUTHENTICATE
         self.staged: deque[Frame] = deque()
@@ -48,6 +48,18 @@ class Channel:
     def has_buffered(self) -> bool:
         """Whether read() has something to say without the socket becoming readable: a frame, or why there are no more."""
         return bool(self.staged) or self._frames.fault is not None or self._transport.has_buffered
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether the handshake waits for the socket to take bytes."""
+        return self._transport.wants_write
+
+    def handshake(self) -> bool:
+        """Go on with the transport's handshake; True once it is done. Raises OSError."""
+        self._transport.handshake()
+        if self._transport.ready:
+            self.state = ChannelState.READY
+        return self._transport.ready
 
     def park(self, frame: bytes) -> None:
         """Take one frame to be written; IllegalStateError while another one is unfinished (L2)."""

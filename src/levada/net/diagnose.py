@@ -17,6 +17,7 @@ class Doing(Enum):
 
     CONNECTING = "connecting"
     NEGOTIATING = "waiting for the answer to ApiVersions"
+    AUTHENTICATING = "authenticating"
     WORKING = "working"
 
 
@@ -40,9 +41,9 @@ def diagnose(ending: Ending, doing: Doing, *, first_bytes: bytes = b"", detail: 
 
     detail: what the operating system or the decoder said; used where nothing better is known.
     """
-    stranger = _stranger(first_bytes, security_protocol)
-    if stranger is not None and doing is not Doing.WORKING:
-        return stranger
+    invalid_peer = _invalid_peer(first_bytes, security_protocol)
+    if invalid_peer is not None and doing is not Doing.WORKING:
+        return invalid_peer
     if ending is Ending.BAD_FRAME or (ending is Ending.UNREADABLE and doing is Doing.NEGOTIATING):
         return f"answered with bytes that are not Kafka's protocol ({_shown(first_bytes, detail)}); check the port in bootstrap.servers"
     if doing is Doing.NEGOTIATING and ending in _BEFORE_ANSWER:
@@ -50,9 +51,9 @@ def diagnose(ending: Ending, doing: Doing, *, first_bytes: bytes = b"", detail: 
     return _plain(ending, detail)
 
 
-def is_stranger(first_bytes: bytes) -> bool:
+def is_invalid_peer(first_bytes: bytes) -> bool:
     """Whether the first bytes prove that no Kafka broker speaks plaintext there, so that trying again is pointless."""
-    return _stranger(first_bytes, "") is not None
+    return _invalid_peer(first_bytes, "") is not None
 
 
 _BEFORE_ANSWER = {
@@ -62,7 +63,7 @@ _BEFORE_ANSWER = {
 }
 
 
-def _stranger(first_bytes: bytes, security_protocol: str) -> str | None:
+def _invalid_peer(first_bytes: bytes, security_protocol: str) -> str | None:
     if _is_tls(first_bytes):
         return f"answered with TLS: this listener expects security.protocol=SSL or SASL_SSL (yours: {security_protocol})"
     return next((cause for greeting, cause in _GREETINGS if first_bytes.startswith(greeting)), None)

@@ -17,6 +17,8 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 Frame: TypeAlias = bytes | memoryview
+ConnId: TypeAlias = Any
+"""What the caller names a connection by: anything hashable. The client takes its connection keys."""
 
 
 class ChannelState(Enum):
@@ -66,31 +68,35 @@ class NetEvents:
     Frames that arrived before the other side closed come before the disconnect, in earlier events (L10).
     """
 
-    connected: list[int] = field(default_factory=list)
-    sent: list[int] = field(default_factory=list)
-    received: list[tuple[int, Frame]] = field(default_factory=list)
-    disconnected: dict[int, Disconnect] = field(default_factory=dict)
+    connected: list[ConnId] = field(default_factory=list)
+    sent: list[ConnId] = field(default_factory=list)
+    received: list[tuple[ConnId, Frame]] = field(default_factory=list)
+    disconnected: dict[ConnId, Disconnect] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.connected or self.sent or self.received or self.disconnected)
 
 
 class Selectable(Protocol):
-    """Connections by id. Ids are the caller's: node ids."""
+    """Connections by id."""
 
-    def connect(self, conn_id: int, host: str, port: int, now_ms: int) -> None:
+    def connect(self, conn_id: ConnId, host: str, port: int, now_ms: int) -> None:
         """Begin to connect, at once; the outcome is an event. IllegalStateError when the id is in use."""
         ...
 
-    def send(self, conn_id: int, frame: bytes) -> bool:
+    def send(self, conn_id: ConnId, frame: bytes) -> bool:
         """Write one frame, size prefix included, as far as it goes now; True when all of it went: then no event follows.
 
         Otherwise `sent` reports it later, or `disconnected` that the write failed. IllegalStateError while another frame is parked (L2).
         """
         ...
 
-    def close(self, conn_id: int) -> None:
+    def close(self, conn_id: ConnId) -> None:
         """Close and forget a connection; no event follows. Unknown ids are ignored."""
+        ...
+
+    def forget(self, conn_id: ConnId) -> None:
+        """Close a connection, and drop what is kept for the next one of this id, such as which address is tried next."""
         ...
 
     def select(self, timeout_ms: int) -> Any:

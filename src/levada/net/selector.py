@@ -25,7 +25,7 @@ from typing import TypeAlias
 from levada.errors import IllegalStateError, ProtocolError
 from levada.net.channel import Channel
 from levada.net.resolver import Address, Lookup, Resolver, Route, look_up
-from levada.net.selectable import ChannelState, Disconnect, Ending, NetEvents
+from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, NetEvents
 from levada.net.transport import PlaintextTransport, TransportLayer
 
 Ready: TypeAlias = list[tuple[selectors.SelectorKey, int]]
@@ -46,7 +46,7 @@ _ENDINGS = {
 class _Opening:
     """A connection that is not there yet: which address is tried, and what became of those before."""
 
-    def __init__(self, conn_id: int, route: Route) -> None:
+    def __init__(self, conn_id: ConnId, route: Route) -> None:
         self.conn_id = conn_id
         self.route = route
         self.socket: socket.socket | None = None
@@ -65,7 +65,8 @@ class Selector:
 
     max_idle_ms: close a connection that carried nothing for so long (connections.max.idle.ms), one per process() (L9).
     send_buffer_bytes, receive_buffer_bytes: socket buffers, -1 leaves them to the system, which adapts their size to the connection.
-    poll: makes the object that waits for sockets; None for the best of the system.
+    transport: what to read and write through, made from a connected socket and the host's name. poll: makes the object that waits for
+    sockets; None for the best of the system.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Selector:
         max_idle_ms: int = 540_000,
         send_buffer_bytes: int = OS_DEFAULT,
         receive_buffer_bytes: int = OS_DEFAULT,
-        transport: Callable[[socket.socket], TransportLayer] = PlaintextTransport,
+        transport: Callable[[socket.socket, str], TransportLayer] = PlaintextTransport,
         lookup: Lookup = look_up,
         poll: Callable[[], selectors.BaseSelector] | None = None,
     ) -> None:
@@ -87,15 +88,15 @@ class Selector:
         self._poll = poll() if poll is not None else selectors.DefaultSelector()
         self._registers_live = isinstance(self._poll, _LIVE)
         self._events = NetEvents()
-        self._routes: dict[int, Route] = {}
-        self._opening: dict[int, _Opening] = {}
+        self._routes: dict[ConnId, Route] = {}
+        self._opening: dict[ConnId, _Opening] = {}
         self._resolving: set[_Opening] = set()
-        self._channels: dict[int, Channel] = {}
-        self._sockets: dict[int, socket.socket] = {}
-        self._staged: dict[int, Channel] = {}
-        self._ending: dict[int, tuple[Channel, Disconnect]] = {}
-        self._active: set[int] = set()
-        self._last_active: OrderedDict[int, int] = OrderedDict()
+        self._channels: dict[ConnId, Channel] = {}
+        self._sockets: dict[ConnId, socket.socket] = {}
+        self._staged: dict[ConnId, Channel] = {}
+        self._ending: dict[ConnId, tuple[Channel, Disconnect]] = {}
+        self._active: set[ConnId] = set()
+        self._last_active: OrderedDict[ConnId, int] = OrderedDict()
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
@@ -106,7 +107,7 @@ class Selector:
 
     # What is wanted
 
-    def connect(self, conn_id: int, host: str, port: int, now_ms: int) -> None:
+    def connect(self, conn_id: ConnId, host: str, port: int, now_ms: int) -> None:
         """Begin to connect, at once; the outcome is an event. IllegalStateError when the id is in use."""
         if conn_id in self._opening or conn_id in self._channels or conn_id in self._ending:
             raise IllegalStateError(f"connection {conn_id} exists already")
@@ -117,7 +118,7 @@ class Selector:
         self._attempt_next(opening)
         self._wake_for_events()
 
-    def send(self, conn_id: int, frame: bytes) -> bool:
+    def send(self, conn_id: ConnId, frame: bytes) -> bool:
         """Write one frame, size prefix included, as far as it goes now; True when all of it went.
 
         The rest is parked, and process() writes it and reports it as sent. IllegalStateError while another frame is parked (L2). A write
@@ -141,7 +142,7 @@ class Selector:
             self._interest(channel, selectors.EVENT_READ | selectors.EVENT_WRITE)
         return written
 
-    def close(self, conn_id: int) -> None:
+    def close(self, conn_id: ConnId) -> None:
         """Close and forget a connection; no event follows. Unknown ids are ignored."""
         opening = self._opening.pop(conn_id, None)
         if opening is not None:
@@ -160,6 +161,11 @@ class Selector:
         Raises AttributeError where the system's selector has none.
         """
         return self._poll.fileno()  # type: ignore[attr-defined, no-any-return]
+
+    def forget(self, conn_id: ConnId) -> None:
+        """Close a connection, and drop what is kept for the next one of this id: the addresses of its host, and whose turn it is."""
+        self.close(conn_id)
+        self._routes.pop(conn_id, None)
 
     def wakeup(self) -> None:
         """End the running select(), or the next one, at once. From any thread."""
@@ -312,12 +318,28 @@ class Selector:
 
     def _open(self, opening: _Opening, sock: socket.socket) -> None:
         conn_id = opening.conn_id
-        channel = Channel(conn_id, self._transport(sock), self._max_frame_bytes)
+        channel = Channel(conn_id, self._transport(sock, opening.route.host), self._max_frame_bytes)
         del self._opening[conn_id]
         self._channels[conn_id] = channel
         self._sockets[conn_id] = sock
         self._register(sock, selectors.EVENT_READ, channel)
-        self._events.connected.append(conn_id)
+        if channel.state is ChannelState.READY:
+            self._events.connected.append(conn_id)
+        else:
+            self._shake_hands(channel)
+
+    def _shake_hands(self, channel: Channel) -> None:
+        """Go on with the transport's handshake; the connection is made when that is done."""
+        try:
+            done = channel.handshake()
+        except OSError as error:
+            self._begin_end(channel, error)
+            return
+        self._interest(channel, selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.wants_write and not done else 0))
+        if done:
+            self._events.connected.append(channel.conn_id)
+            if channel.has_buffered:
+                self._staged[channel.conn_id] = channel
 
     def _close_opening(self, opening: _Opening) -> None:
         sock, opening.socket = opening.socket, None
@@ -340,6 +362,9 @@ class Selector:
 
     def _serve(self, channel: Channel, mask: int) -> None:
         if self._channels.get(channel.conn_id) is not channel:
+            return
+        if channel.state is not ChannelState.READY:
+            self._shake_hands(channel)
             return
         if mask & selectors.EVENT_READ:
             self._read(channel)
@@ -399,8 +424,9 @@ class Selector:
         """Stop using a connection; what it sent before its end is read now and delivered first (L10, TR22)."""
         ending = Ending.CLOSED if error is None else _ending(error)
         failure = Disconnect(channel.state, "" if error is None else _text(error), ending, channel.first_bytes)
-        with contextlib.suppress(OSError, ProtocolError):
-            channel.drain()
+        if channel.state is ChannelState.READY:
+            with contextlib.suppress(OSError, ProtocolError):
+                channel.drain()
         self._release(channel)
         self._routes[channel.conn_id].forget()
         self._ending[channel.conn_id] = (channel, failure)
@@ -433,7 +459,7 @@ class Selector:
                 self._last_active.move_to_end(conn_id)
 
     def _expire_idle(self, now_ms: int) -> None:
-        conn_id, since_ms = next(iter(self._last_active.items()), (0, now_ms))
+        conn_id, since_ms = next(iter(self._last_active.items()), (None, now_ms))
         channel = self._channels.get(conn_id)
         if channel is None or now_ms - since_ms <= self._max_idle_ms:
             return
@@ -441,7 +467,7 @@ class Selector:
         self._events.disconnected[conn_id] = Disconnect(ChannelState.EXPIRED, f"idle for {now_ms - since_ms} ms", Ending.IDLE)
 
 
-def _withdraw(events: NetEvents, conn_id: int) -> None:
+def _withdraw(events: NetEvents, conn_id: ConnId) -> None:
     """Take back what was not reported yet about a connection that the caller has just forgotten."""
     events.connected[:] = [other for other in events.connected if other != conn_id]
     events.sent[:] = [other for other in events.sent if other != conn_id]

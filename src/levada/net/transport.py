@@ -1,10 +1,12 @@
 """What a channel reads from and writes to: bare TCP here; TLS puts itself between with the same interface (L13).
 
-Reads and writes never wait: "not now" is None or 0, an end is b"" as zero bytes read, and trouble is an OSError.
+Client and broker use the same. Reads, writes and the handshake never wait: "not now" is None or 0, an end is zero bytes read, and what
+fails is an OSError.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 
@@ -17,6 +19,10 @@ class SocketLike(Protocol):
 
     def send(self, data: memoryview, /) -> int:
         """Write what fits."""
+        ...
+
+    def sendmsg(self, pieces: Sequence[memoryview], /) -> int:
+        """Write what fits of several pieces."""
         ...
 
     def close(self) -> None:
@@ -37,8 +43,13 @@ class TransportLayer(Protocol):
         """Whether bytes can be read although the socket itself is not readable."""
         ...
 
+    @property
+    def wants_write(self) -> bool:
+        """Whether the handshake waits for the socket to take bytes, too; otherwise it waits for some to arrive."""
+        ...
+
     def handshake(self) -> None:
-        """Go on with the handshake as far as the bytes at hand allow."""
+        """Go on with the handshake as far as the bytes at hand allow; `ready` tells whether it is done. OSError when it failed."""
         ...
 
     def read_into(self, buffer: memoryview) -> int | None:
@@ -49,20 +60,25 @@ class TransportLayer(Protocol):
         """Return how many bytes were taken, 0 when none can be now."""
         ...
 
+    def write_pieces(self, pieces: Sequence[memoryview]) -> int:
+        """Write several pieces one after the other, in one call to the system where that is possible; return as write() does."""
+        ...
+
     def close(self) -> None:
         """Close the socket."""
         ...
 
 
 class PlaintextTransport:
-    """TCP as it is: always ready, nothing buffered in user space."""
+    """TCP as it is: always ready, nothing buffered in user space. host: the name of the other side, which nobody proves here."""
 
     __slots__ = ("_socket",)
 
     ready = True
     has_buffered = False
+    wants_write = False
 
-    def __init__(self, socket: SocketLike) -> None:
+    def __init__(self, socket: SocketLike, host: str = "") -> None:
         self._socket = socket
 
     def handshake(self) -> None:
@@ -79,6 +95,13 @@ class PlaintextTransport:
         """Return how many bytes were taken, 0 when none can be now."""
         try:
             return self._socket.send(data)
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+    def write_pieces(self, pieces: Sequence[memoryview]) -> int:
+        """Write several pieces one after the other in one call to the system; return as write() does."""
+        try:
+            return self._socket.sendmsg(pieces)
         except (BlockingIOError, InterruptedError):
             return 0
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from levada.clock import NEVER_MS
 from levada.errors import IllegalStateError, ProtocolError
-from levada.net.selectable import ChannelState, Disconnect, Ending, Frame, NetEvents
+from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, Frame, NetEvents
 from levada.protocol.api import request_type
 from levada.protocol.frame import FrameReader
 
@@ -68,7 +68,7 @@ class _Link:
     """One connection. server_id: its id at the server. silent: nothing reaches the client any more."""
 
     client: SimSelectable
-    conn_id: int
+    conn_id: ConnId
     server_id: int
     address: tuple[str, int]
     frames: FrameReader
@@ -166,7 +166,7 @@ class SimNetwork:
 
     # From clients
 
-    def connect(self, client: SimSelectable, conn_id: int, address: tuple[str, int]) -> _Link:
+    def connect(self, client: SimSelectable, conn_id: ConnId, address: tuple[str, int]) -> _Link:
         """Begin a connection; the client hears of it later, or, from a blackhole, never."""
         link = _Link(client, conn_id, next(self._numbers), address, FrameReader(MAX_FRAME_BYTES), silent=address in self._blackholes)
         self._links[link.server_id] = link
@@ -255,10 +255,10 @@ class SimSelectable:
 
     def __init__(self, network: SimNetwork) -> None:
         self._network = network
-        self._links: dict[int, _Link] = {}
-        self._open: set[int] = set()
-        self._staged: dict[int, deque[Frame]] = {}
-        self._endings: dict[int, Disconnect] = {}
+        self._links: dict[ConnId, _Link] = {}
+        self._open: set[ConnId] = set()
+        self._staged: dict[ConnId, deque[Frame]] = {}
+        self._endings: dict[ConnId, Disconnect] = {}
         self._events = NetEvents()
         self._sends = 0
 
@@ -267,13 +267,13 @@ class SimSelectable:
         """Whether process() has something to report."""
         return bool(self._events or self._endings or any(self._staged.values()))
 
-    def connect(self, conn_id: int, host: str, port: int, now_ms: int) -> None:
+    def connect(self, conn_id: ConnId, host: str, port: int, now_ms: int) -> None:
         """Begin to connect; the outcome is an event. IllegalStateError when the id is in use."""
         if conn_id in self._links or conn_id in self._endings:
             raise IllegalStateError(f"connection {conn_id} exists already")
         self._links[conn_id] = self._network.connect(self, conn_id, (host, port))
 
-    def send(self, conn_id: int, frame: bytes) -> bool:
+    def send(self, conn_id: ConnId, frame: bytes) -> bool:
         """Put one frame on the wire; IllegalStateError before the last one was reported as sent."""
         if conn_id in self._endings:
             return False
@@ -286,7 +286,7 @@ class SimSelectable:
         self._events.sent.append(conn_id)
         return False
 
-    def close(self, conn_id: int) -> None:
+    def close(self, conn_id: ConnId) -> None:
         """Close and forget a connection; no event follows. Unknown ids are ignored."""
         link = self._links.pop(conn_id, None)
         if link is not None:
@@ -294,6 +294,10 @@ class SimSelectable:
         self._forget(conn_id)
         self._endings.pop(conn_id, None)
         self._events.disconnected.pop(conn_id, None)
+
+    def forget(self, conn_id: ConnId) -> None:
+        """Close a connection; nothing else is kept."""
+        self.close(conn_id)
 
     def select(self, timeout_ms: int) -> None:
         """Return at once."""
@@ -344,7 +348,7 @@ class SimSelectable:
             self._open.discard(link.conn_id)
             self._endings[link.conn_id] = ending
 
-    def _forget(self, conn_id: int) -> None:
+    def _forget(self, conn_id: ConnId) -> None:
         self._open.discard(conn_id)
         self._staged.pop(conn_id, None)
         for events in (self._events.connected, self._events.sent):

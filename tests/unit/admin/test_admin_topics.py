@@ -9,10 +9,11 @@ from uuid import UUID
 import pytest
 
 from levada.admin.cluster import describe_cluster
-from levada.admin.retry import ON_ADMIN_ERROR, Attempts, OnError
+from levada.admin.retry import ON_ADMIN_ERROR, Attempts
 from levada.admin.topics import CreatedTopic, create_topics, delete_topics, describe_topics, list_topics
 from levada.client.backoff import ExponentialBackoff
 from levada.client.metadata import Metadata
+from levada.client.retry import Reaction
 from levada.client.snapshot import ClusterSnapshot
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, DisconnectError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, UnsupportedVersionError
@@ -145,7 +146,7 @@ def test_a_topic_left_out_of_the_answer_is_an_error() -> None:
 def test_M_B7_every_code(code: ErrorCode) -> None:
     flow = creating(NewTopic("a"))
     next(flow)
-    if ON_ADMIN_ERROR.get(code, OnError.RAISE) is OnError.RAISE:
+    if ON_ADMIN_ERROR.reaction(code) is Reaction.RAISE:
         with pytest.raises(BrokerError, match=code.name):
             flow.send(created(a=code))
     else:

@@ -13,6 +13,7 @@ from levada.protocol.frame import decode_response, encode_request
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -37,6 +38,7 @@ def test_H14_every_version_of_api_versions_lists_what_kafka_44_serves(client: Cl
         1: (4, 18),
         2: (1, 11),
         3: (0, 13),
+        10: (0, 6),
         18: (0, 5),
         19: (2, 7),
         20: (1, 6),
@@ -104,6 +106,7 @@ REQUESTS: dict[int, Callable[[int], Request]] = {
     1: lambda version: fetch_request("t"),
     2: lambda version: ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(timestamp=-1)])]),
     3: lambda version: MetadataRequest(topics=[MetadataRequestTopic(name="t")]),
+    10: lambda version: FindCoordinatorRequest(coordinator_keys=["g"]) if version >= 4 else FindCoordinatorRequest(key="g"),
     18: lambda version: NAMED,
     19: lambda version: CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)]),
     20: lambda version: (

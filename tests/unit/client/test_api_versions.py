@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import levada
-from levada.client.api_versions import BrokerVersions, handshake_request, known_version, negotiate, read_reply
+from levada.client.api_versions import BrokerVersions, handshake_request, known_version, read_reply
+from levada.client.setup.flow import negotiate
 from levada.errors import BrokerError, ProtocolError, UnsupportedVersionError
 from levada.protocol.frame import encode_response
 from levada.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
@@ -23,10 +24,10 @@ def reply(version: int, error_code: int = 0, **ranges: tuple[int, int]) -> bytes
 def converse(*frames: bytes) -> tuple[list[int], BrokerVersions]:
     """Feed frames to a negotiation; return the versions asked with, and the outcome."""
     talk = negotiate()
-    asked = [next(talk)]
+    asked = [next(talk).version]
     for frame in frames:
         try:
-            asked.append(talk.send(frame))
+            asked.append(talk.send(frame).version)
         except StopIteration as done:
             return asked, done.value
     raise AssertionError("the negotiation goes on")

@@ -7,7 +7,9 @@ from random import Random
 import pytest
 
 from levada.client.api_versions import BrokerVersions
-from levada.client.connection_states import TRANSITIONS, ConnectionState, ConnectionStates
+from levada.client.connection_key import ConnectionKey
+from levada.client.connection_states import ConnectionStates
+from levada.client.setup.states import TRANSITIONS, ConnectionEvent, ConnectionState
 from levada.clock import NEVER_MS
 from levada.errors import IllegalStateError
 from levada.types import Node
@@ -25,20 +27,20 @@ def states() -> ConnectionStates:
 
 def fail(states: ConnectionStates, now_ms: int) -> int:
     """Try and fail to connect; return the delay until the next try."""
-    states.connecting(NODE, now_ms)
+    states.connecting(1, NODE, now_ms)
     states.disconnected(1, now_ms)
     return states.delay_ms(1, now_ms)
 
 
 def become_ready(states: ConnectionStates, now_ms: int = 0) -> None:
-    states.connecting(NODE, now_ms)
-    states.checking(1)
+    states.connecting(1, NODE, now_ms)
+    states.asked(1, ConnectionEvent.ASKED_VERSIONS)
     states.ready(1, SPOKEN)
 
 
 def test_N22_every_state_can_be_left_and_reached() -> None:
     assert set(TRANSITIONS) == set(ConnectionState)
-    assert set().union(*TRANSITIONS.values()) == set(ConnectionState)
+    assert {state for moves in TRANSITIONS.values() for state in moves.values()} == set(ConnectionState)
 
 
 def test_N18_a_new_node_may_be_connected_to_at_once(states: ConnectionStates) -> None:
@@ -47,14 +49,14 @@ def test_N18_a_new_node_may_be_connected_to_at_once(states: ConnectionStates) ->
 
 
 def test_N22_a_connection_goes_through_its_states(states: ConnectionStates) -> None:
-    states.connecting(NODE, 0)
+    states.connecting(1, NODE, 0)
     assert not states.can_connect(1, 0)
-    states.checking(1)
+    states.asked(1, ConnectionEvent.ASKED_VERSIONS)
     states.ready(1, SPOKEN)
     assert states.state(1) is ConnectionState.READY
     assert states.delay_ms(1, 0) == NEVER_MS
-    with pytest.raises(IllegalStateError, match="cannot go from ready to connecting"):
-        states.connecting(NODE, 0)
+    with pytest.raises(IllegalStateError, match="is ready; it cannot be that a connection was begun"):
+        states.connecting(1, NODE, 0)
 
 
 def test_N19_the_delay_doubles_up_to_its_maximum(states: ConnectionStates) -> None:
@@ -67,8 +69,8 @@ def test_N19_the_delay_doubles_up_to_its_maximum(states: ConnectionStates) -> No
 def test_TR25_only_readiness_forgets_the_failures(states: ConnectionStates) -> None:
     for now_ms in range(0, 60_000, 10_000):
         fail(states, now_ms)
-    states.connecting(NODE, 70_000)
-    states.checking(1)
+    states.connecting(1, NODE, 70_000)
+    states.asked(1, ConnectionEvent.ASKED_VERSIONS)
     states.disconnected(1, 70_000)
     assert states.delay_ms(1, 70_000) >= 800
     become_ready(states, 80_000)
@@ -77,15 +79,15 @@ def test_TR25_only_readiness_forgets_the_failures(states: ConnectionStates) -> N
 
 
 def test_N17_the_setup_timeout_doubles_with_each_setup_that_failed(states: ConnectionStates) -> None:
-    states.connecting(NODE, 0)
+    states.connecting(1, NODE, 0)
     first = states.next_deadline_ms()
     assert 8000 <= first <= 12_000
     assert states.setup_timed_out(first - 1) == []
-    assert states.setup_timed_out(first) == [1]
+    assert states.setup_timed_out(first) == [ConnectionKey(1)]
     states.disconnected(1, first)
-    states.connecting(NODE, 20_000)
+    states.connecting(1, NODE, 20_000)
     assert 16_000 <= states.next_deadline_ms() - 20_000 <= 24_000
-    states.checking(1)
+    states.asked(1, ConnectionEvent.ASKED_VERSIONS)
     assert states.next_deadline_ms() == NEVER_MS
 
 

@@ -84,4 +84,15 @@ def test_TR19_throttled_time_is_not_request_time() -> None:
     assert requests.timed_out(5999) == {}
     assert requests.next_deadline_ms() == 6000
     requests.clear(1)
+    assert requests.timed_out(6000) == {}
     assert requests.next_deadline_ms() == NEVER_MS
+
+
+def test_an_answered_request_costs_at_most_one_look_in_vain() -> None:
+    requests = InFlightRequests(5)
+    requests.add(1, request(1, now_ms=0))
+    requests.add(1, request(2, now_ms=500))
+    requests.answered(1, 1)
+    assert requests.next_deadline_ms() <= 1500
+    assert requests.timed_out(1000) == {}
+    assert requests.next_deadline_ms() == 1500

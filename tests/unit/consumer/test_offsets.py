@@ -9,9 +9,10 @@ import pytest
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.metadata import Metadata
+from levada.client.retry import Reaction
 from levada.client.snapshot import ClusterSnapshot, TopicMetadata
 from levada.consumer.known_topics import check_exists
-from levada.consumer.offsets import ON_LIST_OFFSETS_ERROR, OffsetFinder, OnError, ask_leader
+from levada.consumer.offsets import ON_LIST_OFFSETS_ERROR, OffsetFinder, ask_leader
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, TimeoutError, UnknownTopicOrPartitionError, broker_error
 from levada.flow import Call, Flow, Sleep, Wait
@@ -68,8 +69,8 @@ def test_M_B7_every_code(code: ErrorCode) -> None:
     flow = ask_leader(4, {A: -1}, cluster(4), IsolationLevel.READ_UNCOMMITTED)
     next(flow)
     answer = returned(flow, reply((0, code, -1)))
-    places = {OnError.RETRY: answer.again, OnError.NO_OFFSET: answer.found, OnError.RAISE: answer.errors}
-    assert [reaction for reaction, place in places.items() if A in place] == [ON_LIST_OFFSETS_ERROR.get(code, OnError.RETRY)]
+    places = {Reaction.REFRESH: answer.again, Reaction.NOTHING: answer.found, Reaction.RAISE: answer.errors}
+    assert [reaction for reaction, place in places.items() if A in place] == [ON_LIST_OFFSETS_ERROR.reaction(code)]
 
 
 def finder(metadata: Metadata, spawned: list[Flow[Any]], promises: list[Promise[Any]]) -> OffsetFinder:

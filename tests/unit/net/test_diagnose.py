@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from levada.net.diagnose import Doing, diagnose, is_stranger
+from levada.net.diagnose import Doing, diagnose, is_invalid_peer
 from levada.net.selectable import Ending
 
 TLS_ALERT = bytes.fromhex("15030300020246")
@@ -24,16 +24,16 @@ TLS_ALERT = bytes.fromhex("15030300020246")
     ],
 )
 @pytest.mark.parametrize("ending", [Ending.BAD_FRAME, Ending.CLOSED, Ending.RESET])
-def test_M_C10_a_stranger_is_known_by_its_first_bytes(first_bytes: bytes, words: str, ending: Ending) -> None:
+def test_M_C10_an_invalid_peer_is_known_by_its_first_bytes(first_bytes: bytes, words: str, ending: Ending) -> None:
     assert words in diagnose(ending, Doing.NEGOTIATING, first_bytes=first_bytes)
-    assert is_stranger(first_bytes)
+    assert is_invalid_peer(first_bytes)
 
 
 def test_M_C10_unknown_bytes_are_shown() -> None:
     text = diagnose(Ending.BAD_FRAME, Doing.NEGOTIATING, first_bytes=b"\x7f\xff\xff\xff")
     assert "not Kafka's protocol" in text
     assert "7f ff ff ff" in text
-    assert not is_stranger(b"\x7f\xff\xff\xff")
+    assert not is_invalid_peer(b"\x7f\xff\xff\xff")
 
 
 @pytest.mark.parametrize("ending", [Ending.CLOSED, Ending.RESET, Ending.UNANSWERED])

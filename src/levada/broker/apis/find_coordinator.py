@@ -1,0 +1,101 @@
+"""FindCoordinator: which node coordinates a group, a transactional id or a share partition.
+
+Kafka keeps what coordinators know in internal topics of 50 partitions; the key's hash chooses the partition, and its leader coordinates.
+This broker keeps no such topics yet, so the partitions are spread over the nodes in order. As in Kafka, all nodes agree, and every node
+answers.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+
+from levada.broker.cluster import Cluster
+from levada.broker.state import Api, Call
+from levada.error_codes import ErrorCode
+from levada.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+FIRST_BATCHED_VERSION = 4
+FIRST_VERSION_WITH_SHARE = 6
+_NOBODY = -1
+_UUID_BYTES = 16
+
+_PARTITIONS = 50
+"""Of __consumer_offsets, __transaction_state and __share_group_state: Kafka's default for all three."""
+
+
+def handle(call: Call) -> FindCoordinatorResponse:
+    """Name the coordinators."""
+    request: FindCoordinatorRequest = call.request
+    if call.version >= FIRST_BATCHED_VERSION:
+        return FindCoordinatorResponse(coordinators=[_find(call, key) for key in request.coordinator_keys])
+    return _single(_find(call, request.key))
+
+
+def _find(call: Call, key: str) -> Coordinator:
+    kind = call.request.key_type
+    if kind not in _IS_KEY or (kind == SHARE and call.version < FIRST_VERSION_WITH_SHARE) or not _IS_KEY[kind](key):
+        return _nobody(key, ErrorCode.INVALID_REQUEST)
+    cluster = call.state.cluster
+    node = cluster.nodes[coordinator_id(cluster, key)]
+    # As Kafka says it where there is no error.
+    message = "" if call.version >= FIRST_BATCHED_VERSION else ErrorCode.NONE.name
+    return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_message=message)
+
+
+def coordinator_id(cluster: Cluster, key: str) -> int:
+    """Return the id of the node that coordinates a key."""
+    nodes = sorted(cluster.nodes)
+    return nodes[partition_for(key) % len(nodes)]
+
+
+def partition_for(key: str, partitions: int = _PARTITIONS) -> int:
+    """Return the partition of an internal topic that a key belongs to, as Kafka chooses it: by the hash of a Java string."""
+    value = java_hash(key)
+    return 0 if value == -(1 << 31) else abs(value) % partitions
+
+
+def java_hash(text: str) -> int:
+    """Return String.hashCode(): over the UTF-16 code units, in 32 bits."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def _is_share_key(key: str) -> bool:
+    """Whether a key is group:topic id:partition, with the topic id in Kafka's base64. The group may hold colons."""
+    parts = key.rsplit(":", 2)
+    return len(parts) == 3 and bool(parts[0]) and _is_topic_id(parts[1]) and parts[2].isdigit()
+
+
+def _is_topic_id(text: str) -> bool:
+    try:
+        return len(base64.urlsafe_b64decode(text + "==")) == _UUID_BYTES
+    except ValueError:
+        return False
+
+
+_IS_KEY: Mapping[int, Callable[[str], bool]] = {GROUP: lambda key: True, TRANSACTION: lambda key: True, SHARE: _is_share_key}
+
+
+def _nobody(key: str, code: ErrorCode) -> Coordinator:
+    return Coordinator(key=key, node_id=_NOBODY, host="", port=_NOBODY, error_code=code, error_message=code.name)
+
+
+def _single(found: Coordinator) -> FindCoordinatorResponse:
+    response = FindCoordinatorResponse(node_id=found.node_id, host=found.host, port=found.port)
+    response.error_code, response.error_message = found.error_code, found.error_message
+    return response
+
+
+def refuse(request: FindCoordinatorRequest, version: int, code: ErrorCode) -> FindCoordinatorResponse:
+    """Answer with an error for every key."""
+    if version < FIRST_BATCHED_VERSION:
+        return _single(_nobody(request.key, code))
+    return FindCoordinatorResponse(coordinators=[_nobody(key, code) for key in request.coordinator_keys])
+
+
+API = Api(FindCoordinatorRequest, 0, 6, handle, refuse, 0)

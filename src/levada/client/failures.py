@@ -1,0 +1,105 @@
+"""What became of connections that could not be made or were lost, for messages and for giving up early.
+
+Remembered per connection, told per address: a user knows addresses. An address that answered with something that is no Kafka listener
+is an invalid peer; when all of them are, trying on is pointless.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from levada.client.connection_key import ConnectionKey
+from levada.client.deferred_log import DeferredLog
+from levada.client.setup.states import ConnectionState
+from levada.net.diagnose import Doing, diagnose
+from levada.net.selectable import Disconnect, Ending
+
+_DOING: Mapping[ConnectionState, Doing] = {
+    ConnectionState.CONNECTING: Doing.CONNECTING,
+    ConnectionState.CHECKING_API_VERSIONS: Doing.NEGOTIATING,
+    ConnectionState.AUTHENTICATING: Doing.AUTHENTICATING,
+    ConnectionState.READY: Doing.WORKING,
+}
+SO_FAR: Mapping[ConnectionState, Ending] = {
+    ConnectionState.CONNECTING: Ending.CONNECT_TIMED_OUT,
+    ConnectionState.CHECKING_API_VERSIONS: Ending.UNANSWERED,
+    ConnectionState.AUTHENTICATING: Ending.UNANSWERED,
+}
+"""How a connection that is being set up would have ended if it ended now."""
+
+_NOT_THAT_OLD = "; brokers do that to a version they do not know: is broker.version.fallback right, and needed at all?"
+
+
+class _Failure(NamedTuple):
+    address: str
+    cause: str
+    invalid_peer: bool
+
+
+class Failures:
+    """See the module's theory. A cause is logged when it is new for its address, at DEBUG when it is not.
+
+    has_fallback: brokers are not asked what they speak, because the configuration says it.
+    """
+
+    def __init__(self, log: DeferredLog, security_protocol: str, *, has_fallback: bool) -> None:
+        self._log = log
+        self._security_protocol = security_protocol
+        self._has_fallback = has_fallback
+        self._by_key: dict[ConnectionKey, _Failure] = {}
+
+    def diagnose(self, disconnect: Disconnect, state: ConnectionState, *, waited_for: int) -> str:
+        """Return the probable cause of an end. state: up to which the connection had come. waited_for: how many answers it still owed."""
+        cause = diagnose(
+            disconnect.ending,
+            _DOING[state],
+            first_bytes=disconnect.first_bytes,
+            detail=disconnect.cause,
+            security_protocol=self._security_protocol,
+        )
+        if not self._has_fallback:
+            return cause
+        if disconnect.ending is Ending.UNREADABLE:
+            return f"{cause}; is broker.version.fallback right?"
+        hung_up = disconnect.ending in (Ending.CLOSED, Ending.RESET) and waited_for
+        return cause + _NOT_THAT_OLD if hung_up else cause
+
+    def so_far(self, state: ConnectionState) -> str:
+        """Return what can be said of a connection that is still being set up."""
+        return diagnose(SO_FAR[state], _DOING[state], security_protocol=self._security_protocol)
+
+    def note(self, key: ConnectionKey, address: str, cause: str, *, level: int = logging.WARNING, invalid_peer: bool) -> None:
+        """A connection failed."""
+        known = self.causes().get(address) == cause
+        self._log.log(logging.DEBUG if known else level, "%s: %s", address, cause)
+        self._by_key.pop(key, None)  # The newest stands last, and is the one that counts for its address.
+        self._by_key[key] = _Failure(address, cause, invalid_peer)
+
+    def works(self, key: ConnectionKey, address: str) -> None:
+        """A connection to an address was set up: what was known against others of that purpose is out of date, too."""
+        self._by_key = {
+            other: failure for other, failure in self._by_key.items() if failure.address != address or other.purpose is not key.purpose
+        }
+
+    def forget(self, key: ConnectionKey) -> None:
+        """The connection's address is no longer part of the cluster."""
+        self._by_key.pop(key, None)
+
+    def causes(self) -> dict[str, str]:
+        """Return the newest cause for each address."""
+        return {failure.address: failure.cause for failure in list(self._by_key.values())}
+
+    def cause(self, key: ConnectionKey, address: str) -> str | None:
+        """Return what is known against a connection, or else against its address."""
+        failure = self._by_key.get(key)
+        return failure.cause if failure is not None else self.causes().get(address)
+
+    def is_invalid_peer(self, address: str) -> bool:
+        """Whether the newest failure of an address proved that no Kafka broker listens there."""
+        found = [failure.invalid_peer for failure in self._by_key.values() if failure.address == address]
+        return bool(found) and found[-1]
+
+    def __len__(self) -> int:
+        return len(self._by_key)

@@ -1,0 +1,65 @@
+"""Asking again: what to do about an error code is a table, one per API, and how long to wait and how often is one place.
+
+A table names the codes that are special to its API, and what all others mean there. A code is never retried because Kafka lists it as
+retriable: for an administrator, a topic that does not exist is an answer; for a consumer, it may be one that is not known everywhere yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from levada.client.backoff import ExponentialBackoff
+from levada.client.metadata import Metadata
+from levada.error_codes import ErrorCode
+from levada.flow import Flow, Sleep, Wait
+
+
+class Reaction(Enum):
+    """What to do about one subject's error code."""
+
+    RETRY = "ask again after a pause"
+    REFRESH = "ask again after a pause, whoever fresh metadata names"
+    NOTHING = "an answer: there is no such thing"
+    RAISE = "the caller must see it"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """One API's table. otherwise: the reaction to codes that it does not name."""
+
+    on_error: Mapping[ErrorCode, Reaction]
+    otherwise: Reaction = Reaction.RAISE
+
+    def reaction(self, code: int) -> Reaction:
+        """Return what to do about a code."""
+        return self.on_error.get(ErrorCode.of(code), self.otherwise)
+
+
+class Retries:
+    """The repetitions of one operation. limit: how often at most, None for as long as its time lasts."""
+
+    def __init__(self, metadata: Metadata, backoff: ExponentialBackoff, limit: int | None = None) -> None:
+        self.metadata = metadata
+        self.waited_ms = 0
+        self._backoff = backoff
+        self._left = limit
+        self._pauses = 0
+
+    def may_go_on(self) -> bool:
+        """Take one retry from the allowance; False when there is none left."""
+        if self._left is None:
+            return True
+        self._left -= 1
+        return self._left >= 0
+
+    def pause(self, *, refresh: bool) -> Flow[None]:
+        """Let some time pass; with `refresh`, until there is fresh metadata too."""
+        version = self.metadata.request_update() if refresh else 0
+        delay_ms = self._backoff.delay_ms(self._pauses)
+        self._pauses += 1
+        yield Sleep(delay_ms)
+        self.waited_ms += delay_ms
+        if refresh:
+            yield Wait(self.metadata.await_update(version))

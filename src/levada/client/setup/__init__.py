@@ -1,0 +1,1 @@
+"""Setting up a connection, from TCP to the first request of a user."""

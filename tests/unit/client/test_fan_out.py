@@ -1,0 +1,123 @@
+"""One question to many nodes, asked again where that may help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from levada.client.backoff import ExponentialBackoff
+from levada.client.connection_key import Peer
+from levada.client.fan_out import Answer, FanOut
+from levada.client.retry import Reaction, Retries, RetryPolicy
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, TimeoutError, broker_error
+from levada.flow import Flow
+from levada.testing import Simulation
+from sim_kit import SimClient, server
+
+Answers = Callable[[Peer | None, list[str]], Answer[str, int]]
+
+
+@pytest.fixture
+def sim() -> Iterator[Simulation]:
+    with Simulation(seed=3) as sim:
+        yield sim
+
+
+@pytest.fixture
+def client(sim: Simulation) -> SimClient:
+    server(sim)
+    client = SimClient(sim)
+    client.updated()
+    return client
+
+
+class Asked:
+    """Asks nobody: answers as told, and notes who was asked about what."""
+
+    def __init__(
+        self, client: SimClient, answers: Answers, *, limit: int | None = None, leader: Callable[[str], int | str] | None = None
+    ) -> None:
+        self.calls: list[tuple[Peer | None, list[str]]] = []
+        self._answers = answers
+        retries = Retries(client.metadata, ExponentialBackoff(100, 1000, Random(1)))
+        self.fan: FanOut[str, int] = FanOut(
+            retries, client.start, route=leader or (lambda key: 1 if key < "m" else 2), ask=lambda node, keys: self._ask(node, keys)
+        )
+
+    def _ask(self, node: Peer | None, keys: list[str]) -> Flow[Answer[str, int]]:
+        self.calls.append((node, keys))
+        yield from ()
+        return self._answers(node, keys)
+
+
+def run(client: SimClient, flow: Flow[Any], within_ms: int = 60_000) -> None:
+    promise = client.start(flow, within_ms)
+    assert client.sim.run_until(promise, 2 * within_ms)
+    promise.result()
+
+
+def test_every_node_is_asked_once_about_what_it_knows(client: SimClient) -> None:
+    asked = Asked(client, lambda node, keys: Answer(found=dict.fromkeys(keys, 7)))
+    run(client, asked.fan.run(["a", "z", "b"]))
+    assert asked.calls == [(1, ["a", "b"]), (2, ["z"])]
+    assert asked.fan.found == {"a": 7, "b": 7, "z": 7}
+
+
+def test_only_what_is_left_is_asked_again_and_the_pauses_grow(client: SimClient) -> None:
+    asked = Asked(client, lambda node, keys: Answer(again=dict.fromkeys(keys, "busy"), refresh=False))
+    started_ms = client.sim.now_ms
+    with pytest.raises(TimeoutError):
+        run(client, asked.fan.run(["a"]), within_ms=3000)
+    assert 5 <= len(asked.calls) <= 8, "about 100, 200, 400, 800 and 1000 ms apart"
+    assert client.sim.now_ms - started_ms == 3000
+    assert asked.fan.reasons == {"a": "busy"}
+
+
+def test_who_is_asked_again_is_chosen_anew(client: SimClient) -> None:
+    leaders = iter([1, "no leader is known", 2])
+    answers = iter([Answer.missing(["a"], "moved"), Answer(found={"a": 1})])
+    asked = Asked(client, lambda node, keys: next(answers), leader=lambda key: next(leaders))
+    run(client, asked.fan.run(["a"]))
+    assert asked.calls == [(1, ["a"]), (2, ["a"])]
+
+
+def test_errors_wait_for_the_others_unless_told_otherwise(client: SimClient) -> None:
+    failed = broker_error(29, "no")
+
+    def answer(node: Peer | None, keys: list[str]) -> Answer[str, int]:
+        if node == 2:
+            return Answer(errors=dict.fromkeys(keys, failed))
+        return Answer(found={"a": 1}) if len(asked.calls) > 2 else Answer.missing(keys, "busy")
+
+    asked = Asked(client, answer)
+    run(client, asked.fan.run(["a", "z"]))
+    assert (asked.fan.found, asked.fan.errors) == ({"a": 1}, {"z": failed})
+    asked = Asked(client, answer)
+    run(client, asked.fan.run(["a", "z"], stop_at_error=True))
+    assert (asked.fan.found, asked.fan.errors) == ({}, {"z": failed})
+
+
+def test_a_flow_that_raises_ends_the_whole_question(client: SimClient) -> None:
+    def refuse(node: Peer | None, keys: list[str]) -> Answer[str, int]:
+        raise broker_error(31, "refused")
+
+    with pytest.raises(BrokerError, match="refused"):
+        run(client, Asked(client, refuse).fan.run(["a", "z"]))
+
+
+def test_retries_may_be_limited(client: SimClient) -> None:
+    retries = Retries(client.metadata, ExponentialBackoff(1, 1, Random(1)), 2)
+    assert [retries.may_go_on() for _ in range(4)] == [True, True, False, False]
+    endless = Retries(client.metadata, ExponentialBackoff(1, 1, Random(1)))
+    assert all(endless.may_go_on() for _ in range(100))
+
+
+def test_a_policy_says_what_the_codes_mean_that_it_does_not_name() -> None:
+    policy = RetryPolicy({ErrorCode.NOT_CONTROLLER: Reaction.REFRESH}, otherwise=Reaction.RETRY)
+    assert policy.reaction(41) is Reaction.REFRESH
+    assert policy.reaction(3) is Reaction.RETRY
+    assert policy.reaction(12345) is Reaction.RETRY
