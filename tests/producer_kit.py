@@ -36,7 +36,7 @@ class SimProducer:
             max_in_flight=sending.max_in_flight,
         )
         self.driver = sim.driver(self.engine, selectable, name="the producer")
-        self.core = ProducerCore(self.engine, lock=self.driver.lock, random=sim.random, sending=sending, **settings)
+        self.core = ProducerCore(self.engine, host=self.driver, random=sim.random, sending=sending, **settings)
         self.core.wait_with(self.driver.wait)
 
     def send(

@@ -93,6 +93,7 @@ class Engine:
         self._updater = MetadataUpdater(self.metadata, self.network, rebootstrap=rebootstrap, rebootstrap_trigger_ms=rebootstrap_trigger_ms)
         self.network.update_due = self._updater.update_due
         self._pollers: list[Poller] = []
+        self.when_closed: list[Callable[[], None]] = []
         self._closed = False
 
     def add_poller(self, poller: Poller) -> None:
@@ -126,6 +127,8 @@ class Engine:
     def close(self, now_ms: int) -> None:
         """Close every connection; whatever still waits is rejected with ClosedError."""
         self._closed = True
+        for close in self.when_closed:
+            close()
         self.flows.close()
         self.network.close()
         self.metadata.close()

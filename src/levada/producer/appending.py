@@ -92,13 +92,12 @@ class Appending:
     def _await_topic(self, name: str, partition: int | None, now_ms: int, deadline_ms: int) -> LockedFlow[int]:
         metadata = self._metadata
         try:
-            while (topic := self.topic(name)).count <= (partition or 0):
+            while self.topic(name).count <= (partition or 0):
                 self._check_topic(name)
                 # A topic that was not asked for before takes a small update, about itself; one that was, a full one.
                 is_new = metadata.add_topic(name, now_ms)
                 update = metadata.await_update(metadata.version if is_new else metadata.request_update())
                 now_ms = yield WaitUntil(update, deadline_ms, f"metadata of topic {name!r}")
-                topic.refresh(metadata.snapshot)
         except BootstrapError:
             raise
         except TimeoutError as error:

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
+from levada.client.host import Host
+from levada.clock import Clock
 from levada.errors import KafkaError
 from levada.flow import Flow, Wait
 from levada.producer.appending import Appending
 from levada.producer.buffer_pool import BufferPool
+from levada.producer.delivery import Waiter
 from levada.producer.failed_sends import FailedSends
 from levada.producer.failures import Failures
 from levada.producer.partitioning import Partitioning
-from levada.producer.producer_batch import Final, ProducerBatch, Waiter
+from levada.producer.producer_batch import Final, ProducerBatch
 from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.sender import Sender, SenderSettings
 from levada.producer.transaction_manager import TransactionManager
@@ -29,20 +32,27 @@ from levada.promise import Promise
 log = logging.getLogger(__name__)
 
 
+class ProducerHost(Host, Clock, Protocol):
+    """What runs the engine, with its clock."""
+
+    def is_within(self) -> bool:
+        """Whether the calling thread is in the middle of a step, or holds the lock."""
+        ...
+
+
 class ProducerCore:
     """Takes records and sees them delivered.
 
-    lock: what guards the engine. wakeup: has the engine look again. around_callbacks: runs user callbacks for us, outside the lock.
+    host: what runs the engine. around_callbacks: runs user callbacks for us, outside the lock.
     """
 
     def __init__(
         self,
         engine: Engine,
         *,
-        lock: AbstractContextManager[object],
+        host: ProducerHost,
         random: Random,
         sending: SenderSettings,
-        wakeup: Callable[[], None] = lambda: None,
         around_callbacks: Callable[[Callable[[], None]], None] = lambda run: run(),
         enable_idempotence: bool = True,
         buffer_memory: int = 33_554_432,
@@ -58,10 +68,11 @@ class ProducerCore:
     ) -> None:
         backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._engine = engine
-        self._lock = lock
+        self._host = host
+        self._lock = host.lock
         self._now_ms = 0
         self.network = engine.network
-        self._wakeup = wakeup
+        self._wakeup = host.wakeup
         self._around_callbacks = around_callbacks
         self.partitioning = partitioning or Partitioning()
         self.pool = BufferPool(buffer_memory)
@@ -71,6 +82,9 @@ class ProducerCore:
             rng=random,
             defer=self._defer,
             settled=self._settled,
+            lock=host.lock,
+            clock=host,
+            wake=self._wake,
             batch_size=sending.batch_size,
             linger_ms=linger_ms,
             max_request_size=max_request_size,
@@ -92,23 +106,35 @@ class ProducerCore:
             settings=sending,
             start=self._start,
         )
-        self.try_append = self.accumulator.try_append
+        self.append = self.accumulator.appender.send
         engine.add_poller(self)
+        # Also after a crash: what is appended then would never be sent.
+        engine.when_closed.append(self.close)
 
     def wait_with(self, waiter: Waiter) -> None:
         """Let deliveries wait that way."""
-        self.accumulator.waiter = self.failed_sends.waiter = waiter
+        self.accumulator.appender.waiter = self.failed_sends.waiter = waiter
+
+    def plain(self, *, keys: bool, values: bool) -> None:
+        """Whether append() may take keys and values as they are; where they have a serializer it leaves them to the caller."""
+        self.accumulator.appender.plain_keys, self.accumulator.appender.plain_values = keys, values
 
     def poll(self, now_ms: int) -> int:
         """Let the Sender have its turn."""
         self._now_ms = now_ms
-        return self._sender.poll(now_ms)
+        deadline_ms = self._sender.poll(now_ms)
+        return deadline_ms if self.accumulator.going_to_sleep() else now_ms
+
+    def _wake(self, due_now: bool) -> None:
+        """Have the engine act on a batch in the sender's own thread, if it is due; the engine's may sleep until it is."""
+        (self._host.look if due_now and not self._host.is_within() else self._host.wakeup)()
 
     # Outcomes
 
     def flush(self) -> Flow[None]:
         """Return when all records sent so far are done, their callbacks included (A22, A25)."""
         self.accumulator.flushes += 1
+        self.accumulator.adopt()
         batches = (*self.accumulator.unsettled, *self.accumulator.incomplete)
         try:
             yield from wait_for_all([*self.failed_sends.promises, *(batch.promise for batch in batches)])

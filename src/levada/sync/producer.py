@@ -57,7 +57,7 @@ class KafkaProducer(HoldsConnections):
         self._wait_for = DeliveryWait(self._driver)
         self._core.wait_with(self._wait_for.one)
         self._lock = self._driver.lock
-        self._try_append = self._core.try_append
+        self._append: Callable[..., Delivery | None] = self._core.append
         self._wall_ms = self._driver.wall_ms
         start(self, self._driver)
 
@@ -82,20 +82,9 @@ class KafkaProducer(HoldsConnections):
         against the record comes through the handle and the callback: TimeoutError, BufferExhaustedError, RecordTooLargeError,
         UnknownTopicOrPartitionError, DeliveryTimeout, ... Wrong arguments are raised: SerializationError, ValueError, TypeError.
         """
-        self._driver.check_usable()
-        config = self._config
-        if type(value) is not bytes or config.value_serializer is not None:
-            value = to_bytes(value, "value", config.value_serializer)
-        if key is not None or config.key_serializer is not None:
-            key = to_bytes(key, "key", config.key_serializer)
-        timestamp = self._wall_ms() if timestamp is None else epoch_ms(timestamp)
-        pairs = () if not headers else header_pairs(headers)
-        if partition is not None or config.partitioner is not None:
-            partition = self._partition(topic, partition, key)
-        with self._lock:
-            delivery = self._try_append(topic, partition, key, value, pairs, timestamp, on_delivery)
+        delivery = self._append(topic, value, key, partition, timestamp, headers, on_delivery)
         if delivery is None:
-            delivery = self._send_slowly(ToSend(topic, partition, key, value, pairs, timestamp, on_delivery))
+            delivery = self._send_slowly(topic, value, key, partition, timestamp, headers, on_delivery)
         return delivery
 
     def send_arrow(
@@ -202,9 +191,19 @@ class KafkaProducer(HoldsConnections):
 
     # Sending
 
-    def _send_slowly(self, record: ToSend) -> Delivery:
-        """Append where it takes metadata, memory or at least a new batch (K3, K4)."""
-        topic_name(record.topic)
+    def _send_slowly(
+        self, topic: str, value: Any, key: Any, partition: int | None, timestamp: Any, headers: Any, on_delivery: DeliveryCallback | None
+    ) -> Delivery:
+        """Send where it takes metadata, memory, or the conversion of an argument (K3, K4)."""
+        self._driver.check_usable()
+        config = self._config
+        value = to_bytes(value, "value", config.value_serializer)
+        key = to_bytes(key, "key", config.key_serializer)
+        timestamp = self._wall_ms() if timestamp is None else epoch_ms(timestamp)
+        pairs = () if not headers else header_pairs(headers)
+        if partition is not None or config.partitioner is not None:
+            partition = self._partition(topic, partition, key)
+        record = ToSend(topic_name(topic), partition, key, value, pairs, timestamp, on_delivery)
         may_wait = not self._driver.in_callback
         return self._call(lambda now_ms: self._core.appending.send(record, now_ms, may_wait=may_wait))
 

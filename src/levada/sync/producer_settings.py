@@ -26,10 +26,9 @@ def build(config: ProducerConfig) -> tuple[ProducerCore, Driver]:
     )
     core = ProducerCore(
         engine,
-        lock=driver.lock,
+        host=driver,
         random=Random(),
         sending=_sending(config),
-        wakeup=driver.wakeup,
         enable_idempotence=config.enable_idempotence,
         buffer_memory=config.buffer_memory,
         linger_ms=config.linger_ms,
@@ -42,6 +41,7 @@ def build(config: ProducerConfig) -> tuple[ProducerCore, Driver]:
         availability_timeout_ms=config.partitioner_availability_timeout_ms,
         partitioning=Partitioning(config.partitioner, ignore_keys=config.partitioner_ignore_keys),
     )
+    core.plain(keys=config.key_serializer is None, values=config.value_serializer is None)
     limit_ms = min(config.delivery_timeout_ms, LONGEST_END_MS)
     driver.when_dropped = lambda: core.end_by_itself(limit_ms, driver.name)
     return core, driver
