@@ -31,7 +31,7 @@ def broker(sim: Simulation) -> BrokerNode:
 def test_A6_a_batch_is_as_old_as_its_first_record_not_as_the_wait_for_memory(sim: Simulation, broker: BrokerNode) -> None:
     """The second record waits 8 s for memory, and then 8 s for its answer: more than delivery.timeout.ms in all."""
     producer = SimProducer(
-        sim, buffer_memory=5000, batch_size=5000, linger_ms=0, max_block_ms=60_000, request_timeout_ms=9_000, delivery_timeout_ms=10_000
+        sim, buffer_memory=8000, batch_size=5000, linger_ms=0, max_block_ms=60_000, request_timeout_ms=9_000, delivery_timeout_ms=10_000
     )
     producer.send("t", b"first").result()
     broker.faults.delay("Produce", 8_000, times=2)
@@ -47,7 +47,7 @@ def test_A6_a_batch_is_as_old_as_its_first_record_not_as_the_wait_for_memory(sim
 
 def test_K4_max_block_ms_bounds_the_waits_for_metadata_and_for_memory_together(sim: Simulation, broker: BrokerNode) -> None:
     broker.create_topic("new", 1)
-    producer = SimProducer(sim, buffer_memory=5000, batch_size=5000, max_block_ms=2000)
+    producer = SimProducer(sim, buffer_memory=8000, batch_size=5000, max_block_ms=2000)
     producer.send("t", b"first").result()
     broker.faults.fail_next("Produce", ErrorCode.NOT_ENOUGH_REPLICAS, times=1000)
     kept = producer.send("t", b"x" * 4900)

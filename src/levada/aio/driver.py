@@ -41,7 +41,7 @@ class Driver:
     """See the module's theory. name: of the client in messages. when_dropped: as the blocking driver's."""
 
     def __init__(self, engine: Engine, selectable: Selectable, *, name: str, when_dropped: WhenDropped | None = None) -> None:
-        clock = SystemClock()
+        self.clock = clock = SystemClock()
         self.lock = threading.RLock()
         self.name = name
         self.when_dropped = when_dropped
@@ -70,6 +70,10 @@ class Driver:
     def in_callback(self) -> bool:
         """Whether a user's callback is running."""
         return self._calling_back
+
+    def is_within(self) -> bool:
+        """Whether the caller is in the middle of a step: a finalizer may find itself there."""
+        return self.lock._is_owned()  # type: ignore[attr-defined, no-any-return]
 
     def check_usable(self) -> None:
         """Raise ForkedError in a child process, ClosedError after close(), the bug's error after a crash, IllegalStateError elsewhere."""

@@ -51,6 +51,7 @@ class Driver:
         clock = clock or SystemClock()
         self.name = name
         self.when_dropped = when_dropped
+        self.clock = clock
         self.now_ms = clock.now_ms
         self.wall_ms = clock.wall_ms
         self._stepper = Stepper(engine, selectable, clock, name)
@@ -94,6 +95,10 @@ class Driver:
             raise ClosedError(f"{self.name} is closed")
         if self._stepper.is_within():
             raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a thread")
+
+    def is_within(self) -> bool:
+        """Whether the calling thread is in the middle of a step, or holds the lock: a finalizer may find itself there."""
+        return self._stepper.is_within()
 
     def look(self) -> None:
         """Have the engine act on what has just changed, in this thread; called without the lock or with it."""
@@ -268,7 +273,12 @@ class Driver:
             with self.lock:
                 self._ending = self._engine.flows.start(flow(), self.now_ms(), describe=f"the end of {self.name}")
                 self._stepper.due_now()
-            self._ending.on_done(lambda _: setattr(self._stepper, "closing", True))
+
+            def ended(_: Promise[Any]) -> None:
+                self._stepper.closing = True
+                self.wakeup()
+
+            self._ending.on_done(ended)
 
     def _finish(self) -> None:
         with self._finish_lock:

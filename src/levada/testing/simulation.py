@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from levada.client.engine import Engine
-from levada.clock import NEVER_MS
+from levada.clock import NEVER_MS, Clock
 from levada.config import ClientConfig
 from levada.errors import ClosedError, IllegalStateError
 from levada.face.arguments import deadline_ms
@@ -165,6 +165,11 @@ class SimDriver:
         """Virtual time since the epoch."""
         return EPOCH_MS + self._simulation.now_ms
 
+    @property
+    def clock(self) -> Clock:
+        """Virtual time."""
+        return self
+
     def check_usable(self) -> None:
         """Raise ClosedError after close()."""
         if self._closed:
@@ -180,6 +185,10 @@ class SimDriver:
 
     def due_now(self) -> None:
         """The next step sees every change anyway."""
+
+    def is_within(self) -> bool:
+        """One thread, which steps from outside only."""
+        return False
 
     def look(self) -> None:
         """The next step sees every change anyway."""
