@@ -221,8 +221,7 @@ def test_M15_the_same_batch_is_converted_again_for_another_attempt(sim: Simulati
 
 def test_M15_a_batch_moves_to_a_broker_of_another_release(sim: Simulation) -> None:
     old, new = OldBroker(sim, KAFKA_0_10_2), ScriptedServer()
-    # The second is for an attempt that does not wait for the new metadata.
-    old.errors = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+    old.errors = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 10
     taken: list[RecordBatch] = []
 
     def produce(frame: RequestFrame) -> ProduceResponse:
@@ -234,7 +233,7 @@ def test_M15_a_batch_moves_to_a_broker_of_another_release(sim: Simulation) -> No
         leads = one_node("new").brokers[0]
         leads.node_id = 2
         brokers = [*one_node().brokers, leads]
-        return one_node(brokers=brokers, topics=described("t", leader=1 if len(old.errors) == 2 else 2))
+        return one_node(brokers=brokers, topics=described("t", leader=2 if old.requests(ProduceRequest) else 1))
 
     new.handlers.update({ApiVersionsRequest: lambda frame: versions_reply(KAFKA_2_0), MetadataRequest: moved, ProduceRequest: produce})
     old.on(MetadataRequest, moved)
