@@ -140,7 +140,7 @@ class ColumnDecoder:
         before = self._sink.rows
         most = _MOST_ROWS if limit is None else min(limit, _MOST_ROWS)
         walker, following = self._fill(batch, start_offset, end, most)
-        bad = self._first_not_utf8(before)
+        bad = self._first_not_utf8(before) if self._text else None
         if bad is not None:
             # None of it has left this call yet, so it is done over without what cannot be handed out.
             self._sink.rewind(before)
