@@ -9,6 +9,7 @@ import pytest
 
 from consumer_kit import batch, emptied
 from consumer_sim import World
+from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import (
     IllegalStateError,
@@ -211,6 +212,31 @@ def test_N13_a_lost_answer_is_asked_for_again(world: World, simulation: Simulati
     started = simulation.now_ms
     assert values(consumer, 3) == numbered(3)
     assert 5_000 <= simulation.now_ms - started < 8_000
+
+
+def test_F16_a_fetch_may_take_its_wait_and_the_request_timeout(
+    world: World, simulation: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = world.consumer(T0, request_timeout_ms=1_000, fetch_max_wait_ms=5_000)
+    before = world.requests("Fetch")
+    for _ in range(30):
+        assert consumer.poll(timeout=1) == []
+    assert world.requests("Fetch") - before <= 7
+    assert caplog.messages == []
+
+
+def test_F16_a_replica_that_cannot_be_reached_is_left_at_once(simulation: Simulation) -> None:
+    world = World(simulation, nodes=2)
+    world.topic("t")
+    consumer = world.consumer(T0)
+    world.append("t", numbered(1))
+    assert values(consumer, 1) == numbered(1)
+    world.network.stop("b2", 9092)
+    consumer._consuming.reading.core.subscription.state(T0).prefer(2, NEVER_MS)
+    world.append("t", numbered(1, 1))
+    started = simulation.now_ms
+    assert values(consumer, 1) == numbered(1, 1)
+    assert simulation.now_ms - started <= 1_000
 
 
 def test_M_A27_what_retention_removed_is_skipped_by_policy_and_told(world: World) -> None:

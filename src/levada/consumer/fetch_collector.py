@@ -85,7 +85,7 @@ class FetchCollector:
                 taken.extend(cursor.take_records(limit - len(taken)))
             return len(taken) < limit
 
-        return (yield from self._collect(take, lambda: len(taken), lambda: taken, now_ms))
+        return (yield from self._collect(take, lambda: len(taken), lambda: taken, limit, now_ms))
 
     def collect_columns(
         self, sink: ColumnSink, limit: int | None, is_full: Callable[[], bool], finish: Callable[[], T], now_ms: int = 0
@@ -101,7 +101,7 @@ class FetchCollector:
             rows += cursor.take_columns(sink, None if limit is None else limit - rows, is_full)
             return cursor.exhausted and not is_full() and (limit is None or rows < limit)
 
-        return (yield from self._collect(take, lambda: rows, finish, now_ms))
+        return (yield from self._collect(take, lambda: rows, finish, limit, now_ms))
 
     def take_back(self, call: int) -> None:
         """Undo call number `call`, if it is the last one and however far it came: its result did not reach the caller. Under the lock."""
@@ -115,14 +115,14 @@ class FetchCollector:
         self._buffer.drop_stale()
 
     def _collect(
-        self, take: Callable[[FetchCursor], bool], count: Callable[[], int], finish: Callable[[], T], now_ms: int
+        self, take: Callable[[FetchCursor], bool], count: Callable[[], int], finish: Callable[[], T], limit: int | None, now_ms: int
     ) -> CallerFlow[T | None]:
         """Let `take` have one entry after another until it has enough, nothing is left, or an error is in the way."""
         with self._lock:
             self._roll_back()
             self._now_ms = now_ms
         try:
-            fault = yield from self._drain(take)
+            fault = yield from self._drain(take, limit)
             found = finish() if count() else None
             with self._lock:
                 self._commit(None if found is not None else fault)
@@ -140,11 +140,11 @@ class FetchCollector:
                 self.take_back(self.calls)
             raise
 
-    def _drain(self, take: Callable[[FetchCursor], bool]) -> CallerFlow[KafkaError | None]:
+    def _drain(self, take: Callable[[FetchCursor], bool], limit: int | None) -> CallerFlow[KafkaError | None]:
         wants_more = True
         while wants_more and (cursor := self._next_cursor()) is not None:
             try:
-                wants_more = yield Compute(partial(take, cursor), cursor.size_bytes)
+                wants_more = yield Compute(partial(take, cursor), cursor.work_bytes(limit))
             except KafkaError as fault:
                 return fault
         return None

@@ -16,10 +16,12 @@ from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import CompletedFetch
 from levada.errors import CorruptRecordError, KafkaError
 from levada.record.batch import RecordBatch, read_batches
+from levada.record.header import CODEC_BITS, CRC_FROM
 from levada.types import UNKNOWN_OFFSET, AnyRecord, IsolationLevel
 
 ABORT_MARKER = 0
 NO_PRODUCER_ID = -1
+USUAL_RECORD_BYTES = 512
 
 
 class ColumnSink(Protocol):
@@ -70,10 +72,16 @@ class FetchCursor:
         """Whether there may be more for the caller now."""
         return not (self.exhausted or self.fetch.state.paused or self.fetch.is_stale)
 
+    def work_bytes(self, limit: int | None) -> int:
+        """Return about how much data has to be gone through for the next `limit` records, None for all that there are."""
+        left = len(self.fetch.records) - self.used_bytes
+        return left if limit is None or self._is_compressed else min(left, limit * USUAL_RECORD_BYTES)
+
     @property
-    def size_bytes(self) -> int:
-        """About how much data there is to be decoded."""
-        return len(self.fetch.records)
+    def _is_compressed(self) -> bool:
+        """Whether a compressed batch comes next, or one is being read."""
+        at = self.used_bytes + CRC_FROM + 1
+        return at < len(self.fetch.records) and bool(self.fetch.records[at] & CODEC_BITS)
 
     def take_records(self, limit: int) -> list[AnyRecord]:
         """Return up to `limit` records, fewer at the end of a batch; [] only when exhausted."""

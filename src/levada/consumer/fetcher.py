@@ -42,7 +42,7 @@ SHORT_WAIT_MS = 10
 LAST_VERSION_WITHOUT_IDS = FIRST_VERSION_WITH_IDS - 1
 
 
-class _Share:
+class Share:
     """One broker's share of the partitions, and what is remembered of the broker.
 
     wanted: what it is asked for, in the order in which it changed last, so that what just brought data is asked for last (F12). held: what
@@ -117,9 +117,9 @@ class Fetcher:
         self._responses = FetchResponseHandler(buffer, metadata, settings, backoff)
         self._marks = subscription.listen()
         self._snapshot: ClusterSnapshot | None = None
-        self._shares: dict[int, _Share] = {}
-        self._where: dict[PartitionState, _Share] = {}
-        self._due: dict[int, _Share] = {}
+        self._shares: dict[int, Share] = {}
+        self._where: dict[PartitionState, Share] = {}
+        self._due: dict[int, Share] = {}
         """Brokers that may be written to: with partitions to be asked for, and no fetch in flight."""
         self._timers: list[tuple[int, int, PartitionState]] = []
         """When to look again at partitions that nothing else will mark."""
@@ -179,7 +179,7 @@ class Fetcher:
         if share.wanted and not share.in_flight:
             self._due[share.node_id] = share
 
-    def _share_for(self, state: PartitionState, now_ms: int) -> _Share | None:
+    def _share_for(self, state: PartitionState, now_ms: int) -> Share | None:
         if state.retired or not state.wants_data:
             return None
         if state.retry_at_ms > now_ms:
@@ -191,7 +191,7 @@ class Fetcher:
             return None
         share = self._shares.get(node_id)
         if share is None:
-            share = self._shares[node_id] = _Share(node_id, self._network.losses(node_id))
+            share = self._shares[node_id] = Share(node_id, self._network.losses(node_id))
         return share
 
     def _look_again(self, state: PartitionState, at_ms: int) -> None:
@@ -215,7 +215,7 @@ class Fetcher:
 
     # Asking
 
-    def _ask(self, share: _Share, now_ms: int) -> int:
+    def _ask(self, share: Share, now_ms: int) -> int:
         """Send the fetch if the broker can be written to; return when to look again."""
         node_id = share.node_id
         if share.in_flight or not share.wanted:
@@ -232,7 +232,7 @@ class Fetcher:
             self._give_up(list(share.wanted.values()), error)
         return NEVER_MS
 
-    def _leave_replica(self, share: _Share) -> None:
+    def _leave_replica(self, share: Share) -> None:
         """Go back to the leaders when the connection to a replica was lost, or could not be made."""
         losses = self._network.losses(share.node_id)
         if losses > share.losses:
@@ -241,7 +241,7 @@ class Fetcher:
                 if state.preferred_replica == share.node_id:
                     state.prefer(None)
 
-    def _send(self, share: _Share, now_ms: int) -> None:
+    def _send(self, share: Share, now_ms: int) -> None:
         node_id = share.node_id
         # What was not wanted any more when its change was noted, and is again, is in `wanted`.
         changes = {tp: self._target(state) if (state := share.wanted.get(tp)) else None for tp in share.changed}
@@ -256,7 +256,7 @@ class Fetcher:
         share.in_flight = True
         promise.on_done(lambda promise: self._done(share, asked, promise))
 
-    def _begin(self, share: _Share, changes: dict[TopicPartition, FetchTarget | None], *, by_id: bool) -> SessionRequest:
+    def _begin(self, share: Share, changes: dict[TopicPartition, FetchTarget | None], *, by_id: bool) -> SessionRequest:
         share.changed.clear()
         if share.session.needs_all(by_id=by_id):
             share.asked = {}
@@ -272,7 +272,7 @@ class Fetcher:
                 share.asked[tp] = (state, state.round, state.fetch_offset)
         return session
 
-    def _all_have_ids(self, share: _Share, changes: dict[TopicPartition, FetchTarget | None]) -> bool:
+    def _all_have_ids(self, share: Share, changes: dict[TopicPartition, FetchTarget | None]) -> bool:
         """Whether every topic's id is known, so that topics may be named by them (F15)."""
         if share.session.topic_name(NO_TOPIC_ID) or share.session.needs_all(by_id=True):
             return all(self._target(state).topic_id != NO_TOPIC_ID for state in share.wanted.values())
@@ -284,7 +284,7 @@ class Fetcher:
         topic_id = NO_TOPIC_ID if topic is None or topic.topic_id is None else topic.topic_id
         return FetchTarget(topic_id, state.fetch_offset, snapshot.leader_epoch(state.tp), self._settings.max_partition_bytes)
 
-    def _wait_ms(self, share: _Share) -> int:
+    def _wait_ms(self, share: Share) -> int:
         if not share.held:
             return self._settings.max_wait_ms
         return min(self._settings.max_wait_ms, SHORT_WAIT_MS << min(share.empty_answers, 10))
@@ -296,7 +296,7 @@ class Fetcher:
 
     # What came of it
 
-    def _done(self, share: _Share, asked: Asked, promise: Promise[FetchResponse]) -> None:
+    def _done(self, share: Share, asked: Asked, promise: Promise[FetchResponse]) -> None:
         share.in_flight = False
         self._due[share.node_id] = share
         error = promise.error

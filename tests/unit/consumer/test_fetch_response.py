@@ -75,13 +75,6 @@ def test_M_B7_every_code_every_time(code: ErrorCode) -> None:
         assert (client.state.position, client.state.fetch_offset) == (10, 10)
 
 
-def test_F12_a_partition_that_brought_trouble_is_asked_last() -> None:
-    client, other = Client(), TopicPartition("orders", 9)
-    client.subscription.assign([TP, other], 0)
-    client.answer(code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert [state.tp for state in client.subscription] == [other, TP]
-
-
 def test_F7_data_goes_into_the_buffer_as_it_came_and_the_next_fetch_goes_on_behind_it() -> None:
     client = Client()
     assert client.answer(records=batch(10, [b"a", b"b"]), high_watermark=20, last_stable_offset=15, log_start_offset=3)

@@ -16,26 +16,26 @@ _MAX_INT64 = 2**63 - 1
 _LEAST_CAPACITY = 64
 
 
-def runs_array(ends: list[int], values: list[Any], kind: pa.DataType) -> pa.Array:
+def runs_array(ends: list[int], values: list[Any]) -> pa.Array:
     """Return values[0] up to row ends[0], values[1] up to ends[1] and so on, each row written out. Values are int32 or text."""
     parts = []
     start = 0
     for run, end in enumerate(ends):
         if run + 1 < len(ends) and values[run + 1] == values[run]:
             continue
-        parts.append(pa.repeat(_scalar(values[run], kind), end - start))
+        parts.append(pa.repeat(_scalar(values[run]), end - start))
         start = end
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 
 @lru_cache(256)
-def _scalar(value: int | str, kind: pa.DataType) -> pa.Scalar:
+def _scalar(value: int | str) -> pa.Scalar:
     """Return what pa.scalar() does; that imports pandas, where it is installed, to see whether the value is pandas' own: 0.2 s."""
     if isinstance(value, str):
         data = value.encode()
         offsets = pa.py_buffer(struct.pack("=ii", 0, len(data)))
-        return pa.Array.from_buffers(kind, 1, [None, offsets, pa.py_buffer(data)])[0]
-    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(struct.pack("=i", value))])[0]
+        return pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(data)])[0]
+    return pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(struct.pack("=i", value))])[0]
 
 
 class Memory:

@@ -80,6 +80,8 @@ class ColumnDecoder:
         text: Collection[str] = (),
     ) -> None:
         self.schema = schema(columns, text)
+        self._kinds = [(field.name, field.type) for field in self.schema]
+        self._names = frozenset(columns)
         self._text = tuple(text)
         self._max_decompressed = max_decompressed
         self._max_column_bytes = max_column_bytes
@@ -88,13 +90,20 @@ class ColumnDecoder:
         self._reset()
 
     def _reset(self) -> None:
-        columns = self.schema.names
+        columns = self._names
         self._sink = RecordSink(columns, self._max_column_bytes)
         self._key = Binary(self._sink.key, self._max_column_bytes) if "key" in columns else None
         self._value = Binary(self._sink.value, self._max_column_bytes) if "value" in columns else None
         self._offsets = Memory() if "offset" in columns else None
         self._timestamps = Memory() if "timestamp" in columns else None
         self._headers = Headers(self._sink.headers, self._max_column_bytes) if "headers" in columns else None
+        self._sources: dict[str, Binary | Memory | Headers | None] = {
+            "key": self._key,
+            "value": self._value,
+            "offset": self._offsets,
+            "timestamp": self._timestamps,
+            "headers": self._headers,
+        }
         self._runs: list[tuple[str, int, int, int]] = []
         self._run_ends: list[int] = []
         self._topic_bytes = 0
@@ -131,7 +140,7 @@ class ColumnDecoder:
         before = self._sink.rows
         most = _MOST_ROWS if limit is None else min(limit, _MOST_ROWS)
         walker, following = self._fill(batch, start_offset, end, most)
-        bad = self._first_not_utf8(before)
+        bad = self._first_not_utf8(before) if self._text else None
         if bad is not None:
             # None of it has left this call yet, so it is done over without what cannot be handed out.
             self._sink.rewind(before)
@@ -148,7 +157,8 @@ class ColumnDecoder:
 
     def finish(self) -> pa.RecordBatch:
         """Return what was collected as one Arrow batch, and start anew."""
-        arrays = [self._array(field.name, field.type) for field in self.schema]
+        rows = self._sink.rows
+        arrays = [self._array(column, kind, rows) for column, kind in self._kinds]
         result = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         # What comes next is mostly as large: moving what grows takes as long as decoding it.
         self._expected_bytes = min(self._seen_bytes, _MOST_EXPECTED)
@@ -206,25 +216,17 @@ class ColumnDecoder:
         if rows:
             self._runs.append((topic, partition, batch.timestamp_type, batch.partition_leader_epoch))
             self._run_ends.append(self._sink.rows)
-            if "topic" in self.schema.names:
+            if "topic" in self._names:
                 self._topic_bytes += rows * len(topic)
 
-    def _array(self, column: str, kind: pa.DataType) -> pa.Array:
+    def _array(self, column: str, kind: pa.DataType, rows: int) -> pa.Array:
         if not self._runs:
             return pa.nulls(0, kind)
-        if column in _PER_BATCH:
-            at = _PER_BATCH.index(column)
-            return runs_array(self._run_ends, [run[at] for run in self._runs], kind)
-        own: dict[str, Binary | Memory | Headers | None] = {
-            "key": self._key,
-            "value": self._value,
-            "offset": self._offsets,
-            "timestamp": self._timestamps,
-            "headers": self._headers,
-        }
-        source = own[column]
-        assert source is not None
-        return source.array(kind, self._sink.rows)
+        source = self._sources.get(column)
+        if source is not None:
+            return source.array(kind, rows)
+        at = _PER_BATCH.index(column)
+        return runs_array(self._run_ends, [run[at] for run in self._runs])
 
 
 def _not_utf8(record: AnyRecord, text: Sequence[str]) -> RecordDeserializationError:
