@@ -386,7 +386,7 @@ def test_K5_a_record_above_max_request_size_is_refused_with_the_option_named(sim
 
 
 def test_B5_a_full_buffer_blocks_and_gives_up_after_max_block_ms(sim: Simulation, broker: BrokerNode) -> None:
-    producer = SimProducer(sim, buffer_memory=10_000, batch_size=5000, max_block_ms=2000)
+    producer = SimProducer(sim, buffer_memory=13_000, batch_size=5000, max_block_ms=2000)
     producer.send("t").result()
     sim.network.blackhole(HOST, PORT)
     kept = [producer.send("t", b"x" * 4900) for _ in range(2)]
@@ -394,12 +394,12 @@ def test_B5_a_full_buffer_blocks_and_gives_up_after_max_block_ms(sim: Simulation
     error = producer.send("t", b"x" * 4900).exception()
     assert isinstance(error, BufferExhaustedError)
     assert sim.now_ms - started == 2000
-    assert "buffer.memory=10000" in str(error)
+    assert "buffer.memory=13000" in str(error)
     assert "max.block.ms=2000" in str(error)
     sim.network.start(HOST, PORT)
     producer.flush()
     assert [delivery.exception() for delivery in kept] == [None, None]
-    assert producer.core.pool.available == 10_000
+    assert producer.core.pool.available == 13_000
 
 
 def test_B10_who_waits_for_memory_ends_everybodys_linger(sim: Simulation, broker: BrokerNode) -> None:

@@ -86,6 +86,11 @@ class Driver:
         if self.lock._is_owned():  # type: ignore[attr-defined]
             raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a task")
 
+    def is_within(self) -> bool:
+        """Whether the calling thread holds the lock: a finalizer may find itself there."""
+        within: bool = self.lock._is_owned()  # type: ignore[attr-defined]
+        return within
+
     def wakeup(self) -> None:
         """Have the engine act soon. From any thread, a signal handler and a finalizer."""
         with suppress(RuntimeError):  # The loop is closed.

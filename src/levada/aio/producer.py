@@ -18,7 +18,6 @@ from levada.face.process import HoldsConnections
 from levada.face.producing import ERROR_EXIT_S, Producing, engine_settings
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.producer_batch import DeliveryCallback
-from levada.producer.record_accumulator import ToSend
 from levada.types import Headers, PartitionInfo
 
 
@@ -31,7 +30,7 @@ class KafkaProducer(HoldsConnections):
         engine, driver = _connect(parsed, "producer", **engine_settings(parsed))
         self._driver = driver
         self._producing = producing = Producing(parsed, engine, driver, random=Random())
-        self._try_send = producing.try_send
+        self._append = producing.append
         driver.when_dropped = lambda: producing.end_by_itself(driver.name)
         start(self, driver)
 
@@ -51,9 +50,10 @@ class KafkaProducer(HoldsConnections):
         Suspends only for metadata of a new topic and while buffer.memory is full, up to max.block.ms. Arguments, what the handle tells and
         what is raised are those of levada.KafkaProducer.send(); on_delivery is called in the event loop.
         """
-        sent = self._try_send(topic, value, key, partition, timestamp, headers, on_delivery)
-        if isinstance(sent, ToSend):
-            sent = await self._driver.call(self._producing.send(sent))
+        sent = self._append(topic, value, key, partition, timestamp, headers, on_delivery)
+        if sent is None:
+            record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery)
+            sent = await self._driver.call(self._producing.send(record))
         return Delivery(sent, self._driver)
 
     async def send_arrow(

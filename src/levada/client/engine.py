@@ -103,6 +103,7 @@ class Engine:
         self.coordinators = self._add_router(ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random))
         self._updater = MetadataUpdater(self.metadata, self.network, rebootstrap=rebootstrap, rebootstrap_trigger_ms=rebootstrap_trigger_ms)
         self._pollers: list[Poller] = []
+        self.when_closed: list[Callable[[], None]] = []
         self._closed = False
 
     def _add_router(self, backoff: ExponentialBackoff) -> CoordinatorFinder:
@@ -157,6 +158,8 @@ class Engine:
     def close(self, now_ms: int) -> None:
         """Close every connection; whatever still waits is rejected with ClosedError."""
         self._closed = True
+        for close in self.when_closed:
+            close()
         self.flows.close()
         self.network.close()
         self.metadata.close()

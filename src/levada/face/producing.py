@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from random import Random
 from typing import Any, Protocol, TypeVar
 
 from levada.client.engine import Engine
-from levada.client.host import Host
 from levada.clock import epoch_ms
 from levada.config import ProducerConfig
 from levada.errors import IllegalStateError, KafkaError
@@ -17,7 +16,7 @@ from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
 from levada.producer.arrow_delivery import ArrowOutcomes
-from levada.producer.core import ProducerCore
+from levada.producer.core import ProducerCore, ProducerHost
 from levada.producer.delivery import Delivery, FailedSend
 from levada.producer.partition_queue import TopicQueues
 from levada.producer.partitioning import Partitioning
@@ -42,16 +41,12 @@ LONGEST_END_MS = 10_000
 """How long a producer that was dropped without close(), or met by the interpreter's exit, goes on sending."""
 
 
-class ProducerHost(Host, Protocol):
+class CallbackHost(ProducerHost, Protocol):
     """A driver that can tell whose thread it is."""
 
     @property
     def in_callback(self) -> bool:
         """Whether the calling thread or task is the one that runs user callbacks."""
-        ...
-
-    def wall_ms(self) -> int:
-        """Milliseconds since the epoch."""
         ...
 
 
@@ -66,18 +61,19 @@ def engine_settings(config: ProducerConfig) -> Mapping[str, Any]:
 class Producing:
     """One producer. host: its driver."""
 
-    def __init__(self, config: ProducerConfig, engine: Engine, host: ProducerHost, *, random: Random) -> None:
+    def __init__(self, config: ProducerConfig, engine: Engine, host: CallbackHost, *, random: Random) -> None:
         self.config = config
         self.core = _core(config, engine, host, random)
         self._engine = engine
         self._host = host
         self._lock = host.lock
-        self._try_append = self.core.try_append
+        self.append: Callable[..., Delivery | None] = self.core.append
+        self.core.plain(keys=config.key_serializer is None, values=config.value_serializer is None)
         self._wall_ms = host.wall_ms
 
     # Records
 
-    def try_send(
+    def record(
         self,
         topic: str,
         value: Any,
@@ -86,29 +82,22 @@ class Producing:
         timestamp: int | datetime | None,
         headers: Headers | Mapping[str, bytes | None] | None,
         on_delivery: DeliveryCallback | None,
-    ) -> Delivery | ToSend:
-        """Append a record to a batch that has room for it; what send() has to look closer at comes back as it is to be sent."""
+    ) -> ToSend:
+        """Return a record for send(), for which append() has answered None."""
         self._host.check_usable()
         config = self.config
-        if type(value) is not bytes or config.value_serializer is not None:
-            value = to_bytes(value, "value", config.value_serializer)
-        if key is not None or config.key_serializer is not None:
-            key = to_bytes(key, "key", config.key_serializer)
+        value = to_bytes(value, "value", config.value_serializer)
+        key = to_bytes(key, "key", config.key_serializer)
         timestamp = self._wall_ms() if timestamp is None else epoch_ms(timestamp)
         pairs = () if not headers else header_pairs(headers)
         if partition is not None:
             partition = whole("partition", partition)
             if partition < 0:
                 raise ValueError(f"partition {partition} of topic {topic!r}: partitions are numbered from 0")
-        elif config.partitioner is not None:
-            return ToSend(topic, None, key, value, pairs, timestamp, on_delivery)
-        with self._lock:
-            delivery = self._try_append(topic, partition, key, value, pairs, timestamp, on_delivery)
-        return delivery or ToSend(topic, partition, key, value, pairs, timestamp, on_delivery)
+        return ToSend(topic_name(topic), partition, key, value, pairs, timestamp, on_delivery)
 
     def send(self, record: ToSend) -> CallerFlow[Delivery]:
-        """Append where it takes metadata, memory, a user's partitioner or at least a new batch (K3, K4)."""
-        topic_name(record.topic)
+        """Append where it takes metadata, memory, or a user's partitioner (K3, K4)."""
         if record.partition is None and self.config.partitioner is not None:
             count = (yield from self.await_topic(record.topic)).count
             record = record._replace(partition=self.core.partitioning.for_record(record.topic, record.key, count))
@@ -204,7 +193,7 @@ class Producing:
         self._host.check_usable()
 
 
-def _core(config: ProducerConfig, engine: Engine, host: Host, random: Random) -> ProducerCore:
+def _core(config: ProducerConfig, engine: Engine, host: ProducerHost, random: Random) -> ProducerCore:
     return ProducerCore(
         engine,
         host=host,

@@ -109,7 +109,6 @@ class Appending:
         while True:
             with self._host.lock:
                 topic = self.topic(name)
-                topic.refresh(metadata.snapshot)
                 if topic.count > (partition or 0):
                     return topic
                 self._check_topic(name)

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The producer's memory, counted.
 
 `buffer.memory` bounds what the producer holds (B12). Every batch is charged before it exists and refunded when it has left the queue and
@@ -6,6 +7,8 @@ joins a queue and gets a Ticket; returning memory goes to the oldest ticket only
 so a large record is not starved by small ones (B4). Nobody waits in here: the caller waits for `ticket.promise` outside the engine lock,
 and cancels the ticket when its time is over (B5). Java also keeps a list of buffers to use again; in Python the allocator does that
 better, so only the accounting is kept (B13).
+
+A [c] module: compiled, a charge is one step that no other thread sees half done, so the appender charges without the engine's lock.
 """
 
 from __future__ import annotations

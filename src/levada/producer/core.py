@@ -9,25 +9,35 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
 from levada.client.host import Host
+from levada.clock import Clock
 from levada.errors import KafkaError
 from levada.flow import Flow, Wait
 from levada.producer.appending import Appending
 from levada.producer.buffer_pool import BufferPool
+from levada.producer.delivery import Waiter
 from levada.producer.failed_sends import FailedSends
 from levada.producer.failures import Failures
 from levada.producer.partitioning import Partitioning
-from levada.producer.producer_batch import Final, ProducerBatch, Waiter
+from levada.producer.producer_batch import Final, ProducerBatch
 from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.sender import Sender, SenderSettings
 from levada.producer.transaction_manager import TransactionManager
 from levada.promise import Promise
 
 log = logging.getLogger(__name__)
+
+
+class ProducerHost(Host, Clock, Protocol):
+    """What runs the engine, with its clock."""
+
+    def is_within(self) -> bool:
+        """Whether the calling thread is in the middle of a step, or holds the lock."""
+        ...
 
 
 class ProducerCore:
@@ -40,7 +50,7 @@ class ProducerCore:
         self,
         engine: Engine,
         *,
-        host: Host,
+        host: ProducerHost,
         random: Random,
         sending: SenderSettings,
         enable_idempotence: bool = True,
@@ -68,6 +78,9 @@ class ProducerCore:
             rng=random,
             defer=self._defer,
             settled=self._settled,
+            lock=host.lock,
+            clock=host,
+            wake=self._wake,
             batch_size=sending.batch_size,
             linger_ms=linger_ms,
             max_request_size=max_request_size,
@@ -89,22 +102,39 @@ class ProducerCore:
             settings=sending,
             start=self._start,
         )
-        self.try_append = self.accumulator.try_append
+        self.append = self.accumulator.appender.send
         engine.add_poller(self)
+        # Also after a crash: what is appended then would never be sent.
+        engine.when_closed.append(self.close)
 
     def wait_with(self, waiter: Waiter) -> None:
         """Let deliveries wait that way."""
-        self.accumulator.waiter = self.failed_sends.waiter = waiter
+        self.accumulator.appender.waiter = self.failed_sends.waiter = waiter
+
+    def plain(self, *, keys: bool, values: bool) -> None:
+        """Whether append() may take keys and values as they are; where they have a serializer it leaves them to the caller."""
+        self.accumulator.appender.plain_keys, self.accumulator.appender.plain_values = keys, values
 
     def poll(self, now_ms: int) -> int:
         """Let the Sender have its turn."""
-        return self._sender.poll(now_ms)
+        deadline_ms = self._sender.poll(now_ms)
+        return deadline_ms if self.accumulator.going_to_sleep() else now_ms
+
+    def _wake(self, due_now: bool) -> None:
+        """Have the engine act on a batch in the sender's own thread, if it is due; the engine's may sleep until it is."""
+        if not due_now or self._host.is_within():
+            self._host.wakeup()
+            return
+        # The record is appended: what is wrong with the client is told by its handle.
+        with suppress(KafkaError):
+            self._host.change(lambda now_ms: None)
 
     # Outcomes
 
     def flush(self) -> Flow[None]:
         """Return when all records sent so far are done, their callbacks included (A22, A25)."""
         self.accumulator.flushes += 1
+        self.accumulator.adopt()
         batches = (*self.accumulator.unsettled, *self.accumulator.incomplete)
         try:
             yield from wait_for_all([*self.failed_sends.promises, *(batch.promise for batch in batches)])

@@ -1,5 +1,10 @@
 # C types of delivery.py.
 
+cimport cython
+
+
+@cython.final
+@cython.freelist(128)
 cdef class Delivery:
-    cdef object _outcome, _timestamp
-    cdef Py_ssize_t _index
+    cdef object _outcome
+    cdef readonly long long index, timestamp

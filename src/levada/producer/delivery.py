@@ -6,12 +6,15 @@ A [c] module, because one is made for every record; the C types are in delivery.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
 
 from levada.errors import KafkaError, Persisted, TimeoutError, not_written
-from levada.producer.producer_batch import Waiter
 from levada.promise import Promise
 from levada.types import RecordMetadata, TopicPartition
+
+Waiter: TypeAlias = Callable[[Promise[Any], float | None, str], object]
+"""How a face lets the calling thread wait: (promise, timeout in seconds, what for)."""
 
 
 class Outcome(Protocol):
@@ -42,12 +45,12 @@ class Outcome(Protocol):
 class Delivery:
     """One record's outcome. Costs three references; may be dropped without effect on the record."""
 
-    __slots__ = ("_index", "_outcome", "_timestamp")
+    __slots__ = ("_outcome", "index", "timestamp")
 
     def __init__(self, outcome: Outcome, index: int, timestamp: int) -> None:
         self._outcome = outcome
-        self._index = index
-        self._timestamp = timestamp
+        self.index = index
+        self.timestamp = timestamp
 
     def done(self) -> bool:
         """Whether the record was acknowledged or has failed, and its callback has run."""
@@ -72,7 +75,7 @@ class Delivery:
         error = self.exception(timeout)
         if error is not None:
             raise error
-        return self._outcome.metadata(self._index, self._timestamp)
+        return self._outcome.metadata(self.index, self.timestamp)
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
         """Wait for the outcome and return the error, None for success. Raises TimeoutError when the time is over."""
@@ -83,15 +86,15 @@ class Delivery:
             except TimeoutError as late:
                 mark_under_way(late)
                 raise
-        return outcome.error_of(self._index)
+        return outcome.error_of(self.index)
 
     def __repr__(self) -> str:
         tp = self._outcome.tp
         where = tp if tp.partition >= 0 else tp.topic
         if not self.done():
             return f"<Delivery to {where}: pending>"
-        error = self._outcome.error_of(self._index)
-        return f"<Delivery to {where}: {error or self._outcome.metadata(self._index, self._timestamp)}>"
+        error = self._outcome.error_of(self.index)
+        return f"<Delivery to {where}: {error or self._outcome.metadata(self.index, self.timestamp)}>"
 
 
 class FailedSend:

@@ -8,8 +8,8 @@ from typing import Any
 
 from levada.errors import KafkaError
 from levada.producer.buffer_pool import BufferPool
-from levada.producer.delivery import Delivery, FailedSend
-from levada.producer.producer_batch import DeliveryCallback, Waiter
+from levada.producer.delivery import Delivery, FailedSend, Waiter
+from levada.producer.producer_batch import DeliveryCallback
 from levada.producer.record_accumulator import ToSend
 from levada.promise import Promise
 from levada.types import RecordMetadata, TopicPartition

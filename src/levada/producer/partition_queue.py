@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Batches that wait for one partition, and the partitions of one topic."""
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from levada.client.snapshot import ClusterSnapshot, TopicMetadata
+from levada.clock import NEVER_MS
 from levada.producer.producer_batch import ProducerBatch
 from levada.producer.sequences import Sequences
 from levada.producer.sticky import StickyPartition
@@ -16,6 +18,25 @@ RATIO_UP = 0.05
 RATIO_DOWN = 0.005
 
 
+NO_LEADER = -1
+
+
+class Backlog:
+    """The partitions of one leader that could be sent to it: see levada.producer.backlogs.
+
+    oldest_ms: no batch of those that linger was created before. wakes_at_ms: when the engine is going to look at this leader by itself.
+    """
+
+    __slots__ = ("lingering", "node", "oldest_ms", "ready", "wakes_at_ms")
+
+    def __init__(self, node: int) -> None:
+        self.node = node
+        self.ready: dict[PartitionQueue, None] = {}
+        self.lingering: dict[PartitionQueue, None] = {}
+        self.oldest_ms = NEVER_MS
+        self.wakes_at_ms = NEVER_MS
+
+
 class PartitionQueue:
     """One partition: batches to be drained from the left, the open one at the right, and those drained and not final yet.
 
@@ -23,15 +44,31 @@ class PartitionQueue:
     of the first drain; a batch that waits to be sent again is in both lists.
     """
 
-    __slots__ = ("batches", "in_flight", "leader", "leader_epoch", "muted", "sequences", "tail", "topic", "tp")
+    __slots__ = (
+        "backlog",
+        "batches",
+        "in_flight",
+        "leader",
+        "leader_epoch",
+        "muted",
+        "number",
+        "place",
+        "sequences",
+        "tail",
+        "topic",
+        "tp",
+    )
 
-    def __init__(self, topic: TopicQueues, partition: int) -> None:
+    def __init__(self, topic: TopicQueues, partition: int, backlog: Backlog) -> None:
         self.topic = topic
         self.tp = TopicPartition(topic.name, partition)
+        self.number = partition
         self.batches: deque[ProducerBatch] = deque()
         self.tail: ProducerBatch | None = None
         self.in_flight: list[ProducerBatch] = []
         self.muted = False
+        self.backlog = backlog
+        self.place: dict[PartitionQueue, None] | None = None
         self.leader: int | None = None
         self.leader_epoch = -1
         self.sequences = Sequences()
@@ -46,12 +83,12 @@ class PartitionQueue:
         """Whether it has nothing to send and no answer to wait for."""
         return not self.batches and not self.in_flight and self.tail is None
 
-    def close_tail(self, *, full: bool = False) -> None:
+    def close_tail(self, full: bool) -> None:
         """Take no more records into the open batch (A4); a full one used up the partition's turn for keyless records (P4)."""
-        tail, self.tail = self.tail, None
-        sticky = self.topic.sticky
-        if tail is not None and sticky.current == self.tp.partition:
-            sticky.took(tail.size, full=full)
+        tail = self.tail
+        self.tail = None
+        if tail is not None and self.topic.sticky.current == self.number:
+            self.topic.sticky.took(tail.builder.size_estimate, full)
 
     def put_back(self, batch: ProducerBatch) -> None:
         """Queue a batch again, behind those that were numbered before it and before all others (A20, TR43)."""
@@ -72,9 +109,11 @@ class PartitionQueue:
 class TopicQueues:
     """The partitions of one topic and the one its keyless records stick to. `count` is what metadata says now, 0 for not known."""
 
-    __slots__ = ("_known", "compression_ratio", "count", "name", "partitions", "sticky")
+    __slots__ = ("_known", "_leaderless", "compression_ratio", "count", "name", "partitions", "sticky")
 
-    def __init__(self, name: str, rng: random.Random, sticky_limit: int) -> None:
+    def __init__(self, name: str, rng: random.Random, sticky_limit: int, leaderless: Backlog | None = None) -> None:
+        """leaderless: where partitions are as long as they have no leader."""
+        self._leaderless = leaderless or Backlog(NO_LEADER)
         self.name = name
         self.count = 0
         self.compression_ratio = 1.0
@@ -89,23 +128,27 @@ class TopicQueues:
 
     def resize(self, count: int) -> None:
         """Offer `count` partitions. Queues of partitions that are gone stay, for the batches in them."""
-        self.count = count
+        while len(self.partitions) < count:
+            self.partitions.append(PartitionQueue(self, len(self.partitions), self._leaderless))
         if self.sticky.current >= count:
             self.sticky.current = -1
-        while len(self.partitions) < count:
-            self.partitions.append(PartitionQueue(self, len(self.partitions)))
+        self.count = count
 
-    def refresh(self, snapshot: ClusterSnapshot) -> None:
-        """Learn the number of partitions and their leaders."""
+    def refresh(self, snapshot: ClusterSnapshot) -> list[PartitionQueue]:
+        """Learn the number of partitions and their leaders; return those whose leader or its epoch is another."""
         known = (snapshot.topics.get(self.name), snapshot.nodes)
         if known[0] is self._known[0] and known[1] == self._known[1]:
-            return
+            return []
         self._known = known
         self.resize(snapshot.partition_count(self.name) or 0)
+        moved = []
         for queue in self.partitions:
             leader = snapshot.leader(queue.tp)
-            queue.leader = None if leader is None else leader.id
-            queue.leader_epoch = snapshot.leader_epoch(queue.tp)
+            node, epoch = None if leader is None else leader.id, snapshot.leader_epoch(queue.tp)
+            if (node, epoch) != (queue.leader, queue.leader_epoch):
+                queue.leader, queue.leader_epoch = node, epoch
+                moved.append(queue)
+        return moved
 
     def observe_compression(self, ratio: float) -> None:
         """Adapt the estimate of how well records compress: quickly to the worse, slowly to the better (M18)."""

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """A batch of one partition on its way to the broker, and everything its records share.
 
 Being filled (`builder`), then sealed (`data`), then on the wire once or more often, then final. A record never costs a future: it is a
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError, KafkaError, Persisted
+from levada.producer.delivery import Delivery, Waiter
 from levada.promise import Promise
 from levada.record.builder import RecordBatchBuilder
 from levada.types import RecordMetadata, TopicPartition
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DeliveryCallback: TypeAlias = Callable[[RecordMetadata, KafkaError | None], object]
-Waiter: TypeAlias = Callable[[Promise[Any], float | None, str], object]
-"""How a face lets the calling thread wait: (promise, timeout in seconds, what for)."""
 
 NO_SEQUENCE = -1
 
@@ -43,13 +43,17 @@ class Final(Enum):
 
 
 class ProducerBatch:
-    """See the module's text. `charged` is what it costs the buffer pool."""
+    """See the module's text. `charged` is what it costs the buffer pool, `callback_room` for how many more callbacks that is enough.
+
+    callbacks: by turns a record's delivery and its callback.
+    """
 
     __slots__ = (
         "attempts",
         "base_offset",
         "base_sequence",
         "builder",
+        "callback_room",
         "callbacks",
         "charged",
         "created_ms",
@@ -77,13 +81,15 @@ class ProducerBatch:
         self, queue: PartitionQueue, builder: RecordBatchBuilder | None, *, charged: int, created_ms: int, waiter: Waiter | None = None
     ) -> None:
         self.queue = queue
-        self.builder = builder
+        # Not typed closer: it is there until the batch is sealed, which whoever asks for it knows.
+        self.builder: Any = builder
         self.charged = charged
         self.created_ms = created_ms
         self.waiter = waiter
         self.data: bytearray | None = None
         self.records_count = 0
-        self.callbacks: list[tuple[int, int, DeliveryCallback]] = []
+        self.callbacks: list[Any] = []
+        self.callback_room = 0
         self.promise: Promise[ProducerBatch] = Promise()
         self.sealing = False
         self.attempts = 0
@@ -175,9 +181,9 @@ class ProducerBatch:
     def run_callbacks(self) -> None:
         """Call the users back in append order, outside the engine lock; what one raises is logged, the others still run (N10, A25)."""
         callbacks, self.callbacks = self.callbacks, []
-        for index, timestamp, callback in callbacks:
+        for delivery, callback in zip(callbacks[::2], callbacks[1::2], strict=True):
             try:
-                callback(self.metadata(index, timestamp), self.error_of(index))
+                callback(self.metadata(delivery.index, delivery.timestamp), self.error_of(delivery.index))
             except BaseException:
                 # SystemExit too: nothing that a callback raises may end the thread that serves all records.
                 log.exception("%s: an on_delivery callback raised", self.tp)
@@ -194,9 +200,9 @@ class ProducerBatch:
         """Hand the records over to parts, in order; the promise settles after theirs."""
         starts = [0, *accumulate(part.records_count for part in parts)][:-1]
         self.parts = (starts, list(parts))
-        for index, timestamp, callback in self.callbacks:
-            part, inner = self._part_of(index)
-            part.callbacks.append((inner, timestamp, callback))
+        for delivery, callback in zip(self.callbacks[::2], self.callbacks[1::2], strict=True):
+            part, inner = self._part_of(delivery.index)
+            part.callbacks += (Delivery(part, inner, delivery.timestamp), callback)
         self.callbacks = []
         waiting = len(parts)
 

@@ -26,6 +26,7 @@ from levada.producer.produce_format import ProduceFormat
 from levada.producer.producer_batch import ProducerBatch
 from levada.producer.reactions import ON_PRODUCE_ERROR, Action
 from levada.producer.record_accumulator import RecordAccumulator
+from levada.producer.sequences import ProducerIdentity
 from levada.producer.transaction_manager import TransactionManager, Verdict
 from levada.promise import Promise
 from levada.protocol.messages.produce import (
@@ -89,6 +90,7 @@ class Sender:
         self._initializing: Promise[Any] | None = None
         self._initialize_at_ms = NEVER_MS
         self._topics_made = 0
+        self._identity: ProducerIdentity | None = None
         self._answers: deque[Answered] = deque()
         self._snapshot: ClusterSnapshot | None = None
         self._mute = settings.max_in_flight == 1
@@ -132,12 +134,12 @@ class Sender:
         if ready.leaderless:
             self._look_for_leaders(ready.leaderless, now_ms)
         deadline_ms = ready.next_check_ms
-        for node, queues in ready.nodes.items():
+        for node in ready.nodes:
             can_send = self._network.ready(node, now_ms)
             self._accumulator.note_readiness(node, can_send, now_ms)
             if not can_send:
                 deadline_ms = min(deadline_ms, now_ms + self._network.poll_delay_ms(node, now_ms))
-            elif batches := self._accumulator.drain(node, queues, now_ms, self._transactions):
+            elif batches := self._accumulator.drain(node, now_ms, self._transactions):
                 encoded = self._encode(node, batches)
                 if encoded:
                     self._send(node, encoded, now_ms)
@@ -176,7 +178,8 @@ class Sender:
             batch.attempts += 1
             batch.on_the_wire = True
             batch.leader_epoch = batch.queue.leader_epoch
-            batch.queue.muted = self._mute
+            if self._mute:
+                self._accumulator.mute(batch.queue)
             self._metadata.add_topic(batch.tp.topic, now_ms)
         request, names = self._request(batches)
         promise = self._network.send(
@@ -210,7 +213,6 @@ class Sender:
         for batch in answered.batches:
             answer = answers.get(batch.tp) or self._answer_to_all(answered.promise)
             self._accumulator.off_the_wire(batch)
-            batch.queue.muted = False
             self._react(batch, answer, answered.node, now_ms)
 
     def _by_partition(self, answered: Answered) -> dict[tuple[str, int], PartitionProduceResponse]:
@@ -305,8 +307,12 @@ class Sender:
         if self._topics_made != self._accumulator.topics_made:
             self._topics_made = self._accumulator.topics_made
             transactions.topics_began()
+        changes = transactions.changes
         for batch in transactions.recover():
             self._failures.lose(batch)
+        if (self._identity, changes) != (transactions.identity, transactions.changes):
+            self._identity = transactions.identity
+            self._accumulator.backlogs.place_parked()
         if transactions.error is not None:
             self._accumulator.abort(self._failures.fatal)
         elif transactions.needs_identity and self._accumulator.topics:

@@ -97,6 +97,7 @@ class TransactionManager:
         self.waiting_for = ""
         self._backoff = backoff
         self._warn = warn
+        self.changes = 0
         self._troubled: dict[PartitionQueue, None] = {}
         self._has_forgotten = False
         self._bump_for_new_topics = False
@@ -251,10 +252,12 @@ class TransactionManager:
             sequences.unresolved = None
         if sequences.unresolved is None and not sequences.wants_bump:
             del self._troubled[queue]
+            self.changes += 1
 
     def _renumber(self, queue: PartitionQueue) -> list[ProducerBatch]:
         """Start a partition at 0 under the new epoch, with those in flight that certainly were not written (I11)."""
         del self._troubled[queue]
+        self.changes += 1
         queue.sequences.restart(self.identity)
         lost = [batch for batch in queue.in_flight if batch.may_be_persisted]
         for batch in queue.in_flight:

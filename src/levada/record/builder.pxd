@@ -12,7 +12,7 @@ cdef extern from *:
     """
     void prefetch "levada_prefetch"(const unsigned char* place) noexcept nogil
 
-cdef int FULL, ROWS_AHEAD, GROWTH, NO_PARTITION, BAD_ROW, RECORDS_AT, MAX_ROW_OVERHEAD, MAX_LENGTH_SIZE
+cdef int FULL, STARVED, ROWS_AHEAD, GROWTH, NO_PARTITION, BAD_ROW, RECORDS_AT, MAX_ROW_OVERHEAD, MAX_LENGTH_SIZE
 cdef long long MOST
 
 @cython.locals(zigzag=cython.ulonglong, size=cython.int)
@@ -34,6 +34,8 @@ cdef class RecordBatchBuilder:
     cdef readonly Py_ssize_t write_limit
     cdef readonly long long records_count, base_timestamp, max_timestamp
     cdef readonly double compression_ratio
+    cdef public long long allowance
+    cdef readonly long long wanted
     cdef double _factor
     cdef bint _closed
     cdef bytearray _buffer
@@ -45,6 +47,7 @@ cdef class RecordBatchBuilder:
     @cython.locals(delta=cython.longlong, key_size=Py_ssize_t, value_size=Py_ssize_t, tail=bytes, body=Py_ssize_t)
     cdef Py_ssize_t _append(self, long long timestamp, key, value, headers, bint always) except? -1
     cdef bint _fits(self, Py_ssize_t size) noexcept
+    cpdef bint has_reached_limit(self) noexcept
     @cython.locals(missing=Py_ssize_t, grown=Py_ssize_t)
     cdef reserve(self, Py_ssize_t size)
     @cython.locals(target=cython.p_uchar, at=Py_ssize_t)

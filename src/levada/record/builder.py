@@ -30,10 +30,11 @@ MAX_LENGTH_SIZE = 5
 # What stands for a partition of a row that has none yet, and of one that cannot be sent.
 UNASSIGNED = -1
 REJECTED = -2
-# What append_if_room() answers instead of an offset.
+# What append_if_room() answers instead of an offset: the batch is full, or it would take more memory than it is allowed.
 NO_ROOM = -1
+NO_MEMORY = -2
 # The same, and other numbers, where they are C's.
-NO_PARTITION, BAD_ROW, FULL = UNASSIGNED, REJECTED, NO_ROOM
+NO_PARTITION, BAD_ROW, FULL, STARVED = UNASSIGNED, REJECTED, NO_ROOM, NO_MEMORY
 RECORDS_AT = HEADER_SIZE
 # Header, and a record's length, attributes and deltas at their longest (M16).
 MAX_ROW_OVERHEAD = HEADER_SIZE + 21
@@ -117,10 +118,16 @@ class RecordBatchBuilder:
 
     write_limit: bytes; the first record always fits, the batch is full when the next one would lead beyond the limit (M17).
     compression_ratio: what compressed size to expect per byte of records; an estimate from earlier batches, 1.0 to be safe (M18).
+    allowance: bytes that its memory may grow to; `wanted` is what the record needed that append_if_room() answered NO_MEMORY for.
     """
 
     def __init__(
-        self, codec: Codec = Codec.NONE, level: int | None = None, write_limit: int = 16384, compression_ratio: float = 1.0
+        self,
+        codec: Codec = Codec.NONE,
+        level: int | None = None,
+        write_limit: int = 16384,
+        compression_ratio: float = 1.0,
+        allowance: int = MOST,
     ) -> None:
         self.codec = codec
         self.level = level
@@ -132,7 +139,9 @@ class RecordBatchBuilder:
         self._factor = compression_ratio * _RATIO_SLACK if codec else 1.0
         self._closed = False
         self._built: bytearray | None = None
-        self._buffer = bytearray(min(max(write_limit, HEADER_SIZE), _FIRST_ROOM))
+        self.allowance = allowance
+        self.wanted = 0
+        self._buffer = bytearray(min(max(write_limit, HEADER_SIZE), _FIRST_ROOM, allowance))
         self._at = HEADER_SIZE
 
     def append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
@@ -145,20 +154,24 @@ class RecordBatchBuilder:
         return self._append(timestamp, key, value, headers, True)
 
     def append_if_room(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Add a record as append() does, if it fits (M17); else return NO_ROOM, as for a batch that is built."""
+        """Add a record as append() does, if it fits (M17); else return NO_ROOM, as for a batch that is built, or NO_MEMORY."""
         return FULL if self._closed else self._append(timestamp, key, value, headers, False)
 
     def _append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header], always: bool) -> int:
+        # First, as the names of headers are the user's objects: from here on nothing else can run in between where this is compiled.
+        tail = pack_headers(headers) if headers else b"\x00"
         # So far apart that every difference of two still fits 64 bits.
         if timestamp < -1 or timestamp >= MOST:
             raise ValueError(f"timestamp {timestamp}: milliseconds since the epoch are wanted, or -1 for none")
         delta = timestamp - self.base_timestamp if self.records_count else 0
         key_size = -1 if key is None else len(key)
         value_size = -1 if value is None else len(value)
-        tail = pack_headers(headers) if headers else b"\x00"
         body = 1 + varint_size(delta) + varint_size(self.records_count) + field_size(key_size) + field_size(value_size) + len(tail)
         if not (always or self._fits(varint_size(body) + body)):
             return FULL
+        if self._at + MAX_LENGTH_SIZE + body > self.allowance:
+            self.wanted = self._at + MAX_LENGTH_SIZE + body
+            return STARVED
         self.reserve(MAX_LENGTH_SIZE + body)
         self._at = self._write(body, delta, key or b"", key_size, value or b"", value_size, tail)
         if self.records_count == 0:
@@ -175,7 +188,11 @@ class RecordBatchBuilder:
     @property
     def is_full(self) -> bool:
         """Whether nothing more should be appended (M17)."""
-        return self._closed or (self.records_count > 0 and self.size_estimate >= self.write_limit)
+        return self.has_reached_limit()
+
+    def has_reached_limit(self) -> bool:
+        """Tell is_full to compiled callers."""
+        return self._closed or (self.records_count > 0 and (self._at - RECORDS_AT) * self._factor >= self.write_limit - RECORDS_AT)
 
     @property
     def size_estimate(self) -> int:
@@ -204,7 +221,7 @@ class RecordBatchBuilder:
         """Make room for `size` more bytes of records."""
         missing = self._at + size - len(self._buffer)
         if missing > 0:
-            grown = len(self._buffer) + max(missing, len(self._buffer))
+            grown = min(len(self._buffer) + max(missing, len(self._buffer)), max(self.allowance, len(self._buffer) + missing))
             if cython.compiled:
                 PyByteArray_Resize(self._buffer, grown)
             else:

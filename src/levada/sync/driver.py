@@ -95,6 +95,10 @@ class Driver:
         if self._stepper.is_within():
             raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a thread")
 
+    def is_within(self) -> bool:
+        """Whether the calling thread is in the middle of a step, or holds the lock: a finalizer may find itself there."""
+        return self._stepper.is_within()
+
     def look(self) -> None:
         """Have the engine act on what has just changed, in this thread; called without the lock or with it."""
         with self.lock:

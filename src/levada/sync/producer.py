@@ -18,7 +18,6 @@ from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery
 from levada.producer.producer_batch import DeliveryCallback
-from levada.producer.record_accumulator import ToSend
 from levada.sync.connect import connect
 from levada.sync.delivery_wait import DeliveryWait
 from levada.sync.driver import Driver
@@ -43,7 +42,7 @@ class KafkaProducer(HoldsConnections):
         self._driver = driver
         self._producing = producing = Producing(parsed, engine, driver, random=Random())
         self._core = producing.core
-        self._try_send = producing.try_send
+        self._append = producing.append
         self._wait_for = DeliveryWait(driver, producing)
         self._core.wait_with(self._wait_for.one)
         driver.when_dropped = lambda: producing.end_by_itself(driver.name)
@@ -70,8 +69,11 @@ class KafkaProducer(HoldsConnections):
         against the record comes through the handle and the callback: TimeoutError, BufferExhaustedError, RecordTooLargeError,
         UnknownTopicOrPartitionError, DeliveryTimeout, ... Wrong arguments are raised: SerializationError, ValueError, TypeError.
         """
-        sent = self._try_send(topic, value, key, partition, timestamp, headers, on_delivery)
-        return self._driver.call(self._producing.send(sent)) if isinstance(sent, ToSend) else sent
+        delivery = self._append(topic, value, key, partition, timestamp, headers, on_delivery)
+        if delivery is None:
+            record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery)
+            delivery = self._driver.call(self._producing.send(record))
+        return delivery
 
     def send_arrow(
         self,

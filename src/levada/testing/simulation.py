@@ -181,6 +181,10 @@ class SimDriver:
     def due_now(self) -> None:
         """The next step sees every change anyway."""
 
+    def is_within(self) -> bool:
+        """One thread, which steps from outside only."""
+        return False
+
     def look(self) -> None:
         """The next step sees every change anyway."""
 

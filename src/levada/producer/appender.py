@@ -1,0 +1,379 @@
+# cython: annotation_typing=False, wraparound=False
+"""The way of nearly every record into its batch: one call, from send()'s arguments to the handle.
+
+It finds the partition, appends to the open batch, opens the next one when that is full, and charges buffer.memory for what a batch grows
+by. What it cannot do at once it leaves to RecordAccumulator.append(), by answering None: wait, look at metadata, move the sticky partition,
+refuse a record, call a serializer or a partitioner.
+
+Theory of doing without the lock. Where this module is compiled and the interpreter has its lock (the GIL), a call runs in one piece as
+long as no Python code runs in it, not even a finalizer's, which an allocation may set off. So a call first makes all objects that it may
+need, then looks at the state and changes it without allocating an object. The engine's thread meets such calls between its own bytecodes.
+So it takes a batch from its partition in one step (close_tail), and what was opened or filled reaches it through two lists that it takes
+over as wholes (take_opened, take_filled). Where that does not hold, interpreted or without a GIL, a call takes the engine's lock.
+
+A [c] module; the C types are in appender.pxd.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import cython  # type: ignore[import-untyped]
+else:
+    from levada import _pure as cython
+
+from levada.clock import Clock, SystemClock
+from levada.producer.buffer_pool import BufferPool
+from levada.producer.delivery import Delivery
+from levada.producer.partition_queue import PartitionQueue, TopicQueues
+from levada.producer.partitioning import Partitioning
+from levada.producer.producer_batch import DeliveryCallback, ProducerBatch
+from levada.record.builder import NO_MEMORY, NO_ROOM, RecordBatchBuilder
+from levada.record.compression import Codec
+from levada.types import Headers
+from levada.wire.murmur2 import partition_for_key
+
+FULL, STARVED = NO_ROOM, NO_MEMORY
+BATCH_OVERHEAD = 1024
+"""What the objects around a batch take."""
+CALLBACK_SIZE = 128
+"""What a callback takes that waits for its record."""
+CALLBACKS_AHEAD = 8
+"""For how many callbacks a batch is charged at once."""
+FIRST_SIZE = 512
+"""What a batch's own memory begins with."""
+RECORD_OVERHEAD = 96
+"""Header of a batch, and all of a record but key, value and headers, at their longest."""
+NO_PARTITION = -1
+NO_HEADERS: tuple[()] = ()
+# What became of an append. From DUE_LATER on the engine has to be told.
+UNABLE, OPEN, AGAIN, APPENDED, DUE_LATER, DUE_NOW = -2, -1, 0, 1, 2, 3
+
+FORKS = 0
+
+
+def _forked() -> None:
+    """A child process has the appenders of its parent, and nobody who sends what they take."""
+    global FORKS
+    FORKS += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def batch_memory(allowance: int, callback: Any) -> int:
+    """Return what a new batch is charged."""
+    return BATCH_OVERHEAD + allowance + (0 if callback is None else CALLBACKS_AHEAD * CALLBACK_SIZE)
+
+
+def runs_in_one_piece() -> bool:
+    """Whether compiled code that calls no Python code is interrupted by no other thread."""
+    has_gil: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
+    return bool(cython.compiled) and has_gil()
+
+
+class Appender:
+    """See the module's theory. topics: the accumulator's. wake: has the engine look, now or soon, as due_now says."""
+
+    def __init__(
+        self,
+        topics: dict[str, TopicQueues],
+        pool: BufferPool,
+        partitioning: Partitioning,
+        *,
+        lock: AbstractContextManager[object],
+        clock: Clock,
+        wake: Callable[[bool], None],
+        batch_size: int,
+        linger_ms: int,
+        codec: Codec,
+        level: int | None,
+    ) -> None:
+        """batch_size: bytes of the largest batch, but for one of a single record."""
+        self.closed = False
+        self._forks = FORKS
+        self.plain_keys = True
+        self.plain_values = True
+        self.waiter: Any = None
+        self._topics = topics
+        self._pool = pool
+        self._chooses = partitioning.partitioner is not None
+        self._ignores_keys = partitioning.ignores_keys
+        self._lock = None if runs_in_one_piece() else lock
+        self._system_clock = type(getattr(clock.wall_ms, "__self__", None)) is SystemClock and bool(cython.compiled)
+        self._now_ms = clock.now_ms
+        self._wall_ms = clock.wall_ms
+        self._wake = wake
+        self._batch_size = batch_size
+        self._linger_ms = linger_ms
+        self._codec = codec
+        self._level = level
+        self._compresses = bool(codec)
+        self.full: deque[ProducerBatch] = deque()
+        self._opened: list[ProducerBatch] = []
+        self._filled: list[PartitionQueue] = []
+
+    def send(
+        self, topic: Any, value: Any, key: Any, partition: Any, timestamp: Any, headers: Any, callback: DeliveryCallback | None
+    ) -> Delivery | None:
+        """Append a record as it was handed to KafkaProducer.send(); None when that takes more than is done here."""
+        if self.closed or headers or type(topic) is not str or self._forks != FORKS:
+            return None
+        if type(value) is not bytes:
+            if type(value) is not str or not value.isascii():
+                return None
+            value = value.encode()
+        if key is not None and type(key) is not bytes:
+            return None
+        if not (self.plain_values and (self.plain_keys or key is None)) or (self._chooses and partition is None):
+            return None
+        if partition is None:
+            number = NO_PARTITION
+        elif type(partition) is int and 0 <= partition < 1 << 31:
+            number = partition
+        else:
+            return None
+        if timestamp is None:
+            when = self.wall_clock()
+        elif type(timestamp) is int and 0 <= timestamp < 1 << 62:
+            when = timestamp
+        else:
+            return None
+        return self.append(topic, number, key, value, NO_HEADERS, when, callback)
+
+    def wall_clock(self) -> int:
+        """Return the milliseconds since the epoch."""
+        if cython.compiled and self._system_clock:
+            now_ms: int = wall_ms()  # type: ignore[name-defined]  # noqa: F821 - C, see appender.pxd
+            return now_ms
+        return self._wall_ms()
+
+    def append(
+        self,
+        topic_name: Any,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        timestamp: int,
+        callback: DeliveryCallback | None,
+    ) -> Delivery | None:
+        """Append a record; partition: -1 lets the key choose. None when there is no room at once. Raises what the builder does."""
+        delivery = Delivery.__new__(Delivery)
+        while True:
+            if self._lock is None:
+                outcome = self.try_append(delivery, topic_name, partition, key, value, headers, timestamp, callback)
+            else:
+                outcome = self.locked_append(delivery, topic_name, partition, key, value, headers, timestamp, callback)
+            if outcome == OPEN:
+                outcome = self.open(delivery, topic_name, partition, key, value, headers, timestamp, callback)
+            if outcome != AGAIN:
+                break
+        if outcome >= DUE_LATER:
+            self._wake(outcome == DUE_NOW)
+        return None if outcome == UNABLE else delivery
+
+    def locked_append(
+        self,
+        delivery: Delivery,
+        topic_name: Any,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        timestamp: int,
+        callback: DeliveryCallback | None,
+    ) -> int:
+        """Append to the open batch, with the lock."""
+        with self._lock:  # type: ignore[union-attr]
+            return self.try_append(delivery, topic_name, partition, key, value, headers, timestamp, callback)
+
+    def find(self, topic_name: Any, partition: int, key: bytes | None) -> PartitionQueue | None:
+        """Return the partition that a record goes to; None when that is not known, or is to be chosen anew."""
+        topic = self._topics.get(topic_name)
+        if topic is None:
+            return None
+        number = partition
+        if number < 0:
+            if key is None or self._ignores_keys:
+                number = topic.sticky.current
+                # Only between two batches, so that none is cut short (P4).
+                is_due = topic.sticky.produced >= topic.sticky.limit
+                if number < 0 or number >= topic.count or (is_due and topic.partitions[number].tail is None):
+                    return None
+            elif topic.count > 0:
+                number = partition_for_key(key, topic.count)
+        if number < 0 or number >= topic.count:
+            return None
+        return topic.partitions[number]
+
+    def try_append(
+        self,
+        delivery: Delivery,
+        topic_name: Any,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        timestamp: int,
+        callback: DeliveryCallback | None,
+    ) -> int:
+        """Append to the open batch, in one piece."""
+        queue = self.find(topic_name, partition, key)
+        if queue is None or self.closed:
+            return UNABLE
+        batch = queue.tail
+        if batch is None:
+            return OPEN
+        if callback is not None and batch.callback_room == 0 and not self.charge_callbacks(batch):
+            return UNABLE
+        index = batch.builder.append_if_room(timestamp, key, value, headers)
+        if index == STARVED and self.grow(batch):
+            index = batch.builder.append_if_room(timestamp, key, value, headers)
+        if index == STARVED:
+            return UNABLE
+        if index == FULL:
+            self.close(queue)
+            return OPEN
+        _note(delivery, batch, index, timestamp, callback)
+        if batch.builder.has_reached_limit():
+            self.close(queue)
+            return self.due(queue, 0)
+        return APPENDED
+
+    def charge_callbacks(self, batch: ProducerBatch) -> bool:
+        """Charge the pool for the next few callbacks of a batch."""
+        if not self._pool.try_allocate(CALLBACKS_AHEAD * CALLBACK_SIZE):
+            return False
+        batch.charged += CALLBACKS_AHEAD * CALLBACK_SIZE
+        batch.callback_room += CALLBACKS_AHEAD
+        return True
+
+    def grow(self, batch: ProducerBatch) -> bool:
+        """Charge the pool for what a batch wants to grow by: twice of what it has, at most what it may hold."""
+        builder = batch.builder
+        grown = min(2 * builder.allowance, self._batch_size) if builder.compression_ratio >= 1 else 2 * builder.allowance
+        more = max(grown, builder.wanted) - builder.allowance
+        if not self._pool.try_allocate(more):
+            return False
+        batch.charged += more
+        builder.allowance += more
+        return True
+
+    def close(self, queue: PartitionQueue) -> None:
+        """Let nothing more into the open batch; it can be sent."""
+        if self._compresses and queue.tail is not None:
+            self.full.append(queue.tail)
+        queue.close_tail(True)
+        self._filled.append(queue)
+
+    def due(self, queue: PartitionQueue, due_ms: int) -> int:
+        """Return whether the engine has to be told of what is due then: not if it looks by itself."""
+        if due_ms >= queue.backlog.wakes_at_ms:
+            return APPENDED
+        queue.backlog.wakes_at_ms = due_ms
+        return DUE_NOW if due_ms == 0 else DUE_LATER
+
+    # Opening
+
+    def open(
+        self,
+        delivery: Delivery,
+        topic_name: Any,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        timestamp: int,
+        callback: DeliveryCallback | None,
+    ) -> int:
+        """Open a batch with a record in it, if there is memory at once."""
+        size = RECORD_OVERHEAD + (0 if key is None else len(key)) + (0 if value is None else len(value))
+        queue = self.find(topic_name, partition, key)
+        if headers or queue is None or size > self._batch_size:
+            return UNABLE
+        batch = self.begin(queue, max(size, FIRST_SIZE), self._now_ms(), delivery, key, value, headers, timestamp, callback)
+        if self._lock is None:
+            return self.publish(queue, batch, True)
+        with self._lock:
+            return self.publish(queue, batch, True)
+
+    def begin(
+        self,
+        queue: PartitionQueue,
+        allowance: int,
+        now_ms: int,
+        delivery: Delivery,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        timestamp: int,
+        callback: DeliveryCallback | None,
+    ) -> ProducerBatch:
+        """Make a batch with a first record, that nobody knows of yet."""
+        builder = RecordBatchBuilder(self._codec, self._level, self._batch_size, queue.topic.compression_ratio, allowance)
+        charged = batch_memory(allowance, callback)
+        batch = ProducerBatch(queue, builder, charged=charged, created_ms=now_ms, waiter=self.waiter)
+        if callback is not None:
+            batch.callback_room = CALLBACKS_AHEAD
+        index = builder.append_if_room(timestamp, key, value, headers)
+        _note(delivery, batch, index, timestamp, callback)
+        return batch
+
+    def publish(self, queue: PartitionQueue, batch: ProducerBatch, charge: bool) -> int:
+        """Make it the open batch of its partition, in one piece; charge: against the pool, where that has not been done."""
+        if self.closed:
+            return UNABLE
+        if queue.tail is not None or self._topics.get(queue.topic.name) is not queue.topic:
+            return AGAIN
+        if charge and not self._pool.try_allocate(batch.charged):
+            return UNABLE
+        self._opened.append(batch)
+        queue.tail = batch
+        if batch.builder.has_reached_limit():
+            self.close(queue)
+        # The batch before it, when that was closed for it, is due at once.
+        if self._filled or not self._linger_ms:
+            return self.due(queue, 0)
+        return self.due(queue, batch.created_ms + self._linger_ms)
+
+    def publish_charged(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+        """Publish a batch that is charged already, under the lock; whoever calls has the engine look. False if another was first."""
+        return self.publish(queue, batch, False) >= APPENDED
+
+    # For the engine's thread
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something was opened or filled since it was taken."""
+        return bool(self._opened) or bool(self._filled)
+
+    def take_opened(self) -> list[ProducerBatch]:
+        """Return the batches opened since the last call, in order."""
+        opened = self._opened
+        self._opened = []
+        return opened
+
+    def take_filled(self) -> list[PartitionQueue]:
+        """Return the partitions whose open batch was closed since the last call."""
+        filled = self._filled
+        self._filled = []
+        return filled
+
+
+def _note(delivery: Delivery, batch: ProducerBatch, index: int, timestamp: int, callback: DeliveryCallback | None) -> None:
+    """Make a handle that of a record, and have its callback wait."""
+    delivery._outcome = batch
+    delivery.index = index
+    delivery.timestamp = timestamp
+    if callback is not None:
+        batch.callback_room -= 1
+        batch.callbacks.append(delivery)
+        batch.callbacks.append(callback)
