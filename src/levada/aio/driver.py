@@ -41,7 +41,7 @@ class Driver:
     """See the module's theory. name: of the client in messages. when_dropped: as the blocking driver's."""
 
     def __init__(self, engine: Engine, selectable: Selectable, *, name: str, when_dropped: WhenDropped | None = None) -> None:
-        self.clock = clock = SystemClock()
+        clock = SystemClock()
         self.lock = threading.RLock()
         self.name = name
         self.when_dropped = when_dropped
@@ -71,10 +71,6 @@ class Driver:
         """Whether a user's callback is running."""
         return self._calling_back
 
-    def is_within(self) -> bool:
-        """Whether the caller is in the middle of a step: a finalizer may find itself there."""
-        return self.lock._is_owned()  # type: ignore[attr-defined, no-any-return]
-
     def check_usable(self) -> None:
         """Raise ForkedError in a child process, ClosedError after close(), the bug's error after a crash, IllegalStateError elsewhere."""
         if Process.id != self._pid:
@@ -89,6 +85,11 @@ class Driver:
             raise IllegalStateError(f"{self.name} belongs to another event loop; create a client in each loop that uses one")
         if self.lock._is_owned():  # type: ignore[attr-defined]
             raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a task")
+
+    def is_within(self) -> bool:
+        """Whether the calling thread holds the lock: a finalizer may find itself there."""
+        within: bool = self.lock._is_owned()  # type: ignore[attr-defined]
+        return within
 
     def wakeup(self) -> None:
         """Have the engine act soon. From any thread, a signal handler and a finalizer."""

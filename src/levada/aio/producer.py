@@ -30,7 +30,7 @@ class KafkaProducer(HoldsConnections):
         engine, driver = _connect(parsed, "producer", **engine_settings(parsed))
         self._driver = driver
         self._producing = producing = Producing(parsed, engine, driver, random=Random())
-        self._append = producing.core.append
+        self._append = producing.append
         driver.when_dropped = lambda: producing.end_by_itself(driver.name)
         start(self, driver)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from random import Random
 from typing import Any, Protocol, TypeVar
 
 from levada.client.engine import Engine
-from levada.clock import Clock, epoch_ms
+from levada.clock import epoch_ms
 from levada.config import ProducerConfig
 from levada.errors import IllegalStateError, KafkaError
 from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
@@ -41,17 +41,12 @@ LONGEST_END_MS = 10_000
 """How long a producer that was dropped without close(), or met by the interpreter's exit, goes on sending."""
 
 
-class FaceHost(ProducerHost, Protocol):
+class CallbackHost(ProducerHost, Protocol):
     """A driver that can tell whose thread it is."""
 
     @property
     def in_callback(self) -> bool:
         """Whether the calling thread or task is the one that runs user callbacks."""
-        ...
-
-    @property
-    def clock(self) -> Clock:
-        """The clocks it reads."""
         ...
 
 
@@ -66,12 +61,13 @@ def engine_settings(config: ProducerConfig) -> Mapping[str, Any]:
 class Producing:
     """One producer. host: its driver."""
 
-    def __init__(self, config: ProducerConfig, engine: Engine, host: FaceHost, *, random: Random) -> None:
+    def __init__(self, config: ProducerConfig, engine: Engine, host: CallbackHost, *, random: Random) -> None:
         self.config = config
         self.core = _core(config, engine, host, random)
         self._engine = engine
         self._host = host
         self._lock = host.lock
+        self.append: Callable[..., Delivery | None] = self.core.append
         self.core.plain(keys=config.key_serializer is None, values=config.value_serializer is None)
         self._wall_ms = host.wall_ms
 
@@ -87,7 +83,7 @@ class Producing:
         headers: Headers | Mapping[str, bytes | None] | None,
         on_delivery: DeliveryCallback | None,
     ) -> ToSend:
-        """Return a record as it is to be sent. Raises SerializationError, TypeError, ValueError."""
+        """Return a record for send(), for which append() has answered None."""
         self._host.check_usable()
         config = self.config
         value = to_bytes(value, "value", config.value_serializer)
@@ -101,7 +97,7 @@ class Producing:
         return ToSend(topic_name(topic), partition, key, value, pairs, timestamp, on_delivery)
 
     def send(self, record: ToSend) -> CallerFlow[Delivery]:
-        """Append where it takes metadata, memory, a user's partitioner or at least a new batch (K3, K4)."""
+        """Append where it takes metadata, memory, or a user's partitioner (K3, K4)."""
         if record.partition is None and self.config.partitioner is not None:
             count = (yield from self.await_topic(record.topic)).count
             record = record._replace(partition=self.core.partitioning.for_record(record.topic, record.key, count))
@@ -197,11 +193,10 @@ class Producing:
         self._host.check_usable()
 
 
-def _core(config: ProducerConfig, engine: Engine, host: FaceHost, random: Random) -> ProducerCore:
+def _core(config: ProducerConfig, engine: Engine, host: ProducerHost, random: Random) -> ProducerCore:
     return ProducerCore(
         engine,
         host=host,
-        clock=host.clock,
         random=random,
         sending=_sending(config),
         enable_idempotence=config.enable_idempotence,

@@ -107,7 +107,7 @@ class Appender:
         self._chooses = partitioning.partitioner is not None
         self._ignores_keys = partitioning.ignores_keys
         self._lock = None if runs_in_one_piece() else lock
-        self._system_clock = type(clock) is SystemClock and bool(cython.compiled)
+        self._system_clock = type(getattr(clock.wall_ms, "__self__", None)) is SystemClock and bool(cython.compiled)
         self._now_ms = clock.now_ms
         self._wall_ms = clock.wall_ms
         self._wake = wake

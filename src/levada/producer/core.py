@@ -43,7 +43,7 @@ class ProducerHost(Host, Clock, Protocol):
 class ProducerCore:
     """Takes records and sees them delivered.
 
-    host: what runs the engine. clock: the host's clock itself, which a compiled appender reads faster than through the host.
+    host: what runs the engine.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class ProducerCore:
         adaptive_partitioning: bool = True,
         availability_timeout_ms: int = 0,
         partitioning: Partitioning | None = None,
-        clock: Clock | None = None,
     ) -> None:
         backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._engine = engine
-        self._host = host
         self._lock = host.lock
+        self._look = host.look
+        self._host = host
         self.partitioning = partitioning or Partitioning()
         self.pool = BufferPool(buffer_memory)
         self.transactions = TransactionManager(backoff=backoff, warn=self._warn) if enable_idempotence else None
@@ -79,7 +79,7 @@ class ProducerCore:
             defer=self._defer,
             settled=self._settled,
             lock=host.lock,
-            clock=clock or host,
+            clock=host,
             wake=self._wake,
             batch_size=sending.batch_size,
             linger_ms=linger_ms,
@@ -122,7 +122,12 @@ class ProducerCore:
 
     def _wake(self, due_now: bool) -> None:
         """Have the engine act on a batch in the sender's own thread, if it is due; the engine's may sleep until it is."""
-        (self._host.look if due_now and not self._host.is_within() else self._host.wakeup)()
+        if not due_now or self._host.is_within():
+            self._host.wakeup()
+            return
+        # The record is appended: what is wrong with the client is told by its handle.
+        with suppress(KafkaError):
+            self._host.change(lambda now_ms: None)
 
     # Outcomes
 
@@ -178,12 +183,12 @@ class ProducerCore:
     def _settled(self, batch: ProducerBatch) -> None:
         with self._lock:
             self.accumulator.settle(batch)
-        self._host.look()
+        self._look()
 
     def _failed_send_settled(self, called: Promise[Any]) -> None:
         with self._lock:
             self.failed_sends.settle(called)
-        self._host.look()
+        self._look()
 
 
 def wait_for_all(promises: Iterable[Promise[Any]]) -> Flow[None]:

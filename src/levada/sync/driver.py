@@ -51,7 +51,6 @@ class Driver:
         clock = clock or SystemClock()
         self.name = name
         self.when_dropped = when_dropped
-        self.clock = clock
         self.now_ms = clock.now_ms
         self.wall_ms = clock.wall_ms
         self._stepper = Stepper(engine, selectable, clock, name)

@@ -42,7 +42,7 @@ class KafkaProducer(HoldsConnections):
         self._driver = driver
         self._producing = producing = Producing(parsed, engine, driver, random=Random())
         self._core = producing.core
-        self._append = producing.core.append
+        self._append = producing.append
         self._wait_for = DeliveryWait(driver, producing)
         self._core.wait_with(self._wait_for.one)
         driver.when_dropped = lambda: producing.end_by_itself(driver.name)
@@ -69,7 +69,7 @@ class KafkaProducer(HoldsConnections):
         against the record comes through the handle and the callback: TimeoutError, BufferExhaustedError, RecordTooLargeError,
         UnknownTopicOrPartitionError, DeliveryTimeout, ... Wrong arguments are raised: SerializationError, ValueError, TypeError.
         """
-        delivery: Delivery | None = self._append(topic, value, key, partition, timestamp, headers, on_delivery)
+        delivery = self._append(topic, value, key, partition, timestamp, headers, on_delivery)
         if delivery is None:
             record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery)
             delivery = self._driver.call(self._producing.send(record))

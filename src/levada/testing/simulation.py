@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from levada.client.engine import Engine
-from levada.clock import NEVER_MS, Clock
+from levada.clock import NEVER_MS
 from levada.config import ClientConfig
 from levada.errors import ClosedError, IllegalStateError
 from levada.face.arguments import deadline_ms
@@ -164,11 +164,6 @@ class SimDriver:
     def wall_ms(self) -> int:
         """Virtual time since the epoch."""
         return EPOCH_MS + self._simulation.now_ms
-
-    @property
-    def clock(self) -> Clock:
-        """Virtual time."""
-        return self
 
     def check_usable(self) -> None:
         """Raise ClosedError after close()."""
