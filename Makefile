@@ -54,8 +54,12 @@ demo: setup
 # In CI a minute of fuzzing is part of the suite, where its tool is to be had.
 test: setup $(if $(CI),fuzzer) lint suite interpreted
 
+# PySpark takes over signals and opens sockets when it likes, so its tests have a process of their own.
+WORKERS ?= 2
+
 suite:
-	$(IN_VENV) $(BIN)/pytest
+	$(IN_VENV) $(BIN)/pytest -m "not spark" -n $(WORKERS) --dist loadgroup
+	$(IN_VENV) $(BIN)/pytest -m spark
 
 interpreted:
 	$(IN_VENV) LEVADA_PURE=1 $(BIN)/pytest tests/unit/wire tests/unit/record

@@ -230,7 +230,7 @@ class KafkaCluster:
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, Any] | None = None) -> None:
         """Create a topic through a client that is not ours, and wait until it can be used."""
-        from confluent_kafka.admin import AdminClient, NewTopic
+        from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 3})
         settings = {key: str(value) for key, value in (config or {}).items()}
