@@ -31,7 +31,7 @@ from typing import Any
 from kafka_jars import KafkaUnavailable, jars, java
 
 VERSIONS = ("4.4.0", "3.9.2")
-POMS = Path(__file__).parent / "real_kafka"
+POMS = Path(__file__).parents[1] / "real_kafka"
 START_TIMEOUT_S = 60
 # Below the range that the system hands to outgoing connections, so that a node finds its port free again when it restarts.
 PORTS = range(20_000, 32_000)
