@@ -18,7 +18,7 @@ CLIENTS = [lv.KafkaProducer, lv.KafkaConsumer, lv.KafkaAdmin, lv.KafkaClient]
 CLASSES = [value for name in lv.__all__ if isinstance(value := getattr(lv, name), type)]
 
 # Of the inner workings, and called by nobody outside.
-INNER = {"Scan.settle", "Scan.config", "Scan.skips"}
+INNER = {"Scan.settle", "Scan.config", "Scan.skips", "ArrowDelivery.promises"}
 
 
 def names_in(annotation: Any) -> set[str]:
