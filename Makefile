@@ -54,8 +54,12 @@ demo: setup
 # In CI a minute of fuzzing is part of the suite, where its tool is to be had.
 test: setup $(if $(CI),fuzzer) lint suite interpreted
 
+# PySpark takes over signals and opens sockets when it likes, so its tests have a process of their own.
+WORKERS ?= 2
+
 suite:
-	$(IN_VENV) $(BIN)/pytest
+	$(IN_VENV) $(BIN)/pytest -m "not spark" -n $(WORKERS) --dist loadgroup
+	$(IN_VENV) $(BIN)/pytest -m spark
 
 interpreted:
 	$(IN_VENV) LEVADA_PURE=1 $(BIN)/pytest tests/unit/wire tests/unit/record
@@ -66,7 +70,7 @@ test-hardening: setup
 FUZZ_SECONDS ?= 600
 
 fuzz: setup .venv/fuzzer
-	@PYTHONPATH=tests $(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)
+	@PYTHONPATH=tests/kits $(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)
 
 .venv/fuzzer: .venv/installed
 	@$(PIP) atheris
@@ -79,14 +83,14 @@ test-matrix: setup
 	$(IN_VENV) $(BIN)/pytest -m matrix tests/interop/test_old_brokers.py
 
 bench: setup
-	@$(IN_VENV) PYTHONPATH=tests $(BIN)/python bench
+	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench
 
 bench-codec: .venv-bench/built
 	@.venv-bench/bin/python bench/codec.py
 
 # SECTIONS: some of them; ENGINE_FLAGS: --quick, --turns.
 bench-engine: setup .bench/before/built
-	@$(IN_VENV) PYTHONPATH=tests $(BIN)/python bench/engine.py $(SECTIONS) $(ENGINE_FLAGS)
+	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/engine.py $(SECTIONS) $(ENGINE_FLAGS)
 
 # levada as it was before issue 8: what `send` costs is held against it.
 .bench/before/built: .venv/installed
@@ -112,7 +116,7 @@ BENCH_PIP := .venv-bench/bin/python -m pip install --quiet --disable-pip-version
 	@touch $@
 
 kafka: setup
-	@$(IN_VENV) $(BIN)/python tests/kafka_cluster.py
+	@$(IN_VENV) $(BIN)/python tests/kits/kafka_cluster.py
 
 docs: setup
 	$(BIN)/python -m levada.config.document > docs/CONFIGURATION.md
@@ -121,7 +125,7 @@ docs: setup
 	$(BIN)/python tools/requirements.py
 
 schemas: setup
-	@$(IN_VENV) PYTHONPATH=tests $(BIN)/python tools/schemas.py .kafka/messages
+	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python tools/schemas.py .kafka/messages
 
 messages: schemas
 	@$(BIN)/python tools/messages.py .kafka/messages

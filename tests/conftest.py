@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import pytest
 from hypothesis import settings
@@ -152,7 +152,7 @@ def embedded() -> Iterator[AnyKafka]:
     from levada.testing import EmbeddedKafka
 
     with EmbeddedKafka() as kafka:
-        yield kafka
+        yield cast(AnyKafka, kafka)
 
 
 @pytest.fixture(scope="session", params=[pytest.param("embedded"), *REAL])
@@ -220,6 +220,43 @@ def _open_sockets() -> set[str]:
         if target.startswith("socket:"):
             names.add(target)
     return names
+
+
+# In parallel (pytest -n 2 --dist loadgroup): what belongs to one group runs in one worker.
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.config.pluginmanager.hasplugin("xdist"):
+        item.add_marker(pytest.mark.xdist_group(_group_of(item)))
+
+
+def _group_of(item: pytest.Item) -> str:
+    """All of one real Kafka together, so that it starts once, and as much of a file as is left."""
+    if item.get_closest_marker("spark"):
+        return "spark"
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    for release in [value for value in parameters if isinstance(value, str)]:
+        if release in FIXTURES:
+            return f"kafka-{release}"
+    for release, fixture in FIXTURES.items():
+        if fixture in getattr(item, "fixturenames", ()):
+            return f"kafka-{release}"
+    return item.path.relative_to(ROOT).as_posix()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand what the report ends with from a worker to the process that writes the report."""
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["notes"] = session.config.stash.get(NOTES, [])
+        output["kept"] = [str(path) for path in session.config.stash.get(KEPT, [])]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    output = getattr(node, "workeroutput", {})
+    node.config.stash.setdefault(NOTES, []).extend(output.get("notes", []))
+    node.config.stash.setdefault(KEPT, []).extend(map(Path, output.get("kept", [])))
 
 
 @pytest.hookimpl(trylast=True)

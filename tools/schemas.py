@@ -1,4 +1,4 @@
-"""Fetch Kafka's message schemas: `make schemas`, or `PYTHONPATH=tests python tools/schemas.py FOLDER`.
+"""Fetch Kafka's message schemas: `make schemas`, or `PYTHONPATH=tests/kits python tools/schemas.py FOLDER`.
 
 They are in Kafka's published jars, which Maven brings as it does for the tests. FOLDER gets what tools/messages.py reads: `3.9/`, which
 still has every old version, `4.4/`, the newest wire, and `4.4-log-records/`, what the coordinators write into their topics. Kafka's

@@ -49,7 +49,8 @@ def meanwhile(work: Callable[[], object]) -> threading.Thread:
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_what_another_client_wrote_is_read(kafka: EmbeddedKafka, consumer: KafkaConsumer, codec: str) -> None:
     sent = [b"%d" % n * (n % 50) for n in range(500)]
-    write(kafka, [*sent, None], **{"compression.type": codec})
+    settings: dict[str, Any] = {"compression.type": codec}
+    write(kafka, [*sent, None], **settings)
     found: list[Any] = []
     while len(found) < 501:
         found += consumer.poll(timeout=5)

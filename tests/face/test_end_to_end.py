@@ -63,9 +63,9 @@ def stored(kafka: Any, topic: str, partition: int = 0) -> list[RecordBatch]:
     return found
 
 
-def take(consumer: lv.KafkaConsumer, count: int) -> list[lv.ConsumerRecord]:
+def take(consumer: lv.KafkaConsumer, count: int) -> list[lv.ConsumerRecord[Any, Any]]:
     """Poll until so many records have come, and not one more does."""
-    found: list[lv.ConsumerRecord] = []
+    found: list[lv.ConsumerRecord[Any, Any]] = []
     deadline = time.monotonic() + PATIENCE_S
     while len(found) < count:
         assert time.monotonic() < deadline, f"{len(found)} of {count} records within {PATIENCE_S} s"
@@ -262,7 +262,7 @@ def test_a_key_stays_in_its_partition_and_keyless_records_spread(any_kafka: Any,
 
 def test_callbacks_come_once_per_record_and_in_order(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
-    called: list[tuple[lv.RecordMetadata, Exception | None]] = []
+    called: list[tuple[int, Exception | None]] = []
     for _ in range(500):
         producer.send(topic, value=b"x", on_delivery=lambda metadata, error: called.append((metadata.offset, error)))
     producer.flush(PATIENCE_S)
@@ -391,10 +391,11 @@ def test_offsets_by_end_and_by_time(any_kafka: Any, numbers: str, new_topic: New
     with lv.KafkaConsumer(bootstrap_servers=any_kafka.bootstrap_servers) as consumer:
         assert dict(consumer.beginning_offsets([tp, empty])) == {tp: 0, empty: 0}
         assert dict(consumer.end_offsets([tp, empty])) == {tp: 1000, empty: 0}
-        by_number = consumer.offsets_for_times({tp: EPOCH_2020 + 499_500, empty: EPOCH_2020})
+        by_number: Any = consumer.offsets_for_times({tp: EPOCH_2020 + 499_500, empty: EPOCH_2020})
         assert (by_number[tp].offset, by_number[tp].timestamp) == (500, EPOCH_2020 + 500_000)
         assert by_number[empty] is None
-        assert consumer.offsets_for_times({tp: datetime(2020, 1, 1, tzinfo=UTC)})[tp].offset == 0
+        first: Any = consumer.offsets_for_times({tp: datetime(2020, 1, 1, tzinfo=UTC)})[tp]
+        assert first.offset == 0
         assert consumer.offsets_for_times({tp: EPOCH_2020 + 10_000_000})[tp] is None
 
 

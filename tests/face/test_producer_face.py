@@ -359,7 +359,7 @@ def test_columns_come_behind_the_records_sent_before_them(producer: lv.KafkaProd
 
 def test_rows_without_room_fail_and_the_others_do_not(kafka: EmbeddedKafka, topic: str) -> None:
     table = pa.table({"payload": [b"x" * 1000] * 30})
-    settings = {"buffer_memory": 12_000, "batch_size": 10_500, "max_block_ms": 1000}
+    settings: dict[str, Any] = {"buffer_memory": 12_000, "batch_size": 10_500, "max_block_ms": 1000}
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
         producer.send(topic, b"x").result(timeout=PATIENCE_S)
         kafka.faults.delay("Produce", ms=3000)

@@ -81,7 +81,8 @@ def read_one(wire: Wire, topic: str, *, fetches: int = 1, **settings: Any) -> No
 
 
 def test_H6_K23_a_client_id_is_sent_as_given_or_made_of_its_kind_and_a_number(wire: Wire) -> None:
-    for settings in ({"client_id": "billing"}, {}, {}):
+    every: tuple[dict[str, Any], ...] = ({"client_id": "billing"}, {}, {})
+    for settings in every:
         with lv.KafkaProducer(bootstrap_servers=wire.address, **settings) as producer:
             producer.send("t", b"v").result(timeout=PATIENCE_S)
     given, first, second = dict.fromkeys(frame.client_id for frame in wire.frames)

@@ -11,6 +11,7 @@ import gzip
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import cramjam
 import lz4.frame
@@ -96,7 +97,8 @@ def codecs() -> Iterator[bytes]:
     yield b"\x01" + bytes(cramjam.snappy.compress_raw(TEXT))
     for options in ({"block_linked": True}, {"content_checksum": True, "block_checksum": True}, {"store_size": True}):
         yield b"\x02" + lz4.frame.compress(TEXT, **options)
-    for options in ({"write_content_size": False}, {"write_checksum": True}):
+    zstd: tuple[dict[str, Any], ...] = ({"write_content_size": False}, {"write_checksum": True})
+    for options in zstd:
         yield b"\x03" + zstandard.ZstdCompressor(**options).compress(TEXT) * 2
 
 

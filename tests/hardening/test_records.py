@@ -63,7 +63,7 @@ FIELDS = {
 def lies() -> list[bytes]:
     """One lie in one field of a header or a record, for every codec; varints that are too long; lengths of zero."""
     in_headers = [bytes(forge(raw_record(), **{field: value})) for field, values in HEADERS.items() for value in values]
-    in_records = [raw_record(**{field: value}) for field, values in FIELDS.items() for value in values]  # type: ignore[arg-type]
+    in_records = [raw_record(**{field: value}) for field, values in FIELDS.items() for value in values]
     others = [b"\x80" * 10 + b"\x01", b"\xff" * 11, bytes(300), b"\x00" * 7, b"\x01", b""]
     in_payloads = [bytes(forge(payload, codec=codec)) for payload, codec in product(in_records + others, CODECS)]
     return in_headers + in_payloads + [entry + bytes(100) for entry in in_headers]

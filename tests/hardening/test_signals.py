@@ -108,7 +108,7 @@ class Reading:
 
 def test_strikes_around_poll_and_poll_arrow(kafka: EmbeddedKafka) -> None:
     random = Random(SEED)
-    settings = {"auto_offset_reset": "earliest", "max_partition_fetch_bytes": 30_000}
+    settings: dict[str, Any] = {"auto_offset_reset": "earliest", "max_partition_fetch_bytes": 30_000}
     with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, **settings) as consumer:
         consumer.assign([lv.TopicPartition("read", 0)])
         reading = Reading(consumer, random)

@@ -200,7 +200,7 @@ def test_create_and_delete_topics(broker: Conversation, topic: str) -> None:
     for version in broker.shared(DeleteTopicsRequest):
         name = names.pop() if names else topic
         asked = {"topics": [DeleteTopicState(name=name)]} if version >= 6 else {"topic_names": [name]}
-        deleted = broker.ask(DeleteTopicsRequest(timeout_ms=10_000, **asked), version)  # type: ignore[arg-type]
+        deleted = broker.ask(DeleteTopicsRequest(timeout_ms=10_000, **asked), version)
         assert [(result.name, result.error_code) for result in deleted.responses] == [(name, 0)]
 
 

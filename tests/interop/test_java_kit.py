@@ -61,7 +61,7 @@ def test_a_closed_program_has_ended(program: JavaProgram) -> None:
 @pytest.mark.kafka
 def test_a_program_ends_with_the_process_that_asks_it(program: JavaProgram) -> None:
     command = [sys.executable, "-c", START_AND_HANG, str(jars(POMS / "pom-4.4.0.xml"))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(SOURCES.parent)}) as asker:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(SOURCES.parent / "kits")}) as asker:
         assert asker.stdout is not None
         pid = int(asker.stdout.readline())
         asker.kill()

@@ -197,7 +197,7 @@ def read_columns(broker: Broker, topic: str) -> list[PeerRecord]:
 def peers(broker: Broker, codec: str) -> Iterator[tuple[Peer, dict[str, Any], dict[str, Any]]]:
     """Yield each peer that speaks to the broker in this codec, with its settings for writing and for reading."""
     confluent, _, kafka_python = PEERS
-    old = {} if broker.says_what_it_speaks else {"api.version.request": "false", "broker.version.fallback": broker.release}
+    old: dict[str, Any] = {} if broker.says_what_it_speaks else {"api.version.request": "false", "broker.version.fallback": broker.release}
     yield confluent, {**QUIET, **old}, {**QUIET, **old}
     # kafka-python does not get its lz4 past brokers of before 0.10.
     if broker.says_what_it_speaks or codec != "lz4":

@@ -115,11 +115,11 @@ def test_E11_a_peer_that_writes_to_a_missing_topic_creates_it(broker: EmbeddedKa
 
 def test_librdkafka_admin_creates_and_deletes_a_topic(broker: EmbeddedKafka) -> None:
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    wanted = confluent_kafka.admin.NewTopic("made-by-librdkafka", 3, 1, config={"retention.ms": "1000"})
+    wanted = confluent_kafka.admin.NewTopic("made-by-librdkafka", 3, 1, config={"retention.ms": "1000"})  # type: ignore[attr-defined]
     admin.create_topics([wanted])["made-by-librdkafka"].result(PATIENCE_S)
     assert len(admin.list_topics(timeout=PATIENCE_S).topics["made-by-librdkafka"].partitions) == 3
 
-    wrong = confluent_kafka.admin.NewTopic("refused", 1, 1, config={"retention.msx": "1"})
+    wrong = confluent_kafka.admin.NewTopic("refused", 1, 1, config={"retention.msx": "1"})  # type: ignore[attr-defined]
     with pytest.raises(confluent_kafka.KafkaException, match="unknown topic config name: retention"):
         admin.create_topics([wrong])["refused"].result(PATIENCE_S)
 

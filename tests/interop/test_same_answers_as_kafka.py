@@ -96,7 +96,7 @@ def compared(part: Any) -> Iterator[tuple[str, Any]]:
             yield from compared(value)
 
 
-def check(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, questions: list[Question]) -> None:
+def check(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka, questions: list[Any]) -> None:
     theirs, ours = ([ask(kafka.bootstrap_servers, *asked) for _, *asked in questions] for kafka in (kafka44, embedded_kafka))
     different = [
         (question.about, kafka, levada) for question, kafka, levada in zip(questions, theirs, ours, strict=True) if kafka != levada

@@ -249,7 +249,7 @@ def test_N10_a_failing_callback_does_not_stop_the_others(sim: Simulation, caplog
     server(sim, {ProduceRequest: lambda frame: ProduceResponse()})
     client = ready(SimClient(sim))
     first = send(client)
-    first.on_done(lambda promise: 1 / 0)  # type: ignore[arg-type, func-returns-value]
+    first.on_done(lambda promise: 1 / 0)
     sim.advance(1)
     second = send(client)
     sim.advance(10)

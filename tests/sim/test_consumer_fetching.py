@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -240,7 +241,7 @@ def test_F16_a_replica_that_cannot_be_reached_is_left_at_once(simulation: Simula
 
 
 def test_M_A27_what_retention_removed_is_skipped_by_policy_and_told(world: World) -> None:
-    resets = []
+    resets: list[Any] = []
     world.append("t", numbered(10))
     consumer = world.consumer(T0, on_reset=resets.append)
     assert len(consumer.poll(timeout=1, max_records=10)) == 10
@@ -406,7 +407,7 @@ def test_a_caller_that_took_its_time_is_not_blamed(world: World, simulation: Sim
     consumer = world.consumer(T0, default_api_timeout_ms=5_000, max_partition_fetch_bytes=1)
     for n in range(5):
         world.append("t", [b"%d" % n])
-    found = []
+    found: list[Any] = []
     while len(found) < 5:
         found += consumer.poll(timeout=1)
         simulation.advance(60_000)

@@ -309,7 +309,7 @@ def scanned(world: World, disturb: Any, *, after: int = 4, **options: Any) -> tu
     """Read offsets 0 to 10 in a scan, disturbed as record number `after`, from 0, comes out."""
     servers = ",".join(f"b{number}:9092" for number in (1, 2))
     found = scan("t", {"bootstrap.servers": servers}, end={0: 10}, max_partition_fetch_bytes=1_100, fetch_max_bytes=100, **options)
-    values = []
+    values: list[Any] = []
     for record in found:
         if len(values) == after:
             disturb()

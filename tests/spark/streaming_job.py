@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -41,7 +42,7 @@ def session() -> SparkSession:
     return builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "100").getOrCreate()
 
 
-def slowly(pause_s: float):
+def slowly(pause_s: float) -> Any:
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             time.sleep(pause_s)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="lo
 
 
 @pytest.mark.parametrize(("stage", "seconds_later"), [("… Start Spark", 1.0), ("Spark warms up", 1.0)])
-def test_ctrl_c_ends_the_demo_quietly(stage, seconds_later, tmp_path):
+def test_ctrl_c_ends_the_demo_quietly(stage: Any, seconds_later: Any, tmp_path: Any) -> None:
     shown = tmp_path / "shown"
     with shown.open("w") as file:
         demo = subprocess.Popen([sys.executable, "-u", str(DEMO)], stdout=file, stderr=file, env=alone(), start_new_session=True)
@@ -41,7 +42,7 @@ def alone() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "BOOTSTRAP" and not name.startswith(("PYSPARK_", "SPARK_"))}
 
 
-def wait_for(condition, seconds: float) -> None:
+def wait_for(condition: Any, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ PATIENCE_S = 120
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the processes of a session through /proc")
-def test_a_stream_killed_in_mid_batch_loses_nothing(kafka44, new_topic, tmp_path, capsys):
+def test_a_stream_killed_in_mid_batch_loses_nothing(kafka44: Any, new_topic: Any, tmp_path: Any, capsys: Any) -> None:
     source, target = new_topic(kafka44, partitions=3), new_topic(kafka44, partitions=3)
     produce(kafka44.bootstrap_servers, source)
     job = Job(kafka44.bootstrap_servers, source, target, tmp_path)

@@ -1,7 +1,10 @@
 """Clients kept between tasks are a fast path and nothing more (spark.md 2.2)."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -13,24 +16,24 @@ from levada.spark.clients import MOST, close_idle, lent_consumer, lent_producer
 class FakeClient:
     made = 0
 
-    def __init__(self, settings):
+    def __init__(self, settings: Any) -> None:
         FakeClient.made += 1
         self.settings = settings
         self.closed = False
 
-    def close(self, timeout=None):
+    def close(self, timeout: Any = None) -> None:
         self.closed = True
 
 
 @pytest.fixture(autouse=True)
-def fakes(monkeypatch):
+def fakes(monkeypatch: Any) -> None:
     FakeClient.made = 0
     monkeypatch.setattr(levada, "KafkaConsumer", FakeClient, raising=False)
     monkeypatch.setattr(levada, "KafkaProducer", FakeClient, raising=False)
     monkeypatch.setattr(clients, "_idle", {})
 
 
-def test_the_next_task_finds_the_client_open():
+def test_the_next_task_finds_the_client_open() -> None:
     with lent_consumer({"a": "1"}) as first:
         pass
     with lent_consumer({"a": "1"}) as second:
@@ -38,18 +41,18 @@ def test_the_next_task_finds_the_client_open():
         assert not second.closed
 
 
-def test_settings_and_kinds_are_told_apart():
+def test_settings_and_kinds_are_told_apart() -> None:
     with lent_consumer({"a": "1"}) as one, lent_consumer({"a": "2"}) as other, lent_producer({"a": "1"}) as third:
         assert len({id(one), id(other), id(third)}) == 3
 
 
-def test_a_lent_client_is_nobody_elses():
+def test_a_lent_client_is_nobody_elses() -> None:
     with lent_producer({}) as one, lent_producer({}) as other:
         assert one is not other
     assert sum(client.closed for client in (one, other)) == 1
 
 
-def test_a_client_that_saw_an_error_is_closed():
+def test_a_client_that_saw_an_error_is_closed() -> None:
     with pytest.raises(ZeroDivisionError), lent_producer({}) as broken:
         raise ZeroDivisionError
     assert broken.closed
@@ -57,8 +60,8 @@ def test_a_client_that_saw_an_error_is_closed():
         assert fresh is not broken
 
 
-def test_a_reader_that_is_not_read_to_its_end_gives_the_client_back():
-    def read():
+def test_a_reader_that_is_not_read_to_its_end_gives_the_client_back() -> None:
+    def read() -> Any:
         with lent_consumer({}) as client:
             yield client
             yield client
@@ -70,7 +73,7 @@ def test_a_reader_that_is_not_read_to_its_end_gives_the_client_back():
         assert again is client
 
 
-def test_only_a_few_are_kept():
+def test_only_a_few_are_kept() -> None:
     lent = []
     for number in range(MOST + 2):
         with lent_consumer({"n": str(number)}) as client:
@@ -80,7 +83,7 @@ def test_only_a_few_are_kept():
     assert all(client.closed for client in lent)
 
 
-def test_another_process_does_not_find_them(monkeypatch):
+def test_another_process_does_not_find_them(monkeypatch: Any) -> None:
     with lent_consumer({}) as parents:
         pass
     monkeypatch.setattr(clients.os, "getpid", lambda: -1)
@@ -88,6 +91,6 @@ def test_another_process_does_not_find_them(monkeypatch):
         assert own is not parents
 
 
-def test_planning_loads_no_client():
+def test_planning_loads_no_client() -> None:
     program = "import pyspark_levada, sys; print([name for name in sys.modules if name.startswith(('levada.sync', 'levada.net'))])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -12,6 +12,7 @@ import time
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -25,37 +26,37 @@ NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 123_000, tzinfo=dt.UTC)
 
 
 @pytest.fixture
-def kafka(embedded):
+def kafka(embedded: Any) -> Any:
     return embedded
 
 
-def source(reader, kafka, topic, **options):
+def source(reader: Any, kafka: Any, topic: Any, **options: Any) -> Any:
     return reader.format("levada").options(**{"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, **options}).load()
 
 
-def sink(writer, kafka, **options):
+def sink(writer: Any, kafka: Any, **options: Any) -> Any:
     return writer.format("levada").options(**{"kafka.bootstrap.servers": kafka.bootstrap_servers, **options})
 
 
-def produce(kafka, topic, values, **record):
+def produce(kafka: Any, topic: Any, values: Any, **record: Any) -> Any:
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         sent = [producer.send(topic, value=value, **record) for value in values]
         producer.flush()
         return [delivery.result(timeout=10) for delivery in sent]
 
 
-def values_in(kafka, topic):
+def values_in(kafka: Any, topic: Any) -> Any:
     return sorted(record.value.decode() for record in lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers))
 
 
-def run_to_the_end(writer, checkpoint):
+def run_to_the_end(writer: Any, checkpoint: Any) -> Any:
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     query.awaitTermination(90)
     assert not query.isActive
     return query
 
 
-def test_rows_and_schema_are_those_of_sparks_own_connector(spark, kafka, new_topic):
+def test_rows_and_schema_are_those_of_sparks_own_connector(spark: Any, kafka: Any, new_topic: Any) -> None:
     topic = new_topic(kafka, partitions=2)
     produce(kafka, topic, [b"v0", b""], key=b"k", partition=1, timestamp=NOON, headers=[("trace", b"\x00\xff"), ("none", None)])
     produce(kafka, topic, [None], key=None, partition=0, timestamp=0)
@@ -76,7 +77,7 @@ def test_rows_and_schema_are_those_of_sparks_own_connector(spark, kafka, new_top
     ]
 
 
-def test_a_batch_is_read_between_offsets_and_in_chosen_columns(spark, kafka, new_topic):
+def test_a_batch_is_read_between_offsets_and_in_chosen_columns(spark: Any, kafka: Any, new_topic: Any) -> None:
     topic = new_topic(kafka, partitions=2)
     produce(kafka, topic, [str(number).encode() for number in range(10)], partition=0)
     options = {"startingOffsets": f'{{"{topic}":{{"0":3,"1":-2}}}}', "endingOffsets": f'{{"{topic}":{{"0":6,"1":-1}}}}'}
@@ -84,11 +85,11 @@ def test_a_batch_is_read_between_offsets_and_in_chosen_columns(spark, kafka, new
     assert [(row.offset, bytes(row.value)) for row in frame.orderBy("offset").collect()] == [(3, b"3"), (4, b"4"), (5, b"5")]
 
 
-def test_an_empty_topic_has_no_rows(spark, kafka, new_topic):
+def test_an_empty_topic_has_no_rows(spark: Any, kafka: Any, new_topic: Any) -> None:
     assert source(spark.read, kafka, new_topic(kafka)).count() == 0
 
 
-def test_a_batch_is_written_with_every_column(spark, kafka, new_topic):
+def test_a_batch_is_written_with_every_column(spark: Any, kafka: Any, new_topic: Any) -> None:
     one, other = new_topic(kafka, partitions=2), new_topic(kafka, partitions=2)
     rows = [("a", b"1", one, 1, [("h", b"x")]), (None, b"2", other, 0, None), ("c", None, one, None, [])]
     frame = spark.createDataFrame(
@@ -103,7 +104,7 @@ def test_a_batch_is_written_with_every_column(spark, kafka, new_topic):
     assert (second.key, second.value, second.partition) == (None, b"2", 0)
 
 
-def test_what_spark_wrote_it_reads(spark, kafka, new_topic):
+def test_what_spark_wrote_it_reads(spark: Any, kafka: Any, new_topic: Any) -> None:
     topic = new_topic(kafka, partitions=3)
     frame = spark.range(25_000).selectExpr("cast(id as string) key", "repeat(cast(id as string), 20) value")
     sink(frame.write, kafka, topic=topic, **{"kafka.compression.type": "zstd"}).mode("append").save()
@@ -112,10 +113,10 @@ def test_what_spark_wrote_it_reads(spark, kafka, new_topic):
     assert back.count() == 25_000
 
 
-def test_a_stream_runs_from_topic_to_topic_in_limited_batches_and_goes_on(spark, kafka, new_topic, tmp_path):
+def test_a_stream_runs_from_topic_to_topic_in_limited_batches_and_goes_on(spark: Any, kafka: Any, new_topic: Any, tmp_path: Any) -> None:
     origin, target = new_topic(kafka, partitions=2), new_topic(kafka, partitions=2)
 
-    def run():
+    def run() -> Any:
         frame = source(spark.readStream, kafka, origin, startingOffsets="earliest", maxOffsetsPerTrigger="400")
         return run_to_the_end(sink(frame.select("key", "value").writeStream, kafka, topic=target), tmp_path / "checkpoint")
 
@@ -132,11 +133,11 @@ def test_a_stream_runs_from_topic_to_topic_in_limited_batches_and_goes_on(spark,
 
 
 @contextmanager
-def steady_records(kafka, topic):
+def steady_records(kafka: Any, topic: Any) -> Any:
     """Numbered records, one a millisecond, as long as the block lasts."""
     over = threading.Event()
 
-    def send():
+    def send() -> None:
         with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=0) as producer:
             for number in count():
                 producer.send(topic, value=b"%d" % number)
@@ -152,11 +153,11 @@ def steady_records(kafka, topic):
         thread.join()
 
 
-def test_batch_0_of_a_stream_from_the_end_is_replayed_whole(spark, kafka, new_topic, tmp_path):
+def test_batch_0_of_a_stream_from_the_end_is_replayed_whole(spark: Any, kafka: Any, new_topic: Any, tmp_path: Any) -> None:
     origin, target, broken = new_topic(kafka), new_topic(kafka), tmp_path / "broken"
     guard = F.udf(lambda: 1 / 0 if broken.exists() else 0)
 
-    def begin(**trigger):
+    def begin(**trigger: Any) -> Any:
         frame = source(spark.readStream, kafka, origin, startingOffsets="latest").select("value").withColumn("key", guard().cast("string"))
         writer = sink(frame.writeStream, kafka, topic=target).option("checkpointLocation", str(tmp_path / "checkpoint"))
         return writer.trigger(**trigger).start()
@@ -176,21 +177,21 @@ def test_batch_0_of_a_stream_from_the_end_is_replayed_whole(spark, kafka, new_to
     assert written[-1] >= end - 1
 
 
-def test_wrong_options_show_up_at_load(spark, kafka):
+def test_wrong_options_show_up_at_load(spark: Any, kafka: Any) -> None:
     with pytest.raises(Exception, match="unknown option 'startingoffset'; did you mean 'startingOffsets'"):
         source(spark.read, kafka, "t", startingOffset="earliest")
     with pytest.raises(Exception, match="option 'minPartitions' is not there yet"):
         source(spark.readStream, kafka, "t", minPartitions="4")
 
 
-def test_a_missing_topic_is_named_and_not_created(spark, kafka):
+def test_a_missing_topic_is_named_and_not_created(spark: Any, kafka: Any) -> None:
     with pytest.raises(Exception, match="topic 'no-such-topic' does not exist"):
         source(spark.read, kafka, "no-such-topic").count()
     with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         assert "no-such-topic" not in admin.list_topics()
 
 
-def test_lost_records_stop_a_query_unless_told_otherwise(spark, kafka, new_topic, tmp_path):
+def test_lost_records_stop_a_query_unless_told_otherwise(spark: Any, kafka: Any, new_topic: Any, tmp_path: Any) -> None:
     topic = new_topic(kafka)
     produce(kafka, topic, [b"a", b"b", b"c"])
     offsets = f'{{"{topic}":{{"0":50}}}}'
@@ -200,7 +201,7 @@ def test_lost_records_stop_a_query_unless_told_otherwise(spark, kafka, new_topic
         )
 
 
-def test_under_a_continuous_trigger_nothing_counts_as_written(spark, kafka, new_topic, tmp_path):
+def test_under_a_continuous_trigger_nothing_counts_as_written(spark: Any, kafka: Any, new_topic: Any, tmp_path: Any) -> None:
     """Spark then calls no write() and commits every epoch all the same. It ignores the error, but it does not commit."""
     rows = spark.readStream.format("rate").option("rowsPerSecond", 5).load().selectExpr("cast(value as string) value")
     writer = sink(rows.writeStream, kafka, topic=new_topic(kafka)).option("checkpointLocation", str(tmp_path))
@@ -213,12 +214,12 @@ def test_under_a_continuous_trigger_nothing_counts_as_written(spark, kafka, new_
     assert not [path for path in (tmp_path / "commits").iterdir() if not path.name.startswith(".")]
 
 
-def test_overwriting_a_topic_is_refused(spark, kafka):
+def test_overwriting_a_topic_is_refused(spark: Any, kafka: Any) -> None:
     with pytest.raises(Exception, match="a topic cannot be overwritten"):
         sink(spark.range(1).selectExpr("cast(id as string) value").write, kafka, topic="t").mode("overwrite").save()
 
 
-def idle_workers():
+def idle_workers() -> Any:
     """The Python workers of this process's Spark: forked by its daemons, which stay."""
     parents, daemons = {}, set()
     for status in Path("/proc").glob("[0-9]*/status"):
@@ -230,13 +231,13 @@ def idle_workers():
     return [pid for pid in daemons if parents[pid] in daemons and os.getpid() in ancestors(pid, parents)]
 
 
-def ancestors(pid, parents):
+def ancestors(pid: Any, parents: Any) -> Any:
     while pid := parents.get(pid, 0):
         yield pid
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers through /proc")
-def test_workers_that_died_while_idle_are_not_missed(spark, kafka, new_topic):
+def test_workers_that_died_while_idle_are_not_missed(spark: Any, kafka: Any, new_topic: Any) -> None:
     topic = new_topic(kafka)
     rows = spark.range(100).selectExpr("cast(id as string) value")
     sink(rows.write, kafka, topic=topic).mode("append").save()

@@ -1,5 +1,9 @@
 """The arithmetic of micro-batches (spark.md 1.1, 2.4)."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,15 +30,15 @@ OFFSETS = st.dictionaries(st.sampled_from([T0, T1, T2, TopicPartition("s", 10)])
 
 
 @given(OFFSETS)
-def test_json_and_back(offsets):
+def test_json_and_back(offsets: Any) -> None:
     assert from_json(to_json(offsets)) == offsets
 
 
-def test_equal_offsets_are_equal_text():
+def test_equal_offsets_are_equal_text() -> None:
     assert str(to_json({T1: 1, T0: 0})) == str(to_json({T0: 0, T1: 1})) == "{'t': {'0': 0, '1': 1}}"
 
 
-def test_the_end_of_batch_0_carries_its_start():
+def test_the_end_of_batch_0_carries_its_start() -> None:
     start, end = to_json({T0: 5}), with_start(to_json({T0: 9}), to_json({T0: 5}))
     assert end == {"t": {"0": 9}, "$start": {"t": {"0": 5}}}
     assert from_json(end) == {T0: 9}
@@ -42,7 +46,7 @@ def test_the_end_of_batch_0_carries_its_start():
     assert start_of(start, to_json({T0: 9})) == start
 
 
-def test_starts_are_resolved_for_every_partition():
+def test_starts_are_resolved_for_every_partition() -> None:
     earliest, latest = {T0: 3, T1: 4}, {T0: 30, T1: 40}
     assert resolve(EARLIEST, [T0, T1], earliest, latest, "o") == earliest
     assert resolve(LATEST, [T0, T1], earliest, latest, "o") == latest
@@ -50,30 +54,30 @@ def test_starts_are_resolved_for_every_partition():
     assert resolve({T0: 7, T1: 8}, [T0, T1], earliest, latest, "o") == {T0: 7, T1: 8}
 
 
-def test_json_must_name_exactly_the_partitions():
+def test_json_must_name_exactly_the_partitions() -> None:
     with pytest.raises(ConfigError, match="'startingOffsets' must name every partition that is read; missing: t-1, t-2"):
         resolve({T0: 1}, [T0, T1, T2], {}, {}, "startingOffsets")
     with pytest.raises(ConfigError, match="'startingOffsets' names partitions that are not read: t-1"):
         resolve({T0: 1, T1: 1}, [T0], {}, {}, "startingOffsets")
 
 
-def test_a_limit_is_shared_in_proportion():
+def test_a_limit_is_shared_in_proportion() -> None:
     assert limit_rows({T0: 0, T1: 100}, {T0: 900, T1: 200}, 100) == {T0: 90, T1: 110}
 
 
-def test_a_small_partition_is_not_starved():
+def test_a_small_partition_is_not_starved() -> None:
     assert limit_rows({T0: 0, T1: 0}, {T0: 1_000_000, T1: 1}, 10) == {T0: 9, T1: 1}
 
 
-def test_shares_above_one_are_rounded_down():
+def test_shares_above_one_are_rounded_down() -> None:
     assert limit_rows({T0: 0, T1: 0, T2: 0}, {T0: 5, T1: 5, T2: 5}, 5) == {T0: 1, T1: 1, T2: 1}
 
 
-def test_a_limit_above_the_backlog_changes_nothing():
+def test_a_limit_above_the_backlog_changes_nothing() -> None:
     assert limit_rows({T0: 0, T1: 7}, {T0: 5, T1: 7}, 5) == {T0: 5, T1: 7}
 
 
-def test_partitions_without_backlog_stay():
+def test_partitions_without_backlog_stay() -> None:
     assert limit_rows({T0: 10, T1: 50}, {T0: 90, T1: 50}, 8) == {T0: 18, T1: 50}
 
 
@@ -81,7 +85,7 @@ def test_partitions_without_backlog_stay():
     st.dictionaries(st.sampled_from([T0, T1, T2]), st.tuples(st.integers(0, 10**15), st.integers(0, 10**15)), min_size=1),
     st.integers(1, 10**15),
 )
-def test_a_limited_batch_moves_forward_within_its_bounds(backlogs, most):
+def test_a_limited_batch_moves_forward_within_its_bounds(backlogs: Any, most: Any) -> None:
     start = {tp: begin for tp, (begin, _) in backlogs.items()}
     end = {tp: begin + size for tp, (begin, size) in backlogs.items()}
     limited = limit_rows(start, end, most)
@@ -90,11 +94,11 @@ def test_a_limited_batch_moves_forward_within_its_bounds(backlogs, most):
     assert sum(limited.values()) - sum(start.values()) <= most + len(end)
 
 
-def test_offsets_never_go_back():
+def test_offsets_never_go_back() -> None:
     assert never_back({T0: 10, T1: 5}, {T0: 3, T1: 9, T2: 1}) == {T0: 10, T1: 9, T2: 1}
 
 
-def test_signs_of_lost_data_are_told_in_sentences():
+def test_signs_of_lost_data_are_told_in_sentences() -> None:
     findings = lost_partitions({T0: 10, T1: 20, T2: 5}, {T1: 7, T2: 6})
     assert findings[0] == "t-0 was read up to offset 10 and does not exist any more"
     assert findings[1].startswith("t-1 ends at offset 7, but was read up to 20")
@@ -102,7 +106,7 @@ def test_signs_of_lost_data_are_told_in_sentences():
     assert lost_beginnings({T0: 0, T1: 3}) == ["t-1 is new to this query, but begins at offset 3: the records before are gone already"]
 
 
-def test_the_error_says_what_to_do():
+def test_the_error_says_what_to_do() -> None:
     text = str(data_loss(["t-0 is gone", "t-1 too"]))
     assert text.startswith("t-0 is gone; t-1 too. Records may have been lost. ")
     assert "failOnDataLoss to false" in text

@@ -1,7 +1,10 @@
 """What a task does with its range, against a consumer without a network (spark.md 1.1: failOnDataLoss)."""
 
+from __future__ import annotations
+
 import logging
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -30,27 +33,27 @@ SCHEMA = pa.schema(
 class FakeConsumer:
     """A log of one partition: its first offset, the offset after its last, and gaps without records."""
 
-    def __init__(self, first, after_last, gaps=(), step=4):
+    def __init__(self, first: Any, after_last: Any, gaps: Any = (), step: Any = 4) -> None:
         self.first, self.after_last, self.gaps, self.step = first, after_last, set(gaps), step
         self.at = None
-        self.assigned = []
+        self.assigned: list[Any] = []
 
-    def assign(self, partitions):
+    def assign(self, partitions: Any) -> None:
         self.assigned.append(list(partitions))
 
-    def seek(self, tp, offset):
+    def seek(self, tp: Any, offset: Any) -> None:
         self.at = offset
 
-    def position(self, tp):
+    def position(self, tp: Any) -> Any:
         return self.at
 
-    def beginning_offsets(self, tps):
+    def beginning_offsets(self, tps: Any) -> Any:
         return {TP: self.first}
 
-    def end_offsets(self, tps):
+    def end_offsets(self, tps: Any) -> Any:
         return {TP: self.after_last}
 
-    def poll_arrow(self, *, timeout, max_records, max_bytes, columns):
+    def poll_arrow(self, *, timeout: Any, max_records: Any, max_bytes: Any, columns: Any) -> Any:
         if not self.first <= self.at <= self.after_last:
             raise OffsetOutOfRangeError("t-0")
         until = min(self.at + self.step, self.after_last)
@@ -64,10 +67,10 @@ class FakeConsumer:
 
 
 @pytest.fixture
-def read_with(monkeypatch):
-    def run(consumer, start, end, fail_on_data_loss=True):
+def read_with(monkeypatch: Any) -> Any:
+    def run(consumer: Any, start: Any, end: Any, fail_on_data_loss: Any = True) -> Any:
         @contextmanager
-        def lend(settings):
+        def lend(settings: Any) -> Any:
             yield consumer
 
         monkeypatch.setattr(reading, "lent_consumer", lend)
@@ -79,25 +82,25 @@ def read_with(monkeypatch):
     return run
 
 
-def test_Y1_a_range_is_read_to_its_end_and_no_further(read_with):
+def test_Y1_a_range_is_read_to_its_end_and_no_further(read_with: Any) -> None:
     assert read_with(FakeConsumer(0, 100, step=4), 10, 21) == list(range(10, 21))
 
 
-def test_Y1_gaps_are_no_loss(read_with):
+def test_Y1_gaps_are_no_loss(read_with: Any) -> None:
     assert read_with(FakeConsumer(0, 100, gaps=range(12, 20)), 10, 21) == [10, 11, 20]
 
 
-def test_a_range_may_end_in_a_gap(read_with):
+def test_a_range_may_end_in_a_gap(read_with: Any) -> None:
     assert read_with(FakeConsumer(0, 100, gaps=range(15, 40)), 10, 21) == [10, 11, 12, 13, 14]
 
 
-def test_a_consumer_that_outlives_the_task_fetches_nothing_more(read_with):
+def test_a_consumer_that_outlives_the_task_fetches_nothing_more(read_with: Any) -> None:
     consumer = FakeConsumer(0, 100)
     read_with(consumer, 0, 5)
     assert consumer.assigned == [[TP], []]
 
 
-def test_Y2_records_below_the_log_start_are_lost(read_with, caplog):
+def test_Y2_records_below_the_log_start_are_lost(read_with: Any, caplog: Any) -> None:
     with pytest.raises(DataLossError, match="t-0 at offset 3, reading 3 to 9: the log begins at offset 6"):
         read_with(FakeConsumer(6, 100), 3, 9)
     with caplog.at_level(logging.WARNING):
@@ -105,25 +108,25 @@ def test_Y2_records_below_the_log_start_are_lost(read_with, caplog):
     assert "the log begins at offset 6, retention has removed what was before; going on" in caplog.text
 
 
-def test_a_range_that_is_wholly_gone_is_empty(read_with):
+def test_a_range_that_is_wholly_gone_is_empty(read_with: Any) -> None:
     assert read_with(FakeConsumer(50, 100), 3, 9, fail_on_data_loss=False) == []
 
 
-def test_a_log_that_ends_before_the_range_does_was_made_anew(read_with):
+def test_a_log_that_ends_before_the_range_does_was_made_anew(read_with: Any) -> None:
     with pytest.raises(DataLossError, match="t-0 at offset 7, reading 3 to 9: the log ends at offset 7; the topic was probably deleted"):
         read_with(FakeConsumer(0, 7), 3, 9)
     assert read_with(FakeConsumer(0, 7), 3, 9, fail_on_data_loss=False) == [3, 4, 5, 6]
 
 
-def test_Y2_a_log_that_ends_before_the_range_begins_was_made_anew(read_with):
+def test_Y2_a_log_that_ends_before_the_range_begins_was_made_anew(read_with: Any) -> None:
     with pytest.raises(DataLossError, match="after the end of the log"):
         read_with(FakeConsumer(0, 2), 3, 9)
     assert read_with(FakeConsumer(0, 2), 3, 9, fail_on_data_loss=False) == []
 
 
-def test_silence_ends_with_a_timeout(read_with, monkeypatch):
+def test_silence_ends_with_a_timeout(read_with: Any, monkeypatch: Any) -> None:
     class Silent(FakeConsumer):
-        def poll_arrow(self, **_):
+        def poll_arrow(self, **_: Any) -> Any:
             return pa.RecordBatch.from_pylist([], schema=SCHEMA)
 
     monkeypatch.setattr(reading, "_patience_s", lambda client: 0.01)

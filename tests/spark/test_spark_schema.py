@@ -1,5 +1,9 @@
 """Levada's columns become exactly the Arrow schema that Spark 4.3 insists on (spark.md 2.5)."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
@@ -21,11 +25,11 @@ LEVADA = pa.schema(
 )
 
 
-def schema_of(**types):
+def schema_of(**types: Any) -> Any:
     return StructType([StructField(name, kind) for name, kind in types.items()])
 
 
-def records():
+def records() -> Any:
     headers = [[("a", b"1"), ("b", None)], [], None]
     rows = [[b"k", None, b""], [b"v", b"", None], ["t"] * 3, [2] * 3, [7, 8, 10], [0, 1_700_000_000_123, -1], [0, 1, 0]]
     columns = [pa.array(values, field.type) for values, field in zip(rows, LEVADA, strict=False)]
@@ -33,14 +37,14 @@ def records():
     return pa.RecordBatch.from_arrays([*columns, pa.array(as_dicts, LEVADA.field("headers").type)], schema=LEVADA)
 
 
-def test_the_schema_is_that_of_sparks_own_connector():
+def test_the_schema_is_that_of_sparks_own_connector() -> None:
     assert record_schema(False).simpleString() == (
         "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int>"
     )
     assert record_schema(True)["headers"].dataType.simpleString() == "array<struct<key:string,value:binary>>"
 
 
-def test_an_arrow_batch_has_sparks_schema_to_the_letter():
+def test_an_arrow_batch_has_sparks_schema_to_the_letter() -> None:
     target = arrow_schema(record_schema(True))
     batch = to_spark(records(), target)
     assert batch.schema.equals(target, check_metadata=True)
@@ -49,32 +53,32 @@ def test_an_arrow_batch_has_sparks_schema_to_the_letter():
     assert batch.column("timestampType").to_pylist() == [0, 1, 0]
 
 
-def test_no_headers_are_null_as_in_sparks_own_connector():
+def test_no_headers_are_null_as_in_sparks_own_connector() -> None:
     batch = to_spark(records(), arrow_schema(record_schema(True)))
     assert batch.column("headers").to_pylist() == [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], None, None]
 
 
-def test_keys_and_values_are_not_copied():
+def test_keys_and_values_are_not_copied() -> None:
     source = records()
     batch = to_spark(source, arrow_schema(record_schema(False)))
     assert batch.column("value").buffers()[2].address == source.column("value").buffers()[2].address
 
 
-def test_a_user_may_choose_columns():
+def test_a_user_may_choose_columns() -> None:
     wanted = schema_of(offset=LongType(), timestampType=IntegerType(), value=BinaryType())
     check_schema(wanted)
     assert levada_columns(wanted) == ("offset", "timestamp_type", "value")
     assert to_spark(records(), arrow_schema(wanted)).schema.names == ["offset", "timestampType", "value"]
 
 
-def test_a_schema_of_other_columns_is_refused():
+def test_a_schema_of_other_columns_is_refused() -> None:
     with pytest.raises(ConfigError, match="asks for a column 'amount'; a levada source has key, value"):
         check_schema(schema_of(amount=IntegerType()))
     with pytest.raises(ConfigError, match="asks for 'value' as string, but it is binary"):
         check_schema(schema_of(value=StringType()))
 
 
-def test_large_batches_are_cut_by_rows_and_by_bytes():
+def test_large_batches_are_cut_by_rows_and_by_bytes() -> None:
     batch = pa.RecordBatch.from_pydict({"value": [b"x" * 92] * 1000})
     by_rows = list(slices(iter([batch]), most_rows=300, most_bytes=1 << 30))
     assert [piece.num_rows for piece in by_rows] == [300, 300, 300, 100]

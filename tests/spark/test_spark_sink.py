@@ -1,6 +1,9 @@
 """Rows become records, against a producer without a network (spark.md 1.2, 2.3)."""
 
+from __future__ import annotations
+
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,66 +20,66 @@ TO_T = sink_options({**KAFKA, "topic": "t"})
 BY_COLUMN = sink_options(KAFKA)
 
 
-def schema_of(**types):
+def schema_of(**types: Any) -> Any:
     return StructType([StructField(name, kind) for name, kind in types.items()])
 
 
 class FakeDelivery:
-    def __init__(self, fault):
+    def __init__(self, fault: Any) -> None:
         self.fault = fault
 
-    def result(self, timeout=None):
+    def result(self, timeout: Any = None) -> Any:
         if self.fault is not None:
             raise self.fault
         return self
 
 
 class FakeProducer:
-    def __init__(self, fault=None):
+    def __init__(self, fault: Any = None) -> None:
         self.fault = fault
-        self.sent = []
+        self.sent: list[Any] = []
         self.flushed = False
 
-    def send_arrow(self, topic, table, **columns):
+    def send_arrow(self, topic: Any, table: Any, **columns: Any) -> Any:
         self.sent.append((topic, table, columns))
         return FakeDelivery(self.fault)
 
-    def flush(self):
+    def flush(self) -> None:
         self.flushed = True
 
 
 @pytest.fixture
-def producer(monkeypatch):
+def producer(monkeypatch: Any) -> Any:
     fake = FakeProducer()
 
     @contextmanager
-    def lend(settings):
+    def lend(settings: Any) -> Any:
         yield fake
 
     monkeypatch.setattr(sink, "lent_producer", lend)
     return fake
 
 
-def test_value_is_all_a_record_needs():
+def test_value_is_all_a_record_needs() -> None:
     assert sink_columns(schema_of(value=StringType()), TO_T) == ("value",)
 
 
-def test_columns_of_no_meaning_are_left_alone():
+def test_columns_of_no_meaning_are_left_alone() -> None:
     assert sink_columns(schema_of(extra=DoubleType(), value=BinaryType(), key=StringType()), TO_T) == ("value", "key")
 
 
-def test_the_topic_option_wins_over_the_column():
+def test_the_topic_option_wins_over_the_column() -> None:
     columns = schema_of(topic=StringType(), value=BinaryType())
     assert sink_columns(columns, TO_T) == ("value",)
     assert sink_columns(columns, BY_COLUMN) == ("topic", "value")
 
 
-def test_all_columns_of_the_connector():
+def test_all_columns_of_the_connector() -> None:
     columns = schema_of(key=BinaryType(), value=StringType(), headers=HEADERS, topic=StringType(), partition=IntegerType())
     assert sink_columns(columns, BY_COLUMN) == ("key", "value", "headers", "topic", "partition")
 
 
-def test_what_makes_no_record_is_refused():
+def test_what_makes_no_record_is_refused() -> None:
     with pytest.raises(ConfigError, match="needs a column 'value'; the rows have a, b"):
         sink_columns(schema_of(a=StringType(), b=StringType()), TO_T)
     with pytest.raises(ConfigError, match="give the option 'topic', or a column 'topic'"):
@@ -89,39 +92,39 @@ def test_what_makes_no_record_is_refused():
         sink_columns(schema_of(value=StringType(), headers=StringType()), TO_T)
 
 
-def test_text_becomes_bytes_without_a_copy():
+def test_text_becomes_bytes_without_a_copy() -> None:
     batch = pa.RecordBatch.from_pydict({"value": ["ä", None], "key": [b"k", b""], "extra": [1, 2]})
     records = as_records(batch, ("key", "value"))
     assert records.to_pydict() == {"key": [b"k", b""], "value": ["ä".encode(), None]}
     assert records.column("value").buffers()[2].address == batch.column("value").buffers()[2].address
 
 
-def test_rows_are_split_by_topic_in_their_order():
+def test_rows_are_split_by_topic_in_their_order() -> None:
     topics = ["b", "a", "b", "c", "a", "b"]
     batch = pa.RecordBatch.from_pydict({"topic": topics, "value": [b"%d" % row for row in range(6)]})
     parts = {topic: part.column("value").to_pylist() for topic, part in by_topic(batch, None)}
     assert parts == {"a": [b"1", b"4"], "b": [b"0", b"2", b"5"], "c": [b"3"]}
 
 
-def test_a_slice_is_split_by_topic_too():
+def test_a_slice_is_split_by_topic_too() -> None:
     batch = pa.RecordBatch.from_pydict({"topic": ["x", "b", "a", "b"], "value": [b"0", b"1", b"2", b"3"]}).slice(1)
     assert {topic: part.column("value").to_pylist() for topic, part in by_topic(batch, None)} == {"a": [b"2"], "b": [b"1", b"3"]}
 
 
-def test_rows_of_one_topic_are_not_moved():
+def test_rows_of_one_topic_are_not_moved() -> None:
     batch = pa.RecordBatch.from_pydict({"topic": ["a", "a"], "value": [b"0", b"1"]})
     ((topic, part),) = by_topic(batch, None)
     assert topic == "a"
     assert part.column("value").buffers()[2].address == batch.column("value").buffers()[2].address
 
 
-def test_a_row_without_a_topic_is_an_error():
+def test_a_row_without_a_topic_is_an_error() -> None:
     batch = pa.RecordBatch.from_pydict({"topic": pa.array(["a", None]), "value": [b"0", b"1"]})
     with pytest.raises(SerializationError, match="1 of 2 rows have no topic"):
         list(by_topic(batch, None))
 
 
-def test_Y3_a_task_sends_whole_columns_and_reports_when_all_are_acknowledged(producer):
+def test_Y3_a_task_sends_whole_columns_and_reports_when_all_are_acknowledged(producer: Any) -> None:
     batches = [pa.RecordBatch.from_pydict({"key": ["a"] * size, "value": ["v"] * size}) for size in (3, 2, 0)]
     assert write(iter(batches), ("key", "value"), TO_T) == Written(rows=5)
     assert [(topic, table.num_rows, columns) for topic, table, columns in producer.sent] == [
@@ -131,20 +134,20 @@ def test_Y3_a_task_sends_whole_columns_and_reports_when_all_are_acknowledged(pro
     assert producer.flushed
 
 
-def test_Y3_a_failed_delivery_fails_the_task(producer):
+def test_Y3_a_failed_delivery_fails_the_task(producer: Any) -> None:
     producer.fault = DeliveryTimeout("t-0: not acknowledged", Persisted.UNKNOWN)
     with pytest.raises(DeliveryTimeout, match="t-0: not acknowledged; persisted: unknown"):
         write(iter([pa.RecordBatch.from_pydict({"value": [b"v"]})]), ("value",), TO_T)
 
 
-def test_many_batches_are_not_all_held_until_the_end(producer):
+def test_many_batches_are_not_all_held_until_the_end(producer: Any) -> None:
     producer.fault = DeliveryTimeout("t-0", Persisted.NO)
     endless = iter(lambda: pa.RecordBatch.from_pydict({"value": [b"v"]}), None)
     with pytest.raises(DeliveryTimeout):
         write(endless, ("value",), TO_T)
 
 
-def test_a_task_that_wrote_nothing_is_never_committed():
+def test_a_task_that_wrote_nothing_is_never_committed() -> None:
     writer = StreamWriter(TO_T, ("value",))
     writer.commit([Written(1), Written(0)], 7)
     writer.abort([Written(1), None], 8)

@@ -16,7 +16,7 @@ from io import BytesIO
 from typing import TypeVar
 
 import cramjam
-import lz4.frame  # type: ignore[import-untyped]
+import lz4.frame
 import zstandard
 
 from levada.errors import ConfigError, DecompressionError

@@ -19,7 +19,7 @@ def values(data: memoryview) -> list[bytes | None]:
     return [record.value for batch in read_batches(data) for record in batch.records()]
 
 
-def test_TR71_a_batch_keeps_its_bytes_but_base_offset_and_leader_epoch():
+def test_TR71_a_batch_keeps_its_bytes_but_base_offset_and_leader_epoch() -> None:
     log, batch = PartitionLog(), make_batch(b"a", b"b")
     fill(log, batch, batch)
 
@@ -30,7 +30,7 @@ def test_TR71_a_batch_keeps_its_bytes_but_base_offset_and_leader_epoch():
     second.verify_crc()
 
 
-def test_log_append_time_changes_the_timestamps_and_the_checksum():
+def test_log_append_time_changes_the_timestamps_and_the_checksum() -> None:
     log = PartitionLog()
     log.append(RecordBatch(memoryview(make_batch(b"a", b"b", timestamp=[5, 6]))), leader_epoch=0, log_append_time_ms=77)
 
@@ -39,7 +39,7 @@ def test_log_append_time_changes_the_timestamps_and_the_checksum():
     assert [record.timestamp for record in batch.records()] == [77, 77]
 
 
-def test_E9_an_offset_inside_a_batch_returns_the_whole_batch():
+def test_E9_an_offset_inside_a_batch_returns_the_whole_batch() -> None:
     log = PartitionLog()
     fill(log, make_batch(b"a", b"b", b"c"), make_batch(b"d"))
     assert values(log.read(1, 10_000)) == [b"a", b"b", b"c", b"d"]
@@ -47,7 +47,7 @@ def test_E9_an_offset_inside_a_batch_returns_the_whole_batch():
     assert len(log.read(4, 10_000)) == 0
 
 
-def test_E9_a_read_returns_whole_batches_and_the_first_one_even_if_it_is_too_large():
+def test_E9_a_read_returns_whole_batches_and_the_first_one_even_if_it_is_too_large() -> None:
     log = PartitionLog()
     batch = make_batch(b"x" * 100)
     fill(log, batch, batch, batch)
@@ -57,7 +57,7 @@ def test_E9_a_read_returns_whole_batches_and_the_first_one_even_if_it_is_too_lar
 
 
 @pytest.mark.parametrize("batches", range(1, 8))
-def test_E9_a_read_goes_on_behind_the_end_of_a_segment_as_far_as_it_may(batches: int):
+def test_E9_a_read_goes_on_behind_the_end_of_a_segment_as_far_as_it_may(batches: int) -> None:
     log, batch = PartitionLog(segment_bytes=300), make_batch(b"x" * 100)
     fill(log, *[make_batch(b"%d" % n * 100) for n in range(9)])
     wanted = [b"%d" % n * 100 for n in range(9)]
@@ -67,7 +67,7 @@ def test_E9_a_read_goes_on_behind_the_end_of_a_segment_as_far_as_it_may(batches:
     assert values(log.read(2, 5)) == wanted[2:3]
 
 
-def test_E9_a_batch_that_does_not_fit_ends_a_read_though_one_behind_it_would():
+def test_E9_a_batch_that_does_not_fit_ends_a_read_though_one_behind_it_would() -> None:
     small, large = make_batch(b"a"), make_batch(b"large" * 80)
     log = PartitionLog(segment_bytes=len(small) + len(large))
     fill(log, small, large, small, large)
@@ -75,7 +75,7 @@ def test_E9_a_batch_that_does_not_fit_ends_a_read_though_one_behind_it_would():
     assert values(log.read(0, 2 * len(large))) == [b"a", b"large" * 80, b"a"]
 
 
-def test_a_slice_that_was_read_does_not_change_when_the_log_grows_or_is_trimmed():
+def test_a_slice_that_was_read_does_not_change_when_the_log_grows_or_is_trimmed() -> None:
     log, batch = PartitionLog(segment_bytes=300), make_batch(b"x" * 100)
     fill(log, batch)
     held = log.read(0, 10_000)
@@ -86,7 +86,7 @@ def test_a_slice_that_was_read_does_not_change_when_the_log_grows_or_is_trimmed(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_every_offset_is_found_whatever_the_segments(seed: int, monkeypatch: pytest.MonkeyPatch):
+def test_every_offset_is_found_whatever_the_segments(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_module, "CHUNK_BYTES", 700)
     rng = random.Random(seed)
     log, expected = PartitionLog(segment_bytes=700), []
@@ -103,7 +103,7 @@ def test_every_offset_is_found_whatever_the_segments(seed: int, monkeypatch: pyt
     assert [record.value for batch in log.batches() for record in batch.records()] == expected
 
 
-def test_retention_bytes_drops_whole_segments_from_the_front_and_keeps_the_newest():
+def test_retention_bytes_drops_whole_segments_from_the_front_and_keeps_the_newest() -> None:
     batch = make_batch(b"x" * 100)
     log = PartitionLog(segment_bytes=2 * len(batch))
     fill(log, *[batch] * 7)
@@ -116,7 +116,7 @@ def test_retention_bytes_drops_whole_segments_from_the_front_and_keeps_the_newes
     assert log.start_offset == 6
 
 
-def test_retention_ms_drops_old_segments_and_the_newest_one_too():
+def test_retention_ms_drops_old_segments_and_the_newest_one_too() -> None:
     batch = make_batch(b"x", timestamp=START_MS)
     log = PartitionLog(segment_bytes=2 * len(batch))
     fill(log, *[batch] * 3, make_batch(b"y", timestamp=START_MS + 10))
@@ -130,7 +130,7 @@ def test_retention_ms_drops_old_segments_and_the_newest_one_too():
     assert values(log.read(4, 1000)) == [b"z"]
 
 
-def test_batches_reaching_a_time_are_found_although_timestamps_go_back():
+def test_batches_reaching_a_time_are_found_although_timestamps_go_back() -> None:
     log = PartitionLog(segment_bytes=200)
     for stamp in (10, 50, 20, 60, 30):
         fill(log, make_batch(b"%d" % stamp, timestamp=stamp))

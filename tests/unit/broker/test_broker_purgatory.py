@@ -11,7 +11,7 @@ class Operation:
         self.delayed = Delayed(lambda: self.ready, self.completed_at.append, keys, owner)
 
 
-def test_an_operation_is_completed_once_when_a_key_is_woken_and_it_is_ready():
+def test_an_operation_is_completed_once_when_a_key_is_woken_and_it_is_ready() -> None:
     purgatory, operation = Purgatory(), Operation("a", "b")
     purgatory.add(operation.delayed, 100)
 
@@ -27,7 +27,7 @@ def test_an_operation_is_completed_once_when_a_key_is_woken_and_it_is_ready():
     assert len(purgatory) == 0
 
 
-def test_an_operation_is_completed_at_its_deadline_although_it_is_not_ready():
+def test_an_operation_is_completed_at_its_deadline_although_it_is_not_ready() -> None:
     purgatory, early, late = Purgatory(), Operation("a"), Operation("a")
     purgatory.add(late.delayed, 100)
     purgatory.add(early.delayed, 50)
@@ -40,7 +40,7 @@ def test_an_operation_is_completed_at_its_deadline_although_it_is_not_ready():
     assert purgatory.next_deadline_ms() == 100
 
 
-def test_a_cancelled_operation_is_never_completed():
+def test_a_cancelled_operation_is_never_completed() -> None:
     purgatory, mine, theirs = Purgatory(), Operation("a", owner="me"), Operation("a", owner="them")
     for operation in (mine, theirs):
         operation.ready = True
@@ -53,7 +53,7 @@ def test_a_cancelled_operation_is_never_completed():
     assert purgatory.next_deadline_ms() == NEVER_MS
 
 
-def test_completing_one_operation_may_cancel_another_of_the_same_key():
+def test_completing_one_operation_may_cancel_another_of_the_same_key() -> None:
     purgatory = Purgatory()
     second = Operation("a", owner="second")
     second.ready = True

@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_an_error_comes_with_its_traceback() -> None:
 def test_a_log_handler_may_send_through_the_producer_that_logs() -> None:
     with EmbeddedKafka() as kafka, KafkaProducer({"bootstrap.servers": kafka.bootstrap_servers}) as producer:
         producer.send("t", b"before").result(PATIENCE_S)
-        deliveries = []
+        deliveries: list[Any] = []
         locked = []
 
         def handle(record: logging.LogRecord) -> None:

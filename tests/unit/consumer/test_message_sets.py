@@ -62,6 +62,7 @@ def test_columns_begin_and_end_within_a_wrapper(bench: Bench) -> None:
 
     columns = run_flow(bench.collector.collect_columns(sink, None, lambda: False, sink.finish))
 
+    assert columns is not None
     assert columns["offset"].to_pylist() == [12, 13]
     assert bench.position() == 14
 

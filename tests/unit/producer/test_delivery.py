@@ -9,7 +9,9 @@ import pytest
 from levada.errors import BootstrapError, KafkaError, Persisted, RecordTooLargeError, TimeoutError
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery, FailedSend
+from levada.producer.producer_batch import Waiter
 from levada.promise import Promise
+from levada.record.columnar import RejectedRow
 from levada.types import RecordMetadata, TopicPartition
 
 TP = TopicPartition("orders", 3)
@@ -21,11 +23,14 @@ class Pending:
     succeeded = False
     tp = TP
 
+    waiter: Waiter | None
+
     def __init__(self, late: TimeoutError) -> None:
         self.promise: Promise[Any] = Promise()
+        self.waiter = self.wait
         self.late = late
 
-    def waiter(self, promise: Promise[Any], timeout: float | None, what: str) -> None:
+    def wait(self, promise: Promise[Any], timeout: float | None, what: str) -> None:
         raise self.late
 
     def metadata(self, index: int, timestamp: int) -> RecordMetadata:
@@ -49,7 +54,7 @@ def test_M_P3_a_wait_that_ends_does_not_say_that_the_record_may_be_sent_again(la
 )
 def test_M_P3_nor_does_a_wait_for_rows(late: TimeoutError) -> None:
     outcome = Pending(late)
-    delivery = ArrowDelivery("orders", lambda promises, timeout, what: outcome.waiter(outcome.promise, timeout, what))
+    delivery = ArrowDelivery("orders", lambda promises, timeout, what: outcome.wait(outcome.promise, timeout, what))
     delivery.add(outcome, [0, 1])
     with pytest.raises(type(late)) as raised:
         delivery.result(timeout=1)
@@ -67,7 +72,7 @@ def test_M_P3_a_record_that_never_got_into_a_batch_is_not_written(error: KafkaEr
 
 def test_M_P3_neither_is_a_row_that_cannot_be_encoded() -> None:
     delivery = ArrowDelivery("orders", lambda promises, timeout, what: None)
-    delivery.reject([(7, "a key is null")])
+    delivery.reject([RejectedRow(7, "a key is null")])
     error = delivery.exception()
     assert error is not None
     assert error.persisted is Persisted.NO

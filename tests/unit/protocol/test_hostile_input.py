@@ -169,7 +169,7 @@ def test_W10_records_are_a_view_and_not_a_copy() -> None:
 
     assert isinstance(records, memoryview)
     assert records.obj is data
-    assert records == b"payload"
+    assert bytes(records) == b"payload"
 
 
 def test_a_broker_that_does_not_know_a_topic_by_name_may_send_null_since_version_12_only() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from typing import Any
 
 import cramjam
 import lz4.frame
@@ -29,7 +30,7 @@ def offsets(batch: RecordBatch) -> list[int]:
     return [record.offset for record in batch.records()]
 
 
-def plain(magic: int, *at: int, **options: int) -> bytes:
+def plain(magic: int, *at: int, **options: Any) -> bytes:
     return b"".join(raw_message(offset, magic, **options) for offset in at)
 
 
@@ -264,7 +265,7 @@ def test_M13_what_is_known_without_unpacking_is_said_without_unpacking(magic: in
     with pytest.raises(DecompressionError, match="compressed messages up to offset 42"):
         _ = batch.base_offset
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
-        _ = batch.nonsense
+        _ = batch.nonsense  # type: ignore[attr-defined]
 
 
 def test_a_wrapper_is_unpacked_once() -> None:

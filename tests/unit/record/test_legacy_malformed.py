@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import tracemalloc
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -34,7 +35,8 @@ def as_columns(data: bytes) -> list[object]:
     for batch in read_batches(data):
         batch.verify_crc()
         decoder.add(batch, "t", 0)
-    return decoder.finish().to_pylist()
+    rows: list[object] = decoder.finish().to_pylist()
+    return rows
 
 
 READERS = pytest.mark.parametrize("read", [as_records, as_columns])
@@ -61,7 +63,7 @@ SIZES = [-(2**31), -1, 0, 13]
 @READERS
 @BOTH
 @pytest.mark.parametrize("fields", MESSAGES.values(), ids=MESSAGES)
-def test_M_C7_messages_that_contradict_themselves(fields: dict, magic: int, read: Reader) -> None:
+def test_M_C7_messages_that_contradict_themselves(fields: dict[str, Any], magic: int, read: Reader) -> None:
     with pytest.raises(CorruptRecordError, match="offset 5"):
         read(raw_message(5, magic, **fields))
 
@@ -70,7 +72,7 @@ def test_M_C7_messages_that_contradict_themselves(fields: dict, magic: int, read
 @BOTH
 @pytest.mark.parametrize("codec", OLD_CODECS[1:])
 @pytest.mark.parametrize("fields", MESSAGES.values(), ids=MESSAGES)
-def test_M_C7_messages_that_contradict_themselves_in_a_wrapper(fields: dict, magic: int, codec: Codec, read: Reader) -> None:
+def test_M_C7_messages_that_contradict_themselves_in_a_wrapper(fields: dict[str, Any], magic: int, codec: Codec, read: Reader) -> None:
     inside = raw_message(4, magic) + raw_message(5, magic, **fields)
 
     with pytest.raises(CorruptRecordError, match="compressed messages up to offset 5"):

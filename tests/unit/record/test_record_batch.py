@@ -18,7 +18,7 @@ from levada.record.batch import (
 )
 from levada.record.builder import RecordBatchBuilder
 from levada.record.compression import Codec
-from levada.types import ConsumerRecord, TimestampType, TopicPartition
+from levada.types import ConsumerRecord, Headers, TimestampType, TopicPartition
 from record_kit import CODECS, NOW_MS, as_rows, build, forge, headers, only_batch, raw_record, records, values
 
 FROM_A_BROKER = bytes.fromhex(
@@ -263,7 +263,7 @@ def test_a_delete_horizon_is_seen() -> None:
 
 
 @given(key=st.none() | st.binary(max_size=300), value=st.none() | st.binary(max_size=300), headers=headers, timestamp=st.integers(0, 2**62))
-def test_M16_no_record_is_larger_than_its_bound(key: bytes | None, value: bytes | None, headers: tuple, timestamp: int) -> None:
+def test_M16_no_record_is_larger_than_its_bound(key: bytes | None, value: bytes | None, headers: Headers, timestamp: int) -> None:
     bound = record_size_upper_bound(None if key is None else len(key), None if value is None else len(value), headers)
 
     size = len(build([(timestamp, key, value, headers)]))

@@ -36,7 +36,7 @@ def sent(data: Any, columns: Sequence[str] = ROLES, codec: Codec = Codec.NONE, *
     """Encode columns named by their role and decode them to columns again: per row its partition and its record; and what was rejected."""
     settings: dict[str, Any] = {"partition_count": PARTITIONS, "next_sticky_partition": lambda: 0, "codec": codec, "level": None}
     settings |= {"batch_size": 400, "max_record_size": 10_000, "now_ms": NOW_MS}
-    batches, rejected = encode_columns(data, **{role: role if role in columns else None for role in ROLES}, **settings | options)
+    batches, rejected = encode_columns(data, **settings | {role: role if role in columns else None for role in ROLES} | options)
     found = {}
     for batch in batches:
         decoder = ColumnDecoder(("key", "value", "headers", "timestamp"))
@@ -219,9 +219,10 @@ def test_M14_columns_become_the_bytes_that_records_become(rows: list[Any]) -> No
     layouts = (plain(pa.string()), plain(pa.binary()), HEADER_LAYOUTS[0], plain(pa.timestamp("ms")))
     table = pa.table([layout([row[at] for row in rows]) for at, layout in enumerate(layouts)], names=ROLES[:4])
 
+    roles: dict[str, Any] = dict(zip(ROLES, ROLES[:4], strict=False))
     batches, _ = encode_columns(
         table,
-        **dict(zip(ROLES, ROLES[:4], strict=False)),
+        **roles,
         partition=None,
         partition_count=1,
         next_sticky_partition=lambda: 0,

@@ -33,7 +33,7 @@ def encode(data: Any, columns: Sequence[str] = ("value",), **options: Any) -> tu
         "max_record_size": 1_000_000,
         "now_ms": NOW_MS,
     }
-    roles = {role: role if role in columns else None for role in ROLES}
+    roles: dict[str, Any] = {role: role if role in columns else None for role in ROLES}
     batches, rejected = encode_columns(data, **roles, **settings | options)
     return list(batches), rejected
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -68,21 +70,21 @@ PAYLOADS = {
 @READERS
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
 @pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
-def test_M_C7_payloads_that_break_the_record_rules(payload: bytes, codec: Codec, read: object) -> None:
+def test_M_C7_payloads_that_break_the_record_rules(payload: bytes, codec: Codec, read: Callable[[Any], object]) -> None:
     with pytest.raises(CorruptRecordError, match="record batch at offset 0"):
         read(forge(payload, codec=codec))
 
 
 @READERS
 @pytest.mark.parametrize("count", [2, 3, 1000])
-def test_M12_fewer_records_than_counted(count: int, read: object) -> None:
+def test_M12_fewer_records_than_counted(count: int, read: Callable[[Any], object]) -> None:
     with pytest.raises(CorruptRecordError):
         read(forge(raw_record(value=b"\x40" + bytes(32)), records_count=count, last_offset_delta=2000))
 
 
 @READERS
 @pytest.mark.parametrize("offsets", [(0, 0), (1, 0), (3, 2)])
-def test_M_C7_offsets_that_overlap(offsets: tuple[int, int], read: object) -> None:
+def test_M_C7_offsets_that_overlap(offsets: tuple[int, int], read: Callable[[Any], object]) -> None:
     payload = b"".join(raw_record(offset=offset) for offset in offsets)
 
     with pytest.raises(CorruptRecordError, match="offset deltas do not ascend"):
@@ -110,7 +112,7 @@ HEADERS = {
 
 @READERS
 @pytest.mark.parametrize("fields", HEADERS.values(), ids=HEADERS)
-def test_M_C7_headers_that_contradict_themselves(fields: dict[str, int], read: object) -> None:
+def test_M_C7_headers_that_contradict_themselves(fields: dict[str, Any], read: Callable[[Any], object]) -> None:
     with pytest.raises(CorruptRecordError, match="record batch at offset"):
         read(forge(raw_record(), **fields) + bytes(100))
 
@@ -120,7 +122,7 @@ def test_M_C7_a_huge_length_is_a_batch_that_is_not_there_yet() -> None:
 
 
 @READERS
-def test_M_C6_a_huge_count_takes_no_memory(read: object) -> None:
+def test_M_C6_a_huge_count_takes_no_memory(read: Callable[[Any], object]) -> None:
     batch = bytes(forge(raw_record(), records_count=2**31 - 1, last_offset_delta=2**31 - 1))
     read(forge(raw_record()))
 
@@ -133,7 +135,7 @@ def test_M_C6_a_huge_count_takes_no_memory(read: object) -> None:
 
 @READERS
 @pytest.mark.parametrize("codec", [codec for codec in CODECS if codec])
-def test_M_C9_records_stop_at_the_decompression_limit(codec: Codec, read: object) -> None:
+def test_M_C9_records_stop_at_the_decompression_limit(codec: Codec, read: Callable[[Any], object]) -> None:
     batch = only_batch(build([(0, None, bytes(100_000))], codec))
 
     with pytest.raises(DecompressionError):
@@ -144,7 +146,7 @@ def test_M_C9_records_stop_at_the_decompression_limit(codec: Codec, read: object
 
 @READERS
 @pytest.mark.parametrize("codec", [codec for codec in CODECS if codec])
-def test_a_payload_that_is_not_compressed_as_the_header_says(codec: Codec, read: object) -> None:
+def test_a_payload_that_is_not_compressed_as_the_header_says(codec: Codec, read: Callable[[Any], object]) -> None:
     with pytest.raises(DecompressionError, match=codec.name.lower()):
         read(forge(raw_record(), attributes=int(codec)))
 
@@ -171,7 +173,7 @@ def test_M_C2_mutated_batches_fail_only_as_protocol_errors(data: st.DataObject, 
     assert outcomes[0] == outcomes[1]
 
 
-def _outcome(read: object, data: bytearray) -> str:
+def _outcome(read: Callable[[Any], object], data: bytearray) -> str:
     try:
         read(data)
     except ProtocolError as error:

@@ -48,7 +48,7 @@ class SimProducer:
         headers: tuple[tuple[str, bytes | None], ...] = (),
     ) -> Delivery:
         record = ToSend(topic, partition, key, value, headers, self.driver.wall_ms(), on_delivery)
-        return self.driver.call(self.core.appending.send(record))  # type: ignore[arg-type]
+        return self.driver.call(self.core.appending.send(record))
 
     def flush(self) -> None:
         self.driver.run(self.core.flush(), PATIENCE_S, "flush")

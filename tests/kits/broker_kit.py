@@ -87,7 +87,8 @@ class Client:
 
     def produce(self, topic: str, records: bytes, *, partition: int = 0, acks: int = -1, version: int = 12) -> PartitionProduceResponse:
         answer = self.ask(produce_request(topic, records, partition=partition, acks=acks), version)
-        return answer.responses[0].partition_responses[0]
+        written: PartitionProduceResponse = answer.responses[0].partition_responses[0]
+        return written
 
     def fetch(self, topic: str, offset: int = 0, **options: Any) -> PartitionData:
         version = options.pop("version", 12)

@@ -89,8 +89,8 @@ def readings(peer: str, inputs: list[bytes]) -> list[Reading]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-c", "import differential_kit; differential_kit.main()", peer]
     # What it says about inputs it does not like is of no interest.
-    quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    done = subprocess.run(command, env=environment, input=pickle.dumps(inputs), timeout=PATIENCE_S, check=True, **quiet)
+    out, err = subprocess.PIPE, subprocess.DEVNULL
+    done = subprocess.run(command, env=environment, input=pickle.dumps(inputs), timeout=PATIENCE_S, check=True, stdout=out, stderr=err)
     return [Reading(*pickle.loads(base64.b64decode(line))) for line in done.stdout.splitlines()]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from typing import Any
 
 from levada.protocol.frame import decode_response, encode_request
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -21,7 +22,7 @@ def batches_of(bootstrap_servers: str, topic: str, partition: int = 0) -> list[R
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         connection.sendall(encode_request(request, VERSION, CORRELATION_ID, "raw"))
         (size,) = struct.unpack(">i", _receive(connection, 4))
-        response = decode_response(FetchRequest, VERSION, _receive(connection, size))
+        response: Any = decode_response(FetchRequest, VERSION, _receive(connection, size))
     return list(read_batches(response.responses[0].partitions[0].records or b""))
 
 

@@ -31,7 +31,7 @@ from typing import Any
 from kafka_jars import KafkaUnavailable, jars, java
 
 VERSIONS = ("4.4.0", "3.9.2")
-POMS = Path(__file__).parent / "real_kafka"
+POMS = Path(__file__).parents[1] / "real_kafka"
 START_TIMEOUT_S = 60
 # Below the range that the system hands to outgoing connections, so that a node finds its port free again when it restarts.
 PORTS = range(20_000, 32_000)
@@ -230,7 +230,7 @@ class KafkaCluster:
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, Any] | None = None) -> None:
         """Create a topic through a client that is not ours, and wait until it can be used."""
-        from confluent_kafka.admin import AdminClient, NewTopic
+        from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 3})
         settings = {key: str(value) for key, value in (config or {}).items()}

@@ -267,7 +267,7 @@ def serve(frame: bytes) -> str:
 
 def _frames_of(data: bytes) -> tuple[list[bytes], bool]:
     """What a stream holds, found the simplest way: whole frames, and whether it breaks off at a bad size."""
-    frames = []
+    frames: list[Any] = []
     at = 0
     while at + 4 <= len(data):
         size = int.from_bytes(data[at : at + 4], "big", signed=True)

@@ -17,7 +17,7 @@ from types import TracebackType
 
 from kafka_jars import KafkaUnavailable, cache_dir, filled, java
 
-SOURCES = Path(__file__).parent / "java"
+SOURCES = Path(__file__).parents[1] / "java"
 # What all programs are compiled with, and what of the language they may use.
 SHARED = SOURCES / "Frames.java"
 RELEASE = "17"
