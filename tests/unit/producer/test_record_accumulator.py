@@ -271,6 +271,20 @@ def test_A15_a_drained_batch_is_sealed_and_whole() -> None:
     assert bench.queue(0).in_flight == [batch]
 
 
+def test_B8_memory_comes_back_when_a_batch_cannot_be_made() -> None:
+    class Unencodable(str):
+        __slots__ = ()
+
+        def encode(self, *_: object) -> bytes:
+            raise MemoryError
+
+    bench = Bench()
+    with pytest.raises(MemoryError):
+        bench.accumulator.append(bench.record()._replace(headers=[(Unencodable("name"), b"value")]), 0)
+    assert bench.pool.available == bench.pool.total
+    assert bench.append() is not None
+
+
 def test_A16_a_muted_partition_waits_without_being_looked_at_again() -> None:
     bench = Bench()
     bench.append()
