@@ -67,7 +67,9 @@ class ProducerConfig(ClientConfig):
     buffer_memory: int = size_bytes(
         33_554_432, "Memory for records that wait to be sent; send() blocks when it is used up.", high=INT64_MAX
     )
-    batch_size: int = size_bytes(16_384, "Target size of a record batch of one partition, before compression.")
+    batch_size: int = size_bytes(
+        262_144, "Largest record batch of one partition, before compression. Batches grow as they fill, so small ones cost no more memory."
+    )
     linger_ms: int = milliseconds(
         5, "Wait this long for a batch to fill before it is sent.", high=INT64_MAX, aliases=("queue.buffering.max.ms",)
     )

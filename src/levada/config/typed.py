@@ -174,7 +174,8 @@ class ProducerSettings(ClientSettings, total=False):
     """Memory for records that wait to be sent; send() blocks when it is used up. Default: 33554432 bytes."""
 
     batch_size: int
-    """Target size of a record batch of one partition, before compression. Default: 16384 bytes."""
+    """Largest record batch of one partition, before compression. Batches grow as they fill, so small ones cost no more memory. Default:
+    262144 bytes."""
 
     linger_ms: int
     """Wait this long for a batch to fill before it is sent. Default: 5 ms."""

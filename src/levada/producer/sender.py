@@ -49,7 +49,7 @@ class SenderSettings(NamedTuple):
     acks: int = -1
     retries: int = 2**31 - 1
     request_timeout_ms: int = 30_000
-    batch_size: int = 16_384
+    batch_size: int = 262_144
     codec: Codec = Codec.NONE
     level: int | None = None
     max_in_flight: int = 5
