@@ -48,13 +48,14 @@ class Bench:
         self.settled: list[ProducerBatch] = []
         self.woken: list[bool] = []
         self.clock = Clock()
+        self.lock = threading.RLock()
         self.pool = BufferPool(memory)
         self.accumulator = RecordAccumulator(
             pool=self.pool,
             rng=Random(1),
             defer=self.deferred.append,
             settled=self.settled.append,
-            lock=threading.RLock(),
+            lock=self.lock,
             clock=self.clock,
             wake=self.woken.append,
             **{"batch_size": 1000, "linger_ms": 10, "max_request_size": 5000, "delivery_timeout_ms": 1000, **settings},
@@ -529,13 +530,14 @@ def test_threads_that_append_while_batches_are_drained_lose_and_repeat_nothing()
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads) or bench.accumulator.appender.has_news or bench.accumulator.incomplete:
-            for node in bench.accumulator.ready(1000).nodes:
-                for batch in bench.accumulator.drain(node, 1000, None):
-                    drained.append(batch)
-                    offset = sum(other.records_count for other in drained if other.tp == batch.tp) - batch.records_count
-                    assert batch.data is not None
-                    batch.record_errors = dict(enumerate(RecordBatch(memoryview(batch.data)).records()))  # type: ignore[arg-type]
-                    bench.accumulator.complete(batch, offset, -1)
+            with bench.lock:  # As the engine's thread has it; the appender waits for it only where it needs it.
+                for node in bench.accumulator.ready(1000).nodes:
+                    for batch in bench.accumulator.drain(node, 1000, None):
+                        drained.append(batch)
+                        offset = sum(other.records_count for other in drained if other.tp == batch.tp) - batch.records_count
+                        assert batch.data is not None
+                        batch.record_errors = dict(enumerate(RecordBatch(memoryview(batch.data)).records()))  # type: ignore[arg-type]
+                        bench.accumulator.complete(batch, offset, -1)
     finally:
         sys.setswitchinterval(interval)
     for deferred in bench.deferred:
