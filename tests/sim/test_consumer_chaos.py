@@ -8,12 +8,12 @@ from random import Random
 import pytest
 
 from consumer_sim import PORT, World
-from levada.consumer.fetch_response import ON_FETCH_ERROR, OnError
+from levada.consumer.fetch_response import ON_FETCH_ERROR, OnFetchError
 from levada.testing.simulation import Simulation
 from levada.types import TopicPartition
 
 PARTITIONS = [TopicPartition("t", number) for number in range(4)]
-PASSING = [code for code, reaction in ON_FETCH_ERROR.items() if reaction in (OnError.REFRESH, OnError.RETRY)]
+PASSING = [code for code, reaction in ON_FETCH_ERROR.items() if reaction in (OnFetchError.REFRESH, OnFetchError.RETRY)]
 ROUNDS = 120
 
 

@@ -24,7 +24,7 @@ _OFFSET_AND_LENGTH = Struct(">qi")
 _INT32 = Struct(">i")
 
 
-class OnError(Enum):
+class OnFetchError(Enum):
     """What to do about a partition's error code."""
 
     REFRESH = "ask for metadata, and try again at the same position"
@@ -33,18 +33,18 @@ class OnError(Enum):
     RAISE = "the caller must see it"
 
 
-ON_FETCH_ERROR: Mapping[ErrorCode, OnError] = {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: OnError.REFRESH,
-    ErrorCode.REPLICA_NOT_AVAILABLE: OnError.REFRESH,
-    ErrorCode.KAFKA_STORAGE_ERROR: OnError.REFRESH,
-    ErrorCode.FENCED_LEADER_EPOCH: OnError.REFRESH,
-    ErrorCode.OFFSET_NOT_AVAILABLE: OnError.REFRESH,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: OnError.REFRESH,
-    ErrorCode.UNKNOWN_TOPIC_ID: OnError.REFRESH,
-    ErrorCode.INCONSISTENT_TOPIC_ID: OnError.REFRESH,
-    ErrorCode.UNKNOWN_LEADER_EPOCH: OnError.RETRY,
-    ErrorCode.UNKNOWN_SERVER_ERROR: OnError.RETRY,
-    ErrorCode.OFFSET_OUT_OF_RANGE: OnError.OUT_OF_RANGE,
+ON_FETCH_ERROR: Mapping[ErrorCode, OnFetchError] = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: OnFetchError.REFRESH,
+    ErrorCode.REPLICA_NOT_AVAILABLE: OnFetchError.REFRESH,
+    ErrorCode.KAFKA_STORAGE_ERROR: OnFetchError.REFRESH,
+    ErrorCode.FENCED_LEADER_EPOCH: OnFetchError.REFRESH,
+    ErrorCode.OFFSET_NOT_AVAILABLE: OnFetchError.REFRESH,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: OnFetchError.REFRESH,
+    ErrorCode.UNKNOWN_TOPIC_ID: OnFetchError.REFRESH,
+    ErrorCode.INCONSISTENT_TOPIC_ID: OnFetchError.REFRESH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH: OnFetchError.RETRY,
+    ErrorCode.UNKNOWN_SERVER_ERROR: OnFetchError.RETRY,
+    ErrorCode.OFFSET_OUT_OF_RANGE: OnFetchError.OUT_OF_RANGE,
 }
 """Codes that are not listed are raised."""
 
@@ -162,12 +162,12 @@ class FetchResponseHandler:
 
     def _on_error(self, node_id: int, state: PartitionState, data: PartitionData, endpoints: Sequence[Node], now_ms: int) -> bool:
         code = ErrorCode.of(data.error_code)
-        reaction = ON_FETCH_ERROR.get(code, OnError.RAISE)
-        if reaction is OnError.OUT_OF_RANGE:
+        reaction = ON_FETCH_ERROR.get(code, OnFetchError.RAISE)
+        if reaction is OnFetchError.OUT_OF_RANGE:
             return self._out_of_range(node_id, state)
-        if reaction is OnError.RAISE:
+        if reaction is OnFetchError.RAISE:
             return self._buffer_error(state, broker_error(data.error_code, _place(state, node_id)))
-        if reaction is OnError.REFRESH and self._learn_leader(state, data, endpoints):
+        if reaction is OnFetchError.REFRESH and self._learn_leader(state, data, endpoints):
             return False
         self._retry_later(state, f"node {node_id}: {code.name}", now_ms)
         return False

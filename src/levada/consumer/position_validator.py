@@ -18,8 +18,8 @@ from levada.client.backoff import ExponentialBackoff
 from levada.client.metadata import Metadata
 from levada.client.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS
+from levada.consumer.epoch_ends import EpochAsked, EpochEnd, EpochsAnswer, ask_epoch_ends
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
-from levada.consumer.leader_epochs import EpochAsked, EpochEnd, EpochsAnswer, ask_epoch_ends
 from levada.consumer.offsets import Spawn
 from levada.consumer.position_resetter import PositionReset
 from levada.consumer.subscription_state import RECREATED, TRUNCATED, OffsetSpec, PartitionState, PartitionStatus, SubscriptionState
