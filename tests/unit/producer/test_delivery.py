@@ -8,8 +8,7 @@ import pytest
 
 from levada.errors import BootstrapError, KafkaError, Persisted, RecordTooLargeError, TimeoutError
 from levada.producer.arrow_delivery import ArrowDelivery
-from levada.producer.delivery import Delivery, FailedSend
-from levada.producer.producer_batch import Waiter
+from levada.producer.delivery import Delivery, FailedSend, Waiter
 from levada.promise import Promise
 from levada.record.columnar import RejectedRow
 from levada.types import RecordMetadata, TopicPartition
