@@ -29,6 +29,12 @@ def deadline_ms(now_ms: int, timeout_s: float | None) -> int:
     return now_ms + int(timeout_s * 1000) if timeout_s < FOR_EVER_S else NEVER_MS
 
 
+def checked_timeout(timeout_s: float) -> float:
+    """Return a timeout in seconds that is one. Raises TypeError and ValueError as deadline_ms() does."""
+    deadline_ms(0, timeout_s)
+    return timeout_s
+
+
 def wait_s(timeout_s: float | None) -> float | None:
     """Return a timeout as Python's own waits take it: they refuse infinity and nan."""
     left_ms = deadline_ms(0, timeout_s)

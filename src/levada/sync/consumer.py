@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from levada.config import ConsumerConfig
 from levada.consumer.subscription_state import OffsetSpec
 from levada.errors import ConcurrentUseError, KafkaError
+from levada.face.arguments import checked_timeout
 from levada.face.consuming import CLOSE_TIMEOUT_S, ITERATION_POLL_S, Consuming, Offsets, OnReset
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
@@ -204,6 +205,7 @@ class KafkaConsumer(HoldsConnections):
 
     def close(self, timeout: float | None = None) -> None:
         """Stop reading and close the connections; idempotent. timeout: seconds, default 30."""
+        limit_s = CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout)
         with self._sole:
             try:
                 self._driver.check_usable()
@@ -212,7 +214,7 @@ class KafkaConsumer(HoldsConnections):
                 # It is closed, or cannot tell the brokers: they forget a fetch session by themselves.
                 pass
             finally:
-                self._driver.close(CLOSE_TIMEOUT_S if timeout is None else timeout)
+                self._driver.close(limit_s)
 
     def __enter__(self) -> Self:
         return self

@@ -18,6 +18,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from levada.client.engine import Engine
 from levada.clock import NEVER_MS, Clock
@@ -29,6 +30,10 @@ log = logging.getLogger(__name__)
 NAP_MS = 10
 """How long the I/O thread leaves the sockets to users' threads that step now and then."""
 LONGEST_NAP_MS = 40
+IDLE_NAP_MS = 1_000
+"""How long it naps while a user's thread sits in one and the same select(); that thread wakes it when it leaves."""
+LONGEST_SELECT_MS = 1_000
+"""So that a deadline far off, such as the time-out of a request just sent, need not wake who selects."""
 BUSY_BYTES = 64 << 10
 """When so much arrived during a wait, the I/O thread reads on while the user works on it."""
 
@@ -54,6 +59,8 @@ class Stepper:
         self._nap_ms = NAP_MS
         self._nap_until_ms = 0
         self._user_thread = 0
+        self._steps = 0
+        self._steps_at_nap = 0
         self._user_steps = 0
         self._seen_steps = 0
         self._arrived_bytes = 0
@@ -102,6 +109,10 @@ class Stepper:
         """The engine's state cannot be trusted any more: stop, and tell everybody who waits or calls."""
         self.crash = crash
         self.closing = True
+        for refuse in self.engine.when_closed:
+            # What is appended from now on would never be sent.
+            with suppress(Exception):
+                refuse()
         self.engine.deferred.append(lambda: log.error("%s stops because of a bug in levada", self.name, exc_info=crash))
         self.wakeup()
 
@@ -116,9 +127,11 @@ class Stepper:
 
     def _step(self, limit_ms: int) -> None:
         with self.lock:
-            until_ms = self._select_until_ms = min(self._deadline_ms, limit_ms)
+            now_ms = self.now_ms()
+            until_ms = self._select_until_ms = min(self._deadline_ms, limit_ms, now_ms + LONGEST_SELECT_MS)
             self._selecting = True
-        ready = self._selectable.select(max(until_ms - self.now_ms(), 0))
+            self._steps += 1
+        ready = self._selectable.select(max(until_ms - now_ms, 0))
         with self.lock:
             self._selecting = False
             now_ms = self.now_ms()
@@ -159,10 +172,15 @@ class Stepper:
         """A thread stops waiting: the next one may step, or the I/O thread has to before its nap is over."""
         if self.waiting:
             self._wake_next()
-        elif self._arrived_bytes >= BUSY_BYTES or self._deadline_ms < self._nap_until_ms or self.closing:
+        elif self._arrived_bytes >= BUSY_BYTES or self._is_needed():
             self._arrived_bytes = 0
             self._nap_ms = 0
             self._nap.wake()
+
+    def _is_needed(self) -> bool:
+        """Whether the I/O thread would sleep for too long."""
+        nap_until_ms = self._nap_until_ms
+        return self._deadline_ms < nap_until_ms or self.closing or nap_until_ms > self.now_ms() + LONGEST_NAP_MS
 
     def _wake_next(self) -> None:
         for waiter in list(self.waiting)[:1]:
@@ -195,7 +213,10 @@ class Stepper:
 
     def _take_nap(self) -> None:
         self._nap_ms = min(max(self._nap_ms * 2, NAP_MS), LONGEST_NAP_MS)
-        self._nap_until_ms = self.now_ms() + self._nap_ms
+        is_idle = self._selecting and self._user_thread != 0 and self._steps == self._steps_at_nap
+        self._steps_at_nap = self._steps
+        length_ms = IDLE_NAP_MS if is_idle else self._nap_ms
+        self._nap_until_ms = self.now_ms() + length_ms
         if not (self.engine.deferred or self.closing):
-            self._nap.sleep(self._nap_ms)
+            self._nap.sleep(length_ms)
         self._nap_until_ms = 0
