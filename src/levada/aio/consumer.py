@@ -115,6 +115,8 @@ class KafkaConsumer(HoldsConnections):
         return await self._hand_out(self._consuming.poll_arrow(timeout, max_records, max_bytes, columns, text))
 
     async def _hand_out(self, poll: CallerFlow[T]) -> T:
+        # Before all else: in a forked child nothing may wait for the lock.
+        self._driver.check_usable()
         call = self._consuming.next_call
         try:
             with self._sole:

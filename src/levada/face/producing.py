@@ -105,10 +105,12 @@ class Producing:
 
     def await_topic(self, topic: str) -> CallerFlow[TopicQueues]:
         """Return a topic's queues when metadata knows it."""
+        self._host.check_usable()
         return self.core.appending.await_topic(topic_name(topic))
 
     def partitions_for(self, topic: str) -> CallerFlow[list[PartitionInfo]]:
         """Describe a topic's partitions."""
+        self._host.check_usable()
         return self.core.appending.partitions_for(topic_name(topic))
 
     # Columns

@@ -53,7 +53,7 @@ class KafkaConsumer(HoldsConnections):
         parsed = ConsumerConfig.parse(config, **settings)
         self._engine, self._driver = _connect(parsed, "consumer", allow_auto_create_topics=parsed.allow_auto_create_topics)
         self._consuming = Consuming(parsed, self._engine, self._driver, random=Random(), on_reset=on_reset)
-        self._sole = _SoleThread()
+        self._sole = _SoleThread(self._driver)
         start(self, self._driver)
 
     # What is read
@@ -129,6 +129,8 @@ class KafkaConsumer(HoldsConnections):
         return self._hand_out(self._consuming.poll_arrow(timeout, max_records, max_bytes, columns, text))
 
     def _hand_out(self, poll: CallerFlow[T]) -> T:
+        # Before all else: in a forked child nothing may wait for the lock.
+        self._driver.check_usable()
         call = self._consuming.next_call
         try:
             # Nothing is called between the end of `with` and the caller's getting the result, so no signal handler runs there.
@@ -206,12 +208,17 @@ class KafkaConsumer(HoldsConnections):
     def close(self, timeout: float | None = None) -> None:
         """Stop reading and close the connections; idempotent. timeout: seconds, default 30."""
         limit_s = CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout)
+        try:
+            self._driver.check_usable()
+        except KafkaError:
+            # Closed already, stopped by a bug, or in a forked child.
+            self._driver.close(limit_s)
+            return
         with self._sole:
             try:
-                self._driver.check_usable()
                 self._driver.call(self._consuming.reading.close())
             except KafkaError:
-                # It is closed, or cannot tell the brokers: they forget a fetch session by themselves.
+                # The brokers cannot be told; they forget a fetch session by themselves.
                 pass
             finally:
                 self._driver.close(limit_s)
@@ -226,12 +233,15 @@ class KafkaConsumer(HoldsConnections):
 class _SoleThread:
     """Lets one thread in at a time, and says so to a second one instead of letting it wait (F1)."""
 
-    def __init__(self) -> None:
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
         self._lock = threading.RLock()
         self._owner = 0
 
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
+            # In a forked child it is held for ever, by a thread that did not come along.
+            self._driver.check_usable()
             raise ConcurrentUseError(
                 f"another thread ({self._owner}) is using this consumer; one thread at a time may, wakeup() alone is for others"
             )

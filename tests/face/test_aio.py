@@ -1,0 +1,239 @@
+"""What is asyncio's own: cancellation at any await, callbacks in the loop, loops of other kinds, and use from the wrong place."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+
+import levada as lv
+from levada import aio
+from levada.errors import ClosedError, ConcurrentUseError, IllegalStateError, KafkaError, TimeoutError
+from levada.testing import EmbeddedKafka
+
+RECORDS = 5_000
+TP = lv.TopicPartition("read", 0)
+
+
+@pytest.fixture
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("read")
+        kafka.create_topic("written")
+        yield kafka
+
+
+def fill(kafka: EmbeddedKafka) -> None:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for number in range(RECORDS):
+            producer.send("read", value=b"%d" % number * 50)
+
+
+async def cancelled_soon(action: Any, random: Random) -> Any:
+    """Await something, and cancel it a random while later; None when the cancellation came first."""
+    task = asyncio.ensure_future(action)
+    await asyncio.sleep(random.random() ** 3 * 0.003)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        return await task
+    return None
+
+
+def test_a_poll_cancelled_at_any_await_neither_skips_nor_repeats(kafka: EmbeddedKafka) -> None:
+    async def read() -> None:
+        random = Random(3)
+        settings: dict[str, Any] = {"auto_offset_reset": "earliest", "max_partition_fetch_bytes": 40_000}
+        async with aio.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, **settings) as consumer:
+            consumer.assign([TP])
+            seen: list[int] = []
+            while len(seen) < RECORDS:
+                most = random.choice([3, 100, None])
+                if random.random() < 0.5:
+                    records = await cancelled_soon(consumer.poll(1.0, max_records=most), random)
+                    seen += [record.offset for record in records or ()]
+                else:
+                    columns = await cancelled_soon(consumer.poll_arrow(1.0, max_records=most, columns=["offset", "value"]), random)
+                    seen += [] if columns is None else columns.column("offset").to_pylist()
+            assert seen == list(range(RECORDS))
+
+    fill(kafka)
+    asyncio.run(read())
+
+
+def test_a_send_cancelled_at_any_await_leaves_a_producer_that_works(kafka: EmbeddedKafka) -> None:
+    async def write() -> None:
+        random = Random(4)
+        async with aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=100_000, batch_size=8_000) as producer:
+            handles = []
+            for _ in range(600):
+                handle = await cancelled_soon(producer.send("written", value=b"x" * 5_000), random)
+                handles += [] if handle is None else [handle]
+                if random.random() < 0.05:
+                    await cancelled_soon(producer.flush(), random)
+            await producer.flush(20)
+            for handle in handles:
+                assert (await handle).offset >= 0
+            pool = producer._producing.core.pool
+            assert pool.available == pool.total
+            assert not pool.queued
+
+    asyncio.run(write())
+
+
+def test_callbacks_run_in_the_loop_and_may_send(kafka: EmbeddedKafka) -> None:
+    async def write() -> list[int]:
+        offsets: list[int] = []
+        again: list[asyncio.Task[Any]] = []
+        async with aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+
+            def delivered(metadata: lv.RecordMetadata, error: KafkaError | None) -> None:
+                assert asyncio.get_running_loop() is loop
+                offsets.append(metadata.offset)
+                if len(offsets) == 1:
+                    again.append(loop.create_task(producer.send("written", value=b"again", on_delivery=delivered)))
+                    raise SystemExit("callbacks end nothing")
+
+            loop = asyncio.get_running_loop()
+            await (await producer.send("written", value=b"first", on_delivery=delivered))
+            await asyncio.gather(*again)
+        return offsets
+
+    assert asyncio.run(write()) == [0, 1]
+
+
+def test_waiting_does_not_hold_the_loop(kafka: EmbeddedKafka) -> None:
+    async def read() -> int:
+        async with aio.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TP])
+            turns = 0
+            poll = asyncio.ensure_future(consumer.poll(0.5))
+            while not poll.done():
+                turns += 1
+                await asyncio.sleep(0.01)
+            assert not await poll
+            return turns
+
+    assert asyncio.run(read()) > 20
+
+
+def test_no_thread_but_for_long_pieces(kafka: EmbeddedKafka) -> None:
+    async def read() -> None:
+        before = set(threading.enumerate())
+        async with aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            await (await producer.send("read", value=b"x"))
+            async with aio.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+                consumer.assign([TP])
+                assert len(await consumer.poll(5)) == 1
+                assert set(threading.enumerate()) == before
+
+    asyncio.run(read())
+
+
+class LoopWithoutReaders(asyncio.SelectorEventLoop):
+    """As Windows' proactor."""
+
+    def add_reader(self, *_: Any) -> None:  # type: ignore[override]
+        raise NotImplementedError
+
+
+def test_a_loop_without_add_reader_gets_a_thread(kafka: EmbeddedKafka) -> None:
+    async def both() -> list[bytes | None]:
+        async with aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            for number in range(50):
+                await (await producer.send("read", value=b"%d" % number))
+        async with aio.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TP])
+            return [record.value for record in await consumer.poll(5)]
+
+    with asyncio.Runner(loop_factory=LoopWithoutReaders) as runner:
+        # asyncio itself watches its own wake-up pipe with a reader, through the private name.
+        assert runner.run(both())[:2] == [b"0", b"1"]
+
+
+def test_a_client_belongs_to_its_loop(kafka: EmbeddedKafka) -> None:
+    with pytest.raises(IllegalStateError, match="needs a running event loop"):
+        aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+
+    async def make() -> aio.KafkaProducer:
+        return aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+
+    with asyncio.Runner() as runner:
+        producer = runner.run(make())
+        with pytest.raises(IllegalStateError, match="another event loop"):
+            asyncio.run(producer.flush())
+        runner.run(producer.close())
+
+
+def test_one_task_at_a_time(kafka: EmbeddedKafka) -> None:
+    async def read() -> None:
+        async with aio.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TP])
+            first = asyncio.create_task(consumer.poll(0.3), name="the first")
+            await asyncio.sleep(0.05)
+            with pytest.raises(ConcurrentUseError, match="the first"):
+                await consumer.poll(0.1)
+            assert not await first
+
+    asyncio.run(read())
+
+
+def test_close_ends_what_waits(kafka: EmbeddedKafka) -> None:
+    async def wait() -> None:
+        client = aio.KafkaClient(bootstrap_servers=kafka.bootstrap_servers)
+        kafka.faults.delay("ApiVersions", 60_000, times=10)
+        asked = asyncio.create_task(client.api_versions(timeout=30))
+        await asyncio.sleep(0.1)
+        await client.close()
+        with pytest.raises(ClosedError):
+            await asked
+        with pytest.raises(ClosedError):
+            await client.api_versions()
+
+    asyncio.run(wait())
+
+
+def test_a_wait_that_is_over_says_so(kafka: EmbeddedKafka) -> None:
+    async def write() -> None:
+        async with aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=300) as producer:
+            handle = await producer.send("written", value=b"x")
+            with pytest.raises(TimeoutError) as late:
+                await handle.result(timeout=0.01)
+            assert not late.value.retriable
+            assert (await handle).offset == 0
+
+    asyncio.run(write())
+
+
+def test_a_dropped_producer_still_sends(kafka: EmbeddedKafka) -> None:
+    async def write() -> None:
+        producer = aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=1_000)
+        await producer.send("written", value=b"x")
+        del producer
+        gc.collect()
+        for _ in range(100):
+            await asyncio.sleep(0.02)
+            if kafka.end_offset("written"):
+                return
+
+    asyncio.run(write())
+    assert kafka.end_offset("written") == 1
+
+
+def test_a_producer_whose_loop_has_ended_says_what_is_lost(kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture) -> None:
+    async def write() -> aio.KafkaProducer:
+        producer = aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=10_000)
+        await producer.send("written", value=b"x")
+        return producer
+
+    with caplog.at_level(logging.WARNING):
+        producer = asyncio.run(write())
+        del producer
+        gc.collect()
+    assert "was not closed before its event loop ended" in caplog.text

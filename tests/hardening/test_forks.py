@@ -1,0 +1,143 @@
+"""fork() at any moment: the child gets a clear error and never hangs, and nothing of the process stays switched."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+import levada as lv
+from hardening_kit import FULL
+from levada.errors import ForkedError
+from levada.testing import EmbeddedKafka
+
+pytestmark = [
+    pytest.mark.hardening,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork() here"),
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+]
+FORKS = 1_000 if FULL else 60
+CHILD_LIMIT_S = 20
+TP = lv.TopicPartition("read", 0)
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka() as kafka:
+        # Its metadata are what takes long to decode.
+        kafka.create_topic("read", 500)
+        yield kafka
+
+
+class Work:
+    """Threads that send, poll and decode large answers for as long as the `with` block lasts."""
+
+    def __init__(self, kafka: EmbeddedKafka) -> None:
+        servers = kafka.bootstrap_servers
+        self.producer = lv.KafkaProducer(bootstrap_servers=servers, linger_ms=1)
+        self.consumer = lv.KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest")
+        self.consumer.assign([TP])
+        self.admin = lv.KafkaAdmin(bootstrap_servers=servers)
+        self._stop = False
+        self._threads = [threading.Thread(target=self._run, args=(step,)) for step in (self.send, self.poll, self.describe)]
+
+    def send(self) -> None:
+        self.producer.send("read", value=b"x" * 100, partition=0).result(20)
+
+    def poll(self) -> None:
+        self.consumer.poll(0.05)
+
+    def describe(self) -> None:
+        self.admin.describe_topics(["read"])
+
+    def _run(self, step: object) -> None:
+        while not self._stop:
+            assert callable(step)
+            step()
+
+    def __enter__(self) -> Work:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop = True
+        for thread in self._threads:
+            thread.join()
+        for client in (self.producer, self.consumer, self.admin):
+            client.close()
+
+
+def in_child(work: Work) -> str:
+    """Use every client as a child would; return what was wrong."""
+    if not gc.isenabled():
+        return "the garbage collector is off"
+    for step in (work.send, work.poll, work.describe):
+        try:
+            step()
+        except ForkedError:
+            continue
+        except BaseException as error:
+            return f"{step.__name__}: {error!r}"
+        return f"{step.__name__} worked"
+    try:
+        for client in (work.producer, work.consumer, work.admin):
+            client.close()
+    except BaseException as error:
+        return f"close: {error!r}"
+    return "fine"
+
+
+def outcome_of_child(work: Work) -> str:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, in_child(work).encode()[:4_000])
+        finally:
+            os._exit(0)
+    os.close(writer)
+    deadline = time.monotonic() + CHILD_LIMIT_S
+    while os.waitpid(child, os.WNOHANG)[0] == 0:
+        if time.monotonic() > deadline:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+            os.close(reader)
+            return "the child hangs"
+        time.sleep(0.001)
+    with os.fdopen(reader) as told:
+        return told.read()
+
+
+def test_M_B19_a_child_forked_at_any_moment_is_told_and_never_hangs(kafka: EmbeddedKafka) -> None:
+    random = Random(int(os.environ.get("LEVADA_SEED", "1")))
+    with Work(kafka) as work:
+        time.sleep(0.2)
+        for number in range(FORKS):
+            time.sleep(random.random() * 0.003)
+            assert outcome_of_child(work) == "fine", f"fork {number}"
+    assert gc.isenabled()
+
+
+def test_M_B19_a_child_may_have_clients_of_its_own(kafka: EmbeddedKafka) -> None:
+    with Work(kafka) as work:
+        time.sleep(0.1)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                del work
+                with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+                    offset = producer.send("read", value=b"from the child", partition=1).result(10).offset
+                os.write(writer, b"%d" % offset)
+            finally:
+                os._exit(0)
+        os.close(writer)
+        os.waitpid(child, 0)
+        with os.fdopen(reader) as told:
+            assert told.read() == "0"
