@@ -71,6 +71,11 @@ def topic(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka) -> str:
     name = f"same-{uuid4().hex}"
     for kafka in (kafka44, embedded_kafka):
         kafka.create_topic(name, 1)
+    # Its creation is answered before every thread of the real node knows it.
+    deadline = time.monotonic() + PATIENCE_S
+    while ask(kafka44.bootstrap_servers, MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 9).topics[0].error_code:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     return name
 
 

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.kafka
 
 
 def run(*command: object) -> str:
-    done = subprocess.run([sys.executable, *map(str, command)], cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests" / "kits")}
+    done = subprocess.run([sys.executable, *map(str, command)], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if "no schemas:" in done.stderr and not os.environ.get("CI"):
         pytest.skip(f"no real Kafka: {done.stderr.strip()}")
     assert done.returncode == 0, done.stdout + done.stderr

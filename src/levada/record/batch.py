@@ -253,6 +253,8 @@ class RecordBatch:
     def _check_header(self) -> None:
         if self.base_offset < 0:
             raise self._corrupt("the base offset is negative")
+        if self.base_offset + self.last_offset_delta >= _MOST:
+            raise self._corrupt("no offset could follow its last one")
         if self.last_offset_delta < 0 or not 0 <= self.records_count <= self.last_offset_delta + 1:
             raise self._corrupt(f"{self.records_count} records, but the last offset delta is {self.last_offset_delta}")
         if self.attributes & CODEC_BITS > Codec.ZSTD:

@@ -98,6 +98,7 @@ HEADERS = {
     "last offset delta negative": {"last_offset_delta": -1},
     "emptied, last offset delta negative": {"records_count": 0, "last_offset_delta": -1},
     "base offset negative": {"base_offset": -1},
+    "no offset after the last": {"base_offset": 2**63 - 1},
     "codec 5": {"attributes": 5},
     "codec 6": {"attributes": 6},
     "codec 7": {"attributes": 7},
