@@ -73,7 +73,8 @@ def topic(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka) -> str:
         kafka.create_topic(name, 1)
     # Its creation is answered before every thread of the real node knows it.
     deadline = time.monotonic() + PATIENCE_S
-    while ask(kafka44.bootstrap_servers, MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 9).topics[0].error_code:
+    question = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+    while any(value for field, value in ask(kafka44.bootstrap_servers, question, 9) if field == "error_code"):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     return name
