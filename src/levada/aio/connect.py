@@ -6,7 +6,7 @@ import weakref
 from random import Random
 from typing import Any
 
-from levada.aio.driver import Driver
+from levada.aio.driver import Driver, running_loop
 from levada.client.engine import Engine
 from levada.config import ClientConfig
 from levada.face.engines import client_name, engine_for, selector_for
@@ -15,6 +15,7 @@ from levada.face.engines import client_name, engine_for, selector_for
 def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, Driver]:
     """Build an engine and its driver, not yet started."""
     name = client_name(config, kind)
+    running_loop(f"{kind} '{name}'")
     selector = selector_for(config)
     engine = engine_for(config, name, selector, Random(), **engine_settings)
     return engine, Driver(engine, selector, name=f"{kind} '{name}'")

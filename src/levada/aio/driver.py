@@ -47,7 +47,7 @@ class Driver:
         self.when_dropped = when_dropped
         self.now_ms = clock.now_ms
         self.wall_ms = clock.wall_ms
-        self.loop = _running_loop(name)
+        self.loop = running_loop(name)
         self._engine = engine
         self._selectable = selectable
         self._pid = Process.id
@@ -81,7 +81,7 @@ class Driver:
             raise KafkaError(f"{self.name} stopped because of a bug in levada: {self._crash!r}") from self._crash
         if self._closed:
             raise ClosedError(f"{self.name} is closed")
-        if _running_loop(self.name) is not self.loop:
+        if running_loop(self.name) is not self.loop:
             raise IllegalStateError(f"{self.name} belongs to another event loop; create a client in each loop that uses one")
         if self.lock._is_owned():  # type: ignore[attr-defined]
             raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a task")
@@ -297,7 +297,8 @@ class Driver:
             log.warning("%s was not closed before its event loop ended; what it had not sent is lost", self.name)
 
 
-def _running_loop(name: str) -> asyncio.AbstractEventLoop:
+def running_loop(name: str) -> asyncio.AbstractEventLoop:
+    """Return the loop of the running task; IllegalStateError naming the client when there is none."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

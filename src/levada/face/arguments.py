@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from numbers import Real
 from operator import index
-from threading import TIMEOUT_MAX
 from typing import Any
 
 from levada.client.request import CONTROLLER, Destination
@@ -33,12 +32,6 @@ def checked_timeout(timeout_s: float) -> float:
     """Return a timeout in seconds that is one. Raises TypeError and ValueError as deadline_ms() does."""
     deadline_ms(0, timeout_s)
     return timeout_s
-
-
-def wait_s(timeout_s: float | None) -> float | None:
-    """Return a timeout as Python's own waits take it: they refuse infinity and nan."""
-    left_ms = deadline_ms(0, timeout_s)
-    return None if left_ms == NEVER_MS else min(left_ms / 1000, TIMEOUT_MAX)
 
 
 def topic_name(topic: Any) -> str:
