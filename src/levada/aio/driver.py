@@ -57,6 +57,7 @@ class Driver:
         self._step_is_due = False
         self._calling_back = False
         self._ending: Promise[Any] | None = None
+        self._waiting: set[Callable[[], None]] = set()
         self._closed = False
         self._crash: BaseException | None = None
 
@@ -176,9 +177,11 @@ class Driver:
         if step.deadline_ms < NEVER_MS:
             timer = self.loop.call_later(max(step.deadline_ms - self.now_ms(), 0) / 1000, settled)
         promise.on_done(settled)
+        self._waiting.add(settled)
         try:
             await future
         finally:
+            self._waiting.discard(settled)
             if timer is not None:
                 timer.cancel()
             promise.forget(settled)
@@ -203,7 +206,7 @@ class Driver:
 
     def _step(self, ready: Any = None) -> None:
         self._step_is_due = False
-        if self._closed:
+        if self._closed or self._crash is not None:
             return
         with DeferredSignals(), self.lock:
             try:
@@ -216,7 +219,7 @@ class Driver:
                 self._advance()
 
     def _advance(self) -> None:
-        if self._closed:
+        if self._closed or self._crash is not None:
             return
         try:
             due_ms = self._engine.advance(self.now_ms())
@@ -260,11 +263,14 @@ class Driver:
     def _crashed(self, crash: BaseException) -> None:
         """The engine's state cannot be trusted any more: stop, and tell everybody who waits or calls."""
         self._crash = crash
-        log.error("%s stops because of a bug in levada", self.name, exc_info=crash)
-        self.close()
+        with suppress(Exception):
+            self._engine.stop_taking()
+        # Log handlers and the callbacks of what is given up are user code, which does not run under the lock.
+        self._engine.deferred.append(lambda: log.error("%s stops because of a bug in levada", self.name, exc_info=crash))
+        self.loop.call_soon(self.close)
 
     def _end_by_itself(self) -> None:
-        """Nobody uses the client any more: run its last flow, then close."""
+        """The client is no longer used: run its last flow, then close."""
         if self._closed or self._ending is not None:
             return
         if self.when_dropped is None:
@@ -291,6 +297,9 @@ class Driver:
             log.exception("%s could not be closed in order; this is a bug in levada", self.name)
         finally:
             self._selectable.shutdown()
+            # Not every promise is settled by the end, after a bug least of all: who waits looks at the client again.
+            for wake in list(self._waiting):
+                wake()
 
     def _warn_of_lost_loop(self) -> None:
         if not self._closed:

@@ -100,7 +100,7 @@ class CoordinatorFinder:
             self._under_way.discard(kind)
 
     def _awaited(self, kind: CoordinatorKind) -> list[str]:
-        """Drop the keys that nobody waits for any longer, and return the others."""
+        """Drop the keys that are no longer waited for, and return the others."""
         wanted = self._wanted[kind] = {key: promise for key, promise in self._wanted[kind].items() if promise.is_awaited}
         return list(wanted)
 

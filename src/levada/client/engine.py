@@ -155,11 +155,15 @@ class Engine:
             self.now.ms = now_ms
             self.network.complete(events, now_ms)
 
+    def stop_taking(self) -> None:
+        """Have nothing more taken that would never be sent: the client ends, in order or by a bug."""
+        for close in self.when_closed:
+            close()
+
     def close(self, now_ms: int) -> None:
         """Close every connection; whatever still waits is rejected with ClosedError."""
         self._closed = True
-        for close in self.when_closed:
-            close()
+        self.stop_taking()
         self.flows.close()
         self.network.close()
         self.metadata.close()

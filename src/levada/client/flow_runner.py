@@ -135,10 +135,10 @@ class FlowRunner:
             self._let_go_on(task)
 
     def cancel(self, promise: Promise[Any], now_ms: int) -> None:
-        """End the flow of a promise that nobody waits for any longer, as its deadline would. Does nothing once it has ended."""
+        """End the flow of a promise that is no longer waited for, as its deadline would. Does nothing once it has ended."""
         task = self._tasks.get(promise)
         if task is not None:
-            self._end(task, now_ms, ClosedError(f"nobody waits for {task.describe} any longer"))
+            self._end(task, now_ms, ClosedError(f"{task.describe} is no longer waited for"))
 
     def fail(self, error: Exception) -> None:
         """End the flows that want to send something: no node will ever take it."""

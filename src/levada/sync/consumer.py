@@ -101,7 +101,7 @@ class KafkaConsumer(HoldsConnections):
     # Reading
 
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> ConsumerRecords[Any, Any]:
-        """Return the next records, waiting up to `timeout` seconds for the first (None: for ever).
+        """Return the next records, waiting up to `timeout` seconds for the first (None: without limit).
 
         max_records: over all partitions, default max.poll.records. Empty when the time is over, or when a position moved past records
         nobody may see, such as aborted ones. Empty too while brokers cannot be reached or do not answer; a warning
@@ -144,7 +144,7 @@ class KafkaConsumer(HoldsConnections):
             raise
 
     def __iter__(self) -> Iterator[AnyRecord]:
-        """Yield record after record, for ever. A loop that is left goes on, next time, after the last record it was given."""
+        """Yield record after record, without end. A loop that is left goes on, next time, after the last record it was given."""
         while True:
             batch = self.poll(ITERATION_POLL_S)
             marks, given = self._consuming.marks(), 0
@@ -169,7 +169,7 @@ class KafkaConsumer(HoldsConnections):
         return self._call(self._consuming.position(tp, timeout))
 
     def current_lag(self, tp: TopicPartition) -> int | None:
-        """Return how many offsets the position is behind the end known from the last fetch; None before one. Asks nobody."""
+        """Return how many offsets the position is behind the end known from the last fetch; None before one. No broker is asked."""
         with self._sole:
             return self._consuming.current_lag(tp)
 

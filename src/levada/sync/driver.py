@@ -263,7 +263,7 @@ class Driver:
             return
 
     def _end_by_itself(self) -> None:
-        """Nobody uses the client any more: run its last flow, then close."""
+        """The client is no longer used: run its last flow, then close."""
         if self._ending is None:
             flow = self.when_dropped
             if flow is None:

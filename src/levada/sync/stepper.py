@@ -109,10 +109,8 @@ class Stepper:
         """The engine's state cannot be trusted any more: stop, and tell everybody who waits or calls."""
         self.crash = crash
         self.closing = True
-        for refuse in self.engine.when_closed:
-            # What is appended from now on would never be sent.
-            with suppress(Exception):
-                refuse()
+        with suppress(Exception):
+            self.engine.stop_taking()
         self.engine.deferred.append(lambda: log.error("%s stops because of a bug in levada", self.name, exc_info=crash))
         self.wakeup()
 
