@@ -123,9 +123,9 @@ class Stepper:
             finally:
                 self._selectable.shutdown()
 
-    def _step(self, limit_ms: int) -> None:
+    def _step(self, limit_ms: int, now_ms: int) -> int:
+        """Wait for something to happen and act on it; return the time afterwards."""
         with self.lock:
-            now_ms = self.now_ms()
             until_ms = self._select_until_ms = min(self._deadline_ms, limit_ms, now_ms + LONGEST_SELECT_MS)
             self._selecting = True
             self._steps += 1
@@ -138,6 +138,7 @@ class Stepper:
                 self._arrived_bytes += len(frame)
             self.engine.complete(events, now_ms)
             self._deadline_ms = self.engine.advance(now_ms)
+        return now_ms
 
     # For users' threads
 
@@ -148,8 +149,9 @@ class Stepper:
         self._user_thread = threading.get_ident()
         self._arrived_bytes = 0
         try:
-            while not (waiter.settled or self.closing or is_interrupted() or self.now_ms() >= limit_ms):
-                self._step(limit_ms)
+            now_ms = self.now_ms()
+            while not (waiter.settled or self.closing or is_interrupted() or now_ms >= limit_ms):
+                now_ms = self._step(limit_ms, now_ms)
                 if self.engine.deferred:
                     self._nap.wake()
         except BaseException as crash:
@@ -194,7 +196,7 @@ class Stepper:
         self._nap_ms = NAP_MS
         self._io_steps = True
         try:
-            self._step(NEVER_MS)
+            self._step(NEVER_MS, self.now_ms())
         finally:
             self._io_steps = False
             self._baton.release()
