@@ -3,7 +3,7 @@
 A connection is named by its key, or by a node's id alone, which means the node's general connection. Nothing here waits. `ready` begins a
 connection and says no; the caller comes back. `send` hands a request to the connection and returns a Promise. The engine calls
 `complete` with what the network did, and `expire` when time has passed; Promises are settled only after all state is up to date, in order
-(N10). However a request ends, its Promise is settled exactly once: with the response, or with a DisconnectError that that says
+(N10). However a request ends, its Promise is settled exactly once: with the response, or with a DisconnectError that says
 why, a ProtocolError for an answer that cannot be read, or an UnsupportedVersionError when nothing was sent.
 
 How a connection is set up is told by `setup`; here its requests only pass through, as those whose promise is None. Work is in proportion to
@@ -49,7 +49,7 @@ from levada.types import Node
 class NetworkClient:
     """See the module's theory. update_due: whether a metadata request wants to go first (N3); MetadataUpdater sets it.
 
-    fallback: what brokers speak that cannot be asked; None asks each of them. authenticate: the flow for it, None where nobody has to.
+    fallback: what brokers speak that cannot be asked; None asks each of them. authenticate: the flow for it, None where there is no SASL.
     changes: grows whenever a request may have become possible, or impossible, that was not before. held_back: somebody was told to wait
     only because a metadata request wants to go first.
     """
@@ -235,7 +235,7 @@ class NetworkClient:
             self._lose(key, now_ms, Disconnect(ChannelState.LOCAL_CLOSE, "", Ending.LOCAL))
 
     def abandon(self, peer: Peer, promise: Promise[Any], now_ms: int) -> None:
-        """Nobody waits for this answer any more: drop the connection if it is the only one that is to come on it."""
+        """The answer is no longer waited for: drop the connection if no other answer is due on it."""
         oldest = self._in_flight.oldest(key_of(peer))
         if oldest is not None and oldest.promise is promise and self._in_flight.count(key_of(peer)) == 1:
             self.disconnect(peer, now_ms)

@@ -168,7 +168,7 @@ class Selector:
             return  # Whoever set it has written to the pipe, or select() will see it before it waits.
         self._woken = True
         if self._selecting:
-            with contextlib.suppress(OSError):  # A full pipe wakes as well; a closed one has nobody to wake.
+            with contextlib.suppress(OSError):  # A full pipe wakes as well; behind a closed one no thread waits.
                 self._wake_writer.send(b"\0")
 
     def shutdown(self) -> None:

@@ -5,7 +5,7 @@ Usually that is the I/O thread. A user's thread that waits takes the baton over 
 answer that need not pass from one thread to another arrives several milliseconds earlier beside a busy interpreter.
 
 Handing the baton over costs two wake-ups of a thread, more than a round trip's own work, so it is not handed back after each wait: the I/O
-thread naps, and takes the baton when nobody has stepped during a nap, a deadline comes first, or much data arrives. Where several
+thread naps, and takes the baton when no thread has stepped during a nap, a deadline comes first, or much data arrives. Where several
 threads wait, one steps and the others sleep; the one that leaves wakes the next.
 
 Whoever changes something under the lock calls advance(): the engine acts at once, in the caller's thread, and writes what is to be written.
@@ -143,7 +143,7 @@ class Stepper:
     # For users' threads
 
     def step_until(self, waiter: Waiter, limit_ms: int, is_interrupted: Callable[[], object]) -> bool:
-        """Step in this thread until what it waits for has happened, if nobody else steps; False if somebody does."""
+        """Step in this thread until what it waits for has happened; False, at once, if another thread steps."""
         if not self._baton.acquire(blocking=False):
             return False
         self._user_thread = threading.get_ident()
