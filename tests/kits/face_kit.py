@@ -161,14 +161,14 @@ class SimulatedFace(Face):
         self.scan = simulation.scan
 
 
-EVERYWHERE = [
+WITH_SOCKETS = [
     pytest.param(("blocking", "embedded"), id="embedded"),
     pytest.param(("asyncio", "embedded"), id="asyncio-embedded"),
-    pytest.param(("simulation", ""), id="simulation"),
     pytest.param(("blocking", "kafka44"), id="kafka-4.4.0", marks=pytest.mark.kafka),
     pytest.param(("asyncio", "kafka44"), id="asyncio-kafka-4.4.0", marks=pytest.mark.kafka),
     pytest.param(("blocking", "kafka39"), id="kafka-3.9.2", marks=pytest.mark.kafka),
 ]
+EVERYWHERE = [*WITH_SOCKETS, pytest.param(("simulation", ""), id="simulation")]
 
 
 def face_and_broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
