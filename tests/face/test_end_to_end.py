@@ -117,7 +117,7 @@ def test_every_shape_of_record_comes_back_as_columns(any_kafka: Any, producer: l
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_codec_keeps_records(any_kafka: Any, codec: str, new_topic: NewTopicName) -> None:
+def test_every_codec_keeps_records(any_kafka: Any, codec: Any, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
     values = [f"value {n} ".encode() * (n % 40) for n in range(3000)]
     with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, compression_type=codec) as producer:
@@ -133,7 +133,7 @@ def test_every_codec_keeps_records(any_kafka: Any, codec: str, new_topic: NewTop
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_codec_keeps_columns(any_kafka: Any, codec: str, new_topic: NewTopicName) -> None:
+def test_every_codec_keeps_columns(any_kafka: Any, codec: Any, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
     table = pa.table({"id": [f"id-{n % 7}" for n in range(20_000)], "payload": [f"payload {n} " * 3 for n in range(20_000)]})
     with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, compression_type=codec) as producer:

@@ -26,7 +26,7 @@ def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     yield from face_and_broker(request, monkeypatch)
 
 
-def levada_write(servers: str, topic: str, codec: str) -> None:
+def levada_write(servers: str, topic: str, codec: Any) -> None:
     with lv.KafkaProducer(bootstrap_servers=servers, compression_type=codec) as producer:
         for record in SENT:
             producer.send(topic, key=record.key, value=record.value, timestamp=record.timestamp, headers=record.headers, partition=0)
@@ -50,7 +50,7 @@ def levada_read_columns(servers: str, topic: str) -> list[PeerRecord]:
 
 
 @each_codec
-def test_every_peer_reads_what_levada_wrote(kafka: Any, codec: str, new_topic: Callable[..., str]) -> None:
+def test_every_peer_reads_what_levada_wrote(kafka: Any, codec: Any, new_topic: Callable[..., str]) -> None:
     topic = new_topic(kafka)
     levada_write(kafka.bootstrap_servers, topic, codec)
     assert {peer.name: peer.read(kafka.bootstrap_servers, topic, len(SENT)) == SENT for peer in PEERS} == {
@@ -60,7 +60,7 @@ def test_every_peer_reads_what_levada_wrote(kafka: Any, codec: str, new_topic: C
 
 @each_codec
 @each_peer
-def test_levada_reads_what_a_peer_wrote(kafka: Any, peer: Peer, codec: str, new_topic: Callable[..., str]) -> None:
+def test_levada_reads_what_a_peer_wrote(kafka: Any, peer: Peer, codec: Any, new_topic: Callable[..., str]) -> None:
     topic = new_topic(kafka)
     peer.write(kafka.bootstrap_servers, topic, codec, SENT)
     assert levada_read(kafka.bootstrap_servers, topic, len(SENT)) == SENT
@@ -68,7 +68,7 @@ def test_levada_reads_what_a_peer_wrote(kafka: Any, peer: Peer, codec: str, new_
 
 
 @each_codec
-def test_every_peer_reads_the_columns_that_levada_wrote(kafka: Any, codec: str, new_topic: Callable[..., str]) -> None:
+def test_every_peer_reads_the_columns_that_levada_wrote(kafka: Any, codec: Any, new_topic: Callable[..., str]) -> None:
     topic = new_topic(kafka)
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     table = pa.table(

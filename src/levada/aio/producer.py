@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from random import Random
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from levada.aio.connect import connect, start
 from levada.aio.delivery import ArrowDelivery, Delivery
@@ -20,12 +20,24 @@ from levada.not_yet import PRODUCER, lacks
 from levada.producer.producer_batch import DeliveryCallback
 from levada.types import Headers, PartitionInfo
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from levada.config.typed import ProducerSettings
+
 
 @lacks(PRODUCER)
 class KafkaProducer(HoldsConnections):
     """Sends records: levada.KafkaProducer, awaited. To be made within a running event loop, and used in that loop, by any of its tasks."""
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, *, _connect: Connector[Driver] = connect, **settings: Any) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        _connect: Connector[Driver] = connect,
+        **settings: Unpack[ProducerSettings],
+    ) -> None:
         parsed = ProducerConfig.parse(config, **settings)
         engine, driver = _connect(parsed, "producer", **engine_settings(parsed))
         self._driver = driver

@@ -18,7 +18,11 @@ from levada.face.scans import ScanReading, ScanRequest, scan_request
 from levada.types import AnyRecord, TopicPartition
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pyarrow as pa
+
+    from levada.config.typed import ConsumerSettings
 
 __all__ = ["Loss", "Scan", "scan"]
 
@@ -69,7 +73,7 @@ def scan(
     batch_bytes: int = 16 << 20,
     on_data_loss: str = "raise",
     _connect: Connector[Driver] = connect,
-    **settings: Any,
+    **settings: Unpack[ConsumerSettings],
 ) -> Scan:
     """Read a piece of topics that has an end: levada.scan(), with `async for`, and `await` for to_table()."""
     request = scan_request(

@@ -25,7 +25,11 @@ from levada.sync.dropped import start
 from levada.types import AnyRecord, ConsumerRecords, PartitionInfo, TopicPartition
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pyarrow as pa
+
+    from levada.config.typed import ConsumerSettings
 
 T = TypeVar("T")
 
@@ -48,7 +52,7 @@ class KafkaConsumer(HoldsConnections):
         *,
         on_reset: OnReset | None = None,
         _connect: Connector[Driver] = connect,
-        **settings: Any,
+        **settings: Unpack[ConsumerSettings],
     ) -> None:
         parsed = ConsumerConfig.parse(config, **settings)
         self._engine, self._driver = _connect(parsed, "consumer", allow_auto_create_topics=parsed.allow_auto_create_topics)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from random import Random
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, ForkedError, KafkaError
@@ -24,6 +24,11 @@ from levada.sync.driver import Driver
 from levada.sync.dropped import start
 from levada.types import Headers, PartitionInfo
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from levada.config.typed import ProducerSettings
+
 log = logging.getLogger(__name__)
 
 
@@ -36,7 +41,14 @@ class KafkaProducer(HoldsConnections):
     Leaving a `with` block closes the producer: it waits for all records, after an exception for at most 5 seconds.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, *, _connect: Connector[Driver] = connect, **settings: Any) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        _connect: Connector[Driver] = connect,
+        **settings: Unpack[ProducerSettings],
+    ) -> None:
         parsed = ProducerConfig.parse(config, **settings)
         engine, driver = _connect(parsed, "producer", **engine_settings(parsed))
         self._driver = driver
