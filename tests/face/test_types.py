@@ -7,8 +7,9 @@ functions under TYPE_CHECKING never run.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_type
 
 import pytest
 
@@ -16,6 +17,8 @@ import levada as lv
 from levada import aio
 
 if TYPE_CHECKING:
+
+    class Order: ...
 
     def settings_have_names_and_types() -> None:
         lv.KafkaProducer(bootstrap_servers=["a:9092", ("b", 9092)], linger_ms=5, acks="all", compression_type="lz4")
@@ -40,13 +43,54 @@ if TYPE_CHECKING:
         aio.KafkaAdmin(retries=5)
         aio.KafkaClient(retries=5)  # type: ignore[call-arg]
 
+    def to_text(order: Order) -> bytes: ...
+    def from_text(text: bytes) -> Order: ...
+
+    def a_producer_takes_what_its_serializers_take() -> None:
+        orders = lv.KafkaProducer(key_serializer=str.encode, value_serializer=to_text)
+        assert_type(orders, lv.KafkaProducer[str, Order])
+        orders.send("orders", Order(), "key")
+        orders.send("orders", partition=1)
+        orders.send("orders", b"text")  # type: ignore[arg-type]
+        orders.send("orders", Order(), 5)  # type: ignore[arg-type]
+        lv.KafkaProducer(value_serializer=lambda order: json.dumps(order)).send("orders", {"id": 5}, "key")
+        plain: lv.KafkaProducer[str, bytes] = lv.KafkaProducer(linger_ms=5)
+        plain.send("orders", 5)  # type: ignore[arg-type]
+        plain = lv.KafkaProducer[Any, bytes | str]()
+        with lv.KafkaProducer(value_serializer=to_text) as producer:
+            assert_type(producer, lv.KafkaProducer[Any, Order])
+
+    def a_consumer_hands_out_what_its_deserializers_return() -> None:
+        for record in lv.KafkaConsumer():
+            assert_type(record, lv.ConsumerRecord[bytes, bytes])
+            assert_type(record.key, bytes | None)
+        with lv.KafkaConsumer(key_deserializer=bytes.decode, value_deserializer=from_text) as consumer:
+            assert_type(consumer.poll(), lv.ConsumerRecords[str, Order])
+            assert_type(consumer.poll()[0].value, Order | None)
+        assert_type(lv.KafkaConsumer(value_deserializer=lambda text: int(text)), lv.KafkaConsumer[bytes, int])
+        mapped: lv.KafkaConsumer[str, Order] = lv.KafkaConsumer({"key.deserializer": bytes.decode, "value.deserializer": from_text})
+        assert_type(mapped.poll()[0].key, str | None)
+        for read in lv.scan("orders", value_deserializer=from_text):
+            assert_type(read.value, Order | None)
+
+    async def asyncio_does_so_too() -> None:
+        orders = aio.KafkaProducer(key_serializer=str.encode, value_serializer=to_text)
+        assert_type(orders, aio.KafkaProducer[str, Order])
+        await orders.send("orders", b"text")  # type: ignore[arg-type]
+        async with aio.KafkaConsumer(value_deserializer=from_text) as consumer:
+            assert_type(await consumer.poll(), lv.ConsumerRecords[bytes, Order])
+            async for record in consumer:
+                assert_type(record.value, Order | None)
+        async for read in aio.scan("orders", key_deserializer=bytes.decode):
+            assert_type(read, lv.ConsumerRecord[str, bytes])
+
 
 SETTINGS: list[tuple[Callable[..., Any], Callable[..., Any], str]] = [
     (lv.KafkaClient, aio.KafkaClient, "ClientSettings"),
     (lv.KafkaAdmin, aio.KafkaAdmin, "AdminSettings"),
-    (lv.KafkaProducer, aio.KafkaProducer, "ProducerSettings"),
-    (lv.KafkaConsumer, aio.KafkaConsumer, "ConsumerSettings"),
-    (lv.scan, aio.scan, "ConsumerSettings"),
+    (lv.KafkaProducer, aio.KafkaProducer, "ProducerSettings[K_in, V_in]"),
+    (lv.KafkaConsumer, aio.KafkaConsumer, "ConsumerSettings[K, V]"),
+    (lv.scan, aio.scan, "ConsumerSettings[K, V]"),
 ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from levada.aio.connect import connect, start
 from levada.aio.delivery import ArrowDelivery, Delivery
@@ -18,6 +18,7 @@ from levada.face.process import HoldsConnections
 from levada.face.producing import ERROR_EXIT_S, Producing, engine_settings
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.producer_batch import DeliveryCallback
+from levada.serialization import K_in, V_in
 from levada.types import Headers, PartitionInfo
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @lacks(PRODUCER)
-class KafkaProducer(HoldsConnections):
+class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     """Sends records: levada.KafkaProducer, awaited. To be made within a running event loop, and used in that loop, by any of its tasks."""
 
     def __init__(
@@ -36,7 +37,7 @@ class KafkaProducer(HoldsConnections):
         /,
         *,
         _connect: Connector[Driver] = connect,
-        **settings: Unpack[ProducerSettings],
+        **settings: Unpack[ProducerSettings[K_in, V_in]],
     ) -> None:
         parsed = ProducerConfig.parse(config, **settings)
         engine, driver = _connect(parsed, "producer", **engine_settings(parsed))
@@ -49,8 +50,8 @@ class KafkaProducer(HoldsConnections):
     async def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V_in | None = None,
+        key: K_in | None = None,
         *,
         partition: int | None = None,
         timestamp: int | datetime | None = None,

@@ -32,8 +32,12 @@ class ConsumerConfig(ClientConfig):
     }
     FOREIGN: ClassVar[Mapping[str, str]] = {**ClientConfig.FOREIGN, **foreign.CONSUMER}
 
-    key_deserializer: Callable[..., Any] | None = function("Turns a key's bytes into an object; without one, keys are bytes or None.")
-    value_deserializer: Callable[..., Any] | None = function("Turns a value's bytes into an object; without one, values are bytes or None.")
+    key_deserializer: Callable[..., Any] | None = function(
+        "Turns a key's bytes into an object; without one, keys are bytes or None.", "Callable[[bytes], K]"
+    )
+    value_deserializer: Callable[..., Any] | None = function(
+        "Turns a value's bytes into an object; without one, values are bytes or None.", "Callable[[bytes], V]"
+    )
     auto_offset_reset: str = choice(
         "latest",
         ("latest", "earliest", "none"),

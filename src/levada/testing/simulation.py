@@ -22,12 +22,14 @@ from levada.face.engines import Connector, client_name, engine_for
 from levada.face.waiting import run_flow, until_settled
 from levada.flow import CallerFlow, Compute, Flow, Until
 from levada.promise import Promise
+from levada.serialization import K_in, V_in
 from levada.sync.admin import KafkaAdmin
 from levada.sync.client import KafkaClient
 from levada.sync.consumer import KafkaConsumer
 from levada.sync.producer import KafkaProducer
 from levada.sync.scan import Scan, scan
 from levada.testing.sim_network import SimNetwork, SimSelectable
+from levada.types import K, V
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -89,11 +91,13 @@ class Simulation:
         """Return a real KafkaAdmin in virtual time."""
         return KafkaAdmin(config, _connect=self._connector, **settings)
 
-    def producer(self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ProducerSettings]) -> KafkaProducer:
+    def producer(
+        self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ProducerSettings[K_in, V_in]]
+    ) -> KafkaProducer[K_in, V_in]:
         """Return a real KafkaProducer in virtual time: where it waits, time passes."""
         return KafkaProducer(config, _connect=self._connector, **settings)
 
-    def consumer(self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ConsumerSettings]) -> KafkaConsumer:
+    def consumer(self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ConsumerSettings[K, V]]) -> KafkaConsumer[K, V]:
         """Return a real KafkaConsumer in virtual time: where it waits, time passes."""
         return KafkaConsumer(config, _connect=self._connector, **settings)
 
