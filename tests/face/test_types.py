@@ -9,14 +9,18 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, assert_type
+from typing import TYPE_CHECKING, Any, assert_type, get_args
 
 import pytest
 
 import levada as lv
 from levada import aio
+from levada.protocol.api import APIS
 
 if TYPE_CHECKING:
+    from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
+    from levada.protocol.messages.produce import ProduceRequest, ProduceResponse
+    from levada.protocol.schema import Request
 
     class Order: ...
 
@@ -84,6 +88,15 @@ if TYPE_CHECKING:
         async for read in aio.scan("orders", key_deserializer=bytes.decode):
             assert_type(read, lv.ConsumerRecord[str, bytes])
 
+    def a_request_names_its_response(client: lv.KafkaClient, admin: lv.KafkaAdmin, any_request: Request) -> None:
+        assert_type(client.request(MetadataRequest()), MetadataResponse)
+        assert_type(admin.request(MetadataRequest(), node="controller"), MetadataResponse)
+        assert_type(client.request(ProduceRequest(acks=0)), ProduceResponse | None)
+        assert_type(client.request(any_request), Any)
+
+    async def a_request_names_its_response_on_asyncio(client: aio.KafkaClient) -> None:
+        assert_type(await client.request(MetadataRequest()), MetadataResponse)
+
 
 SETTINGS: list[tuple[Callable[..., Any], Callable[..., Any], str]] = [
     (lv.KafkaClient, aio.KafkaClient, "ClientSettings"),
@@ -98,3 +111,9 @@ SETTINGS: list[tuple[Callable[..., Any], Callable[..., Any], str]] = [
 def test_every_face_takes_the_settings_that_are_declared(blocking: Any, asyncio: Any, settings: str) -> None:
     for face in (blocking, asyncio):
         assert inspect.signature(face).parameters["settings"].annotation == f"Unpack[{settings}]", face
+
+
+def test_every_request_is_typed_by_its_response() -> None:
+    for request in APIS.values():
+        (named,) = get_args(vars(request)["__orig_bases__"][0])
+        assert named.__forward_arg__.removesuffix(" | None") == request.RESPONSE.__name__

@@ -42,7 +42,9 @@ class KafkaClient(HoldsConnections):
         self._engine, self._driver = connect(config, kind, allow_auto_create_topics=False)
         start(self, self._driver)
 
-    async def request(self, message: Request, *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> Any:
+    async def request(
+        self, message: Request[T], *, node: Destination = None, version: int | None = None, timeout: float | None = None
+    ) -> T:
         """Send a request once and return its response as it came; as levada.KafkaClient.request()."""
         return await self._run(self._asking.request(message, node, version, timeout))
 

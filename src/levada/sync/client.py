@@ -50,7 +50,7 @@ class KafkaClient(HoldsConnections):
         self._engine, self._driver = connect(config, kind, allow_auto_create_topics=False)
         start(self, self._driver)
 
-    def request(self, message: Request, *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> Any:
+    def request(self, message: Request[T], *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> T:
         """Send a request once and return its response as it came; error codes in it raise nothing (see levada.errors.broker_error).
 
         node: a node id; "controller"; None for the least loaded node. version: None for the newest that both sides have released;
