@@ -118,7 +118,7 @@ class SimulatedKafka:
     bootstrap_servers = "kafka:9092"
 
     def __init__(self, simulation: Simulation) -> None:
-        settings = {"log_retention_ms": -1, "num_partitions": 1}
+        settings: dict[str, Any] = {"log_retention_ms": -1, "num_partitions": 1}
         self.cluster = Cluster(BrokerSettings.of(**settings), Random(1))
         node = BrokerNode(node_id=1, host="kafka", port=9092, wall_offset_ms=EPOCH_MS, cluster=self.cluster, **settings)
         simulation.network.add_server(node, "kafka", 9092)
