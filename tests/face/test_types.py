@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, assert_type, get_args
 
@@ -117,3 +119,16 @@ def test_every_request_is_typed_by_its_response() -> None:
     for request in APIS.values():
         (named,) = get_args(vars(request)["__orig_bases__"][0])
         assert named.__forward_arg__.removesuffix(" | None") == request.RESPONSE.__name__
+
+
+EVERYTHING = """
+import sys
+sys.modules["typing_extensions"] = None
+import levada, levada.config.typed
+from levada import aio
+[getattr(module, name) for module in (levada, aio) for name in module.__all__]
+"""
+
+
+def test_what_only_type_checkers_need_is_not_needed_at_run_time() -> None:
+    subprocess.run([sys.executable, "-c", EVERYTHING], check=True)
