@@ -185,6 +185,13 @@ def test_a_timeout_must_not_be_negative(face: Any, use: str) -> None:
         USES_OF_A_TIMEOUT[use](face, -1)
 
 
+@pytest.mark.parametrize("use", [use for use in USES_OF_A_TIMEOUT if use.endswith("close")])
+def test_a_close_that_is_refused_closes_nothing(face: Any, use: str) -> None:
+    with pytest.raises(ValueError, match="negative"):
+        USES_OF_A_TIMEOUT[use](face, -1)
+    face._driver.check_usable()
+
+
 @pytest.mark.parametrize(
     ("topics", "text"),
     [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from levada.client.request import Destination
 from levada.config import ClientConfig
+from levada.face.arguments import checked_timeout
 from levada.face.asking import Asking, Operation
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
@@ -77,7 +78,7 @@ class KafkaClient(HoldsConnections):
 
     def close(self, timeout: float | None = None) -> None:
         """Close the connections; a call still running elsewhere ends with ClosedError. Idempotent. timeout: seconds, default 30."""
-        self._driver.close(CLOSE_TIMEOUT_S if timeout is None else timeout)
+        self._driver.close(CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout))
 
     def __enter__(self) -> Self:
         return self
