@@ -39,6 +39,7 @@ WRITTEN: Final = (
 
 WORDS: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 EMBEDDED: Final = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "DefaultPrincipalData")
+NOT_ALWAYS_ANSWERED: Final = ("ProduceRequest",)
 HEADERS: Final = ("RequestHeader", "ResponseHeader")
 
 ANNOTATIONS: Final = {"string": "str", "bytes": "bytes", "bool": "bool", "float64": "float", "uuid": "UUID", "records": "RecordBytes"}
@@ -201,7 +202,7 @@ class Writer:
         """The classes of one message, structs before those who use them."""
         schema = self.schemas.merged(name)
         base, keywords = self.bases(name, schema)
-        self.used.add(base)
+        self.used.add(base.partition("[")[0])
         yield from self.structs(schema["fields"], name)
         key = name.removeprefix(self.unit.section) or "Data"
         yield self.declaration(f"{name}({base}{keywords})", self.words[key], schema["fields"], name)
@@ -224,7 +225,8 @@ class Writer:
             draft = int(drafts)
             stable = Versions(stable.first + (draft == stable.first), stable.last - (draft == stable.last))
         shown = f', key={schema["apiKey"]}, versions="{_text(stable)}"'
-        return "Request", shown + (f', unstable="{drafts}"' if drafts != "none" else "") + bend
+        response = f"{name.removesuffix('Request')}Response" + (" | None" if name in NOT_ALWAYS_ANSWERED else "")
+        return f'Request["{response}"]', shown + (f', unstable="{drafts}"' if drafts != "none" else "") + bend
 
     def structs(self, fields: list[Schema], message: str) -> Iterator[str]:
         """The classes of the structs in these fields that have none yet."""

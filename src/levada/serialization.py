@@ -7,11 +7,26 @@ bytes-like objects pass, text becomes UTF-8 on the way in and stays bytes on the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from levada.errors import SerializationError
 
-Serializer: TypeAlias = Callable[[Any], bytes | None]
+Sendable: TypeAlias = bytes | bytearray | memoryview | str
+"""What needs no serializer."""
+
+if TYPE_CHECKING:
+    # Defaults are as in levada.types. With one of Sendable, the parameter of `value_serializer=lambda order: ...` would be taken for bytes.
+    from typing_extensions import TypeVar
+
+    K_in = TypeVar("K_in", default=Any, contravariant=True)
+    V_in = TypeVar("V_in", default=Any, contravariant=True)
+else:
+    from typing import TypeVar
+
+    K_in = TypeVar("K_in", contravariant=True)
+    V_in = TypeVar("V_in", contravariant=True)
+
+Serializer: TypeAlias = Callable[[Any], Sendable | None]
 Deserializer: TypeAlias = Callable[[bytes], Any]
 
 

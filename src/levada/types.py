@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
-K = TypeVar("K")
-V = TypeVar("V")
+if TYPE_CHECKING:
+    # Type checkers know defaults of type variables (PEP 696) under every Python, the interpreter from 3.13 on.
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=bytes)
+    V = TypeVar("V", default=bytes)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
@@ -56,15 +65,18 @@ class IsolationLevel(IntEnum):
 
 
 class ConsumerRecord(NamedTuple, Generic[K, V]):
-    """A record as a consumer hands it out. timestamp is in milliseconds since the epoch, -1 for none."""
+    """A record as a consumer hands it out. timestamp is in milliseconds since the epoch, -1 for none.
+
+    K and V are what the deserializers return, bytes without them. Keys and values may be null, whoever wrote them.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp: int
     timestamp_type: int
-    key: K
-    value: V
+    key: K | None
+    value: V | None
     headers: Headers
     leader_epoch: int = NO_LEADER_EPOCH
 

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -30,6 +30,30 @@ def kafka() -> Iterator[EmbeddedKafka]:
         yield kafka
 
 
+def on_asyncio() -> asyncio.AbstractEventLoop:
+    return asyncio.new_event_loop()
+
+
+def on_uvloop() -> asyncio.AbstractEventLoop:
+    loop: asyncio.AbstractEventLoop = pytest.importorskip("uvloop", reason="uvloop is not installed").new_event_loop()
+    return loop
+
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+@pytest.fixture(params=[on_asyncio, on_uvloop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """asyncio.run(), on each kind of loop."""
+    loop = request.param()
+
+    def run(main: Coroutine[Any, Any, Any]) -> Any:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            return runner.run(main)
+
+    return run
+
+
 def fill(kafka: EmbeddedKafka) -> None:
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         for number in range(RECORDS):
@@ -46,7 +70,7 @@ async def cancelled_soon(action: Any, random: Random) -> Any:
     return None
 
 
-def test_a_poll_cancelled_at_any_await_neither_skips_nor_repeats(kafka: EmbeddedKafka) -> None:
+def test_a_poll_cancelled_at_any_await_neither_skips_nor_repeats(kafka: EmbeddedKafka, run: Run) -> None:
     async def read() -> None:
         random = Random(3)
         settings: dict[str, Any] = {"auto_offset_reset": "earliest", "max_partition_fetch_bytes": 40_000}
@@ -64,10 +88,10 @@ def test_a_poll_cancelled_at_any_await_neither_skips_nor_repeats(kafka: Embedded
             assert seen == list(range(RECORDS))
 
     fill(kafka)
-    asyncio.run(read())
+    run(read())
 
 
-def test_a_send_cancelled_at_any_await_leaves_a_producer_that_works(kafka: EmbeddedKafka) -> None:
+def test_a_send_cancelled_at_any_await_leaves_a_producer_that_works(kafka: EmbeddedKafka, run: Run) -> None:
     async def write() -> None:
         random = Random(4)
         async with aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=100_000, batch_size=8_000) as producer:
@@ -84,10 +108,10 @@ def test_a_send_cancelled_at_any_await_leaves_a_producer_that_works(kafka: Embed
             assert pool.available == pool.total
             assert not pool.queued
 
-    asyncio.run(write())
+    run(write())
 
 
-def test_callbacks_run_in_the_loop_and_may_send(kafka: EmbeddedKafka) -> None:
+def test_callbacks_run_in_the_loop_and_may_send(kafka: EmbeddedKafka, run: Run) -> None:
     async def write() -> list[int]:
         offsets: list[int] = []
         again: list[asyncio.Task[Any]] = []
@@ -105,10 +129,10 @@ def test_callbacks_run_in_the_loop_and_may_send(kafka: EmbeddedKafka) -> None:
             await asyncio.gather(*again)
         return offsets
 
-    assert asyncio.run(write()) == [0, 1]
+    assert run(write()) == [0, 1]
 
 
-def test_waiting_does_not_hold_the_loop(kafka: EmbeddedKafka) -> None:
+def test_waiting_does_not_hold_the_loop(kafka: EmbeddedKafka, run: Run) -> None:
     async def read() -> int:
         async with aio.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
             consumer.assign([TP])
@@ -120,10 +144,10 @@ def test_waiting_does_not_hold_the_loop(kafka: EmbeddedKafka) -> None:
             assert not await poll
             return turns
 
-    assert asyncio.run(read()) > 20
+    assert run(read()) > 20
 
 
-def test_no_thread_but_for_long_pieces(kafka: EmbeddedKafka) -> None:
+def test_no_thread_but_for_long_pieces(kafka: EmbeddedKafka, run: Run) -> None:
     async def read() -> None:
         before = set(threading.enumerate())
         async with aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
@@ -133,7 +157,7 @@ def test_no_thread_but_for_long_pieces(kafka: EmbeddedKafka) -> None:
                 assert len(await consumer.poll(5)) == 1
                 assert set(threading.enumerate()) == before
 
-    asyncio.run(read())
+    run(read())
 
 
 class LoopWithoutReaders(asyncio.SelectorEventLoop):
@@ -171,7 +195,7 @@ def test_a_client_belongs_to_its_loop(kafka: EmbeddedKafka) -> None:
         runner.run(producer.close())
 
 
-def test_one_task_at_a_time(kafka: EmbeddedKafka) -> None:
+def test_one_task_at_a_time(kafka: EmbeddedKafka, run: Run) -> None:
     async def read() -> None:
         async with aio.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
             consumer.assign([TP])
@@ -181,10 +205,10 @@ def test_one_task_at_a_time(kafka: EmbeddedKafka) -> None:
                 await consumer.poll(0.1)
             assert not await first
 
-    asyncio.run(read())
+    run(read())
 
 
-def test_close_ends_what_waits(kafka: EmbeddedKafka) -> None:
+def test_close_ends_what_waits(kafka: EmbeddedKafka, run: Run) -> None:
     async def wait() -> None:
         client = aio.KafkaClient(bootstrap_servers=kafka.bootstrap_servers)
         kafka.faults.delay("ApiVersions", 60_000, times=10)
@@ -196,10 +220,10 @@ def test_close_ends_what_waits(kafka: EmbeddedKafka) -> None:
         with pytest.raises(ClosedError):
             await client.api_versions()
 
-    asyncio.run(wait())
+    run(wait())
 
 
-def test_a_wait_that_is_over_says_so(kafka: EmbeddedKafka) -> None:
+def test_a_wait_that_is_over_says_so(kafka: EmbeddedKafka, run: Run) -> None:
     async def write() -> None:
         async with aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=300) as producer:
             handle = await producer.send("written", value=b"x")
@@ -208,10 +232,10 @@ def test_a_wait_that_is_over_says_so(kafka: EmbeddedKafka) -> None:
             assert not late.value.retriable
             assert (await handle).offset == 0
 
-    asyncio.run(write())
+    run(write())
 
 
-def test_a_dropped_producer_still_sends(kafka: EmbeddedKafka) -> None:
+def test_a_dropped_producer_still_sends(kafka: EmbeddedKafka, run: Run) -> None:
     async def write() -> None:
         producer = aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=1_000)
         await producer.send("written", value=b"x")
@@ -222,18 +246,18 @@ def test_a_dropped_producer_still_sends(kafka: EmbeddedKafka) -> None:
             if kafka.end_offset("written"):
                 return
 
-    asyncio.run(write())
+    run(write())
     assert kafka.end_offset("written") == 1
 
 
-def test_a_producer_whose_loop_has_ended_says_what_is_lost(kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_producer_whose_loop_has_ended_says_what_is_lost(kafka: EmbeddedKafka, run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def write() -> aio.KafkaProducer:
         producer = aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=10_000)
         await producer.send("written", value=b"x")
         return producer
 
     with caplog.at_level(logging.WARNING):
-        producer = asyncio.run(write())
+        producer = run(write())
         del producer
         gc.collect()
     assert "was not closed before its event loop ended" in caplog.text

@@ -74,6 +74,11 @@ def take(consumer: lv.KafkaConsumer, count: int) -> list[lv.ConsumerRecord[Any, 
     return found
 
 
+def number(record: lv.ConsumerRecord) -> int:
+    assert record.value is not None
+    return int(record.value)
+
+
 def take_arrow(consumer: lv.KafkaConsumer, count: int, **arguments: Any) -> pa.Table:
     batches: list[pa.RecordBatch] = []
     deadline = time.monotonic() + PATIENCE_S
@@ -117,7 +122,7 @@ def test_every_shape_of_record_comes_back_as_columns(any_kafka: Any, producer: l
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_codec_keeps_records(any_kafka: Any, codec: str, new_topic: NewTopicName) -> None:
+def test_every_codec_keeps_records(any_kafka: Any, codec: Any, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
     values = [f"value {n} ".encode() * (n % 40) for n in range(3000)]
     with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, compression_type=codec) as producer:
@@ -133,7 +138,7 @@ def test_every_codec_keeps_records(any_kafka: Any, codec: str, new_topic: NewTop
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_codec_keeps_columns(any_kafka: Any, codec: str, new_topic: NewTopicName) -> None:
+def test_every_codec_keeps_columns(any_kafka: Any, codec: Any, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
     table = pa.table({"id": [f"id-{n % 7}" for n in range(20_000)], "payload": [f"payload {n} " * 3 for n in range(20_000)]})
     with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers, compression_type=codec) as producer:
@@ -246,7 +251,7 @@ def test_order_is_kept_in_every_partition(any_kafka: Any, new_topic: NewTopicNam
     with reading(any_kafka, topic, partitions=3) as consumer:
         records = take(consumer, 3000)
     for partition in range(3):
-        assert [int(record.value) for record in records if record.partition == partition] == list(range(partition, 3000, 3))
+        assert [number(record) for record in records if record.partition == partition] == list(range(partition, 3000, 3))
 
 
 def test_a_key_stays_in_its_partition_and_keyless_records_spread(any_kafka: Any, new_topic: NewTopicName) -> None:
@@ -338,15 +343,15 @@ def test_seek_moves_forth_and_back(any_kafka: Any, numbers: str) -> None:
     tp = lv.TopicPartition(numbers, 0)
     with reading(any_kafka, numbers) as consumer:
         consumer.seek(tp, 990)
-        assert [int(record.value) for record in take(consumer, 10)] == list(range(990, 1000))
+        assert [number(record) for record in take(consumer, 10)] == list(range(990, 1000))
         assert consumer.position(tp) == 1000
         consumer.seek(tp, 5)
-        assert int(consumer.poll(timeout=10, max_records=1)[0].value) == 5
+        assert number(consumer.poll(timeout=10, max_records=1)[0]) == 5
         assert consumer.position(tp) == 6
         consumer.seek_to_end()
         assert consumer.position(tp) == 1000
         consumer.seek_to_beginning()
-        assert int(consumer.poll(timeout=10, max_records=1)[0].value) == 0
+        assert number(consumer.poll(timeout=10, max_records=1)[0]) == 0
 
 
 def test_a_poll_gives_at_most_what_was_asked_for(any_kafka: Any, numbers: str) -> None:
@@ -364,7 +369,7 @@ def test_iteration(any_kafka: Any, numbers: str) -> None:
     seen = []
     with reading(any_kafka, numbers) as consumer:
         for record in consumer:
-            seen.append(int(record.value))
+            seen.append(number(record))
             if len(seen) == 1000:
                 break
     assert seen == list(range(1000))
@@ -404,7 +409,7 @@ def test_a_position_that_does_not_exist_is_reset_as_configured(any_kafka: Any, n
     with reading(any_kafka, numbers, auto_offset_reset="latest") as consumer:
         assert consumer.position(tp) == 1000
         producer.send(numbers, value=b"1000").result(timeout=PATIENCE_S)
-        assert [int(record.value) for record in take(consumer, 1)] == [1000]
+        assert [number(record) for record in take(consumer, 1)] == [1000]
         consumer.seek(tp, 5_000_000)
         assert len(consumer.poll(timeout=1)) == 0
         assert consumer.position(tp) == 1001
@@ -439,7 +444,7 @@ def test_two_topics_in_one_assignment(any_kafka: Any, producer: lv.KafkaProducer
 
 def test_a_scan_ends_by_itself(any_kafka: Any, numbers: str) -> None:
     servers = any_kafka.bootstrap_servers
-    assert [int(record.value) for record in lv.scan(numbers, bootstrap_servers=servers)] == list(range(1000))
+    assert [number(record) for record in lv.scan(numbers, bootstrap_servers=servers)] == list(range(1000))
     assert sum(batch.num_rows for batch in lv.scan(numbers, bootstrap_servers=servers).arrow()) == 1000
     table = lv.scan(numbers, bootstrap_servers=servers, start="earliest", end="latest", columns=["offset", "value"]).to_table()
     assert table.column_names == ["offset", "value"]

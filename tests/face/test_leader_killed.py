@@ -64,7 +64,7 @@ def test_M_A3_killing_one_node_after_the_other_loses_doubles_and_reorders_nothin
     where: dict[int, tuple[int, int]] = {}
     last = [-1] * PARTITIONS
     for record in lv.scan("chased", bootstrap_servers=kafka_cluster.bootstrap_servers):
-        number = int(record.value)
+        number = int(record.value or b"")
         assert number not in where, f"{number} was written twice"
         assert number > last[record.partition], f"{number} came after {last[record.partition]}"
         where[number], last[record.partition] = (record.partition, record.offset), number

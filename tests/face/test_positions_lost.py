@@ -24,9 +24,9 @@ def write(kafka: Any, topic: str, values: list[bytes]) -> None:
             producer.send(topic, value)
 
 
-def read(consumer: lv.KafkaConsumer, count: int) -> list[bytes]:
+def read(consumer: lv.KafkaConsumer, count: int) -> list[bytes | None]:
     """Poll until there are so many; while the topic is not there, polls say that it does not exist."""
-    found: list[bytes] = []
+    found: list[bytes | None] = []
     for _ in range(PATIENCE):
         try:
             found += [record.value for record in consumer.poll(timeout=0.3)]
@@ -48,7 +48,7 @@ def numbered(count: int, mark: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("policy", ["earliest", "none"])
-def test_M_A24_a_topic_that_was_created_again_is_noticed(any_kafka: Any, new_topic: Callable[..., str], policy: str) -> None:
+def test_M_A24_a_topic_that_was_created_again_is_noticed(any_kafka: Any, new_topic: Callable[..., str], policy: Any) -> None:
     topic = new_topic(any_kafka)
     tp, resets = lv.TopicPartition(topic, 0), list[PositionReset]()
     write(any_kafka, topic, numbered(5, b"old"))
@@ -120,5 +120,5 @@ def count_requests(consumer: lv.KafkaConsumer, kind: type[Request]) -> list[Requ
             sent.append(request)
         return send(node_id, request, *arguments, **options)
 
-    network.send = noting  # type: ignore[method-assign]
+    network.send = noting  # type: ignore[method-assign, assignment]
     return sent

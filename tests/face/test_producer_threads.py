@@ -79,7 +79,7 @@ def test_TR39_memory_that_one_thread_gives_up_wakes_the_one_that_steps(kafka: Em
             producer.send(topic, b"x" * 2000, partition=2)
             at["sent"] = time.monotonic()
 
-        producer._driver.wait = leave_slowly  # type: ignore[method-assign]
+        producer._driver.wait = leave_slowly  # type: ignore[method-assign, assignment]
         kafka.faults.delay("Produce", ms=5000)
         blocker = producer.send(topic, b"x" * 10_000, partition=0)
         in_vain = started(wait_in_vain)

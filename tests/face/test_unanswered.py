@@ -15,7 +15,7 @@ from levada.testing import EmbeddedKafka
 LIMIT_S = 1.0
 GRACE_S = 1.0
 """What a call may take beyond its time; the machine is slow in bursts, so the tests allow twice that."""
-SHORT = {"request_timeout_ms": 400, "default_api_timeout_ms": 1000}
+SHORT: dict[str, Any] = {"request_timeout_ms": 400, "default_api_timeout_ms": 1000}
 TP = lv.TopicPartition("t", 0)
 
 
@@ -27,7 +27,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 
 def send(address: str) -> object:
-    settings = {"request_timeout_ms": 400, "delivery_timeout_ms": 1000, "max_block_ms": 1000, "linger_ms": 0}
+    settings: dict[str, Any] = {"request_timeout_ms": 400, "delivery_timeout_ms": 1000, "max_block_ms": 1000, "linger_ms": 0}
     producer = lv.KafkaProducer(bootstrap_servers=address, **settings)
     try:
         return producer.send("t", b"v").exception(timeout=10)

@@ -12,8 +12,7 @@ import pytest
 
 import levada as lv
 from consumer_kit import batch
-from levada.broker import node as broker_node
-from levada.protocol.frame import RequestFrame
+from levada.protocol.frame import RequestFrame, decode_request, encode_response_parts
 from levada.protocol.messages.fetch import FetchRequest, FetchResponse
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -49,20 +48,19 @@ class Wire:
 def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     with EmbeddedKafka(num_partitions=1) as kafka:
         wire = Wire(kafka)
-        decode, encode = broker_node.decode_request, broker_node.encode_response_parts
 
         def decode_and_note(frame: Any) -> RequestFrame:
-            request = decode(frame)
+            request = decode_request(frame)
             wire.frames.append(request._replace(request=copy(request.request)))
             wire.on_request(request)
             return request
 
         def change_and_encode(response: Response, version: int, correlation_id: int) -> Any:
             wire.on_answer(response)
-            return encode(response, version, correlation_id)
+            return encode_response_parts(response, version, correlation_id)
 
-        monkeypatch.setattr(broker_node, "decode_request", decode_and_note)
-        monkeypatch.setattr(broker_node, "encode_response_parts", change_and_encode)
+        monkeypatch.setattr("levada.broker.node.decode_request", decode_and_note)
+        monkeypatch.setattr("levada.broker.node.encode_response_parts", change_and_encode)
         yield wire
 
 
@@ -105,7 +103,7 @@ def test_K1_a_producer_has_one_thread_and_takes_it_along(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize(("acks", "sent"), [("all", -1), ("1", 1)])
-def test_K13_V4_a_produce_request_has_acks_a_timeout_and_its_batches_by_topic(wire: Wire, acks: str, sent: int) -> None:
+def test_K13_V4_a_produce_request_has_acks_a_timeout_and_its_batches_by_topic(wire: Wire, acks: Any, sent: int) -> None:
     with lv.KafkaProducer(
         bootstrap_servers=wire.address, acks=acks, enable_idempotence=False, request_timeout_ms=12_345, linger_ms=200
     ) as producer:

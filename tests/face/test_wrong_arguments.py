@@ -185,13 +185,20 @@ def test_a_timeout_must_not_be_negative(face: Any, use: str) -> None:
         USES_OF_A_TIMEOUT[use](face, -1)
 
 
+@pytest.mark.parametrize("use", [use for use in USES_OF_A_TIMEOUT if use.endswith("close")])
+def test_a_close_that_is_refused_closes_nothing(face: Any, use: str) -> None:
+    with pytest.raises(ValueError, match="negative"):
+        USES_OF_A_TIMEOUT[use](face, -1)
+    face._driver.check_usable()
+
+
 @pytest.mark.parametrize(
     ("topics", "text"),
     [
         ("orders", "expected a list of NewTopic, got 'orders'; write ['orders']"),
         (["orders"], "expected NewTopic(name, ...), got 'orders'"),
         (lv.NewTopic("orders"), "expected a list of NewTopic, got NewTopic("),
-        ([lv.NewTopic("new", partitions="3")], "partitions must be a whole number, got '3'"),
+        ([lv.NewTopic("new", partitions="3")], "partitions must be a whole number, got '3'"),  # type: ignore[arg-type]
     ],
 )
 def test_topics_to_create_are_checked(admin: lv.KafkaAdmin, topics: Any, text: str) -> None:
@@ -236,6 +243,6 @@ def test_settings_are_no_address() -> None:
 
 def test_a_setting_of_another_client_is_said_to_be_one() -> None:
     with pytest.raises(ConfigError, match=r"unknown option 'auto_offset_reset'; it is an option of the consumer"):
-        lv.KafkaProducer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest")
+        lv.KafkaProducer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest")  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match=r"unknown option 'linger.ms'; it is an option of the producer"):
         lv.KafkaConsumer({"bootstrap.servers": "localhost:9092", "linger.ms": 5})

@@ -95,10 +95,11 @@ def codecs() -> Iterator[bytes]:
             yield bytes([codec - 1]) + compress(codec, data)
     yield b"\x00" + gzip.compress(TEXT, mtime=0) + gzip.compress(b"two", mtime=0)
     yield b"\x01" + bytes(cramjam.snappy.compress_raw(TEXT))
-    for options in ({"block_linked": True}, {"content_checksum": True, "block_checksum": True}, {"store_size": True}):
+    of_lz4: list[dict[str, Any]] = [{"block_linked": True}, {"content_checksum": True, "block_checksum": True}, {"store_size": True}]
+    for options in of_lz4:
         yield b"\x02" + lz4.frame.compress(TEXT, **options)
-    zstd: tuple[dict[str, Any], ...] = ({"write_content_size": False}, {"write_checksum": True})
-    for options in zstd:
+    of_zstd: list[dict[str, Any]] = [{"write_content_size": False}, {"write_checksum": True}]
+    for options in of_zstd:
         yield b"\x03" + zstandard.ZstdCompressor(**options).compress(TEXT) * 2
 
 

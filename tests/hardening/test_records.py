@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_M_C2_damaged_records_are_read_or_refused_and_rows_and_columns_agree() -
     assert tally.outcomes["DecompressionError"] > 0
 
 
-HEADERS = {
+HEADERS: dict[str, list[Any]] = {
     "batch_length": [-1, 0, 48, 49, 2**31 - 1, -(2**31)],
     "magic": [-1, 3, 127, -128],
     "attributes": [5, 6, 7, 0x20, 0x40, -1, 1, 2, 3, 4],
@@ -50,7 +51,7 @@ HEADERS = {
     "base_sequence": [-2, 2**31 - 1],
 }
 LYING = [-2, -1, 0, 5, 2**31 - 1, -(2**31), 2**62]
-FIELDS = {
+FIELDS: dict[str, list[Any]] = {
     "length": LYING,
     "timestamp": [2**63 - 1, -(2**63)],
     "offset": [-1, 1, 2**31 - 1, -(2**31)],

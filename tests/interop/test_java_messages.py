@@ -128,7 +128,7 @@ def without_tags(message: type[Message], version: int) -> Message:
 @pytest.mark.parametrize("message", [message for message in MESSAGES if issubclass(message, Data)])
 def test_java_puts_the_same_in_front_of_what_has_no_request_around_it(java: JavaMessages, message: type[Data]) -> None:
     by_type = issubclass(message, RecordKey) and java.kafka >= "4"
-    cases = [(version, example) for version in java.versions(message) for example in examples(message, version)]
+    cases: list[tuple[int, Any]] = [(version, example) for version in java.versions(message) for example in examples(message, version)]
     jobs = [java.job(message, encode(example, version), version, prefix=b"T" if by_type else b"V") for version, example in cases]
 
     written = [answer.data for answer in seen(java, jobs)]

@@ -33,8 +33,8 @@ def ask(servers: str, request: FindCoordinatorRequest, version: int) -> Any:
             head = answers.read(4)
             if len(head) < 4:
                 return "connection closed"
-            reply = decode_response(FindCoordinatorRequest, version, answers.read(*struct.unpack(">i", head)))
-        found = reply.coordinators if version >= 4 else [reply]  # type: ignore[attr-defined]
+            reply: Any = decode_response(FindCoordinatorRequest, version, answers.read(*struct.unpack(">i", head)))
+        found = reply.coordinators if version >= 4 else [reply]
         if time.monotonic() > deadline or not NOT_YET & {ErrorCode.of(one.error_code) for one in found}:
             return [described(one) for one in found]
         time.sleep(0.2)

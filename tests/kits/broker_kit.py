@@ -68,7 +68,7 @@ class Client:
     def closed(self) -> bool:
         return None in self.bench.sent[self.id]
 
-    def answers(self) -> list[Response]:
+    def answers(self) -> list[Any]:
         """Decode what came since the last call; answers must come in the order of the requests (E2)."""
         frames, self.bench.sent[self.id] = self.bench.sent[self.id], []
         return [self._decode(frame) for frame in frames if frame is not None]

@@ -30,7 +30,7 @@ Row = tuple[int, int | None, bytes | None, bytes | None, tuple[tuple[str, bytes 
 class Reading(NamedTuple):
     """What a reader made of bytes: rows, or the reason why not."""
 
-    rows: list[Row] | None
+    rows: list[Row] | list[bytes] | None
     refusal: str = ""
 
 

@@ -118,7 +118,7 @@ class SimulatedKafka:
     bootstrap_servers = "kafka:9092"
 
     def __init__(self, simulation: Simulation) -> None:
-        settings = {"log_retention_ms": -1, "num_partitions": 1}
+        settings: dict[str, Any] = {"log_retention_ms": -1, "num_partitions": 1}
         self.cluster = Cluster(BrokerSettings.of(**settings), Random(1))
         node = BrokerNode(node_id=1, host="kafka", port=9092, wall_offset_ms=EPOCH_MS, cluster=self.cluster, **settings)
         simulation.network.add_server(node, "kafka", 9092)
@@ -161,14 +161,14 @@ class SimulatedFace(Face):
         self.scan = simulation.scan
 
 
-EVERYWHERE = [
+WITH_SOCKETS = [
     pytest.param(("blocking", "embedded"), id="embedded"),
     pytest.param(("asyncio", "embedded"), id="asyncio-embedded"),
-    pytest.param(("simulation", ""), id="simulation"),
     pytest.param(("blocking", "kafka44"), id="kafka-4.4.0", marks=pytest.mark.kafka),
     pytest.param(("asyncio", "kafka44"), id="asyncio-kafka-4.4.0", marks=pytest.mark.kafka),
     pytest.param(("blocking", "kafka39"), id="kafka-3.9.2", marks=pytest.mark.kafka),
 ]
+EVERYWHERE = [*WITH_SOCKETS, pytest.param(("simulation", ""), id="simulation")]
 
 
 def face_and_broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:

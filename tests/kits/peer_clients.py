@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 PATIENCE_S = 30
 EPOCH_2020 = 1_577_836_800_000
@@ -83,7 +83,9 @@ def _confluent_read(servers: str, topic: str, count: int, **settings: Any) -> li
     while len(found) < count and time.monotonic() < deadline:
         for message in consumer.consume(count - len(found), timeout=1):
             assert message.error() is None, message.error()
-            found.append(PeerRecord(message.key(), message.value(), message.timestamp()[1], tuple(message.headers() or ())))
+            # Its stubs say what a producer may be given, not what comes back.
+            headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
+            found.append(PeerRecord(message.key(), message.value(), message.timestamp()[1], tuple(headers)))
     consumer.close()
     return found
 

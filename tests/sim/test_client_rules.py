@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from levada.client import network_client
+from levada.client.setup.flow import FIRST_RESERVED_CORRELATION_ID
 from levada.errors import UnsupportedVersionError
 from levada.protocol.frame import RequestFrame
 from levada.protocol.messages.api_versions import ApiVersionsRequest
@@ -31,8 +31,8 @@ def asked_for_metadata(kafka: ScriptedServer) -> int:
 
 
 def test_H5_correlation_ids_begin_anew_before_those_that_java_reserves(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert network_client.FIRST_RESERVED_CORRELATION_ID == 2_147_483_640
-    monkeypatch.setattr(network_client, "FIRST_RESERVED_CORRELATION_ID", 6)
+    assert FIRST_RESERVED_CORRELATION_ID == 2_147_483_640
+    monkeypatch.setattr("levada.client.network_client.FIRST_RESERVED_CORRELATION_ID", 6)
     kafka = server(sim)
     client = SimClient(sim)
     for _ in range(20):

@@ -12,7 +12,7 @@ from levada.protocol.frame import RequestFrame, encode_response
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.protocol.messages.produce import ProduceRequest, ProduceResponse
 from levada.testing import Simulation
-from sim_kit import PORT, ScriptedServer, SimClient, one_node, server
+from sim_kit import HOST, PORT, ScriptedServer, SimClient, one_node, server
 
 PRODUCE = ProduceRequest(acks=1, timeout_ms=1000)
 
@@ -80,3 +80,19 @@ def test_D19_nodes_that_answer_everything_but_metadata_are_given_up_in_time(sim:
     assert client.network.has_usable_node, "only time tells that it is of no use"
     assert client.updated(4000) is rebootstrap
     assert (client.metadata.snapshot.nodes[1].host == "new") is rebootstrap
+
+
+def test_D19_how_long_they_are_given_is_a_setting(sim: Simulation) -> None:
+    where = {"host": "old"}
+    server(sim, {MetadataRequest: lambda frame: one_node(where["host"])})
+    sim.network.add_server(ScriptedServer({MetadataRequest: lambda frame: None}), "old", PORT)
+    client = sim.client(
+        bootstrap_servers=f"{HOST}:{PORT}",
+        request_timeout_ms=1000,
+        metadata_max_age_ms=1000,
+        metadata_recovery_rebootstrap_trigger_ms=5000,
+    )
+    client.api_versions()
+    where["host"] = "new"
+    sim.advance(20_000)
+    assert client._engine.metadata.snapshot.nodes[1].host == "new"

@@ -46,7 +46,7 @@ def test_M_P4_every_record_once_and_in_order(seed: int) -> None:
         world = World(simulation, nodes=3)
         world.topic("t", len(PARTITIONS))
         written: dict[int, list[bytes]] = {tp.partition: [] for tp in PARTITIONS}
-        read: dict[int, list[bytes]] = {tp.partition: [] for tp in PARTITIONS}
+        read: dict[int, list[bytes | None]] = {tp.partition: [] for tp in PARTITIONS}
         consumer = world.consumer(*PARTITIONS, request_timeout_ms=2_000, max_partition_fetch_bytes=random.choice([1, 500, 1 << 20]))
 
         def poll(timeout: float) -> None:

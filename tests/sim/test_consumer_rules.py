@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from consumer_sim import World
-from levada.broker import node as broker_node
 from levada.broker.node import BrokerNode
+from levada.protocol.frame import decode_request, encode_response_parts
 from levada.protocol.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse
 from levada.testing.simulation import Simulation
 from levada.types import TopicPartition
@@ -24,7 +24,7 @@ class Fetches:
         self.requests: list[FetchRequest] = []
         self.most = 0
         waiting: dict[int, int] = {}
-        receive, send, decode = BrokerNode.receive, BrokerNode._send, broker_node.decode_request
+        receive, send = BrokerNode.receive, BrokerNode._send
 
         def count_in(node: BrokerNode, conn_id: int, frame: Any, now_ms: int) -> None:
             if int.from_bytes(frame[:2], "big") == FetchRequest.API_KEY:
@@ -37,14 +37,14 @@ class Fetches:
             send(node, connection, frame)
 
         def note(frame: Any) -> Any:
-            request = decode(frame)
+            request = decode_request(frame)
             if isinstance(request.request, FetchRequest):
                 self.requests.append(request.request)
             return request
 
         monkeypatch.setattr(BrokerNode, "receive", count_in)
         monkeypatch.setattr(BrokerNode, "_send", count_out)
-        monkeypatch.setattr(broker_node, "decode_request", note)
+        monkeypatch.setattr("levada.broker.node.decode_request", note)
 
     def partitions(self) -> set[int]:
         """The partitions asked for since the last call."""
@@ -119,16 +119,15 @@ def test_M_A29_a_log_of_aborted_transactions_only_is_read_to_its_end(world: Worl
     for _ in range(50):
         world.append("t", [b"never"], producer=(9, 0))
         world.append("t", [], control=0, producer=(9, 0))
-    encode = broker_node.encode_response_parts
 
     def tell_of_aborts(response: Any, version: int, correlation_id: int) -> Any:
         """The embedded broker knows of no transactions yet."""
         for topic in response.responses if isinstance(response, FetchResponse) else ():
             for partition in topic.partitions:
                 partition.aborted_transactions = [AbortedTransaction(producer_id=9, first_offset=offset) for offset in range(0, 100, 2)]
-        return encode(response, version, correlation_id)
+        return encode_response_parts(response, version, correlation_id)
 
-    monkeypatch.setattr(broker_node, "encode_response_parts", tell_of_aborts)
+    monkeypatch.setattr("levada.broker.node.encode_response_parts", tell_of_aborts)
     consumer = world.consumer(T0, isolation_level="read_committed", max_partition_fetch_bytes=1000)
     assert [record for _ in range(20) for record in consumer.poll(timeout=1)] == []
     assert consumer.position(T0) == 100

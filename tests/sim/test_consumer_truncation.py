@@ -59,7 +59,7 @@ def recreate(world: World, partitions: int = 1) -> None:
     world.topic("t", partitions)
 
 
-def read(consumer: KafkaConsumer, polls: int = 40) -> list[bytes]:
+def read(consumer: KafkaConsumer, polls: int = 40) -> list[bytes | None]:
     """Poll for a while; return all values."""
     return [record.value for _ in range(polls) for record in consumer.poll(timeout=0.1)]
 
@@ -128,7 +128,7 @@ def test_M_A26_what_was_fetched_before_goes_out_first(world: World) -> None:
     assert [record.value for record in consumer.poll(timeout=5, max_records=3)] == numbers((0, 3))
     elect(world, 2, lose_from=6)
     world.simulation.advance(1_000)
-    found: list[bytes] = []
+    found: list[bytes | None] = []
     with pytest.raises(LogTruncationError, match="t-0 at offset 10"):
         while True:
             found.extend(record.value for record in consumer.poll(timeout=5, max_records=3))

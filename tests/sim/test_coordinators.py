@@ -63,6 +63,7 @@ def found(frame: RequestFrame, error_code: int = 0, **fields: Any) -> FindCoordi
     where = {"node_id": 1, "host": HOST, "port": PORT, "error_code": error_code, **fields}
     if frame.version < 4:
         return FindCoordinatorResponse(**where)
+    assert isinstance(frame.request, FindCoordinatorRequest)
     return FindCoordinatorResponse(coordinators=[Found(key=key, **where) for key in frame.request.coordinator_keys])
 
 
@@ -119,8 +120,8 @@ def test_older_brokers_are_asked_for_one_key_at_a_time(sim: Simulation, newest: 
     client = SimClient(sim)
     for key in ("a", "b"):
         ask_coordinator(client, key)
-    asked = [frame for frame in node.asked if isinstance(frame.request, FindCoordinatorRequest)]
-    assert [(frame.version, frame.request.key) for frame in asked] == [(newest, "a"), (newest, "b")]
+    asked = [(frame.version, frame.request.key) for frame in node.asked if isinstance(frame.request, FindCoordinatorRequest)]
+    assert asked == [(newest, "a"), (newest, "b")]
 
 
 def test_the_first_brokers_know_no_transactions(sim: Simulation) -> None:
@@ -186,7 +187,7 @@ def test_it_is_forgotten_when_its_connection_is_lost(sim: Simulation) -> None:
 
 
 def test_a_coordinator_that_cannot_be_reached_fails_the_call_and_is_looked_for_again(sim: Simulation) -> None:
-    places = iter([{"node_id": 2, "host": "nowhere", "port": 1}, {}])
+    places: Iterator[dict[str, Any]] = iter([{"node_id": 2, "host": "nowhere", "port": 1}, {}])
     node = finder(sim, lambda frame: found(frame, **next(places)))
     client = SimClient(sim)
     with pytest.raises(ConnectError, match=r"nowhere:1 \(node 2 as coordinator\): connection refused"):

@@ -377,7 +377,11 @@ def test_V9_a_message_that_never_comes_whole_is_an_error_with_the_place_and_the_
             reader.poll(timeout=5)
     assert len(broker.requests(FetchRequest)) <= 4, "it does not ask again and again"
     whole = stored(1, b"x")
-    broker.on(FetchRequest, lambda frame: fetched(whole if frame.request.topics[0].partitions[0].fetch_offset == 0 else b""))
+
+    def answer(frame: Any) -> FetchResponse:
+        return fetched(whole if frame.request.topics[0].partitions[0].fetch_offset == 0 else b"")
+
+    broker.on(FetchRequest, answer)
     reader.seek(TP, 0)
     assert [record.value for record in reader.poll(timeout=5)] == [b"x"]
     reader.close()

@@ -52,4 +52,5 @@ def slowly(pause_s: float) -> Any:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5], pause_s=float(sys.argv[5]))
+    servers, source, target, checkpoint, pause_s = sys.argv[1:]
+    main(servers, source, target, checkpoint, float(pause_s))

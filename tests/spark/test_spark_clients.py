@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import levada
 from levada.spark import clients
-from levada.spark.clients import MOST, close_idle, lent_consumer, lent_producer
+from levada.spark.clients import MOST, close_idle
 
 
 class FakeClient:
@@ -23,6 +24,11 @@ class FakeClient:
 
     def close(self, timeout: Any = None) -> None:
         self.closed = True
+
+
+# What they lend here is a FakeClient.
+lent_consumer: Any = clients.lent_consumer
+lent_producer: Any = clients.lent_producer
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +92,7 @@ def test_only_a_few_are_kept() -> None:
 def test_another_process_does_not_find_them(monkeypatch: Any) -> None:
     with lent_consumer({}) as parents:
         pass
-    monkeypatch.setattr(clients.os, "getpid", lambda: -1)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
     with lent_consumer({}) as own:
         assert own is not parents
 

@@ -46,7 +46,7 @@ def produce(kafka: Any, topic: Any, values: Any, **record: Any) -> Any:
 
 
 def values_in(kafka: Any, topic: Any) -> Any:
-    return sorted(record.value.decode() for record in lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers))
+    return sorted((record.value or b"").decode() for record in lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers))
 
 
 def run_to_the_end(writer: Any, checkpoint: Any) -> Any:

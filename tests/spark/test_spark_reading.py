@@ -35,7 +35,7 @@ class FakeConsumer:
 
     def __init__(self, first: Any, after_last: Any, gaps: Any = (), step: Any = 4) -> None:
         self.first, self.after_last, self.gaps, self.step = first, after_last, set(gaps), step
-        self.at = None
+        self.at: Any = None
         self.assigned: list[Any] = []
 
     def assign(self, partitions: Any) -> None:

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from levada.admin.cluster import ClusterDescription
 from levada.admin.topics import CreatedTopic, TopicDescription
 from levada.aio.client import KafkaClient
-from levada.client.engine import Engine
+from levada.aio.connect import connect
+from levada.aio.driver import Driver
 from levada.config import AdminConfig
 from levada.face.asking import Administering
+from levada.face.engines import Connector
 from levada.not_yet import ADMIN, lacks
 from levada.types import NewTopic
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from levada.config.typed import AdminSettings
 
 
 @lacks(ADMIN)
 class KafkaAdmin(KafkaClient):
     """Creates, deletes and describes topics, describes the cluster, and sends any other request(): levada.KafkaAdmin, awaited."""
 
-    CONFIG: ClassVar[type[AdminConfig]] = AdminConfig
-    KIND: ClassVar[str] = "admin"
-
     _asking: Administering
 
-    @staticmethod
-    def _ask(config: Any, engine: Engine) -> Administering:
-        return Administering(config, engine)
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        _connect: Connector[Driver] = connect,
+        **settings: Unpack[AdminSettings],
+    ) -> None:
+        parsed = AdminConfig.parse(config, **settings)
+        self._start(parsed, "admin", _connect)
+        self._asking = Administering(parsed, self._engine)
 
     async def create_topics(
         self, new_topics: Sequence[NewTopic], *, validate_only: bool = False, timeout: float | None = None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from levada.aio.connect import connect, start
 from levada.aio.driver import Driver
-from levada.client.engine import Engine
 from levada.client.request import Destination
 from levada.config import ClientConfig
 from levada.face.asking import Asking, Operation
@@ -16,26 +15,36 @@ from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
 from levada.protocol.schema import Request
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from levada.config.typed import ClientSettings
+
 T = TypeVar("T")
 
 
 class KafkaClient(HoldsConnections):
     """Sends any request of Kafka's protocol: levada.KafkaClient, awaited. To be made within a running event loop, and used in that loop."""
 
-    CONFIG: ClassVar[type[ClientConfig]] = ClientConfig
-    KIND: ClassVar[str] = "client"
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        _connect: Connector[Driver] = connect,
+        **settings: Unpack[ClientSettings],
+    ) -> None:
+        parsed = ClientConfig.parse(config, **settings)
+        self._start(parsed, "client", _connect)
+        self._asking = Asking(parsed, self._engine)
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, *, _connect: Connector[Driver] = connect, **settings: Any) -> None:
-        parsed = self.CONFIG.parse(config, **settings)
-        self._engine, self._driver = _connect(parsed, self.KIND, allow_auto_create_topics=False)
-        self._asking = self._ask(parsed, self._engine)
+    def _start(self, config: ClientConfig, kind: str, connect: Connector[Driver]) -> None:
+        self._engine, self._driver = connect(config, kind, allow_auto_create_topics=False)
         start(self, self._driver)
 
-    @staticmethod
-    def _ask(config: Any, engine: Engine) -> Asking:
-        return Asking(config, engine)
-
-    async def request(self, message: Request, *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> Any:
+    async def request(
+        self, message: Request[T], *, node: Destination = None, version: int | None = None, timeout: float | None = None
+    ) -> T:
         """Send a request once and return its response as it came; as levada.KafkaClient.request()."""
         return await self._run(self._asking.request(message, node, version, timeout))
 

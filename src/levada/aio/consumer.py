@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from levada.aio.connect import connect, start
 from levada.aio.driver import Driver
@@ -19,16 +19,20 @@ from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
 from levada.flow import CallerFlow
 from levada.not_yet import CONSUMER, lacks
-from levada.types import AnyRecord, ConsumerRecords, PartitionInfo, TopicPartition
+from levada.types import ConsumerRecord, ConsumerRecords, K, PartitionInfo, TopicPartition, V
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pyarrow as pa
+
+    from levada.config.typed import ConsumerSettings
 
 T = TypeVar("T")
 
 
 @lacks(CONSUMER)
-class KafkaConsumer(HoldsConnections):
+class KafkaConsumer(HoldsConnections, Generic[K, V]):
     """Reads records from assigned partitions: levada.KafkaConsumer, awaited.
 
     To be made within a running event loop, and used in that loop by one task at a time (ConcurrentUseError otherwise); wakeup() may be
@@ -42,7 +46,7 @@ class KafkaConsumer(HoldsConnections):
         *,
         on_reset: OnReset | None = None,
         _connect: Connector[Driver] = connect,
-        **settings: Any,
+        **settings: Unpack[ConsumerSettings[K, V]],
     ) -> None:
         parsed = ConsumerConfig.parse(config, **settings)
         self._engine, self._driver = _connect(parsed, "consumer", allow_auto_create_topics=parsed.allow_auto_create_topics)
@@ -86,7 +90,7 @@ class KafkaConsumer(HoldsConnections):
 
     # Reading
 
-    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> ConsumerRecords[Any, Any]:
+    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         """Return the next records, waiting up to `timeout` seconds for the first (None: without limit).
 
         max_records: over all partitions, default max.poll.records. Empty when the time is over, or when a position moved past records
@@ -127,7 +131,7 @@ class KafkaConsumer(HoldsConnections):
             self._consuming.take_back(call)
             raise
 
-    async def __aiter__(self) -> AsyncIterator[AnyRecord]:
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """Yield record after record, without end. A loop that is left goes on, next time, after the last record it was given."""
         while True:
             batch = await self.poll(ITERATION_POLL_S)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from random import Random
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from levada.aio.connect import connect, start
 from levada.aio.delivery import ArrowDelivery, Delivery
@@ -18,14 +18,27 @@ from levada.face.process import HoldsConnections
 from levada.face.producing import ERROR_EXIT_S, Producing, engine_settings
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.producer_batch import DeliveryCallback
+from levada.serialization import K_in, V_in
 from levada.types import Headers, PartitionInfo
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from levada.config.typed import ProducerSettings
 
 
 @lacks(PRODUCER)
-class KafkaProducer(HoldsConnections):
+class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     """Sends records: levada.KafkaProducer, awaited. To be made within a running event loop, and used in that loop, by any of its tasks."""
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, *, _connect: Connector[Driver] = connect, **settings: Any) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        _connect: Connector[Driver] = connect,
+        **settings: Unpack[ProducerSettings[K_in, V_in]],
+    ) -> None:
         parsed = ProducerConfig.parse(config, **settings)
         engine, driver = _connect(parsed, "producer", **engine_settings(parsed))
         self._driver = driver
@@ -37,8 +50,8 @@ class KafkaProducer(HoldsConnections):
     async def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V_in | None = None,
+        key: K_in | None = None,
         *,
         partition: int | None = None,
         timestamp: int | datetime | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from levada.aio.connect import connect
 from levada.aio.connect import start as start_driver
@@ -15,15 +15,19 @@ from levada.consumer.scanning import Loss
 from levada.errors import KafkaError
 from levada.face.engines import Connector
 from levada.face.scans import ScanReading, ScanRequest, scan_request
-from levada.types import AnyRecord, TopicPartition
+from levada.types import ConsumerRecord, K, TopicPartition, V
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pyarrow as pa
+
+    from levada.config.typed import ConsumerSettings
 
 __all__ = ["Loss", "Scan", "scan"]
 
 
-class Scan:
+class Scan(Generic[K, V]):
     """A bounded read, made by scan(). Each iteration reads it from the start over connections of its own."""
 
     def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
@@ -35,7 +39,7 @@ class Scan:
         """What the last iteration had to skip."""
         return self._request.plan.losses
 
-    async def __aiter__(self) -> AsyncIterator[AnyRecord]:
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """Yield the records, in order within each partition."""
         async with _Reading(self._request, self._connect) as reading:
             while (records := await reading.driver.call(reading.flows.records())) is not None:
@@ -69,8 +73,8 @@ def scan(
     batch_bytes: int = 16 << 20,
     on_data_loss: str = "raise",
     _connect: Connector[Driver] = connect,
-    **settings: Any,
-) -> Scan:
+    **settings: Unpack[ConsumerSettings[K, V]],
+) -> Scan[K, V]:
     """Read a piece of topics that has an end: levada.scan(), with `async for`, and `await` for to_table()."""
     request = scan_request(
         topics,

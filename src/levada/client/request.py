@@ -6,7 +6,7 @@ The answer is handed out as it came. Whether an error code in it is a failure, w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from levada import flow
 from levada.client.api_versions import BrokerVersions, handshake_request
@@ -14,9 +14,10 @@ from levada.client.destination import Controller, ThisNode
 from levada.errors import broker_error
 from levada.flow import ANY_NODE, Call, Flow
 from levada.protocol.api import APIS
-from levada.protocol.messages.api_versions import ApiVersionsResponse
 from levada.protocol.messages.produce import ProduceRequest
 from levada.protocol.schema import Request
+
+R = TypeVar("R")
 
 CONTROLLER: Final = "controller"
 
@@ -24,7 +25,7 @@ Destination: TypeAlias = int | Literal["controller"] | flow.Destination | None
 """A node id; the node that metadata calls the controller; any other destination; or None for the least loaded node."""
 
 
-def request(message: Request, *, node: Destination = ANY_NODE, version: int | None = None, timeout_ms: int | None = None) -> Flow[Any]:
+def request(message: Request[R], *, node: Destination = ANY_NODE, version: int | None = None, timeout_ms: int | None = None) -> Flow[R]:
     """Send a request once and return the response; None for a Produce with acks=0, which has none.
 
     version: None for the newest that both sides have released; drafts have to be named. timeout_ms: for the answer, None for
@@ -33,12 +34,13 @@ def request(message: Request, *, node: Destination = ANY_NODE, version: int | No
     target = Controller() if node == CONTROLLER else ThisNode(node) if isinstance(node, int) else node
     bounds = {} if version is None else {"min_version": version, "max_version": version}
     expect_response = not (isinstance(message, ProduceRequest) and message.acks == 0)
-    return (yield Call(message, target, timeout_ms, expect_response=expect_response, may_block=True, **bounds))
+    response: R = yield Call(message, target, timeout_ms, expect_response=expect_response, may_block=True, **bounds)
+    return response
 
 
 def api_versions(*, node: Destination = ANY_NODE) -> Flow[Mapping[str, tuple[int, int]]]:
     """Return the versions that a node and levada share, both ends included, by the API's name. Raises as request() does."""
-    reply: ApiVersionsResponse = yield from request(handshake_request(), node=node)
+    reply = yield from request(handshake_request(), node=node)
     if reply.error_code:
         raise broker_error(reply.error_code, "ApiVersions")
     return shared_versions(BrokerVersions.of(reply))

@@ -9,17 +9,14 @@ from levada.config import foreign
 from levada.config.base import Config
 from levada.config.option import INT64_MAX, addresses, choice, integer, milliseconds, size_bytes, text
 
-_SECURITY = "only plaintext connections exist so far; use a PLAINTEXT listener"
-_METRICS = "client metrics are not there yet"
-
 COMMON_NOT_YET = {
-    "sasl.*": _SECURITY,
-    "ssl.*": _SECURITY,
-    "security.providers": _SECURITY,
+    "sasl.*": foreign.SECURITY,
+    "ssl.*": foreign.SECURITY,
+    "security.providers": foreign.SECURITY,
     "interceptor.classes": "interceptors are not there yet",
-    "metric.reporters": _METRICS,
-    "metrics.*": _METRICS,
-    "enable.metrics.push": _METRICS,
+    "metric.reporters": foreign.METRICS,
+    "metrics.*": foreign.METRICS,
+    "enable.metrics.push": foreign.METRICS,
     "bootstrap.controllers": "talking to controllers directly is not there yet; use bootstrap.servers",
 }
 
@@ -38,7 +35,7 @@ class ClientConfig(Config):
         "use_all_dns_ips", ("use_all_dns_ips",), "Try every address a host name resolves to, in turn, before giving up on it."
     )
     security_protocol: str = choice(
-        "PLAINTEXT", ("PLAINTEXT",), "How to talk to the brokers. Only PLAINTEXT exists so far.", advice=_SECURITY
+        "PLAINTEXT", ("PLAINTEXT",), "How to talk to the brokers. Only PLAINTEXT exists so far.", advice=foreign.SECURITY
     )
     request_timeout_ms: int = milliseconds(30_000, "Time a broker has to answer one request before the connection is given up.", low=1)
     default_api_timeout_ms: int = milliseconds(60_000, "Time a blocking call may take when it is given no timeout of its own.", low=1)
@@ -78,6 +75,9 @@ class ClientConfig(Config):
         "rebootstrap",
         ("rebootstrap", "none"),
         "What to do when no known broker answers: begin again from bootstrap.servers, or wait (KIP-899).",
+    )
+    metadata_recovery_rebootstrap_trigger_ms: int = milliseconds(
+        300_000, "Begin again from bootstrap.servers, too, when known brokers have given no metadata for this long (KIP-1102)."
     )
     max_response_bytes: int = size_bytes(
         1 << 30,

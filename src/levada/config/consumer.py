@@ -9,8 +9,6 @@ from levada.config import foreign
 from levada.config.client import COMMON_NOT_YET, ClientConfig
 from levada.config.option import boolean, choice, function, integer, milliseconds, size_bytes, text
 
-_GROUPS = "consumer groups are not there yet; use assign() and keep positions yourself"
-
 
 class ConsumerConfig(ClientConfig):
     """Settings of KafkaConsumer."""
@@ -27,17 +25,22 @@ class ConsumerConfig(ClientConfig):
                 "enable.auto.commit",
                 "auto.commit.interval.ms",
             ),
-            _GROUPS,
+            foreign.GROUPS,
         ),
     }
     FOREIGN: ClassVar[Mapping[str, str]] = {**ClientConfig.FOREIGN, **foreign.CONSUMER}
 
-    key_deserializer: Callable[..., Any] | None = function("Turns a key's bytes into an object; without one, keys are bytes or None.")
-    value_deserializer: Callable[..., Any] | None = function("Turns a value's bytes into an object; without one, values are bytes or None.")
+    key_deserializer: Callable[..., Any] | None = function(
+        "Turns a key's bytes into an object; without one, keys are bytes or None.", "Callable[[bytes], K]"
+    )
+    value_deserializer: Callable[..., Any] | None = function(
+        "Turns a value's bytes into an object; without one, values are bytes or None.", "Callable[[bytes], V]"
+    )
     auto_offset_reset: str = choice(
         "latest",
         ("latest", "earliest", "none"),
         "Where to begin without a position, or when the position is out of range or of a topic that is no more; none raises.",
+        advice="to begin at a time, look its offsets up with offsets_for_times() and seek() there",
         other_words={"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest", "error": "none"},
     )
     max_poll_records: int = integer(500, "Records one poll() returns at most.", low=1)

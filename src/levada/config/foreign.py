@@ -10,31 +10,56 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+GROUPS: Final = "consumer groups are not there yet; use assign() and keep positions yourself"
+SECURITY: Final = "only plaintext connections exist so far; use a PLAINTEXT listener"
+METRICS: Final = "client metrics are not there yet"
+
 _LOGGING: Final = "levada logs through Python's logging, as 'levada'; set levels and handlers there"
 _CALLBACK: Final = "pass on_delivery to send(), for each record"
 _ALWAYS_ON: Final = "it is always on"
 _NO_PLACE: Final = "levada has nothing like it"
+_PROXY: Final = "proxies are not there yet"
+_TOPIC_SETTINGS: Final = "levada has no settings per topic; give them with the others"
 
 CLIENT: Final[Mapping[str, str]] = {
     "api.version": "leave it out; brokers are asked for what they speak. For brokers before 0.10.0 see broker.version.fallback",
     "api.version.fallback.ms": "brokers are asked for what they speak on every connection; before 0.10.0 set broker.version.fallback",
     "api.version.request": "brokers are asked for what they speak on every connection; before 0.10.0 set broker.version.fallback",
     "api.version.request.timeout.ms": "did you mean 'request.timeout.ms'? It is for every request",
+    "background.event.cb": _NO_PLACE,
+    "bootstrap.timeout.ms": "a client is made without waiting for a broker; calls take timeouts, default default.api.timeout.ms",
     "broker.address.family": _NO_PLACE,
     "broker.address.ttl": "host names are looked up for each new connection",
+    "client.software.name": _NO_PLACE,
+    "closesocket.cb": _NO_PLACE,
     "compression.level": "each codec has a key of its own: compression.gzip.level, compression.lz4.level, compression.zstd.level",
+    "connect.cb": _NO_PLACE,
     "debug": _LOGGING,
+    "default.topic.conf": _TOPIC_SETTINGS,
+    "default.topic.config": _TOPIC_SETTINGS,
+    "enable.sasl.oauthbearer.unsecure.jwt": SECURITY,
+    "enable.ssl.certificate.verification": SECURITY,
     "enabled.events": _NO_PLACE,
     "error.cb": "errors come out of the call that they are about, and the rest is logged",
+    "https.ca.location": SECURITY,
+    "kafka.client": _NO_PLACE,
     "log.cb": _LOGGING,
     "log.level": _LOGGING,
     "log.queue": _LOGGING,
     "log.thread.name": _LOGGING,
     "logger": _LOGGING,
     "loop": "the client finds the running loop by itself",
+    "message.copy.max.bytes": _NO_PLACE,
     "metadata.request.timeout.ms": "did you mean 'request.timeout.ms'? It is for every request",
+    "metric.group.prefix": METRICS,
+    "oauth.cb": SECURITY,
+    "oauthbearer.token.refresh.cb": SECURITY,
+    "opaque": _NO_PLACE,
     "open.cb": _NO_PLACE,
     "plugin.library.paths": _NO_PLACE,
+    "proxy.url": _PROXY,
+    "reconnect.backoff.jitter.ms": "pauses vary by a fifth by themselves; see reconnect.backoff.ms",
+    "resolve.cb": _NO_PLACE,
     "selector": "the system's best one is taken",
     "socket.blocking.max.ms": _NO_PLACE,
     "socket.cb": _NO_PLACE,
@@ -45,8 +70,9 @@ CLIENT: Final[Mapping[str, str]] = {
     "socket.receive.buffer.bytes": "did you mean 'receive.buffer.bytes'? There -1 leaves the size to the system, not 0",
     "socket.send.buffer.bytes": "did you mean 'send.buffer.bytes'? There -1 leaves the size to the system, not 0",
     "socket.timeout.ms": "did you mean 'request.timeout.ms'? It is for every request, and its default is half as long: 30 s",
-    "statistics.interval.ms": "metrics are not there yet",
-    "stats.cb": "metrics are not there yet",
+    "socks5.proxy": _PROXY,
+    "statistics.interval.ms": METRICS,
+    "stats.cb": METRICS,
     "throttle.cb": "throttling is obeyed by itself",
     "topic.metadata.propagation.max.ms": _NO_PLACE,
     "topic.metadata.refresh.fast.interval.ms": "did you mean 'retry.backoff.ms'? It is the pause before metadata is asked for again, too",
@@ -60,20 +86,38 @@ PRODUCER: Final[Mapping[str, str]] = {
     "dr.msg.cb": _CALLBACK,
     "enable.gapless.guarantee": "records stay in order per partition; a failed one is told by its handle, and later ones go on",
     "max.batch.size": "did you mean 'batch.size'?",
+    "msg.order.cmp": _NO_PLACE,
     "on.delivery": _CALLBACK,
+    "partitioner.cb": "did you mean 'partitioner'? It is called with (topic, key, partition count)",
     "produce.offset.report": _ALWAYS_ON,
     "queue.buffering.backpressure.threshold": "batches grow by themselves while a broker is busy; see batch.size and linger.ms",
     "queue.buffering.max.kbytes": "did you mean 'buffer.memory'? It counts bytes, 1,024 to librdkafka's kbyte",
     "queue.buffering.max.messages": "did you mean 'buffer.memory'? It bounds records by their bytes, not by their number",
+    "queuing.strategy": "records are sent in the order of send()",
     "sticky.partitioning.linger.ms": "records without a key change partition after batch.size bytes (KIP-794)",
 }
 
 CONSUMER: Final[Mapping[str, str]] = {
+    "auto.commit.enable": GROUPS,
     "consume.callback.max.messages": "did you mean 'max.poll.records'?",
+    "consume.cb": "iterate over the consumer, or call poll()",
     "consumer.timeout.ms": "give the time to poll(timeout), in seconds; to read what is there and end, use scan()",
+    "coordinator.query.interval.ms": GROUPS,
+    "default.offset.commit.callback": GROUPS,
+    "enable.auto.offset.store": GROUPS,
+    "enable.incremental.fetch.sessions": "they are used wherever the broker has them (KIP-227)",
     "enable.partition.eof": "to read what is there and end, use scan(); or compare position() with end_offsets()",
+    "exclude.internal.topics": "it is for subscriptions by pattern; consumer groups are not there yet",
     "fetch.error.backoff.ms": "did you mean 'retry.backoff.ms'? It is the first pause, and doubles up to retry.backoff.max.ms",
     "fetch.queue.backoff.ms": _NO_PLACE,
-    "queued.max.messages.kbytes": "did you mean 'fetch.buffer.bytes', which is in bytes?",
+    "offset.commit.cb": GROUPS,
+    "offset.store.method": GROUPS,
+    "offset.store.path": GROUPS,
+    "offset.store.sync.interval.ms": GROUPS,
+    "queued.max.messages.kbytes": "did you mean 'fetch.buffer.bytes'? It counts bytes, 1,024 to librdkafka's kbyte",
     "queued.min.messages": "there is one fetch under way per broker while its last one is read",
+    "rebalance.cb": GROUPS,
+    "rebalance.timeout.ms": GROUPS,
+    "topic.blacklist": _NO_PLACE,
+    "topics": "consumer groups are not there yet; assign() partitions to the consumer",
 }

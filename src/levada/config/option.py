@@ -139,15 +139,18 @@ def words(default: Mapping[str, int], chosen: int, doc: str, *, aliases: tuple[s
     return Option("choice", read, chosen, doc, ", ".join(default), annotation, aliases=aliases)
 
 
-def function(doc: str, *, advice: str = "class names are not looked up") -> Any:
-    """Declare a Python callable; it cannot be given as text, so no configuration file can name code to run. advice: for who gives text."""
+def function(doc: str, annotation: str, *, advice: str = "class names are not looked up") -> Any:
+    """Declare a Python callable; it cannot be given as text, so no configuration file can name code to run.
+
+    annotation: its type, as source. advice: for who gives text.
+    """
 
     def read(value: Any) -> Any:
         if value is not None and not callable(value):
             raise ValueError(f"expected a callable, got {value!r}; {advice}")
         return value
 
-    return Option("callable", read, None, doc, annotation="Callable[..., Any] | None")
+    return Option("callable", read, None, doc, annotation=f"{annotation} | None")
 
 
 def addresses(doc: str) -> Any:

@@ -28,14 +28,17 @@ class ProducerConfig(ClientConfig):
     }
     FOREIGN: ClassVar[Mapping[str, str]] = {**ClientConfig.FOREIGN, **foreign.PRODUCER}
 
-    key_serializer: Callable[..., Any] | None = function("Turns a key into bytes; without one, keys are bytes, str (as UTF-8) or None.")
+    key_serializer: Callable[..., Any] | None = function(
+        "Turns a key into bytes; without one, keys are bytes, str (as UTF-8) or None.", "Callable[[K_in], Sendable | None]"
+    )
     value_serializer: Callable[..., Any] | None = function(
-        "Turns a value into bytes; without one, values are bytes, str (as UTF-8) or None."
+        "Turns a value into bytes; without one, values are bytes, str (as UTF-8) or None.", "Callable[[V_in], Sendable | None]"
     )
     partitioner: Callable[..., Any] | None = function(
         "Chooses a partition: partitioner(topic, key, partition_count) -> int, and for columns, if it has it, "
         "partition_rows(topic, keys, partition_count) -> integers; levada.RoundRobin() is one. "
         "Default: Java's: murmur2 of the key, sticky without one.",
+        "Callable[[str, bytes | None, int], int]",
         advice="Java's partitioner is the default, so leave it out (librdkafka's murmur2_random), or give a function",
     )
     partitioner_adaptive_partitioning_enable: bool = boolean(

@@ -7,7 +7,10 @@ it at run time. Values are named with one type each; a mapping may also hold tex
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Generic, Literal, TypedDict
+
+from levada.serialization import K_in, Sendable, V_in
+from levada.types import K, V
 
 
 class ClientSettings(TypedDict, total=False):
@@ -70,6 +73,9 @@ class ClientSettings(TypedDict, total=False):
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
     """What to do when no known broker answers: begin again from bootstrap.servers, or wait (KIP-899). Default: rebootstrap."""
 
+    metadata_recovery_rebootstrap_trigger_ms: int
+    """Begin again from bootstrap.servers, too, when known brokers have given no metadata for this long (KIP-1102). Default: 300000 ms."""
+
     max_response_bytes: int
     """Refuse a response that announces more than this. Not a Kafka setting: Kafka's own client trusts the announcement. Default: 1073741824
     bytes."""
@@ -82,13 +88,13 @@ class AdminSettings(ClientSettings, total=False):
     """How often a retriable failure is tried again, within the time of the call. Default: 2147483647."""
 
 
-class ConsumerSettings(ClientSettings, total=False):
+class ConsumerSettings(ClientSettings, Generic[K, V], total=False):
     """Settings of KafkaConsumer."""
 
-    key_deserializer: Callable[..., Any] | None
+    key_deserializer: Callable[[bytes], K] | None
     """Turns a key's bytes into an object; without one, keys are bytes or None."""
 
-    value_deserializer: Callable[..., Any] | None
+    value_deserializer: Callable[[bytes], V] | None
     """Turns a value's bytes into an object; without one, values are bytes or None."""
 
     auto_offset_reset: Literal["latest", "earliest", "none"]
@@ -130,16 +136,16 @@ class ConsumerSettings(ClientSettings, total=False):
     """Whether asking for an unknown topic may create it, where the broker allows that. Default: True."""
 
 
-class ProducerSettings(ClientSettings, total=False):
+class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
     """Settings of KafkaProducer."""
 
-    key_serializer: Callable[..., Any] | None
+    key_serializer: Callable[[K_in], Sendable | None] | None
     """Turns a key into bytes; without one, keys are bytes, str (as UTF-8) or None."""
 
-    value_serializer: Callable[..., Any] | None
+    value_serializer: Callable[[V_in], Sendable | None] | None
     """Turns a value into bytes; without one, values are bytes, str (as UTF-8) or None."""
 
-    partitioner: Callable[..., Any] | None
+    partitioner: Callable[[str, bytes | None, int], int] | None
     """Chooses a partition: partitioner(topic, key, partition_count) -> int, and for columns, if it has it, partition_rows(topic, keys,
     partition_count) -> integers; levada.RoundRobin() is one. Default: Java's: murmur2 of the key, sticky without one."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 
 from levada.config.base import Config
 from levada.config.client import AdminConfig, ClientConfig
@@ -11,6 +12,9 @@ from levada.config.option import Option
 from levada.config.producer import ProducerConfig
 
 CONFIGS: tuple[type[Config], ...] = (ClientConfig, AdminConfig, ConsumerConfig, ProducerConfig)
+
+PARAMETERS: Mapping[type[Config], str] = {ConsumerConfig: "K, V", ProducerConfig: "K_in, V_in"}
+"""The types of keys and values that the annotations of a client's options name."""
 
 WIDTH = 140
 
@@ -24,7 +28,10 @@ it at run time. Values are named with one type each; a mapping may also hold tex
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Generic, Literal, TypedDict
+
+from levada.serialization import K_in, Sendable, V_in
+from levada.types import K, V
 '''
 
 
@@ -36,11 +43,12 @@ def source() -> str:
 def _class(config: type[Config]) -> str:
     base = config.__bases__[0]
     inherited = {name: option.annotation for name, option in getattr(base, "OPTIONS", {}).items()} if base is not Config else {}
-    name = f"{_settings(base)}, total=False" if base is not Config else "TypedDict, total=False"
+    generic = f"Generic[{PARAMETERS[config]}], " if config in PARAMETERS else ""
+    bases = f"{_settings(base) if base is not Config else 'TypedDict'}, {generic}total=False"
     own = [option for option_name, option in config.OPTIONS.items() if inherited.get(option_name) != option.annotation]
     whose = config.__name__.removesuffix("Config")
     about = f"Settings of Kafka{whose}."
-    return "\n\n".join([f'class {_settings(config)}({name}):\n    """{about}"""', *map(_field, own)])
+    return "\n\n".join([f'class {_settings(config)}({bases}):\n    """{about}"""', *map(_field, own)])
 
 
 def _settings(config: type[Config]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from levada.admin import cluster, topics
 from levada.admin.cluster import ClusterDescription
@@ -39,7 +39,7 @@ class Asking:
         self._config = config
         self._metadata = engine.metadata
 
-    def request(self, message: Request, node: Destination, version: int | None, timeout: float | None) -> Operation[Any]:
+    def request(self, message: Request[T], node: Destination, version: int | None, timeout: float | None) -> Operation[T]:
         """Send a request once and return its response as it came."""
         wanted = arguments.message(message)
         flow = request.request(

@@ -62,6 +62,7 @@ def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, ran
         connection_setup_timeout_ms=config.socket_connection_setup_timeout_ms,
         connection_setup_timeout_max_ms=config.socket_connection_setup_timeout_max_ms,
         rebootstrap=config.metadata_recovery_strategy == "rebootstrap",
+        rebootstrap_trigger_ms=config.metadata_recovery_rebootstrap_trigger_ms,
         security_protocol=config.security_protocol,
         fallback=fallback(config.broker_version_fallback),
         **engine_settings,

@@ -19,8 +19,18 @@ lists; records are bytes-like or None, and a memoryview of the input after decod
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias, TypeVar, cast, dataclass_transform, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeAlias, cast, dataclass_transform, overload
 from uuid import UUID
+
+if TYPE_CHECKING:
+    # As in levada.types.
+    from typing_extensions import TypeVar
+
+    R = TypeVar("R", default=Any, covariant=True)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R", covariant=True)
 
 T = TypeVar("T")
 
@@ -319,8 +329,11 @@ class Message(Struct):
         cls.FIRST_FLEXIBLE = None if flexible == "none" else Versions.parse(flexible).first
 
 
-class Request(Message):
-    """A request: `class ProduceRequest(Request, key=0, versions="0-13", flexible="9+")`. unstable: the versions that are drafts."""
+class Request(Message, Generic[R]):
+    """A request: `class FetchRequest(Request["FetchResponse"], key=1, versions="0-18", flexible="12+")`.
+
+    R: what a client gets for it, for type checkers. unstable: the versions that are drafts.
+    """
 
     API_KEY: ClassVar[int]
     RESPONSE: ClassVar[type[Response]]

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from levada.admin.cluster import ClusterDescription
 from levada.admin.topics import CreatedTopic, TopicDescription
-from levada.client.engine import Engine
 from levada.config import AdminConfig
 from levada.face.asking import Administering
+from levada.face.engines import Connector
 from levada.not_yet import ADMIN, lacks
 from levada.sync.client import KafkaClient
+from levada.sync.connect import connect
+from levada.sync.driver import Driver
 from levada.types import NewTopic
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from levada.config.typed import AdminSettings
 
 
 @lacks(ADMIN)
@@ -24,14 +31,19 @@ class KafkaAdmin(KafkaClient):
     time is over, and the error of a broker that refuses; a call about several topics tries all of them, and then raises the first error.
     """
 
-    CONFIG: ClassVar[type[AdminConfig]] = AdminConfig
-    KIND: ClassVar[str] = "admin"
-
     _asking: Administering
 
-    @staticmethod
-    def _ask(config: Any, engine: Engine) -> Administering:
-        return Administering(config, engine)
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        _connect: Connector[Driver] = connect,
+        **settings: Unpack[AdminSettings],
+    ) -> None:
+        parsed = AdminConfig.parse(config, **settings)
+        self._start(parsed, "admin", _connect)
+        self._asking = Administering(parsed, self._engine)
 
     def create_topics(
         self, new_topics: Sequence[NewTopic], *, validate_only: bool = False, timeout: float | None = None

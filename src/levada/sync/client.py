@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from levada.client.engine import Engine
 from levada.client.request import Destination
 from levada.config import ClientConfig
+from levada.face.arguments import checked_timeout
 from levada.face.asking import Asking, Operation
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
@@ -16,6 +16,11 @@ from levada.protocol.schema import Request
 from levada.sync.connect import connect
 from levada.sync.driver import Driver
 from levada.sync.dropped import start
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from levada.config.typed import ClientSettings
 
 T = TypeVar("T")
 
@@ -30,20 +35,23 @@ class KafkaClient(HoldsConnections):
     seconds, default default.api.timeout.ms. Any thread may use it.
     """
 
-    CONFIG: ClassVar[type[ClientConfig]] = ClientConfig
-    KIND: ClassVar[str] = "client"
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        _connect: Connector[Driver] = connect,
+        **settings: Unpack[ClientSettings],
+    ) -> None:
+        parsed = ClientConfig.parse(config, **settings)
+        self._start(parsed, "client", _connect)
+        self._asking = Asking(parsed, self._engine)
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, *, _connect: Connector[Driver] = connect, **settings: Any) -> None:
-        parsed = self.CONFIG.parse(config, **settings)
-        self._engine, self._driver = _connect(parsed, self.KIND, allow_auto_create_topics=False)
-        self._asking = self._ask(parsed, self._engine)
+    def _start(self, config: ClientConfig, kind: str, connect: Connector[Driver]) -> None:
+        self._engine, self._driver = connect(config, kind, allow_auto_create_topics=False)
         start(self, self._driver)
 
-    @staticmethod
-    def _ask(config: Any, engine: Engine) -> Asking:
-        return Asking(config, engine)
-
-    def request(self, message: Request, *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> Any:
+    def request(self, message: Request[T], *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> T:
         """Send a request once and return its response as it came; error codes in it raise nothing (see levada.errors.broker_error).
 
         node: a node id; "controller"; None for the least loaded node. version: None for the newest that both sides have released;
@@ -70,7 +78,7 @@ class KafkaClient(HoldsConnections):
 
     def close(self, timeout: float | None = None) -> None:
         """Close the connections; a call still running elsewhere ends with ClosedError. Idempotent. timeout: seconds, default 30."""
-        self._driver.close(CLOSE_TIMEOUT_S if timeout is None else timeout)
+        self._driver.close(CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout))
 
     def __enter__(self) -> Self:
         return self

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from levada.config import ConsumerConfig
 from levada.consumer.subscription_state import OffsetSpec
@@ -22,21 +22,28 @@ from levada.not_yet import CONSUMER, lacks
 from levada.sync.connect import connect
 from levada.sync.driver import Driver
 from levada.sync.dropped import start
-from levada.types import AnyRecord, ConsumerRecords, PartitionInfo, TopicPartition
+from levada.types import ConsumerRecord, ConsumerRecords, K, PartitionInfo, TopicPartition, V
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pyarrow as pa
+
+    from levada.config.typed import ConsumerSettings
 
 T = TypeVar("T")
 
 
 @lacks(CONSUMER)
-class KafkaConsumer(HoldsConnections):
+class KafkaConsumer(HoldsConnections, Generic[K, V]):
     """Reads records from assigned partitions.
 
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. One thread at a time may use a
     consumer (ConcurrentUseError otherwise); wakeup() alone may be called from any. Timeouts are in seconds; those of calls that ask the
     brokers default to default.api.timeout.ms. Every method but close() raises ClosedError after close(), ForkedError in a child process.
+
+    To type checkers its parameters are the types that the deserializers return, bytes without them: KafkaConsumer[str, Order] says what is
+    read where the deserializers come in the mapping.
 
     on_reset: called on the client's own thread with a PositionReset when a position could not be kept and auto.offset.reset moved it.
     """
@@ -48,7 +55,7 @@ class KafkaConsumer(HoldsConnections):
         *,
         on_reset: OnReset | None = None,
         _connect: Connector[Driver] = connect,
-        **settings: Any,
+        **settings: Unpack[ConsumerSettings[K, V]],
     ) -> None:
         parsed = ConsumerConfig.parse(config, **settings)
         self._engine, self._driver = _connect(parsed, "consumer", allow_auto_create_topics=parsed.allow_auto_create_topics)
@@ -100,7 +107,7 @@ class KafkaConsumer(HoldsConnections):
 
     # Reading
 
-    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> ConsumerRecords[Any, Any]:
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         """Return the next records, waiting up to `timeout` seconds for the first (None: without limit).
 
         max_records: over all partitions, default max.poll.records. Empty when the time is over, or when a position moved past records
@@ -143,7 +150,7 @@ class KafkaConsumer(HoldsConnections):
                 self._consuming.take_back(call)
             raise
 
-    def __iter__(self) -> Iterator[AnyRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """Yield record after record, without end. A loop that is left goes on, next time, after the last record it was given."""
         while True:
             batch = self.poll(ITERATION_POLL_S)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from random import Random
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, ForkedError, KafkaError
@@ -18,25 +18,40 @@ from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery
 from levada.producer.producer_batch import DeliveryCallback
+from levada.serialization import K_in, V_in
 from levada.sync.connect import connect
 from levada.sync.delivery_wait import DeliveryWait
 from levada.sync.driver import Driver
 from levada.sync.dropped import start
 from levada.types import Headers, PartitionInfo
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from levada.config.typed import ProducerSettings
+
 log = logging.getLogger(__name__)
 
 
 @lacks(PRODUCER)
-class KafkaProducer(HoldsConnections):
+class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     """Sends records. Idempotent and acks=all unless told otherwise; records of a partition are written once and in order.
 
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. All methods may be called from
     any thread; timeouts are in seconds. Every method but close() raises ClosedError after close(), ForkedError in a child process.
     Leaving a `with` block closes the producer: it waits for all records, after an exception for at most 5 seconds.
+
+    To type checkers its parameters are the types that the serializers take, or Any: KafkaProducer[str, bytes] says what is sent.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, *, _connect: Connector[Driver] = connect, **settings: Any) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        _connect: Connector[Driver] = connect,
+        **settings: Unpack[ProducerSettings[K_in, V_in]],
+    ) -> None:
         parsed = ProducerConfig.parse(config, **settings)
         engine, driver = _connect(parsed, "producer", **engine_settings(parsed))
         self._driver = driver
@@ -51,8 +66,8 @@ class KafkaProducer(HoldsConnections):
     def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V_in | None = None,
+        key: K_in | None = None,
         *,
         partition: int | None = None,
         timestamp: int | datetime | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from levada.consumer.ranges import Bound
 from levada.consumer.scanning import Loss
@@ -15,15 +15,19 @@ from levada.face.scans import ScanReading, ScanRequest, scan_request
 from levada.sync.connect import connect
 from levada.sync.driver import Driver
 from levada.sync.dropped import start as start_driver
-from levada.types import AnyRecord, TopicPartition
+from levada.types import ConsumerRecord, K, TopicPartition, V
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pyarrow as pa
+
+    from levada.config.typed import ConsumerSettings
 
 __all__ = ["Loss", "Scan", "scan"]
 
 
-class Scan:
+class Scan(Generic[K, V]):
     """A bounded read, made by scan(). Each iteration reads it from the start over connections of its own."""
 
     def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
@@ -35,7 +39,7 @@ class Scan:
         """What the last iteration had to skip."""
         return self._request.plan.losses
 
-    def __iter__(self) -> Iterator[AnyRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """Yield the records, in order within each partition."""
         with closing(_Reading(self._request, self._connect)) as reading:
             while (records := reading.driver.call(reading.flows.records())) is not None:
@@ -68,8 +72,8 @@ def scan(
     batch_bytes: int = 16 << 20,
     on_data_loss: str = "raise",
     _connect: Connector[Driver] = connect,
-    **settings: Any,
-) -> Scan:
+    **settings: Unpack[ConsumerSettings[K, V]],
+) -> Scan[K, V]:
     """Read a piece of topics that has an end.
 
     Iterate the result for records, its arrow() for pyarrow.RecordBatch, or take its to_table(). start and end: "earliest", "latest", an

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from random import Random
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from levada.client.engine import Engine
 from levada.clock import NEVER_MS
@@ -22,12 +22,19 @@ from levada.face.engines import Connector, client_name, engine_for
 from levada.face.waiting import run_flow, until_settled
 from levada.flow import CallerFlow, Compute, Flow, Until
 from levada.promise import Promise
+from levada.serialization import K_in, V_in
 from levada.sync.admin import KafkaAdmin
 from levada.sync.client import KafkaClient
 from levada.sync.consumer import KafkaConsumer
 from levada.sync.producer import KafkaProducer
 from levada.sync.scan import Scan, scan
 from levada.testing.sim_network import SimNetwork, SimSelectable
+from levada.types import K, V
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from levada.config.typed import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
 
 log = logging.getLogger(__name__)
 
@@ -76,19 +83,21 @@ class Simulation:
         engine = engine_for(config, name, selectable, self.random, **engine_settings)
         return engine, self.driver(engine, selectable, name=f"{kind} '{name}'")
 
-    def client(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> KafkaClient:
+    def client(self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ClientSettings]) -> KafkaClient:
         """Return a real KafkaClient in virtual time."""
         return KafkaClient(config, _connect=self._connector, **settings)
 
-    def admin(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> KafkaAdmin:
+    def admin(self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[AdminSettings]) -> KafkaAdmin:
         """Return a real KafkaAdmin in virtual time."""
         return KafkaAdmin(config, _connect=self._connector, **settings)
 
-    def producer(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> KafkaProducer:
+    def producer(
+        self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ProducerSettings[K_in, V_in]]
+    ) -> KafkaProducer[K_in, V_in]:
         """Return a real KafkaProducer in virtual time: where it waits, time passes."""
         return KafkaProducer(config, _connect=self._connector, **settings)
 
-    def consumer(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> KafkaConsumer:
+    def consumer(self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ConsumerSettings[K, V]]) -> KafkaConsumer[K, V]:
         """Return a real KafkaConsumer in virtual time: where it waits, time passes."""
         return KafkaConsumer(config, _connect=self._connector, **settings)
 

@@ -80,7 +80,7 @@ def test_E9_a_waiting_fetch_is_answered_when_the_leader_moves(pair: Pair) -> Non
     pair.cluster.move_leader(pair.partition, 2)
     pair.benches[0].advance()
     (answer,) = pair.first.answers()
-    assert only_partition(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER  # type: ignore[arg-type]
+    assert only_partition(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert pair.second.fetch("t", leader_epoch=1).error_code == 0
     assert pair.second.fetch("t", leader_epoch=0).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
@@ -90,7 +90,7 @@ def test_a_topic_deleted_through_one_node_is_gone_for_who_waits_at_another(pair:
     pair.second.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]))
     pair.benches[0].advance()
     (answer,) = pair.first.answers()
-    assert only_partition(answer).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # type: ignore[arg-type]
+    assert only_partition(answer).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_I17_the_new_leader_knows_the_producers_of_the_old_one(pair: Pair) -> None:

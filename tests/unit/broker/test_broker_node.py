@@ -153,9 +153,9 @@ def test_E2_W14_requests_of_one_connection_are_answered_one_after_the_other(benc
 
     bench.advance(500)
     fetched, metadata, produced = client.answers()
-    assert only_partition(fetched).high_watermark == 0  # type: ignore[arg-type]
+    assert only_partition(fetched).high_watermark == 0
     assert metadata.API_KEY == 3
-    assert produced.responses[0].partition_responses[0].base_offset == 0  # type: ignore[attr-defined]
+    assert produced.responses[0].partition_responses[0].base_offset == 0
     assert not bench.node.is_busy(client.id)
 
 

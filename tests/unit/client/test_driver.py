@@ -132,7 +132,7 @@ def test_others_go_on_while_one_thread_waits_for_long(client: Client) -> None:
 def test_when_the_stepping_thread_leaves_the_next_one_takes_over_even_beside_a_busy_callback(client: Client) -> None:
     client.ask()
     release = threading.Event()
-    client.engine.deferred.append(lambda: release.wait(5) and None)
+    client.engine.deferred.append(lambda: release.wait(5))  # type: ignore[arg-type]
     client.driver.wakeup()
     time.sleep(0.05)  # The I/O thread is in the callback now; only waiting threads can step.
     first = in_thread(lambda: client.driver.run(sleeping(100), 5, "a nap"))
@@ -148,12 +148,17 @@ def test_N10_callbacks_run_in_order_without_the_lock_and_survive_each_other(clie
     ran: list[Any] = []
     done = threading.Event()
 
+    def take_the_lock() -> None:
+        if client.driver.lock.acquire(timeout=2):
+            client.driver.lock.release()
+            ran.append("free")
+
     def free() -> None:
-        got, _ = in_thread(lambda: ran.append(client.driver.lock.acquire(timeout=2) and (client.driver.lock.release() or "free")))
+        got, _ = in_thread(take_the_lock)
         got.join()
 
     with client.driver.lock:
-        client.engine.deferred.extend([lambda: ran.append(1), lambda: 1 / 0, lambda: ran.append(2), free, done.set])  # type: ignore[list-item, func-returns-value, return-value]
+        client.engine.deferred.extend([lambda: ran.append(1), lambda: 1 / 0, lambda: ran.append(2), free, done.set])  # type: ignore[list-item]
     client.driver.wakeup()
     assert done.wait(5)
     assert ran == [1, 2, "free"]

@@ -78,7 +78,7 @@ def test_only_what_is_left_is_asked_again_and_the_pauses_grow(client: SimClient)
 
 
 def test_who_is_asked_again_is_chosen_anew(client: SimClient) -> None:
-    leaders = iter([1, "no leader is known", 2])
+    leaders: Iterator[int | str] = iter([1, "no leader is known", 2])
     answers = iter([Answer.missing(["a"], "moved"), Answer(found={"a": 1})])
     asked = Asked(client, lambda node, keys: next(answers), leader=lambda key: next(leaders))
     run(client, asked.fan.run(["a"]))

@@ -62,7 +62,12 @@ def test_flows_that_wait_are_not_touched(flows: FlowRunner, monkeypatch: pytest.
     flows.poll(0)
     touched = []
     advance = flows._advance
-    monkeypatch.setattr(flows, "_advance", lambda task, now_ms: (touched.append(task), advance(task, now_ms)))
+
+    def note(task: Any, now_ms: int) -> None:
+        touched.append(task)
+        advance(task, now_ms)
+
+    monkeypatch.setattr(flows, "_advance", note)
     promises[7].resolve(7)
     flows.poll(1)
     assert len(touched) == 1
@@ -159,7 +164,12 @@ def test_calls_that_wait_for_a_connection_are_not_tried_again_and_again(client: 
     flows = client.engine.flows
     begun = []
     begin_call = flows._begin_call
-    monkeypatch.setattr(flows, "_begin_call", lambda task, call, now_ms: (begun.append(now_ms), begin_call(task, call, now_ms)))
+
+    def note(task: Any, call: Any, now_ms: int) -> None:
+        begun.append(now_ms)
+        begin_call(task, call, now_ms)
+
+    monkeypatch.setattr(flows, "_begin_call", note)
 
     def asking() -> Flow[Any]:
         return (yield Call(MetadataRequest()))

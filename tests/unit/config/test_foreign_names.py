@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
 from typing import Any
 
+import aiokafka
+import kafka
 import pytest
 
 from levada.config import AdminConfig, Config, ConsumerConfig, ProducerConfig
@@ -56,6 +60,9 @@ def test_M_C13_a_setting_given_under_both_names_is_refused() -> None:
         (ProducerConfig, "compression.level", r"compression\.zstd\.level"),
         (ProducerConfig, "fetch.wait.max.ms", "it is an option of the consumer"),
         (ProducerConfig, "queue.buffering.max", r"did you mean 'linger\.ms'\?"),
+        (ProducerConfig, "reconnect.backoff.jitter.ms", r"see reconnect\.backoff\.ms"),
+        (ConsumerConfig, "queued.max.messages.kbytes", r"did you mean 'fetch\.buffer\.bytes'\? It counts bytes"),
+        (ConsumerConfig, "enable.auto.offset.store", "consumer groups are not there yet"),
         (ConsumerConfig, "enable.partition.eof", r"use scan\(\)"),
         (ConsumerConfig, "consumer_timeout_ms", r"poll\(timeout\), in seconds"),
         (AdminConfig, "socket.timeout.ms", r"did you mean 'request\.timeout\.ms'"),
@@ -70,6 +77,29 @@ def test_M_C13_a_setting_of_another_unit_or_meaning_is_answered_with_ours(config
 def test_M_C13_a_partitioner_of_librdkafka_is_answered_with_the_default() -> None:
     with pytest.raises(ConfigError, match="Java's partitioner is the default"):
         ProducerConfig.parse(SERVERS, partitioner="murmur2_random")
+
+
+def test_M_C13_a_start_by_duration_is_answered_with_what_to_do() -> None:
+    with pytest.raises(ConfigError, match=r"by_duration:PT1H'; .*offsets_for_times\(\) and seek\(\)"):
+        ConsumerConfig.parse({**SERVERS, "auto.offset.reset": "by_duration:PT1H"})
+
+
+def keywords(client: Callable[..., Any]) -> set[str]:
+    return {name for name in inspect.signature(client).parameters if name != "self"}
+
+
+@pytest.mark.parametrize(
+    ("config", "names"),
+    [
+        (ProducerConfig, {*kafka.KafkaProducer.DEFAULT_CONFIG, *keywords(aiokafka.AIOKafkaProducer)}),
+        (ConsumerConfig, {*kafka.KafkaConsumer.DEFAULT_CONFIG, *keywords(aiokafka.AIOKafkaConsumer)}),
+        (AdminConfig, set(kafka.KafkaAdminClient.DEFAULT_CONFIG)),
+    ],
+)
+def test_M_C13_every_keyword_of_a_peer_is_read_or_answered_in_its_own_words(config: type[Config], names: set[str]) -> None:
+    known = {*config.FOREIGN, *(name for kind in CONFIGS for name in [*kind.OPTIONS, *kind.ALIASES])}
+    dotted = {name.replace("_", ".") for name in names}
+    assert [name for name in sorted(dotted - known) if config._not_yet(name) is None] == []
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)

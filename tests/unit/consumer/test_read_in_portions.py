@@ -30,7 +30,7 @@ def test_portions_of_a_batch_add_up(codec: Codec, names: tuple[str, ...], seed: 
     bench = Bench()
     bench.assign(10)
     bench.fetched(batch(10, SMALL_THEN_LARGE, codec=codec) + batch(130, [b"a", b"b"]))
-    found: list[tuple[int, bytes]] = []
+    found: list[tuple[int, bytes | None]] = []
     while len(found) < 122:
         limit = random.choice([1, 2, 7, 30])
         if random.random() < 0.5:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from levada.errors import FrameTooLargeError, IllegalStateError
@@ -40,6 +42,9 @@ class FakeSocket:
         self.written += bytes(data[:count])
         self.takes -= count
         return count
+
+    def sendmsg(self, pieces: Sequence[memoryview], /) -> int:
+        return self.send(memoryview(b"".join(pieces)))
 
     def close(self) -> None:
         self.closed = True

@@ -22,7 +22,8 @@ def listener() -> Iterator[socket.socket]:
 
 def connect(selector: Selector, listener: socket.socket) -> list[int]:
     """Connect to the listener; return the connections that were reported."""
-    selector.connect(1, *listener.getsockname(), 0)
+    host, port = listener.getsockname()
+    selector.connect(1, host, port, 0)
     connected: list[int] = []
     deadline = time.monotonic() + PATIENCE_S
     while not connected and time.monotonic() < deadline:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,5 +47,6 @@ def test_a_new_identity_begins_at_0() -> None:
     sequences.take(10)
     sequences.unresolved = 10
     sequences.restart(ProducerIdentity(7, 3))
-    assert (sequences.identity, sequences.next, sequences.unresolved, sequences.expected) == ((7, 3), 0, None, 0)
+    found: tuple[Any, ...] = sequences.identity, sequences.next, sequences.unresolved, sequences.expected
+    assert found == ((7, 3), 0, None, 0)
     assert not NO_IDENTITY.is_valid

@@ -67,7 +67,7 @@ def test_all_that_kafka_python_declares_is_compared(note: Callable[[str], None])
     }
 
 
-def subclasses(base: type) -> set[type]:
+def subclasses(base: type[Any]) -> set[type[Any]]:
     """All classes below one."""
     return {found for below in base.__subclasses__() for found in {below, *subclasses(below)}}
 

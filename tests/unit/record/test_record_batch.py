@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -60,7 +61,7 @@ def test_M14_what_is_built_is_what_a_broker_stores(vector: bytes, record: tuple[
 
 @pytest.mark.parametrize("codec", CODECS)
 @given(rows=records)
-def test_M8_what_is_built_is_read_back(codec: Codec, rows: list[tuple[object, ...]]) -> None:
+def test_M8_what_is_built_is_read_back(codec: Codec, rows: list[tuple[Any, ...]]) -> None:
     batch = only_batch(build(rows, codec))
 
     batch.verify_crc()
@@ -72,7 +73,7 @@ def test_M8_what_is_built_is_read_back(codec: Codec, rows: list[tuple[object, ..
 
 @pytest.mark.parametrize("codec", CODECS)
 @given(rows=records)
-def test_M8_iteration_finds_the_same_records(codec: Codec, rows: list[tuple[object, ...]]) -> None:
+def test_M8_iteration_finds_the_same_records(codec: Codec, rows: list[tuple[Any, ...]]) -> None:
     batch = only_batch(build(rows, codec))
 
     found = [(record.offset, record.timestamp, record.key, record.value, record.headers) for record in batch]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, int16, int32, int64, string
 
 
-class AddOffsetsToTxnRequest(Request, key=25, versions="0-4", flexible="3+"):
+class AddOffsetsToTxnRequest(Request["AddOffsetsToTxnResponse"], key=25, versions="0-4", flexible="3+"):
     """The group whose offsets will be committed."""
 
     transactional_id: str = string()

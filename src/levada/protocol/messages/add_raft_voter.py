@@ -18,7 +18,7 @@ class Listener(Struct):
     port: int = uint16()
 
 
-class AddRaftVoterRequest(Request, key=80, versions="0-1", flexible="0+"):
+class AddRaftVoterRequest(Request["AddRaftVoterResponse"], key=80, versions="0-1", flexible="0+"):
     """The controller, the directory of its log, and where it can be reached. ack_when_committed: answer after the commit."""
 
     cluster_id: str | None = string(nullable="0+")

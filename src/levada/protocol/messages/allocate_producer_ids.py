@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, int16, int32, int64
 
 
-class AllocateProducerIdsRequest(Request, key=67, versions="0", flexible="0+"):
+class AllocateProducerIdsRequest(Request["AllocateProducerIdsResponse"], key=67, versions="0", flexible="0+"):
     """Who asks."""
 
     broker_id: int = int32()

@@ -30,7 +30,7 @@ class EntryData(Struct):
     ops: list[OpData] = array(OpData)
 
 
-class AlterClientQuotasRequest(Request, key=49, versions="0-1", flexible="1+"):
+class AlterClientQuotasRequest(Request["AlterClientQuotasResponse"], key=49, versions="0-1", flexible="1+"):
     """validate_only: check, but change nothing."""
 
     entries: list[EntryData] = array(EntryData)

@@ -23,7 +23,7 @@ class AlterConfigsResource(Struct):
     configs: list[AlterableConfig] = array(AlterableConfig)
 
 
-class AlterConfigsRequest(Request, key=33, versions="0-2", flexible="2+"):
+class AlterConfigsRequest(Request["AlterConfigsResponse"], key=33, versions="0-2", flexible="2+"):
     """validate_only: check, but change nothing."""
 
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)

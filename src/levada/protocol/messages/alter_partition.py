@@ -36,7 +36,7 @@ class TopicData(Struct):
     partitions: list[PartitionData] = array(PartitionData)
 
 
-class AlterPartitionRequest(Request, key=56, versions="0-3", flexible="0+"):
+class AlterPartitionRequest(Request["AlterPartitionResponse"], key=56, versions="0-3", flexible="0+"):
     """Who asks."""
 
     broker_id: int = int32()

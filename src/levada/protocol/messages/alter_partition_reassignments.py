@@ -22,7 +22,7 @@ class ReassignableTopic(Struct):
     partitions: list[ReassignablePartition] = array(ReassignablePartition)
 
 
-class AlterPartitionReassignmentsRequest(Request, key=45, versions="0-1", flexible="0+"):
+class AlterPartitionReassignmentsRequest(Request["AlterPartitionReassignmentsResponse"], key=45, versions="0-1", flexible="0+"):
     """What to move."""
 
     timeout_ms: int = int32(default=60_000)

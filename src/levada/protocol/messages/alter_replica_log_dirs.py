@@ -22,7 +22,7 @@ class AlterReplicaLogDir(Struct):
     topics: list[AlterReplicaLogDirTopic] = array(AlterReplicaLogDirTopic)
 
 
-class AlterReplicaLogDirsRequest(Request, key=34, versions="0-2", flexible="2+"):
+class AlterReplicaLogDirsRequest(Request["AlterReplicaLogDirsResponse"], key=34, versions="0-2", flexible="2+"):
     """Where to move what."""
 
     dirs: list[AlterReplicaLogDir] = array(AlterReplicaLogDir)

@@ -24,7 +24,7 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
     partitions: list[AlterShareGroupOffsetsRequestPartition] = array(AlterShareGroupOffsetsRequestPartition)
 
 
-class AlterShareGroupOffsetsRequest(Request, key=91, versions="0", flexible="0+"):
+class AlterShareGroupOffsetsRequest(Request["AlterShareGroupOffsetsResponse"], key=91, versions="0", flexible="0+"):
     """Where to go on."""
 
     group_id: str = string()

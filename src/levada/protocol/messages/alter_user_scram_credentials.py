@@ -25,7 +25,7 @@ class ScramCredentialUpsertion(Struct):
     salted_password: bytes = bytestring(secret=True)
 
 
-class AlterUserScramCredentialsRequest(Request, key=51, versions="0", flexible="0+"):
+class AlterUserScramCredentialsRequest(Request["AlterUserScramCredentialsResponse"], key=51, versions="0", flexible="0+"):
     """What to delete and what to set."""
 
     deletions: list[ScramCredentialDeletion] = array(ScramCredentialDeletion)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, int64, string
 
 
-class ApiVersionsRequest(Request, key=18, versions="0-5", flexible="3+"):
+class ApiVersionsRequest(Request["ApiVersionsResponse"], key=18, versions="0-5", flexible="3+"):
     """cluster_id and node_id: the broker the client believes to talk to."""
 
     client_software_name: str = string("3+", ignorable=True)

@@ -30,7 +30,7 @@ class DirectoryData(Struct):
     topics: list[TopicData] = array(TopicData)
 
 
-class AssignReplicasToDirsRequest(Request, key=73, versions="0", flexible="0+"):
+class AssignReplicasToDirsRequest(Request["AssignReplicasToDirsResponse"], key=73, versions="0", flexible="0+"):
     """Who tells it."""
 
     broker_id: int = int32()

@@ -34,7 +34,7 @@ class LeaderEndpoint(Struct):
     port: int = uint16("1+")
 
 
-class BeginQuorumEpochRequest(Request, key=53, versions="0-1", flexible="1+"):
+class BeginQuorumEpochRequest(Request["BeginQuorumEpochResponse"], key=53, versions="0-1", flexible="1+"):
     """Where the leader can be reached, since version 1."""
 
     cluster_id: str | None = string(nullable="0+")

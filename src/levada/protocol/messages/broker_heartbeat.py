@@ -10,7 +10,7 @@ from uuid import UUID
 from levada.protocol.schema import Request, Response, array, boolean, int16, int32, int64, uuid
 
 
-class BrokerHeartbeatRequest(Request, key=63, versions="0-2", flexible="0+"):
+class BrokerHeartbeatRequest(Request["BrokerHeartbeatResponse"], key=63, versions="0-2", flexible="0+"):
     """want_fence, want_shut_down: what the broker asks for. Directories that failed, or that take no new replicas, are listed."""
 
     broker_id: int = int32()

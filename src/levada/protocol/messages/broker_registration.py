@@ -27,7 +27,7 @@ class Feature(Struct):
     max_supported_version: int = int16()
 
 
-class BrokerRegistrationRequest(Request, key=62, versions="0-4", flexible="0+"):
+class BrokerRegistrationRequest(Request["BrokerRegistrationResponse"], key=62, versions="0-4", flexible="0+"):
     """Who and where the broker is, what it can do, and its log directories. incarnation_id differs at every start."""
 
     broker_id: int = int32()

@@ -12,7 +12,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 OPERATIONS_NOT_ASKED = -(1 << 31)
 
 
-class ConsumerGroupDescribeRequest(Request, key=69, versions="0-1", flexible="0+"):
+class ConsumerGroupDescribeRequest(Request["ConsumerGroupDescribeResponse"], key=69, versions="0-1", flexible="0+"):
     """The groups to describe."""
 
     group_ids: list[str] = array(string)

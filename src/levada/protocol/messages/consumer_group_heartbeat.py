@@ -17,7 +17,7 @@ class TopicPartitions(Struct):
     partitions: list[int] = array(int32)
 
 
-class ConsumerGroupHeartbeatRequest(Request, key=68, versions="0-1", flexible="0+"):
+class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"], key=68, versions="0-1", flexible="0+"):
     """Null and -1 mean unchanged. member_epoch: 0 joins, -1 leaves, -2 leaves for a while (static members)."""
 
     group_id: str = string()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
 
 
-class ControlledShutdownRequest(Request, key=7, versions="0-3", flexible="3+"):
+class ControlledShutdownRequest(Request["ControlledShutdownResponse"], key=7, versions="0-3", flexible="3+"):
     """The broker that wants to shut down."""
 
     broker_id: int = int32()

@@ -27,7 +27,7 @@ class Feature(Struct):
     max_supported_version: int = int16()
 
 
-class ControllerRegistrationRequest(Request, key=70, versions="0", flexible="0+"):
+class ControllerRegistrationRequest(Request["ControllerRegistrationResponse"], key=70, versions="0", flexible="0+"):
     """Who and where the controller is, and what it can do. incarnation_id differs at every start."""
 
     controller_id: int = int32()

@@ -20,7 +20,7 @@ class AclCreation(Struct):
     permission_type: int = int8()
 
 
-class CreateAclsRequest(Request, key=30, versions="0-3", flexible="2+"):
+class CreateAclsRequest(Request["CreateAclsResponse"], key=30, versions="0-3", flexible="2+"):
     """The rules to add."""
 
     creations: list[AclCreation] = array(AclCreation)

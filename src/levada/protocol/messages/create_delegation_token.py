@@ -15,7 +15,7 @@ class CreatableRenewers(Struct):
     principal_name: str = string()
 
 
-class CreateDelegationTokenRequest(Request, key=38, versions="0-3", flexible="2+"):
+class CreateDelegationTokenRequest(Request["CreateDelegationTokenResponse"], key=38, versions="0-3", flexible="2+"):
     """Without an owner (3+) the token is the asker's. max_lifetime_ms: -1 for the broker's maximum."""
 
     owner_principal_type: str | None = string("3+", nullable="3+")

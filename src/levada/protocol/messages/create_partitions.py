@@ -22,7 +22,7 @@ class CreatePartitionsTopic(Struct):
     assignments: list[CreatePartitionsAssignment] | None = array(CreatePartitionsAssignment, nullable="0+")
 
 
-class CreatePartitionsRequest(Request, key=37, versions="0-3", flexible="2+"):
+class CreatePartitionsRequest(Request["CreatePartitionsResponse"], key=37, versions="0-3", flexible="2+"):
     """validate_only: check, but create nothing."""
 
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)

@@ -34,7 +34,7 @@ class CreatableTopic(Struct):
     configs: list[CreatableTopicConfig] = array(CreatableTopicConfig)
 
 
-class CreateTopicsRequest(Request, key=19, versions="0-7", flexible="5+"):
+class CreateTopicsRequest(Request["CreateTopicsResponse"], key=19, versions="0-7", flexible="5+"):
     """validate_only: answer as if, but create nothing."""
 
     topics: list[CreatableTopic] = array(CreatableTopic)

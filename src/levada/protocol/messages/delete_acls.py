@@ -20,7 +20,7 @@ class DeleteAclsFilter(Struct):
     permission_type: int = int8()
 
 
-class DeleteAclsRequest(Request, key=31, versions="0-3", flexible="2+"):
+class DeleteAclsRequest(Request["DeleteAclsResponse"], key=31, versions="0-3", flexible="2+"):
     """The filters; what matches any of them goes."""
 
     filters: list[DeleteAclsFilter] = array(DeleteAclsFilter)

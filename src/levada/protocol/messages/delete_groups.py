@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, Struct, array, int16, int32, string
 
 
-class DeleteGroupsRequest(Request, key=42, versions="0-3", flexible="2+"):
+class DeleteGroupsRequest(Request["DeleteGroupsResponse"], key=42, versions="0-3", flexible="2+"):
     """The groups to delete."""
 
     groups_names: list[str] = array(string)

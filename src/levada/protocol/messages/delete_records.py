@@ -22,7 +22,7 @@ class DeleteRecordsTopic(Struct):
     partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition)
 
 
-class DeleteRecordsRequest(Request, key=21, versions="0-2", flexible="2+"):
+class DeleteRecordsRequest(Request["DeleteRecordsResponse"], key=21, versions="0-2", flexible="2+"):
     """What to delete, by the leaders of the partitions."""
 
     topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)

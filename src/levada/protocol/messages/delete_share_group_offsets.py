@@ -16,7 +16,7 @@ class DeleteShareGroupOffsetsRequestTopic(Struct):
     topic_name: str = string()
 
 
-class DeleteShareGroupOffsetsRequest(Request, key=92, versions="0", flexible="0+"):
+class DeleteShareGroupOffsetsRequest(Request["DeleteShareGroupOffsetsResponse"], key=92, versions="0", flexible="0+"):
     """What to forget."""
 
     group_id: str = string()

@@ -23,7 +23,7 @@ class DeleteStateData(Struct):
     partitions: list[PartitionData] = array(PartitionData)
 
 
-class DeleteShareGroupStateRequest(Request, key=86, versions="0", flexible="0+"):
+class DeleteShareGroupStateRequest(Request["DeleteShareGroupStateResponse"], key=86, versions="0", flexible="0+"):
     """What to delete."""
 
     group_id: str = string()

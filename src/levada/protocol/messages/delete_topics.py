@@ -17,7 +17,7 @@ class DeleteTopicState(Struct):
     topic_id: UUID = uuid("6+")
 
 
-class DeleteTopicsRequest(Request, key=20, versions="0-6", flexible="4+"):
+class DeleteTopicsRequest(Request["DeleteTopicsResponse"], key=20, versions="0-6", flexible="4+"):
     """topics from version 6 on, topic_names before."""
 
     topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
 
 
-class DescribeAclsRequest(Request, key=29, versions="0-3", flexible="2+"):
+class DescribeAclsRequest(Request["DescribeAclsResponse"], key=29, versions="0-3", flexible="2+"):
     """A null name, principal or host matches everything, and so does the number 1 in the other fields."""
 
     resource_type_filter: int = int8()

@@ -16,7 +16,7 @@ class ComponentData(Struct):
     match: str | None = string(nullable="0+")
 
 
-class DescribeClientQuotasRequest(Request, key=48, versions="0-1", flexible="1+"):
+class DescribeClientQuotasRequest(Request["DescribeClientQuotasResponse"], key=48, versions="0-1", flexible="1+"):
     """strict: leave out entities with parts that the filter does not name."""
 
     components: list[ComponentData] = array(ComponentData)

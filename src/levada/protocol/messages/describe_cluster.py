@@ -10,7 +10,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 OPERATIONS_NOT_ASKED = -(1 << 31)
 
 
-class DescribeClusterRequest(Request, key=60, versions="0-2", flexible="0+"):
+class DescribeClusterRequest(Request["DescribeClusterResponse"], key=60, versions="0-2", flexible="0+"):
     """endpoint_type: 1 brokers, 2 controllers."""
 
     include_cluster_authorized_operations: bool = boolean()

@@ -16,7 +16,7 @@ class DescribeConfigsResource(Struct):
     configuration_keys: list[str] | None = array(string, nullable="0+")
 
 
-class DescribeConfigsRequest(Request, key=32, versions="0-4", flexible="4+"):
+class DescribeConfigsRequest(Request["DescribeConfigsResponse"], key=32, versions="0-4", flexible="4+"):
     """include_synonyms: also where else the value could have come from."""
 
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource)

@@ -15,7 +15,7 @@ class DescribeDelegationTokenOwner(Struct):
     principal_name: str = string()
 
 
-class DescribeDelegationTokenRequest(Request, key=41, versions="0-3", flexible="2+"):
+class DescribeDelegationTokenRequest(Request["DescribeDelegationTokenResponse"], key=41, versions="0-3", flexible="2+"):
     """Null owners ask for the tokens of all."""
 
     owners: list[DescribeDelegationTokenOwner] | None = array(DescribeDelegationTokenOwner, nullable="0+")

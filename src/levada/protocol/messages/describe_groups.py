@@ -10,7 +10,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, by
 OPERATIONS_NOT_ASKED = -(1 << 31)
 
 
-class DescribeGroupsRequest(Request, key=15, versions="0-6", flexible="5+"):
+class DescribeGroupsRequest(Request["DescribeGroupsResponse"], key=15, versions="0-6", flexible="5+"):
     """The groups to describe."""
 
     groups: list[str] = array(string)

@@ -15,7 +15,7 @@ class DescribableLogDirTopic(Struct):
     partitions: list[int] = array(int32)
 
 
-class DescribeLogDirsRequest(Request, key=35, versions="0-5", flexible="2+"):
+class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"], key=35, versions="0-5", flexible="2+"):
     """Null topics ask for all."""
 
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="0+")

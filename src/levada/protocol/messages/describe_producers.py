@@ -15,7 +15,7 @@ class TopicRequest(Struct):
     partition_indexes: list[int] = array(int32)
 
 
-class DescribeProducersRequest(Request, key=61, versions="0", flexible="0+"):
+class DescribeProducersRequest(Request["DescribeProducersResponse"], key=61, versions="0", flexible="0+"):
     """What is asked about, of the partitions' leaders."""
 
     topics: list[TopicRequest] = array(TopicRequest)

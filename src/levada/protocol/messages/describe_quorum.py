@@ -23,7 +23,7 @@ class TopicData(Struct):
     partitions: list[PartitionData] = array(PartitionData)
 
 
-class DescribeQuorumRequest(Request, key=55, versions="0-2", flexible="0+"):
+class DescribeQuorumRequest(Request["DescribeQuorumResponse"], key=55, versions="0-2", flexible="0+"):
     """What is asked about."""
 
     topics: list[TopicData] = array(TopicData)

@@ -24,7 +24,7 @@ class DescribeShareGroupOffsetsRequestGroup(Struct):
     topics: list[DescribeShareGroupOffsetsRequestTopic] | None = array(DescribeShareGroupOffsetsRequestTopic, nullable="0+")
 
 
-class DescribeShareGroupOffsetsRequest(Request, key=90, versions="0-1", flexible="0+"):
+class DescribeShareGroupOffsetsRequest(Request["DescribeShareGroupOffsetsResponse"], key=90, versions="0-1", flexible="0+"):
     """What is asked."""
 
     groups: list[DescribeShareGroupOffsetsRequestGroup] = array(DescribeShareGroupOffsetsRequestGroup)

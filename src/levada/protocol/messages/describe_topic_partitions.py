@@ -25,7 +25,7 @@ class Cursor(Struct):
     partition_index: int = int32()
 
 
-class DescribeTopicPartitionsRequest(Request, key=75, versions="0", flexible="0+"):
+class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"], key=75, versions="0", flexible="0+"):
     """No topics ask for all. cursor: where the page starts, null for the first."""
 
     topics: list[TopicRequest] = array(TopicRequest)

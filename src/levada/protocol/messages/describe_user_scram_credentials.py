@@ -14,7 +14,7 @@ class UserName(Struct):
     name: str = string()
 
 
-class DescribeUserScramCredentialsRequest(Request, key=50, versions="0", flexible="0+"):
+class DescribeUserScramCredentialsRequest(Request["DescribeUserScramCredentialsResponse"], key=50, versions="0", flexible="0+"):
     """Null or empty users ask for all."""
 
     users: list[UserName] | None = array(UserName, nullable="0+")

@@ -15,7 +15,7 @@ class TopicPartitions(Struct):
     partitions: list[int] = array(int32)
 
 
-class ElectLeadersRequest(Request, key=43, versions="0-2", flexible="2+"):
+class ElectLeadersRequest(Request["ElectLeadersResponse"], key=43, versions="0-2", flexible="2+"):
     """election_type: 0 the preferred replica, 1 any replica even if it is out of sync. Null partitions ask for all."""
 
     election_type: int = int8("1+")

@@ -42,7 +42,7 @@ class LeaderEndpoint(Struct):
     port: int = uint16("1+")
 
 
-class EndQuorumEpochRequest(Request, key=54, versions="0-1", flexible="1+"):
+class EndQuorumEpochRequest(Request["EndQuorumEpochResponse"], key=54, versions="0-1", flexible="1+"):
     """Where the old leader can be reached, since version 1."""
 
     cluster_id: str | None = string(nullable="0+")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, boolean, int16, int32, int64, string
 
 
-class EndTxnRequest(Request, key=26, versions="0-5", flexible="3+"):
+class EndTxnRequest(Request["EndTxnResponse"], key=26, versions="0-5", flexible="3+"):
     """committed: whether to commit; else the transaction is aborted."""
 
     transactional_id: str = string()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, bytestring, int16
 
 
-class EnvelopeRequest(Request, key=58, versions="0", flexible="0+"):
+class EnvelopeRequest(Request["EnvelopeResponse"], key=58, versions="0", flexible="0+"):
     """The request with its header, and whose it is; request_principal is a DefaultPrincipalData unless a plugin made it."""
 
     request_data: bytes = bytestring(secret=True)

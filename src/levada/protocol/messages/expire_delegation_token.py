@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, bytestring, int16, int32, int64
 
 
-class ExpireDelegationTokenRequest(Request, key=40, versions="0-2", flexible="2+"):
+class ExpireDelegationTokenRequest(Request["ExpireDelegationTokenResponse"], key=40, versions="0-2", flexible="2+"):
     """The token, by its hmac. A negative period ends it at once."""
 
     hmac: bytes = bytestring(secret=True)

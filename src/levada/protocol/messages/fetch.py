@@ -46,7 +46,7 @@ class ForgottenTopic(Struct):
     partitions: list[int] = array(int32, "7+")
 
 
-class FetchRequest(Request, key=1, versions="0-18", flexible="12+"):
+class FetchRequest(Request["FetchResponse"], key=1, versions="0-18", flexible="12+"):
     """session_epoch: -1 no session, 0 a new one, else the next of session_id. max_bytes may be exceeded by the first batch."""
 
     cluster_id: str | None = string("12+", nullable="12+", tagged="12+", tag=0, ignorable=True)

@@ -34,7 +34,7 @@ class TopicSnapshot(Struct):
     partitions: list[PartitionSnapshot] = array(PartitionSnapshot)
 
 
-class FetchSnapshotRequest(Request, key=59, versions="0-1", flexible="0+"):
+class FetchSnapshotRequest(Request["FetchSnapshotResponse"], key=59, versions="0-1", flexible="0+"):
     """replica_id: who reads."""
 
     cluster_id: str | None = string(nullable="0+", tagged="0+", tag=0)

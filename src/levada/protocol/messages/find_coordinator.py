@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
 
 
-class FindCoordinatorRequest(Request, key=10, versions="0-6", flexible="3+"):
+class FindCoordinatorRequest(Request["FindCoordinatorResponse"], key=10, versions="0-6", flexible="3+"):
     """key_type: 0 group, 1 transaction, 2 share partition. Several keys since version 4, one before."""
 
     key: str = string("0-3")

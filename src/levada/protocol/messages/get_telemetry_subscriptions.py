@@ -10,7 +10,7 @@ from uuid import UUID
 from levada.protocol.schema import Request, Response, array, boolean, int8, int16, int32, string, uuid
 
 
-class GetTelemetrySubscriptionsRequest(Request, key=71, versions="0", flexible="0+"):
+class GetTelemetrySubscriptionsRequest(Request["GetTelemetrySubscriptionsResponse"], key=71, versions="0", flexible="0+"):
     """A client that has no id yet sends zero."""
 
     client_instance_id: UUID = uuid()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, int16, int32, string
 
 
-class HeartbeatRequest(Request, key=12, versions="0-4", flexible="4+"):
+class HeartbeatRequest(Request["HeartbeatResponse"], key=12, versions="0-4", flexible="4+"):
     """Who is alive."""
 
     group_id: str = string()

@@ -24,7 +24,7 @@ class AlterConfigsResource(Struct):
     configs: list[AlterableConfig] = array(AlterableConfig)
 
 
-class IncrementalAlterConfigsRequest(Request, key=44, versions="0-1", flexible="1+"):
+class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"], key=44, versions="0-1", flexible="1+"):
     """validate_only: check, but change nothing."""
 
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)

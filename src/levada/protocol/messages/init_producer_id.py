@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, boolean, int16, int32, int64, string
 
 
-class InitProducerIdRequest(Request, key=22, versions="0-5", unstable="6", flexible="2+"):
+class InitProducerIdRequest(Request["InitProducerIdResponse"], key=22, versions="0-5", unstable="6", flexible="2+"):
     """transactional_id is null for a producer that is only idempotent. producer_id and epoch ask for the next epoch (KIP-360)."""
 
     transactional_id: str | None = string(nullable="0+")

@@ -25,7 +25,7 @@ class InitializeStateData(Struct):
     partitions: list[PartitionData] = array(PartitionData)
 
 
-class InitializeShareGroupStateRequest(Request, key=83, versions="0", flexible="0+"):
+class InitializeShareGroupStateRequest(Request["InitializeShareGroupStateResponse"], key=83, versions="0", flexible="0+"):
     """What to begin."""
 
     group_id: str = string()

@@ -15,7 +15,7 @@ class JoinGroupRequestProtocol(Struct):
     metadata: bytes = bytestring()
 
 
-class JoinGroupRequest(Request, key=11, versions="0-9", flexible="6+"):
+class JoinGroupRequest(Request["JoinGroupResponse"], key=11, versions="0-9", flexible="6+"):
     """The first join has an empty member id. Protocols come in order of preference. group_instance_id makes the member static."""
 
     group_id: str = string()

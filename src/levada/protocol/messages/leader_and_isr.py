@@ -43,7 +43,7 @@ class LeaderAndIsrLiveLeader(Struct):
     port: int = int32()
 
 
-class LeaderAndIsrRequest(Request, key=4, versions="0-7", flexible="4+"):
+class LeaderAndIsrRequest(Request["LeaderAndIsrResponse"], key=4, versions="0-7", flexible="4+"):
     """Partitions are a flat list before version 2 and by topic since. type: 1 some of the broker's partitions, 2 all of them."""
 
     controller_id: int = int32()

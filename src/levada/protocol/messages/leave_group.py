@@ -16,7 +16,7 @@ class MemberIdentity(Struct):
     reason: str | None = string("5+", nullable="5+", ignorable=True)
 
 
-class LeaveGroupRequest(Request, key=13, versions="0-5", flexible="4+"):
+class LeaveGroupRequest(Request["LeaveGroupResponse"], key=13, versions="0-5", flexible="4+"):
     """member_id before version 3, members since."""
 
     group_id: str = string()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
 
 
-class ListConfigResourcesRequest(Request, key=74, versions="0-1", flexible="0+"):
+class ListConfigResourcesRequest(Request["ListConfigResourcesResponse"], key=74, versions="0-1", flexible="0+"):
     """resource_types as in DescribeConfigs; empty for all."""
 
     resource_types: list[int] = array(int8, "1+")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, Struct, array, int16, int32, string
 
 
-class ListGroupsRequest(Request, key=16, versions="0-5", flexible="3+"):
+class ListGroupsRequest(Request["ListGroupsResponse"], key=16, versions="0-5", flexible="3+"):
     """Empty filters take every state (4+) and type (5+)."""
 
     states_filter: list[str] = array(string, "4+")

@@ -27,7 +27,7 @@ class ListOffsetsTopic(Struct):
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition)
 
 
-class ListOffsetsRequest(Request, key=2, versions="0-11", flexible="6+"):
+class ListOffsetsRequest(Request["ListOffsetsResponse"], key=2, versions="0-11", flexible="6+"):
     """replica_id: -1 for a consumer. isolation_level 1 makes "latest" the last stable offset. timeout_ms: for remote look-ups."""
 
     replica_id: int = int32()

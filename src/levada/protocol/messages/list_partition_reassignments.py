@@ -15,7 +15,7 @@ class ListPartitionReassignmentsTopics(Struct):
     partition_indexes: list[int] = array(int32)
 
 
-class ListPartitionReassignmentsRequest(Request, key=46, versions="0", flexible="0+"):
+class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsResponse"], key=46, versions="0", flexible="0+"):
     """Null topics ask for all."""
 
     timeout_ms: int = int32(default=60_000)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
 
 
-class ListTransactionsRequest(Request, key=66, versions="0-2", flexible="0+"):
+class ListTransactionsRequest(Request["ListTransactionsResponse"], key=66, versions="0-2", flexible="0+"):
     """Empty filters take all. duration_filter: running for at least so many milliseconds, -1 for any (KIP-994)."""
 
     state_filters: list[str] = array(string)

@@ -19,7 +19,7 @@ class MetadataRequestTopic(Struct):
     name: str | None = string(nullable="10+")
 
 
-class MetadataRequest(Request, key=3, versions="0-13", flexible="9+"):
+class MetadataRequest(Request["MetadataResponse"], key=3, versions="0-13", flexible="9+"):
     """topics: null asks for all of them, empty for none; version 0 knows no null and takes empty for all."""
 
     topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, nullable="1+")

@@ -28,7 +28,7 @@ class OffsetCommitRequestTopic(Struct):
     partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition)
 
 
-class OffsetCommitRequest(Request, key=8, versions="0-10", flexible="8+"):
+class OffsetCommitRequest(Request["OffsetCommitResponse"], key=8, versions="0-10", flexible="8+"):
     """Outside a group: generation -1 and an empty member id. With the new protocol (KIP-848) the member epoch stands for the generation."""
 
     group_id: str = string()

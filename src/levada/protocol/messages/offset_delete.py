@@ -21,7 +21,7 @@ class OffsetDeleteRequestTopic(Struct):
     partitions: list[OffsetDeleteRequestPartition] = array(OffsetDeleteRequestPartition)
 
 
-class OffsetDeleteRequest(Request, key=47, versions="0"):
+class OffsetDeleteRequest(Request["OffsetDeleteResponse"], key=47, versions="0"):
     """What to forget."""
 
     group_id: str = string()

@@ -34,7 +34,7 @@ class OffsetFetchRequestGroup(Struct):
     topics: list[OffsetFetchRequestTopics] | None = array(OffsetFetchRequestTopics, "8+", nullable="8+")
 
 
-class OffsetFetchRequest(Request, key=9, versions="0-10", flexible="6+"):
+class OffsetFetchRequest(Request["OffsetFetchResponse"], key=9, versions="0-10", flexible="6+"):
     """require_stable: refuse while a transaction may still change the offsets (KIP-447). Null topics ask for all since version 2."""
 
     group_id: str = string("0-7")

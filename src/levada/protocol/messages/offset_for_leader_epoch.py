@@ -23,7 +23,7 @@ class OffsetForLeaderTopic(Struct):
     partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition)
 
 
-class OffsetForLeaderEpochRequest(Request, key=23, versions="0-4", flexible="4+"):
+class OffsetForLeaderEpochRequest(Request["OffsetForLeaderEpochResponse"], key=23, versions="0-4", flexible="4+"):
     """replica_id: -1 for a consumer, -2 for a tool."""
 
     replica_id: int = int32("3+", default=-2, ignorable=True)

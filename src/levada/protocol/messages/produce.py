@@ -25,7 +25,7 @@ class TopicProduceData(Struct):
     partition_data: list[PartitionProduceData] = array(PartitionProduceData)
 
 
-class ProduceRequest(Request, key=0, versions="0-13", flexible="9+"):
+class ProduceRequest(Request["ProduceResponse | None"], key=0, versions="0-13", flexible="9+"):
     """acks: 0 none, 1 the leader, -1 all in-sync replicas. timeout_ms: how long the broker waits for them."""
 
     transactional_id: str | None = string("3+", nullable="3+")

@@ -10,7 +10,7 @@ from uuid import UUID
 from levada.protocol.schema import Request, Response, boolean, bytestring, int8, int16, int32, uuid
 
 
-class PushTelemetryRequest(Request, key=72, versions="0", flexible="0+"):
+class PushTelemetryRequest(Request["PushTelemetryResponse"], key=72, versions="0", flexible="0+"):
     """metrics is OTLP, compressed. terminating: this is the last push."""
 
     client_instance_id: UUID = uuid()

@@ -24,7 +24,7 @@ class ReadStateData(Struct):
     partitions: list[PartitionData] = array(PartitionData)
 
 
-class ReadShareGroupStateRequest(Request, key=84, versions="0", flexible="0+"):
+class ReadShareGroupStateRequest(Request["ReadShareGroupStateResponse"], key=84, versions="0", flexible="0+"):
     """What to read."""
 
     group_id: str = string()

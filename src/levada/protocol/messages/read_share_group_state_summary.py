@@ -24,7 +24,7 @@ class ReadStateSummaryData(Struct):
     partitions: list[PartitionData] = array(PartitionData)
 
 
-class ReadShareGroupStateSummaryRequest(Request, key=87, versions="0-1", flexible="0+"):
+class ReadShareGroupStateSummaryRequest(Request["ReadShareGroupStateSummaryResponse"], key=87, versions="0-1", flexible="0+"):
     """What to read."""
 
     group_id: str = string()

@@ -10,7 +10,7 @@ from uuid import UUID
 from levada.protocol.schema import Request, Response, int16, int32, string, uuid
 
 
-class RemoveRaftVoterRequest(Request, key=81, versions="0", flexible="0+"):
+class RemoveRaftVoterRequest(Request["RemoveRaftVoterResponse"], key=81, versions="0", flexible="0+"):
     """The controller and the directory of its log."""
 
     cluster_id: str | None = string(nullable="0+")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, bytestring, int16, int32, int64
 
 
-class RenewDelegationTokenRequest(Request, key=39, versions="0-2", flexible="2+"):
+class RenewDelegationTokenRequest(Request["RenewDelegationTokenResponse"], key=39, versions="0-2", flexible="2+"):
     """The token, by its hmac, and for how many milliseconds to renew it."""
 
     hmac: bytes = bytestring(secret=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, bytestring, int16, int64, string
 
 
-class SaslAuthenticateRequest(Request, key=36, versions="0-2", flexible="2+"):
+class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"], key=36, versions="0-2", flexible="2+"):
     """What the mechanism says."""
 
     auth_bytes: bytes = bytestring(secret=True)

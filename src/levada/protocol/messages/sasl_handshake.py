@@ -10,7 +10,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, array, int16, string
 
 
-class SaslHandshakeRequest(Request, key=17, versions="0-1"):
+class SaslHandshakeRequest(Request["SaslHandshakeResponse"], key=17, versions="0-1"):
     """The mechanism, such as SCRAM-SHA-256."""
 
     mechanism: str = string()

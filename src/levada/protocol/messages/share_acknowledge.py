@@ -32,7 +32,7 @@ class AcknowledgeTopic(Struct):
     partitions: list[AcknowledgePartition] = array(AcknowledgePartition)
 
 
-class ShareAcknowledgeRequest(Request, key=79, versions="1-2", unstable="0", flexible="0+"):
+class ShareAcknowledgeRequest(Request["ShareAcknowledgeResponse"], key=79, versions="1-2", unstable="0", flexible="0+"):
     """share_session_epoch: -1 closes the session. is_renew_ack: some records are to be kept for longer."""
 
     group_id: str | None = string(nullable="0+")

@@ -55,7 +55,7 @@ class ForgottenTopic(Struct):
     partitions: list[int] = array(int32)
 
 
-class ShareFetchRequest(Request, key=78, versions="1-2", unstable="0", flexible="0+"):
+class ShareFetchRequest(Request["ShareFetchResponse"], key=78, versions="1-2", unstable="0", flexible="0+"):
     """share_session_epoch: 0 opens a session, -1 closes it. share_acquire_mode: 0 by batch, 1 by record."""
 
     group_id: str | None = string(nullable="0+")

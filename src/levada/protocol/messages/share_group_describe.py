@@ -12,7 +12,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 OPERATIONS_NOT_ASKED = -(1 << 31)
 
 
-class ShareGroupDescribeRequest(Request, key=77, versions="1", unstable="0", flexible="0+"):
+class ShareGroupDescribeRequest(Request["ShareGroupDescribeResponse"], key=77, versions="1", unstable="0", flexible="0+"):
     """The groups to describe."""
 
     group_ids: list[str] = array(string)

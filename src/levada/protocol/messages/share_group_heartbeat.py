@@ -10,7 +10,7 @@ from uuid import UUID
 from levada.protocol.schema import Request, Response, Struct, array, int16, int32, string, struct, uuid
 
 
-class ShareGroupHeartbeatRequest(Request, key=76, versions="1", unstable="0", flexible="0+"):
+class ShareGroupHeartbeatRequest(Request["ShareGroupHeartbeatResponse"], key=76, versions="1", unstable="0", flexible="0+"):
     """Null means unchanged. member_epoch: 0 joins, -1 leaves."""
 
     group_id: str = string()

@@ -37,7 +37,7 @@ class StopReplicaTopicState(Struct):
     partition_states: list[StopReplicaPartitionState] = array(StopReplicaPartitionState, "3+")
 
 
-class StopReplicaRequest(Request, key=5, versions="0-4", flexible="2+"):
+class StopReplicaRequest(Request["StopReplicaResponse"], key=5, versions="0-4", flexible="2+"):
     """delete_partitions counts for all partitions before version 3."""
 
     controller_id: int = int32()

@@ -10,7 +10,7 @@ from levada.protocol.schema import Request, Response, Struct, array, boolean, in
 OPERATIONS_NOT_ASKED = -(1 << 31)
 
 
-class StreamsGroupDescribeRequest(Request, key=89, versions="0-1", flexible="0+"):
+class StreamsGroupDescribeRequest(Request["StreamsGroupDescribeResponse"], key=89, versions="0-1", flexible="0+"):
     """The groups to describe."""
 
     group_ids: list[str] = array(string)

@@ -73,7 +73,7 @@ class TaskOffset(Struct):
     offset: int = int64()
 
 
-class StreamsGroupHeartbeatRequest(Request, key=88, versions="0-1", flexible="0+"):
+class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"], key=88, versions="0-1", flexible="0+"):
     """Null and -1 mean unchanged. member_epoch: 0 joins, -1 leaves, -2 leaves for a while (static members)."""
 
     group_id: str = string()

@@ -40,7 +40,9 @@ class TopologyDescription(Struct):
     global_stores: list[TopologyDescriptionGlobalStore] = array(TopologyDescriptionGlobalStore)
 
 
-class StreamsGroupTopologyDescriptionUpdateRequest(Request, key=93, versions="0", flexible="0+"):
+class StreamsGroupTopologyDescriptionUpdateRequest(
+    Request["StreamsGroupTopologyDescriptionUpdateResponse"], key=93, versions="0", flexible="0+"
+):
     """The description, and the epoch of the topology it is of."""
 
     group_id: str = string()

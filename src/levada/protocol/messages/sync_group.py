@@ -15,7 +15,7 @@ class SyncGroupRequestAssignment(Struct):
     assignment: bytes = bytestring()
 
 
-class SyncGroupRequest(Request, key=14, versions="0-5", flexible="4+"):
+class SyncGroupRequest(Request["SyncGroupResponse"], key=14, versions="0-5", flexible="4+"):
     """assignments is empty unless the leader sends it."""
 
     group_id: str = string()

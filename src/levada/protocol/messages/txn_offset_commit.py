@@ -27,7 +27,7 @@ class TxnOffsetCommitRequestTopic(Struct):
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
-class TxnOffsetCommitRequest(Request, key=28, versions="0-6", flexible="3+"):
+class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"], key=28, versions="0-6", flexible="3+"):
     """Member and generation fence the group since version 3 (KIP-447); the epoch stands for the generation in KIP-848 groups."""
 
     transactional_id: str = string()

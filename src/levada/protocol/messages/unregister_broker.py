@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, int16, int32, string
 
 
-class UnregisterBrokerRequest(Request, key=64, versions="0", flexible="0+"):
+class UnregisterBrokerRequest(Request["UnregisterBrokerResponse"], key=64, versions="0", flexible="0+"):
     """The broker."""
 
     broker_id: int = int32()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from levada.protocol.schema import Request, Response, int16, int32, string
 
 
-class UnregisterControllerRequest(Request, key=94, versions="0", flexible="0+"):
+class UnregisterControllerRequest(Request["UnregisterControllerResponse"], key=94, versions="0", flexible="0+"):
     """The controller."""
 
     controller_id: int = int32()

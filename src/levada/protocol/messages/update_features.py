@@ -17,7 +17,7 @@ class FeatureUpdateKey(Struct):
     upgrade_type: int = int8("1+", default=1)
 
 
-class UpdateFeaturesRequest(Request, key=57, versions="0-2", flexible="0+"):
+class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"], key=57, versions="0-2", flexible="0+"):
     """validate_only: check, but change nothing."""
 
     timeout_ms: int = int32(default=60_000)

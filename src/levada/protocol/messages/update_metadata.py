@@ -51,7 +51,7 @@ class UpdateMetadataBroker(Struct):
     rack: str | None = string("2+", nullable="0+", ignorable=True)
 
 
-class UpdateMetadataRequest(Request, key=6, versions="0-8", flexible="6+"):
+class UpdateMetadataRequest(Request["UpdateMetadataResponse"], key=6, versions="0-8", flexible="6+"):
     """Partitions are a flat list before version 5 and by topic since."""
 
     controller_id: int = int32()

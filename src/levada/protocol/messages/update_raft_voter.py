@@ -25,7 +25,7 @@ class KRaftVersionFeature(Struct):
     max_supported_version: int = int16()
 
 
-class UpdateRaftVoterRequest(Request, key=82, versions="0", flexible="0+"):
+class UpdateRaftVoterRequest(Request["UpdateRaftVoterResponse"], key=82, versions="0", flexible="0+"):
     """Who tells it."""
 
     cluster_id: str | None = string(nullable="0+")

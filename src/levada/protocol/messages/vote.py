@@ -30,7 +30,7 @@ class TopicData(Struct):
     partitions: list[PartitionData] = array(PartitionData)
 
 
-class VoteRequest(Request, key=52, versions="0-2", flexible="0+"):
+class VoteRequest(Request["VoteResponse"], key=52, versions="0-2", flexible="0+"):
     """Who asks whom."""
 
     cluster_id: str | None = string(nullable="0+")

@@ -37,7 +37,7 @@ class WriteStateData(Struct):
     partitions: list[PartitionData] = array(PartitionData)
 
 
-class WriteShareGroupStateRequest(Request, key=85, versions="0-1", flexible="0+"):
+class WriteShareGroupStateRequest(Request["WriteShareGroupStateResponse"], key=85, versions="0-1", flexible="0+"):
     """What to write."""
 
     group_id: str = string()

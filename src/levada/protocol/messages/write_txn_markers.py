@@ -26,7 +26,7 @@ class WritableTxnMarker(Struct):
     transaction_version: int = int8("2+", ignorable=True)
 
 
-class WriteTxnMarkersRequest(Request, key=27, versions="0-2", flexible="1+"):
+class WriteTxnMarkersRequest(Request["WriteTxnMarkersResponse"], key=27, versions="0-2", flexible="1+"):
     """One marker per transaction."""
 
     markers: list[WritableTxnMarker] = array(WritableTxnMarker)
