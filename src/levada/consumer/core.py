@@ -60,13 +60,16 @@ class ConsumerCore:
             patience_ms=settings.default_api_timeout_ms,
             deferred=engine.deferred,
         )
-        self._finder = OffsetFinder(metadata=engine.metadata, isolation_level=read.isolation_level, backoff=backoff, spawn=self._spawn)
+        self._finder = OffsetFinder(
+            metadata=engine.metadata, isolation_level=read.isolation_level, backoff=backoff, spawn=self._spawn, now=engine.now
+        )
         positions: Mapping[str, Any] = {
             "subscription": self.subscription,
             "buffer": self._buffer,
             "metadata": engine.metadata,
             "backoff": backoff,
             "spawn": self._spawn,
+            "now": engine.now,
             "on_reset": lambda reset: engine.deferred.append(lambda: on_reset(reset)),
         }
         validator = PositionValidator(reset_to=self._reset_to, **positions)
