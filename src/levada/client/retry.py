@@ -19,8 +19,10 @@ from levada.flow import Flow, Sleep, Wait
 class Reaction(Enum):
     """What to do about one subject's error code."""
 
+    AT_ONCE = "ask again at once"
     RETRY = "ask again after a pause"
     REFRESH = "ask again after a pause, whoever fresh metadata names"
+    RESET = "the log has no such offset: the position has to be looked up anew"
     NOTHING = "an answer: there is no such thing"
     RAISE = "the caller must see it"
 
