@@ -30,6 +30,7 @@ def lines_run(consumer: KafkaConsumer, now_ms: int) -> int:
             reading.core.begin_call()
             assert reading.core.explain(now_ms, last_word=True) is None
             assert not reading.core.changed().done
+            consumer._consuming.marks()
     finally:
         sys.settrace(None)
     return lines

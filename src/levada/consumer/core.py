@@ -125,9 +125,9 @@ class ConsumerCore:
         self.subscription.seek_to(partitions, to)
         self._buffer.drop_stale()
 
-    def rewind(self, records: Iterable[AnyRecord], generations: Mapping[TopicPartition, int]) -> None:
-        """Take back records that were handed out in vain."""
-        self.subscription.rewind(records, generations)
+    def rewind(self, records: Iterable[AnyRecord], generation: int) -> None:
+        """Take back records that were handed out but not used, where nothing was moved by force since this generation."""
+        self.subscription.rewind(records, generation)
         self._buffer.drop_stale()
 
     def begin_call(self) -> None:

@@ -84,7 +84,7 @@ class PositionResetter:
     def _ask(self, node: Peer | None, questions: Mapping[TopicPartition, _Question]) -> Flow[LeaderAnswer[OffsetAndTimestamp]]:
         for tp, question in questions.items():
             # Only a leader of this epoch answers.
-            question.state.validated_epoch = self._metadata.snapshot.leader_epoch(tp)
+            question.state.holds_in(self._metadata.snapshot.leader_epoch(tp))
         wanted = {tp: int(question.reset_to) for tp, question in questions.items()}
         answer = yield from ask_leader(node, wanted, self._metadata, self._isolation_level)
         found = {tp: at for tp, at in answer.found.items() if at is not None}
@@ -95,7 +95,6 @@ class PositionResetter:
         state = question.state
         asked, reason = state.asked_offset, state.reset_reason
         state.move_to(found.offset, found.leader_epoch)
-        state.asked_offset = None
         state.heard(self._now.ms)
         self._buffer.announce()
         if asked is not None:

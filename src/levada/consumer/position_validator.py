@@ -103,7 +103,7 @@ class PositionValidator:
         if topic_id is None or topic_id == state.topic_id:
             return
         if state.topic_id is None or state.status is PartitionStatus.INITIALIZING:
-            state.topic_id = topic_id
+            state.learn_topic(topic_id)
         elif state.status is PartitionStatus.AWAIT_RESET and state.reset_to is not None:
             state.belongs_to(topic_id)
             state.await_reset(state.reset_to, gave_up=state.asked_offset, reason=state.reset_reason)
@@ -134,7 +134,7 @@ class PositionValidator:
             return
         if NO_LEADER_EPOCH in (state.validated_epoch, state.leader_epoch):
             # A position that was just looked up or chosen, or records of a format without epochs: there is nothing to compare.
-            state.validated_epoch = leader_epoch
+            state.holds_in(leader_epoch)
         else:
             state.await_validation()
 
@@ -168,7 +168,7 @@ class PositionValidator:
         """Read what stands after the last record that is the same."""
         state, position = question.state, question.position
         state.move_to(end.offset, end.epoch)
-        state.validated_epoch = end.leader_epoch
+        state.holds_in(end.leader_epoch)
         self._on_reset(PositionReset(state.tp, position, end.offset, TRUNCATED))
 
 
