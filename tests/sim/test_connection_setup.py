@@ -22,6 +22,7 @@ from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from levada.testing import Simulation
+from settings_kit import new_selector
 from sim_kit import SPOKEN, SimClient, server, versions_reply
 
 PATIENCE_S = 5
@@ -152,7 +153,7 @@ def events_until(selector: Selector, condition: Any) -> None:
 def test_a_transport_does_its_handshake_before_the_connection_is_told() -> None:
     listener, thread = serving(b"welcome")
     HandshakingTransport.hosts.clear()
-    selector = Selector(max_frame_bytes=1000, transport=HandshakingTransport)
+    selector = new_selector(max_frame_bytes=1000, transport=HandshakingTransport)
     try:
         selector.connect("key", "localhost", listener.getsockname()[1], 0)
         events_until(selector, lambda events: events.connected == ["key"])
@@ -168,7 +169,7 @@ def test_a_transport_does_its_handshake_before_the_connection_is_told() -> None:
 @pytest.mark.parametrize(("answer", "ending"), [(b"nonsense", Ending.FAILED), (b"", Ending.RESET)])
 def test_a_handshake_that_fails_is_a_connection_that_was_not_made(answer: bytes, ending: Ending) -> None:
     listener, thread = serving(answer)
-    selector = Selector(max_frame_bytes=1000, transport=HandshakingTransport)
+    selector = new_selector(max_frame_bytes=1000, transport=HandshakingTransport)
     ends: list[Any] = []
     try:
         selector.connect("key", "127.0.0.1", listener.getsockname()[1], 0)

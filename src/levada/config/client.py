@@ -79,6 +79,9 @@ class ClientConfig(Config):
         ("rebootstrap", "none"),
         "What to do when no known broker answers: begin again from bootstrap.servers, or wait (KIP-899).",
     )
+    metadata_recovery_rebootstrap_trigger_ms: int = milliseconds(
+        300_000, "With rebootstrap: begin again also when metadata could not be refreshed for this long (KIP-1102)."
+    )
     max_response_bytes: int = size_bytes(
         1 << 30,
         "Refuse a response that announces more than this. Not a Kafka setting: Kafka's own client trusts the announcement.",

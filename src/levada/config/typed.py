@@ -70,6 +70,9 @@ class ClientSettings(TypedDict, total=False):
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
     """What to do when no known broker answers: begin again from bootstrap.servers, or wait (KIP-899). Default: rebootstrap."""
 
+    metadata_recovery_rebootstrap_trigger_ms: int
+    """With rebootstrap: begin again also when metadata could not be refreshed for this long (KIP-1102). Default: 300000 ms."""
+
     max_response_bytes: int
     """Refuse a response that announces more than this. Not a Kafka setting: Kafka's own client trusts the announcement. Default: 1073741824
     bytes."""

@@ -15,15 +15,14 @@ from typing import Any
 
 import pytest
 
-from levada.client.engine import Engine
 from levada.clock import NEVER_MS
 from levada.errors import BootstrapError, ClosedError, ForkedError, KafkaError, TimeoutError
 from levada.flow import Call, Flow, Sleep
-from levada.net.selector import Selector
 from levada.promise import Promise
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from levada.sync.driver import Driver
 from levada.testing import EmbeddedKafka
+from settings_kit import new_engine, new_selector
 
 Connect = Callable[..., "Client"]
 
@@ -31,8 +30,8 @@ Connect = Callable[..., "Client"]
 class Client:
     def __init__(self, address: str, **settings: Any) -> None:
         host, _, port = address.rpartition(":")
-        self.selector = Selector(max_frame_bytes=100 << 20)
-        self.engine = Engine(selectable=self.selector, bootstrap=[(host, int(port))], client_id="tested", random=Random(1), **settings)
+        self.selector = new_selector(max_frame_bytes=100 << 20)
+        self.engine = new_engine(selectable=self.selector, bootstrap=[(host, int(port))], random=Random(1), **settings)
         self.driver = Driver(self.engine, self.selector, name="levada tested")
 
     def ask(self, timeout_s: float | None = 5) -> MetadataResponse:

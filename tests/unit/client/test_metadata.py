@@ -19,6 +19,7 @@ from levada.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from levada.types import Node, PartitionInfo, TopicPartition
+from settings_kit import new_metadata
 
 NEWEST = 12
 A, B = UUID(int=1), UUID(int=2)
@@ -26,7 +27,7 @@ T0 = TopicPartition("t", 0)
 
 
 def metadata(**settings: Any) -> Metadata:
-    return Metadata([("a", 9092), ("b", 9093)], Random(1), **settings)
+    return new_metadata(("a", 9092), ("b", 9093), random=Random(1), **settings)
 
 
 def topic(

@@ -13,12 +13,11 @@ from random import Random
 import pytest
 
 import strangers
-from levada.client.engine import Engine
 from levada.errors import BootstrapError
 from levada.flow import Call, Flow
-from levada.net.selector import Selector
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.sync.driver import Driver
+from settings_kit import new_engine, new_selector
 
 DEADLINE_S = 3.0
 AT_ONCE_S = 1.5
@@ -30,9 +29,9 @@ def asking() -> Flow[object]:
 
 def failure(*addresses: str, timeout_s: float = DEADLINE_S) -> tuple[BootstrapError, float]:
     """Ask at addresses where no Kafka is; return the error and how long it took."""
-    selector = Selector(max_frame_bytes=100 << 20)
+    selector = new_selector(max_frame_bytes=100 << 20)
     bootstrap = [(address.rpartition(":")[0], int(address.rpartition(":")[2])) for address in addresses]
-    engine = Engine(selectable=selector, bootstrap=bootstrap, client_id="lost", random=Random(1))
+    engine = new_engine(selectable=selector, bootstrap=bootstrap, client_id="lost", random=Random(1))
     driver = Driver(engine, selector, name="lost")
     driver.start()
     started = time.monotonic()

@@ -9,11 +9,9 @@ import pytest
 
 from consumer_kit import TP, batch
 from levada.client.backoff import ExponentialBackoff
-from levada.client.metadata import Metadata
 from levada.client.retry import Reaction
 from levada.client.snapshot import ClusterSnapshot, TopicMetadata
 from levada.consumer.fetch_buffer import FetchBuffer
-from levada.consumer.fetch_request import FetchSettings
 from levada.consumer.fetch_response import ON_FETCH_ERROR, Asked, FetchResponseHandler, offset_after_last_batch
 from levada.consumer.fetch_session import NO_SESSION, NO_TOPIC_ID, FetchSession, FetchTarget
 from levada.consumer.subscription_state import SubscriptionState
@@ -23,6 +21,7 @@ from levada.protocol.messages.fetch import FetchableTopicResponse, FetchResponse
 from levada.record.compression import Codec
 from levada.types import UNKNOWN_OFFSET, Node, PartitionInfo, TopicPartition
 from record_kit import raw_message, raw_wrapper
+from settings_kit import fetch_settings, new_metadata
 
 NODE = 2
 
@@ -36,10 +35,10 @@ class Client:
         self.subscription.assign([TP], 0)
         self.subscription.seek(TP, 10)
         self.state = self.subscription.state(TP)
-        self.metadata = Metadata([("b", 9092)], Random(0))
+        self.metadata = new_metadata()
         self.metadata._need_full = False
         backoff = ExponentialBackoff(100, 1000, Random(0))
-        self.handler = FetchResponseHandler(self.buffer, self.metadata, FetchSettings(), backoff)
+        self.handler = FetchResponseHandler(self.buffer, self.metadata, fetch_settings(), backoff)
         self.session = FetchSession()
 
     def answer(self, *, tp: TopicPartition = TP, code: int = 0, top: int = 0, session_id: int = NO_SESSION, **data: Any) -> bool:

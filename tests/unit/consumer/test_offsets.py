@@ -20,13 +20,14 @@ from levada.flow import Call, Flow, Sleep, Wait, WaitAny
 from levada.promise import Promise
 from levada.protocol.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
 from levada.types import IsolationLevel, Node, OffsetAndTimestamp, PartitionInfo, TopicPartition
+from settings_kit import new_metadata
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def cluster(*leaders: int, error: ErrorCode = ErrorCode.NONE) -> Metadata:
     """Metadata of topic t whose partitions are led by these nodes."""
-    metadata = Metadata([("b", 9092)], Random(0))
+    metadata = new_metadata()
     infos = tuple(PartitionInfo("t", number, leader, 3, (), ()) for number, leader in enumerate(leaders))
     nodes = {leader: Node(leader, "h", leader) for leader in leaders if leader >= 0}
     metadata.snapshot = ClusterSnapshot(nodes=nodes, topics={"t": TopicMetadata("t", None, error, False, infos)})

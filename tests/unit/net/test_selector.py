@@ -13,7 +13,7 @@ import pytest
 from levada.errors import IllegalStateError
 from levada.net.resolver import Address
 from levada.net.selectable import ChannelState, Disconnect, Ending, NetEvents
-from levada.net.selector import Selector
+from settings_kit import new_selector
 
 PATIENCE_S = 5
 
@@ -22,7 +22,7 @@ class Clocked:
     """A selector with the events it has given so far."""
 
     def __init__(self, **settings: object) -> None:
-        self.selector = Selector(max_frame_bytes=1 << 20, **settings)  # type: ignore[arg-type]
+        self.selector = new_selector(max_frame_bytes=1 << 20, **settings)
         self.now_ms = 0
         self.connected: list[int] = []
         self.sent: list[int] = []
