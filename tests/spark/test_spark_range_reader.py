@@ -12,7 +12,7 @@ import pytest
 from levada.errors import DataLossError, OffsetOutOfRangeError, TimeoutError
 from levada.spark import reading
 from levada.spark.options import source_options
-from levada.spark.reading import OffsetRange, read
+from levada.spark.range_reader import OffsetRange, read
 from levada.spark.schema import arrow_schema, record_schema
 from levada.types import TopicPartition
 

@@ -13,7 +13,7 @@ from levada.errors import ConfigError
 from levada.spark.cluster import Cluster, KafkaCluster
 from levada.spark.offsets import Offsets, data_loss, resolve
 from levada.spark.options import SourceOptions
-from levada.spark.reading import OffsetRange, plan, read
+from levada.spark.range_reader import OffsetRange, plan, read
 
 logger = logging.getLogger(__name__)
 
