@@ -17,9 +17,8 @@ from levada.client.engine import Engine
 from levada.clock import NEVER_MS
 from levada.config import ClientConfig
 from levada.errors import ClosedError, IllegalStateError
-from levada.face.arguments import deadline_ms
 from levada.face.engines import Connector, client_name, engine_for
-from levada.face.waiting import run_flow, until_settled
+from levada.face.waiting import result_of, run_flow
 from levada.flow import CallerFlow, Compute, Flow, Until
 from levada.promise import Promise
 from levada.sync.admin import KafkaAdmin
@@ -218,14 +217,10 @@ class SimDriver:
 
     def wait(self, promise: Promise[T], timeout_s: float | None, what: str) -> T:
         """Let time pass until a promise is settled; return its value or raise its error."""
-        if not promise.done:
-            self.check_usable()
-            self.call(until_settled(promise, self._engine, deadline_ms(self.now_ms(), timeout_s), timeout_s, what))
-        return promise.result()
+        return self.call(result_of(self, self._engine, promise, timeout_s, what))
 
     def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
         """Run a flow to its end, as wait() does."""
-        self.check_usable()
         return self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def abandon(self) -> None:
