@@ -163,7 +163,7 @@ def test_a_dotted_option_too() -> None:
 
 def test_an_option_of_a_scan_too() -> None:
     with pytest.raises(ConfigError, match=r"'fetch_max_byte'.*did you mean .*fetch.max.bytes"):
-        lv.scan("orders", bootstrap_servers="localhost:9092", fetch_max_byte=5)
+        lv.scan("orders", bootstrap_servers="localhost:9092", fetch_max_byte=5)  # type: ignore[call-arg]
 
 
 def test_a_bad_value_names_the_option_and_what_it_takes() -> None:
