@@ -70,10 +70,10 @@ class FakeConsumer:
 def read_with(monkeypatch: Any) -> Any:
     def run(consumer: Any, start: Any, end: Any, fail_on_data_loss: Any = True) -> Any:
         @contextmanager
-        def lend(settings: Any) -> Any:
+        def reuse(settings: Any) -> Any:
             yield consumer
 
-        monkeypatch.setattr(range_reader, "lent_consumer", lend)
+        monkeypatch.setattr(range_reader, "reused_consumer", reuse)
         given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "failOnDataLoss": str(fail_on_data_loss)}
         batches = list(read(OffsetRange("t", 0, start, end), record_schema(False), source_options(given, streaming=True)))
         assert all(batch.schema.equals(arrow_schema(record_schema(False)), check_metadata=True) for batch in batches)

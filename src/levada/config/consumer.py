@@ -37,7 +37,7 @@ class ConsumerConfig(ClientConfig):
     auto_offset_reset: str = choice(
         "latest",
         ("latest", "earliest", "none"),
-        "Where to begin without a position, or when the position is out of range or of a topic that is no more; none raises.",
+        "Where to begin without a position, or when the position is out of range or of a deleted topic; none raises.",
         other_words={"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest", "error": "none"},
     )
     max_poll_records: int = integer(500, "Records one poll() returns at most.", low=1)

@@ -69,7 +69,7 @@ class Simulation:
         return driver
 
     def connect(self, config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, SimDriver]:
-        """Build the engine and the driver of a client that lives here (levada.face.engines.Connector)."""
+        """Build the engine and the driver of a client in this simulation (levada.face.engines.Connector)."""
         name = client_name(config, kind)
         selectable = self.network.selectable()
         engine = engine_for(config, name, selectable, self.random, **engine_settings)
@@ -136,7 +136,7 @@ class Simulation:
 
 
 class SimDriver:
-    """Stands where sync.driver.Driver stands, in virtual time and on one thread: waiting is letting time pass."""
+    """The driver in place of sync.driver.Driver, in virtual time and on one thread: waiting lets time pass."""
 
     def __init__(self, simulation: Simulation, engine: Engine, selectable: SimSelectable, name: str) -> None:
         self.lock = threading.RLock()
@@ -150,7 +150,7 @@ class SimDriver:
 
     @property
     def has_events(self) -> bool:
-        """Whether the network has news for the engine."""
+        """Whether the network has events for the engine."""
         return self._selectable.has_events
 
     def start(self) -> None:
@@ -237,7 +237,7 @@ class SimDriver:
             self._simulation.forget(self)
 
     def step(self) -> int:
-        """Hand the engine its news and its turn; return when it wants the next."""
+        """Pass the engine its events and advance it; return when the next step is due."""
         if self._abandoned:
             self.close()
             return NEVER_MS
