@@ -91,7 +91,7 @@ def test_the_selector_keeps_no_route_to_what_is_forgotten() -> None:
             selector.shutdown()
 
 
-def test_a_node_that_left_is_still_a_connect_error_for_who_waits_for_it(sim: Simulation) -> None:
+def test_a_wait_for_a_node_that_left_ends_with_a_connect_error(sim: Simulation) -> None:
     server(sim)
     client = SimClient(sim)
 

@@ -46,7 +46,7 @@ def test_settings_and_kinds_are_told_apart() -> None:
         assert len({id(one), id(other), id(third)}) == 3
 
 
-def test_a_lent_client_is_nobody_elses() -> None:
+def test_a_client_in_use_is_not_given_to_another_task() -> None:
     with reused_producer({}) as one, reused_producer({}) as other:
         assert one is not other
     assert sum(client.closed for client in (one, other)) == 1

@@ -1,4 +1,4 @@
-"""Conversations about topics, with canned replies (behaviour X1, X2, X7)."""
+"""Flows about topics, with canned replies (behaviour X1, X2, X7)."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_a_handshake_comes_before_the_first_request(greeted: EmbeddedKafka, piec
         assert wire.ask(MetadataRequest(topics=[]), 9).brokers  # type: ignore[attr-defined]
 
 
-def test_who_fails_the_handshake_is_disconnected_and_the_others_are_served(greeted: EmbeddedKafka) -> None:
+def test_a_peer_that_fails_the_handshake_is_disconnected_and_the_others_are_served(greeted: EmbeddedKafka) -> None:
     with closing(Wire(greeted)) as other, closing(Wire(greeted)) as wire:
         other.socket.sendall(b"GET / HTTP/1.1")
         assert other.is_closed_by_peer()
@@ -131,7 +131,7 @@ def test_who_fails_the_handshake_is_disconnected_and_the_others_are_served(greet
         assert wire.receive(MetadataRequest, 9).brokers  # type: ignore[attr-defined]
 
 
-def test_who_leaves_during_the_handshake_is_forgotten(greeted: EmbeddedKafka) -> None:
+def test_a_peer_that_leaves_during_the_handshake_is_removed(greeted: EmbeddedKafka) -> None:
     wire = Wire(greeted)
     wire.socket.sendall(b"hel")
     wire.close()
@@ -184,7 +184,7 @@ def test_M_C5_requests_before_a_bad_size_are_answered_before_the_connection_ends
     assert wire.is_closed_by_peer()
 
 
-def test_E3_who_speaks_http_is_shown_the_door(wire: Wire) -> None:
+def test_E3_a_client_that_speaks_http_is_disconnected(wire: Wire) -> None:
     wire.socket.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert wire.is_closed_by_peer()
 
@@ -275,19 +275,19 @@ def test_a_broker_is_started_once(kafka: EmbeddedKafka) -> None:
         kafka.start()
 
 
-def test_a_port_that_is_taken_is_told_in_one_sentence(kafka: EmbeddedKafka) -> None:
+def test_a_port_that_is_taken_is_reported_in_one_sentence(kafka: EmbeddedKafka) -> None:
     port = int(kafka.bootstrap_servers.split(":")[1])
     with pytest.raises(ConnectError, match=f"port {port} on 127.0.0.1 is in use; choose another one"):
         EmbeddedKafka(port=port).start()
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_M_D15_an_address_others_can_reach_needs_a_deliberate_word(host: str) -> None:
+def test_M_D15_an_address_that_others_can_reach_needs_insecure_listen(host: str) -> None:
     with pytest.raises(ConfigError, match="has no authentication"):
         BrokerServer(BrokerNode(), host=host).start()
 
 
-def test_M_D15_with_that_word_it_listens() -> None:
+def test_M_D15_with_insecure_listen_it_listens() -> None:
     server = BrokerServer(BrokerNode(), host="0.0.0.0", insecure_listen=True, advertised_host="127.0.0.1")
     server.start()
     try:
@@ -297,7 +297,7 @@ def test_M_D15_with_that_word_it_listens() -> None:
         server.close()
 
 
-def test_an_address_that_does_not_exist_is_told() -> None:
+def test_an_address_that_does_not_exist_is_reported() -> None:
     with pytest.raises(ConnectError, match="nowhere"):
         BrokerServer(BrokerNode(), host="nowhere.invalid").start()
 

@@ -257,7 +257,7 @@ def test_M_B18_ctrl_c_ends_what_was_waited_for_too(client: Client) -> None:
     assert client.ask().brokers
 
 
-def test_K10_an_engine_that_crashes_tells_everybody(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_K10_a_crash_of_the_engine_is_raised_to_every_waiter(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
         def poll(self, now_ms: int) -> int:
             raise ZeroDivisionError("broken poller")
@@ -276,7 +276,7 @@ def test_K10_an_engine_that_crashes_tells_everybody(client: Client, caplog: pyte
     assert "broken poller" in caplog.text
 
 
-def test_M_P5_who_begins_to_wait_while_the_driver_ends_is_told(client: Client) -> None:
+def test_M_P5_a_wait_that_begins_while_the_driver_ends_raises(client: Client) -> None:
     client.ask()
     look = client.driver.check_usable
 
@@ -290,7 +290,7 @@ def test_M_P5_who_begins_to_wait_while_the_driver_ends_is_told(client: Client) -
     assert isinstance(outcome[0], ClosedError)
 
 
-def test_M_P5_an_engine_that_cannot_even_be_closed_keeps_nobody_waiting(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_M_P5_waiters_end_even_when_the_engine_cannot_be_closed(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     def break_down(now_ms: int) -> None:
         raise ZeroDivisionError("cannot even close")
 
@@ -346,7 +346,7 @@ def test_a_restarted_broker_is_found_again(connect: Connect) -> None:
             assert client.ask(10).brokers
 
 
-def test_nobody_there_is_a_bootstrap_error_within_the_time_of_the_call(connect: Connect) -> None:
+def test_no_broker_is_a_bootstrap_error_within_the_time_of_the_call(connect: Connect) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     client = connect(f"127.0.0.1:{port}")

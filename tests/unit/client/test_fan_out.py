@@ -36,7 +36,7 @@ def client(sim: Simulation) -> SimClient:
 
 
 class Asked:
-    """Asks nobody: answers as told, and notes who was asked about what."""
+    """Sends nothing: answers as the test says, and notes which node was asked about what."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""ListOffsets conversations, with canned replies."""
+"""ListOffsets flows, with canned replies."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_an_error_of_one_partition_is_raised() -> None:
         flow.send(spawned.answer(0, reply((0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1))))
 
 
-def test_a_topic_that_does_not_exist_is_said_so_at_the_latest_when_time_is_up() -> None:
+def test_a_topic_that_does_not_exist_is_reported_at_the_deadline_at_the_latest() -> None:
     flow = finder(cluster(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), Spawned()).find({A: -1})
     assert isinstance(next(flow), WaitAny)
     with pytest.raises(UnknownTopicOrPartitionError, match="topic 't' does not exist"):

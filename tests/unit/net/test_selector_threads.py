@@ -123,7 +123,7 @@ def test_the_rest_of_a_large_frame_is_written_although_its_sender_has_left(net: 
         net.until(lambda: any(events.sent for events in net.events))
 
 
-def test_a_write_that_fails_is_told_by_the_thread_that_waits(net: Waiting, listener: socket.socket) -> None:
+def test_a_write_that_fails_is_reported_by_the_thread_that_waits(net: Waiting, listener: socket.socket) -> None:
     with connect(net, listener, 1) as peer, net.lock:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         peer.close()
@@ -133,7 +133,7 @@ def test_a_write_that_fails_is_told_by_the_thread_that_waits(net: Waiting, liste
     assert net.ended()[1] in (Ending.RESET, Ending.CLOSED)
 
 
-def test_a_refused_connection_is_told_by_the_thread_that_waits(net: Waiting) -> None:
+def test_a_refused_connection_is_reported_by_the_thread_that_waits(net: Waiting) -> None:
     net.begin_waiting()
     with net.lock:
         net.selector.connect(1, "127.0.0.1", -1, 0)

@@ -235,7 +235,7 @@ def test_A11_others_of_the_same_leader_ride_along() -> None:
     assert [batch.tp.partition for batch in bench.drain(now_ms=10)] == [0, 1]
 
 
-def test_A8_the_end_of_a_back_off_is_told_even_when_the_leader_has_something_else_due() -> None:
+def test_A8_the_end_of_a_back_off_counts_even_when_the_leader_has_something_else_due() -> None:
     bench = Bench(linger_ms=0)
     bench.append(partition=1)
     (retried,) = bench.drain()
