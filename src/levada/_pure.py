@@ -1,7 +1,7 @@
 """The interpreted form of the [c] modules.
 
 A [c] module is one plain .py source with its C types in the .pxd file beside it. The source itself asks three names of `cython`, which this
-module answers where the source runs as it is, so that Cython is needed by nobody but the compiler: `compiled`, which Cython replaces by a
+module answers where the source runs as it is, so that Cython is needed only to compile: `compiled`, which Cython replaces by a
 constant and so drops the other branch; `address`, reached in compiled code alone; and `nogil`, a block that touches no Python object.
 
 Python prefers a compiled module to the source beside it. With LEVADA_PURE=1 in the environment it is the other way round.

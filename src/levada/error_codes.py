@@ -159,7 +159,7 @@ class ErrorCode(IntEnum):
 
     @property
     def stale_metadata(self) -> bool:
-        """Whether the answer says that the client's picture of the cluster is out of date."""
+        """Whether the answer says that the client's metadata is out of date."""
         return self in STALE_METADATA
 
 

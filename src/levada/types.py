@@ -41,7 +41,7 @@ class Node(NamedTuple):
 
 
 class TimestampType(IntEnum):
-    """Who set a record's timestamp: its producer, or the broker when it appended the record; nobody before Kafka 0.10 (magic 0)."""
+    """Who set a record's timestamp: its producer, or the broker when it appended the record; unknown before Kafka 0.10 (magic 0)."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0

@@ -7,7 +7,7 @@ back-off: a broker that accepts and drops must not be hammered (N19, TR25). A co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 from levada.client.api_versions import BrokerVersions
@@ -74,10 +74,10 @@ class ConnectionStates:
         self._setup = ExponentialBackoff(setup_timeout_ms, max(setup_timeout_ms, setup_timeout_max_ms), random)
         self._connections: dict[ConnectionKey, Connection] = {}
         self._connecting: dict[ConnectionKey, Connection] = {}
-
-    def get(self, peer: Peer) -> Connection | None:
+        self.get: Callable[[ConnectionKey], Connection | None] = self._connections.get
         """Return what is known of a connection, None before its first attempt."""
-        return self._connections.get(key_of(peer))
+        self.next_deadline_ms = NEVER_MS
+        """When the next set-up times out."""
 
     def __iter__(self) -> Iterator[Connection]:
         return iter(list(self._connections.values()))
@@ -107,6 +107,7 @@ class ConnectionStates:
         known.versions = None
         known.setup_deadline_ms = now_ms + self._setup.delay_ms(known.setup_failures)
         self._connecting[key] = known
+        self._note_deadline()
 
     def asked(self, peer: Peer, event: ConnectionEvent) -> None:
         """The transport is ready, and a request of the set-up on its way."""
@@ -124,6 +125,7 @@ class ConnectionStates:
 
     def _is_connected(self, known: Connection) -> None:
         self._connecting.pop(known.key, None)
+        self._note_deadline()
         known.setup_deadline_ms = NEVER_MS
         known.setup_failures = 0
 
@@ -132,6 +134,7 @@ class ConnectionStates:
         known = self._connections[key_of(peer)]
         if self._connecting.pop(known.key, None) is not None:
             known.setup_failures += 1
+            self._note_deadline()
         known.take(ConnectionEvent.ENDED)
         known.last_attempt_ms = now_ms
         known.retry_at_ms = now_ms + self._reconnect.delay_ms(known.failures)
@@ -165,6 +168,5 @@ class ConnectionStates:
         """Return the connections whose transport took too long."""
         return [key for key, known in self._connecting.items() if now_ms >= known.setup_deadline_ms]
 
-    def next_deadline_ms(self) -> int:
-        """When the next set-up times out."""
-        return min((known.setup_deadline_ms for known in self._connecting.values()), default=NEVER_MS)
+    def _note_deadline(self) -> None:
+        self.next_deadline_ms = min((known.setup_deadline_ms for known in self._connecting.values()), default=NEVER_MS)

@@ -126,7 +126,7 @@ class Engine:
             return NEVER_MS
         self.now.ms = now_ms
         self.network.expire(now_ms)
-        if self.network.unrecoverable:
+        if not self.network.ever_ready and self.network.unrecoverable:
             self._give_up()
         self.network.held_back = False
         deadline_ms = min(self._updater.poll(now_ms), self._poll_all(now_ms))

@@ -3,7 +3,7 @@
 A broker answers a connection's requests in order, so the next response belongs to the oldest request; the correlation id only confirms
 it (N5). A request without an answer (acks=0) is over when it is written, and is then the newest one of its connection (N6, TR17).
 
-Looking for late requests walks over all of them, so it is done no sooner than one may be late: `_look_again_ms` is never later than the
+Looking for late requests walks over all of them, so it is done no sooner than one may be late: `next_deadline_ms` is never later than the
 earliest deadline. It may be earlier, when the request that had it was answered; then one look finds nothing and sets it right.
 """
 
@@ -57,7 +57,8 @@ class InFlightRequests:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._queues: dict[Peer, deque[InFlightRequest]] = {}
-        self._look_again_ms = NEVER_MS
+        self.next_deadline_ms = NEVER_MS
+        """When a request may time out, or a little earlier."""
 
     def count(self, peer: Peer) -> int:
         """How many requests of a connection are not answered."""
@@ -70,8 +71,12 @@ class InFlightRequests:
 
     def add(self, peer: Peer, request: InFlightRequest) -> None:
         """A request is handed to the connection."""
-        self._queues.setdefault(peer, deque()).append(request)
-        self._look_again_ms = min(self._look_again_ms, request.deadline_ms)
+        queue = self._queues.get(peer)
+        if queue is None:
+            queue = self._queues[peer] = deque()
+        queue.append(request)
+        if request.deadline_ms < self.next_deadline_ms:
+            self.next_deadline_ms = request.deadline_ms
 
     def written(self, peer: Peer) -> InFlightRequest | None:
         """The newest request was written. Return it, and forget it, when no answer will come."""
@@ -107,12 +112,8 @@ class InFlightRequests:
 
     def timed_out(self, now_ms: int) -> dict[Peer, InFlightRequest]:
         """Return the connections of which any request is past its deadline, with one such request (N13)."""
-        if now_ms < self._look_again_ms:
+        if now_ms < self.next_deadline_ms:
             return {}
-        self._look_again_ms = min((request.deadline_ms for queue in self._queues.values() for request in queue), default=NEVER_MS)
+        self.next_deadline_ms = min((request.deadline_ms for queue in self._queues.values() for request in queue), default=NEVER_MS)
         late = ((peer, request) for peer, queue in self._queues.items() for request in queue if now_ms >= request.deadline_ms)
         return dict(late)
-
-    def next_deadline_ms(self) -> int:
-        """When a request may time out, or a little earlier."""
-        return self._look_again_ms

@@ -3,7 +3,7 @@
 Theory. Three things can make an update due: somebody asked for one (a full update), a topic was added (a partial update for the new
 topics is enough), or the last one is older than metadata.max.age.ms. One thing holds it back: the back-off after a failed update, or
 after answers that brought nothing new (TR33); a new topic overrides it, so that a first send does not wait. `version` counts the
-updates; who needs a newer picture remembers the version and awaits a higher one. Failed updates keep the waiters waiting (D12).
+updates; a caller that needs a newer one remembers the version and awaits a higher one. Failed updates keep the waiters waiting (D12).
 
 The request itself is MetadataUpdater's; this class only decides and remembers.
 """
@@ -101,7 +101,7 @@ class Metadata:
         self._transient |= added
 
     def clear_transient_topics(self) -> None:
-        """Forget the transient topics; the next full update drops them from the picture."""
+        """Forget the transient topics; the next full update drops them from the snapshot."""
         self._transient.clear()
         self._new &= self.topics
 
@@ -113,7 +113,7 @@ class Metadata:
     # When to ask
 
     def request_update(self, now_ms: int | None = None) -> int:
-        """Have the whole picture refreshed; return the version to await_update() with.
+        """Have the whole snapshot refreshed; return the version to await_update() with.
 
         now_ms: given when the caller has evidence of a change, which lifts the back-off for answers that brought nothing new.
         """
@@ -175,7 +175,7 @@ class Metadata:
         self._publish(update.snapshot)
 
     def update_failed(self, now_ms: int) -> None:
-        """The request was not answered, or not usefully: back off, keep the picture and the waiters (D12)."""
+        """The request was not answered, or not usefully: back off, keep the snapshot and the waiters (D12)."""
         self._allowed_ms = now_ms + self._backoff.delay_ms(self._failed_attempts)
         self._failed_attempts += 1
         self._need_full = True
@@ -188,13 +188,13 @@ class Metadata:
             promise.reject(error)
 
     def rebootstrap(self) -> None:
-        """Go back to the bootstrap addresses (D19). Topics stay known, but nobody leads them, and their epochs may begin anew."""
+        """Go back to the bootstrap addresses (D19). Topics stay known, but without leaders, and their epochs may begin anew."""
         self._epochs = {}
         self._need_full = True
         self.snapshot = ClusterSnapshot.bootstrap(self._bootstrap, self.snapshot.topics)
 
     def close(self) -> None:
-        """Let nobody wait any longer."""
+        """End every wait for metadata with ClosedError."""
         self._closed = True
         self.fail(ClosedError("the client was closed while it waited for metadata"))
 
@@ -207,7 +207,7 @@ class Metadata:
     def _expire_topics(self, now_ms: int) -> None:
         self._expires = {topic: at_ms for topic, at_ms in self._expires.items() if at_ms > now_ms or topic in self._new}
 
-    # News between updates
+    # What is learnt between updates
 
     def topic(self, name: str) -> TopicMetadata | None:
         """Return what is known of a topic, its error included."""
@@ -228,7 +228,7 @@ class Metadata:
     def apply_leader_hint(self, tp: TopicPartition, leader_id: int, leader_epoch: int, endpoints: Iterable[Node] = ()) -> bool:
         """Take the leader that an error answer names, when it is newer and reachable (KIP-951, D17); an update follows anyway.
 
-        True when the picture changed, so that a retry need not wait.
+        True when the snapshot changed, so that a retry need not wait.
         """
         self._need_full = True
         node = next((node for node in endpoints if node.id == leader_id), None) or self.node(leader_id)

@@ -1,4 +1,4 @@
-"""From an old picture and an answer to a new picture; pure.
+"""From an old snapshot and a response to a new snapshot; pure.
 
 A broker that lags may describe a past leader. Leader epochs tell: an older epoch than the known one does not replace a partition (D13),
 unless the topic id changed, which means that the topic was created anew (D14). Brokers before Metadata v9 may answer with stale
@@ -22,7 +22,7 @@ _NO_ID = UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A new picture, the epochs to remember with it, and whether part of it is worth asking again soon (D15)."""
+    """A new snapshot, the epochs to remember with it, and whether part of it is worth asking again soon (D15)."""
 
     snapshot: ClusterSnapshot
     epochs: Mapping[TopicPartition, int]
@@ -32,7 +32,7 @@ class Update:
 def apply_response(
     old: ClusterSnapshot, epochs: Mapping[TopicPartition, int], response: MetadataResponse, version: int, *, keep: Collection[str] = ()
 ) -> Update:
-    """Return the picture after an answer.
+    """Return the snapshot after a response.
 
     epochs: the newest leader epoch seen of each partition. keep: topics to carry over when the answer does not name them (a partial
     update); a full answer replaces all.
@@ -107,7 +107,7 @@ def _incomplete(topic: TopicMetadata) -> bool:
 
 
 def with_leader(snapshot: ClusterSnapshot, tp: TopicPartition, node: Node, leader_epoch: int) -> ClusterSnapshot:
-    """Return the picture with one partition led by a node, which is added when it is new (KIP-951)."""
+    """Return the snapshot with one partition led by a node, which is added when it is new (KIP-951)."""
     topic = snapshot.topics[tp.topic]
     partitions = tuple(
         info._replace(leader=node.id, leader_epoch=leader_epoch) if info.partition == tp.partition else info for info in topic.partitions

@@ -3,7 +3,7 @@
 A connection is named by its key, or by a node's id alone, which means the node's general connection. Nothing here waits. `ready` begins a
 connection and says no; the caller comes back. `send` hands a request to the connection and returns a Promise. The engine calls
 `complete` with what the network did, and `expire` when time has passed; Promises are settled only after all state is up to date, in order
-(N10). However a request ends, its Promise is settled exactly once: with the response, or with a DisconnectError that that says
+(N10). However a request ends, its Promise is settled exactly once: with the response, or with a DisconnectError that says
 why, a ProtocolError for an answer that cannot be read, or an UnsupportedVersionError when nothing was sent.
 
 How a connection is set up is told by `setup`; here its requests only pass through, as those whose promise is None. Work is in proportion to
@@ -13,13 +13,13 @@ what happened: expire() looks at requests only when one may be late, and at node
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from random import Random
 from typing import Any
 
 from levada.client.api_versions import AnyFrame, BrokerVersions
 from levada.client.connection_key import ConnectionKey, Peer, key_of
-from levada.client.connection_states import ConnectionStates
+from levada.client.connection_states import Connection, ConnectionStates
 from levada.client.deferred_log import DeferredLog
 from levada.client.failures import SO_FAR, Failures
 from levada.client.in_flight import InFlightRequest, InFlightRequests
@@ -49,7 +49,7 @@ from levada.types import Node
 class NetworkClient:
     """See the module's theory. update_due: whether a metadata request wants to go first (N3); MetadataUpdater sets it.
 
-    fallback: what brokers speak that cannot be asked; None asks each of them. authenticate: the flow for it, None where nobody has to.
+    fallback: what brokers speak that cannot be asked; None asks each of them. authenticate: the flow for it, None where there is no SASL.
     changes: grows whenever a request may have become possible, or impossible, that was not before. held_back: somebody was told to wait
     only because a metadata request wants to go first.
     """
@@ -85,7 +85,7 @@ class NetworkClient:
         self._endpoints: dict[ConnectionKey, Node] = {}
         self._known_snapshot = metadata.snapshot
         self._settled: list[tuple[Promise[Any], Any, BaseException | None]] = []
-        self._just_heard: frozenset[Peer] = frozenset()
+        self._just_heard: Collection[Peer] = ()
         self._failures = Failures(log, security_protocol, has_fallback=fallback is not None)
         self._correlation_id = 0
         self._closed = False
@@ -101,7 +101,7 @@ class NetworkClient:
 
     def is_ready(self, peer: Peer, now_ms: int) -> bool:
         """Whether a user's request may be sent now; False while a metadata request wants to go first (N2, N3)."""
-        if not self._can_send(key_of(peer), now_ms):
+        if self._usable(key_of(peer), now_ms) is None:
             return False
         if self.update_due(now_ms):
             self.held_back = True
@@ -111,7 +111,7 @@ class NetworkClient:
     def ready_for_metadata(self, node_id: int, now_ms: int) -> bool:
         """As ready(), for the metadata request itself."""
         key = key_of(node_id)
-        if self._can_send(key, now_ms):
+        if self._usable(key, now_ms) is not None:
             return True
         self._connect_if_allowed(key, now_ms)
         return False
@@ -130,7 +130,7 @@ class NetworkClient:
 
     def losses(self, peer: Peer) -> int:
         """How often a connection ended or could not be made."""
-        known = self._states.get(peer)
+        known = self._states.get(key_of(peer))
         return 0 if known is None else known.losses
 
     def poll_delay_ms(self, peer: Peer, now_ms: int) -> int:
@@ -147,18 +147,19 @@ class NetworkClient:
 
     def versions(self, peer: Peer) -> BrokerVersions | None:
         """Return what the broker at the other end speaks, None while it has not said."""
-        known = self._states.get(peer)
+        known = self._states.get(key_of(peer))
         return None if known is None else known.versions
 
     def version_for(self, peer: Peer, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:
         """Return the version a request would be sent with. Raises UnsupportedVersionError; IllegalStateError before it is ready."""
-        versions = self.versions(peer)
-        if versions is None:
-            raise IllegalStateError(f"{key_of(peer)} has not said what it speaks")
+        key = key_of(peer)
+        known = self._states.get(key)
+        if known is None or known.versions is None:
+            raise IllegalStateError(f"{key} has not said what it speaks")
         try:
-            return versions.version_for(request_type, min_version, max_version)
+            return known.versions.version_for(request_type, min_version, max_version)
         except UnsupportedVersionError as error:
-            raise UnsupportedVersionError(f"{self._address(key_of(peer))}: {error.reason}") from None
+            raise UnsupportedVersionError(f"{known.node.address}: {error.reason}") from None
 
     def least_loaded_node(self, now_ms: int) -> Node | None:
         """Return the node to ask what any node can answer (N26); None when none can be used now.
@@ -175,7 +176,7 @@ class NetworkClient:
     @property
     def has_usable_node(self) -> bool:
         """Whether any node works, is being tried, or deserves a try before the client looks elsewhere."""
-        nodes = [self._states.get(node_id) for node_id in self._metadata.snapshot.nodes]
+        nodes = [self._states.get(key_of(node_id)) for node_id in self._metadata.snapshot.nodes]
         return any(known is None or not known.given_up for known in nodes)
 
     def failures(self) -> dict[str, str]:
@@ -216,7 +217,7 @@ class NetworkClient:
         key = key_of(peer)
         if self._closed:
             raise ClosedError("the client is closed")
-        if not self._can_send(key, now_ms):
+        if self._usable(key, now_ms) is None:
             raise IllegalStateError(f"a {request.NAME} request was sent to {key}, which is not ready")
         promise: Promise[Any] = Promise()
         try:
@@ -234,7 +235,7 @@ class NetworkClient:
             self._lose(key, now_ms, Disconnect(ChannelState.LOCAL_CLOSE, "", Ending.LOCAL))
 
     def abandon(self, peer: Peer, promise: Promise[Any], now_ms: int) -> None:
-        """Nobody waits for this answer any more: drop the connection if it is the only one that is to come on it."""
+        """The answer is no longer waited for: drop the connection if no other answer is due on it."""
         oldest = self._in_flight.oldest(key_of(peer))
         if oldest is not None and oldest.promise is promise and self._in_flight.count(key_of(peer)) == 1:
             self.disconnect(peer, now_ms)
@@ -260,22 +261,31 @@ class NetworkClient:
             self._known_snapshot = self._metadata.snapshot
             for known in self._states:
                 self._forget_if_left(known.key)
+        heard, self._just_heard = self._just_heard, ()
+        if now_ms >= self._states.next_deadline_ms:
+            self._expire_setups(now_ms)
+        if now_ms >= self._in_flight.next_deadline_ms:
+            self._expire_requests(now_ms, heard)
+        if self._settled:
+            self.settle()
+
+    def _expire_setups(self, now_ms: int) -> None:
         for key in self._states.setup_timed_out(now_ms):
             self._close(key, "not connected in time")
             self._lose(key, now_ms, Disconnect(ChannelState.NOT_CONNECTED, "", Ending.CONNECT_TIMED_OUT))
-        heard, self._just_heard = self._just_heard, frozenset()
+
+    def _expire_requests(self, now_ms: int, heard: Collection[Peer]) -> None:
         for peer, request in self._in_flight.timed_out(now_ms).items():
             if peer in heard:
                 continue
             text = f"{request} was not answered within {request.timeout_ms} ms"
             self._close(key_of(peer), text)
             self._lose(key_of(peer), now_ms, Disconnect(ChannelState.READY, text, Ending.UNANSWERED))
-        self.settle()
 
     def complete(self, events: NetEvents, now_ms: int) -> None:
         """Take what the network did, in Java's order (N9), then settle."""
         if events.received:
-            self._just_heard = frozenset(key for key, _ in events.received)
+            self._just_heard = [key for key, _ in events.received]
         if events:
             self.changes += 1
         for key in events.sent:
@@ -302,18 +312,19 @@ class NetworkClient:
 
     def next_deadline_ms(self) -> int:
         """When expire() has something to do."""
-        return 0 if self._settled else min(self._states.next_deadline_ms(), self._in_flight.next_deadline_ms())
+        return 0 if self._settled else min(self._states.next_deadline_ms, self._in_flight.next_deadline_ms)
 
     # Connections
 
     def _node(self, key: ConnectionKey) -> Node | None:
         return self._endpoints.get(key) or self._metadata.node(key.node_id)
 
-    def _can_send(self, key: ConnectionKey, now_ms: int) -> bool:
+    def _usable(self, key: ConnectionKey, now_ms: int) -> Connection | None:
+        """Return the connection if a request can be written to it now."""
         known = self._states.get(key)
         if known is None or known.state is not ConnectionState.READY or now_ms < known.throttled_until_ms:
-            return False
-        return self._in_flight.can_send_more(key)
+            return None
+        return known if self._in_flight.can_send_more(key) else None
 
     def _connect_if_allowed(self, key: ConnectionKey, now_ms: int) -> None:
         node = self._node(key)
@@ -400,7 +411,8 @@ class NetworkClient:
             self._settled.append((request.promise, None, None))
 
     def _received(self, key: ConnectionKey, frame: AnyFrame, now_ms: int) -> None:
-        if self._states.state(key) in (ConnectionState.DISCONNECTED, ConnectionState.CONNECTING):
+        known = self._states.get(key)
+        if known is None or known.state in (ConnectionState.DISCONNECTED, ConnectionState.CONNECTING):
             return
         request: InFlightRequest | None = None
         try:
@@ -466,7 +478,7 @@ class NetworkClient:
         key = key_of(node_id)
         state = self._states.state(key)
         known = self._states.get(key)
-        if self._can_send(key, now_ms):
+        if self._usable(key, now_ms) is not None:
             return (0, self._in_flight.count(key))
         if state in SO_FAR:
             return (1, 0)

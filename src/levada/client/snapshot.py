@@ -1,4 +1,4 @@
-"""The cluster as last heard of: an immutable picture that any thread may read without a lock (D1)."""
+"""The cluster as last heard of: immutable, so that any thread may read it without a lock (D1)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ClusterSnapshot:
 
     @classmethod
     def bootstrap(cls, addresses: Sequence[tuple[str, int]], topics: Mapping[str, TopicMetadata] | None = None) -> ClusterSnapshot:
-        """Return the picture of a client that only knows addresses. topics: what is still believed of them."""
+        """Return the snapshot of a client that only knows addresses. topics: what is still believed of them."""
         nodes = {-index: Node(-index, host, port) for index, (host, port) in enumerate(addresses, start=1)}
         return cls(nodes=nodes, topics=topics or {})
 
@@ -66,7 +66,7 @@ class ClusterSnapshot:
         return None if info is None else self._node(info.leader)
 
     def _node(self, node_id: int) -> Node | None:
-        # "Nobody" is -1 on the wire, and so is the first bootstrap address in `nodes`.
+        # "No leader" is -1 on the wire, and so is the first bootstrap address in `nodes`.
         return self.nodes.get(node_id) if node_id >= 0 else None
 
     def leader_epoch(self, tp: TopicPartition) -> int:

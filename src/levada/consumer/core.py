@@ -163,6 +163,11 @@ class ConsumerCore:
         """Whether the last collecting moved a position, be it past records nobody may see (F5)."""
         return self._collector.has_moved
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a call has changed what is fetched or looked up, so that the engine should act on it."""
+        return self._fetcher.is_due or self.subscription.is_marked
+
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
         """Return why nothing arrives, when that is for the caller to know. last_word: the call is about to return empty-handed."""
         return self._stalls.explain(now_ms, last_word=last_word)

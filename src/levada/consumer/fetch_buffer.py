@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from levada.consumer.subscription_state import PartitionState, SubscriptionState
+from levada.consumer.subscription_state import Marks, PartitionState, SubscriptionState
 from levada.errors import KafkaError
 from levada.promise import Promise
 from levada.types import UNKNOWN_OFFSET
@@ -74,6 +74,8 @@ class FetchBuffer:
     def __init__(self, subscription: SubscriptionState, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.size_bytes = 0
+        self.amounts: Marks = {}
+        """Partitions of which more or less is to be fetched because of what is buffered now; the fetcher empties it."""
         self._subscription = subscription
         self._marks = subscription.listen()
         self._queue: dict[CompletedFetch, None] = {}
@@ -104,7 +106,7 @@ class FetchBuffer:
             fetch.state.faulted = True
         else:
             fetch.state.fetch_offset = fetch.next_offset
-        fetch.state.mark()
+        self.amounts[fetch.state] = None
         if not fetch.state.paused:
             self.announce()
 
@@ -129,12 +131,18 @@ class FetchBuffer:
     def passed(self, fetch: CompletedFetch) -> None:
         """Let more of a partition be fetched: an entry that was taken is used up, though its reader may come back to it."""
         fetch.state.passed += 1
-        fetch.state.mark()
+        self._has_less(fetch.state)
 
     def not_passed(self, fetch: CompletedFetch) -> None:
         """Take back passed()."""
-        fetch.state.passed -= 1
-        fetch.state.mark()
+        state = fetch.state
+        state.passed -= 1
+        if state.buffered - state.passed == READ_AHEAD:
+            self.amounts[state] = None
+
+    def _has_less(self, state: PartitionState) -> None:
+        if state.buffered - state.passed == READ_AHEAD - 1:
+            self.amounts[state] = None
 
     def done(self, fetch: CompletedFetch) -> None:
         """Give back an entry that was taken and is used up, so that its partition may be fetched again."""
@@ -144,7 +152,9 @@ class FetchBuffer:
         if fetch.next_offset == UNKNOWN_OFFSET and not fetch.is_stale:
             state.faulted = False
             state.fetch_offset = state.position
-        state.mark()
+            self.amounts[state] = None
+        else:
+            self._has_less(state)
 
     def drop_stale(self) -> None:
         """Drop what nobody may see any more, and put back what is not paused any more."""

@@ -202,6 +202,8 @@ class FetchCollector:
 
     def _roll_back(self) -> None:
         """Begin again at the positions with everything that was touched, and drop what is stale."""
+        if not self._touched and not self._cursors:
+            return
         touched, self._touched = self._touched, []
         for cursor in touched:
             if cursor in self._cursors:

@@ -58,7 +58,8 @@ class FetchSession:
         self.session_id = NO_SESSION
         self.epoch = FIRST_EPOCH
         self._known: dict[TopicPartition, FetchTarget] = {}
-        self._names: dict[UUID, str] = {}
+        self._names: dict[int, str] = {}
+        """Topics by the numbers of their ids: hashing a UUID is a call of Python."""
         self._by_id = False
 
     def needs_all(self, *, by_id: bool) -> bool:
@@ -72,7 +73,7 @@ class FetchSession:
         self.epoch = FIRST_EPOCH
         self._by_id = by_id
         self._known = dict(wanted)
-        self._names = {target.topic_id: tp.topic for tp, target in wanted.items()}
+        self._names = {target.topic_id.int: tp.topic for tp, target in wanted.items()}
         return SessionRequest(self.session_id, FIRST_EPOCH, self._known, (), by_id)
 
     def go_on(self, changes: Mapping[TopicPartition, FetchTarget | None]) -> SessionRequest:
@@ -85,14 +86,14 @@ class FetchSession:
                 to_forget.append((tp, was.topic_id))
             if target is not None:
                 self._known[tp] = target
-                self._names[target.topic_id] = tp.topic
+                self._names[target.topic_id.int] = tp.topic
                 if target != was:
                     to_send[tp] = target
         return SessionRequest(self.session_id, self.epoch, to_send, to_forget, self._by_id)
 
     def topic_name(self, topic_id: UUID) -> str:
         """Return the name of a topic that was asked for by its id; "" for another one."""
-        return self._names.get(topic_id, "")
+        return self._names.get(topic_id.int, "")
 
     @property
     def known(self) -> Mapping[TopicPartition, FetchTarget]:

@@ -140,7 +140,12 @@ class Fetcher:
         if self._due and not (self._buffer.is_full and self._buffer.has_readable):
             for share in list(self._due.values()):
                 deadline_ms = min(deadline_ms, self._ask(share, now_ms))
-        return now_ms if self._marks else deadline_ms
+        return now_ms if self._marks or self._buffer.amounts else deadline_ms
+
+    @property
+    def is_due(self) -> bool:
+        """Whether poll() may have something to do, although no time has passed and nothing has come from the network."""
+        return bool(self._marks or self._buffer.amounts or self._due)
 
     def close_sessions(self, now_ms: int) -> list[Promise[Any]]:
         """Tell the brokers that can be told at once that their sessions are over (F22)."""
@@ -157,6 +162,9 @@ class Fetcher:
         if self._metadata.snapshot is not self._snapshot:
             self._snapshot = self._metadata.snapshot
             self._marks.update(dict.fromkeys(self._subscription))
+        if self._buffer.amounts:
+            self._marks.update(self._buffer.amounts)
+            self._buffer.amounts.clear()
         while self._timers and self._timers[0][0] <= now_ms:
             at_ms, _, state = heappop(self._timers)
             if self._timed.get(state) == at_ms:
@@ -275,8 +283,8 @@ class Fetcher:
     def _all_have_ids(self, share: Share, changes: dict[TopicPartition, FetchTarget | None]) -> bool:
         """Whether every topic's id is known, so that topics may be named by them (F15)."""
         if share.session.topic_name(NO_TOPIC_ID) or share.session.needs_all(by_id=True):
-            return all(self._target(state).topic_id != NO_TOPIC_ID for state in share.wanted.values())
-        return all(target is None or target.topic_id != NO_TOPIC_ID for target in changes.values())
+            return all(self._target(state).topic_id.int for state in share.wanted.values())
+        return 0 not in [target.topic_id.int for target in changes.values() if target is not None]
 
     def _target(self, state: PartitionState) -> FetchTarget:
         snapshot = self._metadata.snapshot

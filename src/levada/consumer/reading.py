@@ -109,10 +109,12 @@ class Reading:
         with self._host.lock:
             self._raise_if_woken()
             self.core.begin_call()
+        is_due = True
         try:
             while True:
                 found = yield from collect(self._host.now_ms())
                 if found is not None or self.core.has_moved:
+                    is_due = self.core.is_due
                     return found
                 now_ms = self._host.now_ms()
                 changed, look_ms = self._look_around(now_ms, is_over=now_ms >= deadline_ms)
@@ -121,7 +123,8 @@ class Reading:
                 yield Until(changed, min(deadline_ms, look_ms))
         finally:
             # Memory given back, a position to be looked up, an error that was raised: a call that did not wait has changed things too.
-            self._host.look()
+            if is_due:
+                self._host.look()
 
     def _look_around(self, now_ms: int, *, is_over: bool) -> tuple[Promise[None], int]:
         """Raise what keeps records away, where that is for the caller to know; return what settles when there may be some, and when to

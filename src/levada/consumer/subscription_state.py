@@ -322,6 +322,11 @@ class SubscriptionState:
         self._listeners.append(marks)
         return marks
 
+    @property
+    def is_marked(self) -> bool:
+        """Whether a listener has yet to look at a partition."""
+        return any(self._listeners)
+
     def initializing(self) -> list[PartitionState]:
         """Return the partitions whose records somebody asks for the first time."""
         marks = self._initializing

@@ -19,7 +19,7 @@ def deadline_ms(now_ms: int, timeout_s: float | None) -> int:
     """Return when a timeout in seconds is over; None and infinity never are."""
     if timeout_s is None:
         return NEVER_MS
-    if not isinstance(timeout_s, Real):
+    if type(timeout_s) is not float and not isinstance(timeout_s, Real):
         raise TypeError(f"a timeout is a number of seconds or None, got {timeout_s!r}")
     if timeout_s != timeout_s:
         raise ValueError("a timeout is a number of seconds or None, got nan")

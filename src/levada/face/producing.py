@@ -185,7 +185,7 @@ class Producing:
         return None if timeout is None else left_s
 
     def end_by_itself(self, name: str) -> Flow[None]:
-        """Return the last flow of a producer that nobody can close any more."""
+        """Return the last flow of a producer that was dropped without close()."""
         return self.core.end_by_itself(min(self.config.delivery_timeout_ms, LONGEST_END_MS), name)
 
     def refuse_in_callback(self, what: str) -> None:

@@ -19,6 +19,7 @@ import threading
 from _signal import getsignal as get_handler  # type: ignore[import-not-found]
 from _signal import signal as set_handler
 from collections.abc import Callable
+from itertools import compress
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -75,8 +76,9 @@ class DeferredSignals:
         self._deferring = True
         DeferredSignals._outermost = self
         try:
-            for number, handler in zip(SIGNALS, map(get_handler, SIGNALS), strict=True):
-                if callable(handler):
+            for number in compress(SIGNALS, map(callable, map(get_handler, SIGNALS))):
+                handler = get_handler(number)
+                if callable(handler):  # A handler that ran meanwhile may have taken it away.
                     self._replaced.append((number, handler))
                     set_handler(number, self._note)
         except ValueError:

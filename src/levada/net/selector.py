@@ -24,6 +24,7 @@ from typing import TypeAlias
 
 from levada.errors import IllegalStateError, ProtocolError
 from levada.net.channel import Channel
+from levada.net.ending import ending_of, text_of
 from levada.net.resolver import Address, Lookup, Resolver, Route, look_up
 from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, NetEvents
 from levada.net.transport import PlaintextTransport, TransportLayer
@@ -33,14 +34,6 @@ OS_DEFAULT = -1
 LONGEST_SELECT_S = 3600.0
 _LIVE = tuple(getattr(selectors, name) for name in ("EpollSelector", "KqueueSelector", "DevpollSelector") if hasattr(selectors, name))
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN)
-_ENDINGS = {
-    errno.ECONNREFUSED: Ending.REFUSED,
-    errno.ECONNRESET: Ending.RESET,
-    errno.EPIPE: Ending.RESET,
-    errno.EHOSTUNREACH: Ending.UNREACHABLE,
-    errno.ENETUNREACH: Ending.UNREACHABLE,
-    errno.ETIMEDOUT: Ending.CONNECT_TIMED_OUT,
-}
 
 
 class _Opening:
@@ -54,9 +47,9 @@ class _Opening:
         self.failure = Disconnect(ChannelState.NOT_CONNECTED, "", Ending.UNRESOLVED)
 
     def attempt_failed(self, error: Exception) -> None:
-        ending = _ending(error)
+        ending = ending_of(error)
         where = f"tried {self.address}" if self.address is not None and self.address.sockaddr[0] != self.route.host else ""
-        what = "" if ending is Ending.REFUSED else _text(error)
+        what = "" if ending is Ending.REFUSED else text_of(error)
         self.failure = Disconnect(ChannelState.NOT_CONNECTED, "; ".join(filter(None, [where, what])), ending)
 
 
@@ -97,6 +90,8 @@ class Selector:
         self._ending: dict[ConnId, tuple[Channel, Disconnect]] = {}
         self._active: set[ConnId] = set()
         self._last_active: OrderedDict[ConnId, int] = OrderedDict()
+        self._idle_from_ms = 0
+        """When a connection may have been idle for too long, or a little earlier."""
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
@@ -173,7 +168,7 @@ class Selector:
             return  # Whoever set it has written to the pipe, or select() will see it before it waits.
         self._woken = True
         if self._selecting:
-            with contextlib.suppress(OSError):  # A full pipe wakes as well; a closed one has nobody to wake.
+            with contextlib.suppress(OSError):  # A full pipe wakes as well; behind a closed one no thread waits.
                 self._wake_writer.send(b"\0")
 
     def shutdown(self) -> None:
@@ -227,8 +222,10 @@ class Selector:
             self._read_staged(staged)
         if self._ending:
             self._deliver_endings()
-        self._touch_active(now_ms)
-        self._expire_idle(now_ms)
+        if self._active:
+            self._touch_active(now_ms)
+        if now_ms > self._idle_from_ms:
+            self._expire_idle(now_ms)
         events, self._events = self._events, NetEvents()
         return events
 
@@ -324,7 +321,7 @@ class Selector:
         self._sockets[conn_id] = sock
         self._register(sock, selectors.EVENT_READ, channel)
         if channel.state is ChannelState.READY:
-            self._events.connected.append(conn_id)
+            self._connected(conn_id)
         else:
             self._shake_hands(channel)
 
@@ -337,9 +334,13 @@ class Selector:
             return
         self._interest(channel, selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.wants_write and not done else 0))
         if done:
-            self._events.connected.append(channel.conn_id)
+            self._connected(channel.conn_id)
             if channel.has_buffered:
                 self._staged[channel.conn_id] = channel
+
+    def _connected(self, conn_id: ConnId) -> None:
+        self._events.connected.append(conn_id)
+        self._active.add(conn_id)
 
     def _close_opening(self, opening: _Opening) -> None:
         sock, opening.socket = opening.socket, None
@@ -375,6 +376,7 @@ class Selector:
         try:
             if channel.flush():
                 self._events.sent.append(channel.conn_id)
+                self._active.add(channel.conn_id)
         except OSError as error:
             self._begin_end(channel, error)
             return False
@@ -401,6 +403,7 @@ class Selector:
     def _deliver(self, channel: Channel) -> None:
         if channel.staged:
             self._events.received.append((channel.conn_id, channel.staged.popleft()))
+            self._active.add(channel.conn_id)
         if channel.has_buffered:
             self._staged[channel.conn_id] = channel
         else:
@@ -422,8 +425,8 @@ class Selector:
 
     def _begin_end(self, channel: Channel, error: Exception | None) -> None:
         """Stop using a connection; what it sent before its end is read now and delivered first (L10, TR22)."""
-        ending = Ending.CLOSED if error is None else _ending(error)
-        failure = Disconnect(channel.state, "" if error is None else _text(error), ending, channel.first_bytes)
+        ending = Ending.CLOSED if error is None else ending_of(error)
+        failure = Disconnect(channel.state, "" if error is None else text_of(error), ending, channel.first_bytes)
         if channel.state is ChannelState.READY:
             with contextlib.suppress(OSError, ProtocolError):
                 channel.drain()
@@ -450,8 +453,6 @@ class Selector:
         self._active.discard(conn_id)
 
     def _touch_active(self, now_ms: int) -> None:
-        events = self._events
-        self._active.update(events.connected, events.sent, [conn_id for conn_id, _ in events.received])
         while self._active:
             conn_id = self._active.pop()
             if conn_id in self._channels:
@@ -461,7 +462,8 @@ class Selector:
     def _expire_idle(self, now_ms: int) -> None:
         conn_id, since_ms = next(iter(self._last_active.items()), (None, now_ms))
         channel = self._channels.get(conn_id)
-        if channel is None or now_ms - since_ms <= self._max_idle_ms:
+        self._idle_from_ms = since_ms + self._max_idle_ms
+        if channel is None or now_ms <= self._idle_from_ms:
             return
         self._release(channel)
         self._events.disconnected[conn_id] = Disconnect(ChannelState.EXPIRED, f"idle for {now_ms - since_ms} ms", Ending.IDLE)
@@ -483,15 +485,3 @@ def _is_connected(sock: socket.socket) -> bool:
             raise
         return False
     return True
-
-
-def _ending(error: Exception) -> Ending:
-    if isinstance(error, ProtocolError):
-        return Ending.BAD_FRAME
-    return _ENDINGS.get(error.errno or 0, Ending.FAILED) if isinstance(error, OSError) else Ending.FAILED
-
-
-def _text(error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno is not None:
-        return errno.errorcode.get(error.errno, str(error))
-    return str(error) or type(error).__name__

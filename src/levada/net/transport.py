@@ -70,7 +70,7 @@ class TransportLayer(Protocol):
 
 
 class PlaintextTransport:
-    """TCP as it is: always ready, nothing buffered in user space. host: the name of the other side, which nobody proves here."""
+    """TCP as it is: always ready, nothing buffered in user space. host: the name of the other side, which is not verified here."""
 
     __slots__ = ("_socket",)
 

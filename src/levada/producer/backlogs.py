@@ -32,12 +32,15 @@ class Backlogs:
 
     def __init__(self, linger_ms: int) -> None:
         self.now_ms = 0
+        self.placed = 0
+        """How many partitions have a place, which is those with batches to be sent."""
         self._linger_ms = linger_ms
         self._leaderless = Backlog(NO_LEADER)
         self._by_node: dict[int, Backlog] = {}
         self._parked: dict[PartitionQueue, None] = {}
         self._retries: list[tuple[int, int, PartitionQueue]] = []
         self._order = count()
+        self._has_changed = False
 
     def of(self, leader: int | None) -> Backlog:
         """Return the backlog of a leader."""
@@ -75,9 +78,12 @@ class Backlogs:
             return
         if queue.place is not None:
             del queue.place[queue]
+            self.placed -= 1
         queue.place = place
         if place is not None:
             place[queue] = None
+            self.placed += 1
+        self._has_changed = True
 
     def _place_of(self, queue: PartitionQueue) -> dict[PartitionQueue, None] | None:
         if not queue.batches:
@@ -137,6 +143,9 @@ class Backlogs:
 
         What could be sent and was not waits for an event, so nobody needs to tell of more of it.
         """
+        if not self.placed and not self._has_changed:
+            return
+        self._has_changed = False
         for backlog in self:
             if backlog.ready:
                 backlog.wakes_at_ms = 0

@@ -298,6 +298,11 @@ class RecordAccumulator:
         """Whether nothing should linger: memory is short, somebody flushes, or no more records will come (A8, B10)."""
         return self.flushes > 0 or self.closed or self.pool.queued > 0
 
+    @property
+    def has_backlog(self) -> bool:
+        """Whether any batch is to be sent, now or later."""
+        return self.backlogs.placed > 0
+
     def ready(self, now_ms: int) -> Ready:
         """Return the leaders that are due and when to look again."""
         self.adopt()

@@ -37,7 +37,7 @@ from levada.protocol.messages.produce import (
     TopicProduceData,
 )
 from levada.record.compression import Codec
-from levada.types import Node
+from levada.types import Node, TopicPartition
 
 NEWEST_WITHOUT_TOPIC_IDS = 12
 NO_TOPIC_ID = UUID(int=0)
@@ -56,12 +56,12 @@ class SenderSettings(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A request that came to an end, and the batches in it, by topic name, topic id and partition."""
+    """A request that came to an end, the batches in it, and the names of its topics by the numbers of their ids."""
 
     promise: Promise[ProduceResponse | None]
     node: int
     batches: Sequence[ProducerBatch]
-    names: Mapping[UUID, str]
+    names: Mapping[int, str]
 
 
 class Sender:
@@ -115,8 +115,8 @@ class Sender:
         if self._snapshot is not self._metadata.snapshot:
             self._snapshot = self._metadata.snapshot
             self._refresh_topics(self._snapshot)
-        deadline_ms, sent = self._send_ready(now_ms)
-        while sent:  # A request is written at once, so no event tells that the next one may follow.
+        deadline_ms, sent = NEVER_MS, True
+        while sent and self._accumulator.has_backlog:  # A request is written at once, so no event tells that the next one may follow.
             deadline_ms, sent = self._send_ready(now_ms)
         return min(deadline_ms, self._accumulator.next_expiry_ms, self._initialize_at_ms)
 
@@ -187,14 +187,14 @@ class Sender:
             request,
             now_ms,
             min_version=self._format.oldest_version,
-            max_version=NEWEST_WITHOUT_TOPIC_IDS if NO_TOPIC_ID in names else 32767,
+            max_version=NEWEST_WITHOUT_TOPIC_IDS if NO_TOPIC_ID.int in names else 32767,
             expect_response=self._settings.acks != 0,
         )
         sent = list(batches)
         promise.on_done(lambda done: self._answers.append(Answered(done, node, sent, names)))
 
-    def _request(self, batches: Mapping[ProducerBatch, bytearray]) -> tuple[ProduceRequest, dict[UUID, str]]:
-        """Return the request (K13) and the names of its topics by id, since newer answers name topics by id only."""
+    def _request(self, batches: Mapping[ProducerBatch, bytearray]) -> tuple[ProduceRequest, dict[int, str]]:
+        """Return the request (K13) and the names of its topics by the numbers of their ids, since newer answers have ids only."""
         topics: dict[str, TopicProduceData] = {}
         for batch, data in batches.items():
             name, partition = batch.tp
@@ -204,7 +204,7 @@ class Sender:
                 topic = topics[name] = TopicProduceData(name=name, topic_id=topic_id, partition_data=[])
             topic.partition_data.append(PartitionProduceData(index=partition, records=data))
         request = ProduceRequest(acks=self._settings.acks, timeout_ms=self._settings.request_timeout_ms, topic_data=list(topics.values()))
-        return request, {topic.topic_id: topic.name for topic in topics.values()}
+        return request, {topic.topic_id.int: topic.name for topic in topics.values()}
 
     # Answers
 
@@ -215,15 +215,16 @@ class Sender:
             self._accumulator.off_the_wire(batch)
             self._react(batch, answer, answered.node, now_ms)
 
-    def _by_partition(self, answered: Answered) -> dict[tuple[str, int], PartitionProduceResponse]:
+    def _by_partition(self, answered: Answered) -> dict[TopicPartition, PartitionProduceResponse]:
         if answered.promise.error is not None or (response := answered.promise.result()) is None:
             return {}
-        self._take_leader_hints(response, answered.names)
-        return {
-            (topic.name or answered.names.get(topic.topic_id, ""), answer.index): answer
+        answers = {
+            TopicPartition(topic.name or answered.names.get(topic.topic_id.int, ""), answer.index): answer
             for topic in response.responses
             for answer in topic.partition_responses
         }
+        self._take_leader_hints(response, answers)
+        return answers
 
     def _answer_to_all(self, promise: Promise[ProduceResponse | None]) -> PartitionProduceResponse:
         """Return what a lost request means for each of its batches (K14, K15); so does an answer without the partition (TR51)."""
@@ -241,15 +242,12 @@ class Sender:
             code = ErrorCode.NETWORK_EXCEPTION
         return PartitionProduceResponse(error_code=code, base_offset=-1, error_message=text)
 
-    def _take_leader_hints(self, response: ProduceResponse, names: Mapping[UUID, str]) -> None:
-        endpoints = [Node(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
-        for topic in response.responses:
-            for answer in topic.partition_responses:
-                leader = answer.current_leader
-                queues = self._accumulator.topics.get(topic.name or names.get(topic.topic_id, ""))
-                if leader.leader_id >= 0 and queues is not None and answer.index < len(queues.partitions):
-                    tp = queues.partitions[answer.index].tp
-                    self._metadata.apply_leader_hint(tp, leader.leader_id, leader.leader_epoch, endpoints)
+    def _take_leader_hints(self, response: ProduceResponse, answers: Mapping[TopicPartition, PartitionProduceResponse]) -> None:
+        hints = [(tp, answer.current_leader) for tp, answer in answers.items() if answer.current_leader.leader_id >= 0]
+        if hints:
+            endpoints = [Node(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
+            for tp, leader in hints:
+                self._metadata.apply_leader_hint(tp, leader.leader_id, leader.leader_epoch, endpoints)
 
     def _react(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
         code = ErrorCode.of(answer.error_code)

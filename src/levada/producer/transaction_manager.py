@@ -233,6 +233,8 @@ class TransactionManager:
 
     def recover(self) -> list[ProducerBatch]:
         """Resolve partitions and bump the epoch where that can be done now; returns batches that cannot be sent again and must fail."""
+        if not self._troubled and not self._bump_for_new_topics:
+            return []
         for queue in list(self._troubled):
             self._resolve(queue)
         waiting = [queue for queue in self._troubled if queue.sequences.wants_bump and not queue.on_the_wire]

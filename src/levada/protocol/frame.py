@@ -16,6 +16,7 @@ from levada.protocol import header
 from levada.protocol.api import APIS
 from levada.protocol.codegen import decode, encode_parts
 from levada.protocol.frame_reader import FrameReader
+from levada.protocol.header import decode_correlation_id as response_correlation_id
 from levada.protocol.schema import Message, Request, Response
 from levada.wire.varint import Bytes
 
@@ -59,7 +60,7 @@ class UnsupportedRequestError(ProtocolError):
 
 def encode_request(request: Request, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """Return a request's whole frame. Raises UnsupportedVersionError and ProtocolError as codegen.encode does."""
-    return _frame(header.encode_request_header(type(request), version, correlation_id, client_id), request, version)
+    return b"".join(_frame_parts(header.encode_request_header(type(request), version, correlation_id, client_id), request, version))
 
 
 def encode_response(response: Response, version: int, correlation_id: int) -> bytes:
@@ -71,10 +72,6 @@ def encode_response_parts(response: Response, version: int, correlation_id: int)
     """Return a response's whole frame in pieces, for a gathering write; records are not copied. Raises as encode_response does."""
     tagged = header.has_tagged_response_header(response.REQUEST, version)
     return _frame_parts(header.encode_response_header(correlation_id, tagged), response, version)
-
-
-def _frame(head: bytes, message: Message, version: int) -> bytes:
-    return b"".join(_frame_parts(head, message, version))
 
 
 def _frame_parts(head: bytes, message: Message, version: int) -> list[Bytes]:
@@ -105,8 +102,3 @@ def decode_response(request_type: type[Request], version: int, frame: Bytes) -> 
     """
     pos = header.response_body_start(request_type, version, frame)
     return decode(request_type.RESPONSE, frame, version, pos)[0]
-
-
-def response_correlation_id(frame: Bytes) -> int:
-    """Return the correlation id of a response. Raises TruncatedError when the frame is too short to have one."""
-    return header.decode_correlation_id(frame)

@@ -99,13 +99,19 @@ def decode_correlation_id(frame: Bytes) -> int:
 
 def response_body_start(request: type[Request], version: int, frame: Bytes) -> int:
     """Return where the body of a response starts. Raises ProtocolError."""
+    size = len(frame)
+    tagged = has_tagged_response_header(request, version)
+    if size > _INT32.size and (not tagged or frame[_INT32.size] == 0):
+        # Nearly always: there are no tags yet.
+        return _INT32.size + tagged
     try:
         decode_correlation_id(frame)
-        return skip_tags(frame, _INT32.size, len(frame)) if has_tagged_response_header(request, version) else _INT32.size
+        return skip_tags(frame, _INT32.size, size) if tagged else _INT32.size
     except ProtocolError as error:
         raise type(error)(f"{request.NAME} v{version} response header, after byte {_INT32.size}: {error}") from error
 
 
 def has_tagged_response_header(request: type[Request], version: int) -> bool:
     """Whether the response to this version has header v1."""
-    return request.API_KEY != API_VERSIONS_KEY and request.is_flexible(version)
+    first = request.FIRST_FLEXIBLE
+    return first is not None and version >= first and request.API_KEY != API_VERSIONS_KEY

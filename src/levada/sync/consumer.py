@@ -104,7 +104,7 @@ class KafkaConsumer(HoldsConnections):
         """Return the next records, waiting up to `timeout` seconds for the first (None: without limit).
 
         max_records: over all partitions, default max.poll.records. Empty when the time is over, or when a position moved past records
-        nobody may see, such as aborted ones. Empty too while brokers cannot be reached or do not answer; a warning
+        that are hidden, such as aborted ones. Empty too while brokers cannot be reached or do not answer; a warning
         says so once, with the cause. What time cannot mend is raised: a topic that does not exist or may not be read, an address at which
         something else than Kafka listens. Damaged data (CorruptRecordError) and records that do not deserialize
         (RecordDeserializationError) are raised once the records before them are out, and again until seek() moves past them.

@@ -283,7 +283,7 @@ class Driver:
         try:
             self._stepper.shut_down()
         except BaseException:
-            # Whatever a broken engine does in its last moment: nobody waits for it any longer.
+            # Whatever a broken engine does while it closes: no caller waits for it any longer.
             log.exception("%s could not be closed in order; this is a bug in levada", self.name)
         self._run_deferred()
         exits.ended(self)

@@ -1,8 +1,8 @@
-"""What becomes of clients that nobody closes: when the interpreter exits they are ended in order, for a limited time.
+"""What becomes of clients that are never closed: when the interpreter exits they are ended in order, for a limited time.
 
 I/O threads are daemons, so that a forgotten client does not keep a program alive; a producer's unsent records would die with them. At
 exit every client still running is told to end by itself, and is waited for. Children of multiprocessing skip Python's atexit and run
-finalizers of their own. os._exit and signals that kill leave nobody a chance.
+finalizers of their own. After os._exit and signals that kill nothing of this runs.
 """
 
 from __future__ import annotations

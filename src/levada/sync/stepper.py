@@ -5,7 +5,7 @@ Usually that is the I/O thread. A user's thread that waits takes the baton over 
 answer that need not pass from one thread to another arrives several milliseconds earlier beside a busy interpreter.
 
 Handing the baton over costs two wake-ups of a thread, more than a round trip's own work, so it is not handed back after each wait: the I/O
-thread naps, and takes the baton when nobody has stepped during a nap, a deadline comes first, or much data arrives. Where several
+thread naps, and takes the baton when no thread has stepped during a nap, a deadline comes first, or much data arrives. Where several
 threads wait, one steps and the others sleep; the one that leaves wakes the next.
 
 Whoever changes something under the lock calls advance(): the engine acts at once, in the caller's thread, and writes what is to be written.
@@ -123,9 +123,9 @@ class Stepper:
             finally:
                 self._selectable.shutdown()
 
-    def _step(self, limit_ms: int) -> None:
+    def _step(self, limit_ms: int, now_ms: int) -> int:
+        """Wait for something to happen and act on it; return the time afterwards."""
         with self.lock:
-            now_ms = self.now_ms()
             until_ms = self._select_until_ms = min(self._deadline_ms, limit_ms, now_ms + LONGEST_SELECT_MS)
             self._selecting = True
             self._steps += 1
@@ -138,18 +138,20 @@ class Stepper:
                 self._arrived_bytes += len(frame)
             self.engine.complete(events, now_ms)
             self._deadline_ms = self.engine.advance(now_ms)
+        return now_ms
 
     # For users' threads
 
     def step_until(self, waiter: Waiter, limit_ms: int, is_interrupted: Callable[[], object]) -> bool:
-        """Step in this thread until what it waits for has happened, if nobody else steps; False if somebody does."""
+        """Step in this thread until what it waits for has happened; False, at once, if another thread steps."""
         if not self._baton.acquire(blocking=False):
             return False
         self._user_thread = threading.get_ident()
         self._arrived_bytes = 0
         try:
-            while not (waiter.settled or self.closing or is_interrupted() or self.now_ms() >= limit_ms):
-                self._step(limit_ms)
+            now_ms = self.now_ms()
+            while not (waiter.settled or self.closing or is_interrupted() or now_ms >= limit_ms):
+                now_ms = self._step(limit_ms, now_ms)
                 if self.engine.deferred:
                     self._nap.wake()
         except BaseException as crash:
@@ -194,7 +196,7 @@ class Stepper:
         self._nap_ms = NAP_MS
         self._io_steps = True
         try:
-            self._step(NEVER_MS)
+            self._step(NEVER_MS, self.now_ms())
         finally:
             self._io_steps = False
             self._baton.release()

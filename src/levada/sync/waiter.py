@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
 
 
 class Waiter:
@@ -23,8 +22,10 @@ class Waiter:
 
     def wake(self) -> None:
         """End the sleep. From any thread, a signal handler and a finalizer."""
-        with suppress(RuntimeError):
+        try:
             self._lock.release()
+        except RuntimeError:
+            return  # It is awake already.
 
     def settle(self) -> None:
         """Wake the thread for good."""

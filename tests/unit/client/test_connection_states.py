@@ -80,15 +80,15 @@ def test_TR25_only_readiness_forgets_the_failures(states: ConnectionStates) -> N
 
 def test_N17_the_setup_timeout_doubles_with_each_setup_that_failed(states: ConnectionStates) -> None:
     states.connecting(1, NODE, 0)
-    first = states.next_deadline_ms()
+    first = states.next_deadline_ms
     assert 8000 <= first <= 12_000
     assert states.setup_timed_out(first - 1) == []
     assert states.setup_timed_out(first) == [ConnectionKey(1)]
     states.disconnected(1, first)
     states.connecting(1, NODE, 20_000)
-    assert 16_000 <= states.next_deadline_ms() - 20_000 <= 24_000
+    assert 16_000 <= states.next_deadline_ms - 20_000 <= 24_000
     states.asked(1, ConnectionEvent.ASKED_VERSIONS)
-    assert states.next_deadline_ms() == NEVER_MS
+    assert states.next_deadline_ms == NEVER_MS
 
 
 def test_N27_a_throttle_deadline_never_moves_back(states: ConnectionStates) -> None:
@@ -102,7 +102,7 @@ def test_N27_a_throttle_deadline_never_moves_back(states: ConnectionStates) -> N
 def test_a_lost_connection_gets_one_more_try_before_the_node_counts_as_gone(states: ConnectionStates) -> None:
     become_ready(states)
     states.disconnected(1, 0)
-    known = states.get(1)
+    known = states.get(ConnectionKey(1))
     assert known is not None
     assert not known.given_up
     fail(states, 1000)

@@ -71,7 +71,7 @@ def test_N13_any_late_request_condemns_its_connection() -> None:
     late = request(2, timeout_ms=1000)
     requests.add(1, late)
     requests.add(2, request(3, timeout_ms=2000))
-    assert requests.next_deadline_ms() == 1000
+    assert requests.next_deadline_ms == 1000
     assert requests.timed_out(999) == {}
     assert requests.timed_out(1000) == {1: late}
     assert [gone.correlation_id for gone in requests.clear(1)] == [1, 2]
@@ -82,10 +82,10 @@ def test_TR19_throttled_time_is_not_request_time() -> None:
     requests.add(1, request(1))
     requests.throttled(1, 5000)
     assert requests.timed_out(5999) == {}
-    assert requests.next_deadline_ms() == 6000
+    assert requests.next_deadline_ms == 6000
     requests.clear(1)
     assert requests.timed_out(6000) == {}
-    assert requests.next_deadline_ms() == NEVER_MS
+    assert requests.next_deadline_ms == NEVER_MS
 
 
 def test_an_answered_request_costs_at_most_one_idle_step() -> None:
@@ -93,6 +93,6 @@ def test_an_answered_request_costs_at_most_one_idle_step() -> None:
     requests.add(1, request(1, now_ms=0))
     requests.add(1, request(2, now_ms=500))
     requests.answered(1, 1)
-    assert requests.next_deadline_ms() <= 1500
+    assert requests.next_deadline_ms <= 1500
     assert requests.timed_out(1000) == {}
-    assert requests.next_deadline_ms() == 1500
+    assert requests.next_deadline_ms == 1500

@@ -5,7 +5,7 @@
 CONNECTING lasts until the transport carries application bytes: TCP is connected and, where there is TLS, its handshake is done. The
 Selector moves it, and the connection's set-up timeout bounds it. From there on the set-up flow (`setup.flow`) moves the state, with one
 event for each request that it sends; each of these is bounded by the request timeout. A step that is not needed is left out: a broker
-whose versions are configured is not asked for them, and without SASL nobody authenticates. READY is reached by the answer to the last
+whose versions are configured is not asked for them, and without SASL there is no authentication. READY is reached by the answer to the last
 step and never before: with TLS 1.3 a server refuses a client's certificate after the client's handshake is done, so a finished handshake
 proves nothing yet.
 
