@@ -110,6 +110,7 @@ class PartitionState:
         "_generations",
         "asked_offset",
         "buffered",
+        "facts",
         "failed_attempts",
         "faulted",
         "fetch_offset",
@@ -146,6 +147,8 @@ class PartitionState:
         self.retired = False
         """Whether it is not assigned any more."""
         self.status = PartitionStatus.INITIALIZING
+        self.facts = STATUSES[self.status]
+        """What the status allows; looked up once, because hashing an Enum is a call of Python."""
         self.generation = generations.next()
         self.round = 0
         self.position = UNKNOWN_OFFSET
@@ -197,7 +200,7 @@ class PartitionState:
     @property
     def has_position(self) -> bool:
         """Whether the next record's offset is known."""
-        return STATUSES[self.status].has_position
+        return self.facts.has_position
 
     @property
     def finished(self) -> bool:
@@ -207,7 +210,7 @@ class PartitionState:
     @property
     def wants_data(self) -> bool:
         """Whether anything more is to be fetched for it (F13), leaving aside what is buffered already."""
-        if self.paused or self.faulted or not STATUSES[self.status].is_fetched:
+        if self.paused or self.faulted or not self.facts.is_fetched:
             return False
         return self.stop_offset is None or self.fetch_offset < self.stop_offset
 
@@ -290,9 +293,10 @@ class PartitionState:
         self.mark()
 
     def _enter(self, status: PartitionStatus) -> None:
-        if status not in STATUSES[self.status].leads_to:
+        if status not in self.facts.leads_to:
             raise IllegalStateError(f"{self.tp} cannot go from '{self.status.value}' to '{status.value}'; this is a bug in levada")
         self.status = status
+        self.facts = STATUSES[status]
         self.mark()
 
     def _begin_generation(self) -> None:
