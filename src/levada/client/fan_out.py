@@ -43,7 +43,7 @@ class Answer(Generic[K, V]):
 
 
 class _Left(NamedTuple, Generic[K]):
-    """What is to be asked next, and how often it was asked in vain before."""
+    """What is to be asked next, and how many attempts there were before."""
 
     subjects: list[K]
     attempts: int

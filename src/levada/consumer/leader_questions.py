@@ -79,19 +79,11 @@ class LeaderQuestions(Generic[Q, T]):
         self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, error=error))
 
     def _pursue(self, questions: Mapping[TopicPartition, Q]) -> Flow[None]:
-        retries = Retries(self._metadata, self._backoff)
-        asking: FanOut[TopicPartition, T] = FanOut(
-            retries,
-            self._spawn,
-            route=self._leader,
-            ask=lambda node, tps: self._ask_one(node, {tp: questions[tp] for tp in tps}),
-            still_wanted=lambda tp: self._holds(questions[tp]),
-        )
-        attempts = 0
+        retries, attempts = Retries(self._metadata, self._backoff), 0
         try:
             while left := [tp for tp, question in questions.items() if self._holds(question)]:
                 try:
-                    yield from asking.run(left)
+                    yield from self._asking(questions, retries).run(left)
                 except ClosedError:
                     raise
                 except KafkaError as error:
@@ -103,6 +95,15 @@ class LeaderQuestions(Generic[Q, T]):
         finally:
             for question in questions.values():
                 self._close(question)
+
+    def _asking(self, questions: Mapping[TopicPartition, Q], retries: Retries) -> FanOut[TopicPartition, T]:
+        return FanOut(
+            retries,
+            self._spawn,
+            route=self._leader,
+            ask=lambda node, tps: self._ask_one(node, {tp: questions[tp] for tp in tps}),
+            still_wanted=lambda tp: self._holds(questions[tp]),
+        )
 
     def _leader(self, tp: TopicPartition) -> int | str:
         leader = self._metadata.snapshot.leader(tp)
