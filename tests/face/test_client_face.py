@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import levada as lv
+from invalid_peers import closed_port
 from kafka_cluster import KafkaCluster
 from levada.error_codes import ErrorCode
 from levada.errors import BootstrapError, ClosedError, ConnectError, TimeoutError, UnsupportedVersionError
@@ -16,7 +17,6 @@ from levada.protocol.messages.describe_configs import DescribeConfigsRequest, De
 from levada.protocol.messages.list_groups import ListGroupsRequest
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from levada.testing import EmbeddedKafka
-from strangers import closed_port
 
 TOPIC = 2
 """The number of topics among DescribeConfigs' kinds of resources."""

@@ -1,4 +1,4 @@
-"""A client that nobody closes: its records are sent, its thread and sockets go, and what was lost is said."""
+"""A client that is dropped without close(): its records are sent, its thread and sockets end, and what was lost is logged."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(tmp_path: Any, kafka: EmbeddedKafka, body: str, *arguments: str) -> subp
 
 
 @pytest.mark.parametrize("how", EXITS)
-def test_records_are_flushed_when_nobody_closes(tmp_path: Any, how: str) -> None:
+def test_records_are_flushed_without_close(tmp_path: Any, how: str) -> None:
     with EmbeddedKafka() as kafka:
         done = run(tmp_path, kafka, EXITS[how], "fork")
         assert done.returncode == (3 if how == "an error" else 0), done.stderr

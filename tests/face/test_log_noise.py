@@ -1,4 +1,4 @@
-"""What a program that configures no logging finds on stderr: news, once, and nothing that concerns nobody."""
+"""What a program that configures no logging finds on stderr: each warning once, and nothing that is none."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 import levada as lv
+from invalid_peers import closed_port
 from levada.testing import EmbeddedKafka
-from strangers import closed_port
 
 NETWORK = "levada.client.network_client"
 
@@ -22,7 +22,7 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def test_a_broker_that_goes_while_nobody_waits_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_closed_idle_connection_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "levada")
     with EmbeddedKafka() as kafka:
         admin = lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers, reconnect_backoff_ms=60_000, reconnect_backoff_max_ms=60_000)

@@ -1,4 +1,4 @@
-"""Positions that mean nothing any more, on every broker: nobody reads on at an old offset without being told (M-A24, M-A26)."""
+"""Positions that mean nothing any more, on every broker: reading on at an old offset never goes unnoticed (M-A24, M-A26)."""
 
 from __future__ import annotations
 

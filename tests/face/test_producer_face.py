@@ -52,7 +52,7 @@ def test_a_record_that_never_got_a_partition_names_its_topic_only(producer: lv.K
     assert repr(producer.send(topic, b"x" * (1 << 21))).startswith(f"<Delivery to {topic}: a record for topic ")
 
 
-def test_a_handle_tells_how_far_its_record_is(producer: lv.KafkaProducer, topic: str) -> None:
+def test_a_handle_shows_the_state_of_its_record(producer: lv.KafkaProducer, topic: str) -> None:
     delivery = producer.send(topic, b"v", timestamp=datetime(2020, 1, 1, tzinfo=UTC))
     assert repr(delivery) == f"<Delivery to {topic}-0: pending>"
     metadata = delivery.result(timeout=PATIENCE_S)
@@ -237,7 +237,7 @@ def test_K7_close_in_a_callback_does_not_wait_for_itself(kafka: EmbeddedKafka, t
         producer.send(topic, b"v")
 
 
-def test_B9_close_turns_away_who_waits_for_memory(kafka: EmbeddedKafka, topic: str) -> None:
+def test_B9_close_fails_a_send_that_waits_for_memory(kafka: EmbeddedKafka, topic: str) -> None:
     producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=20_000)
     producer.send(topic, b"x").result(timeout=PATIENCE_S)
     kafka.faults.delay("Produce", ms=1000)
@@ -357,7 +357,7 @@ def test_columns_come_behind_the_records_sent_before_them(producer: lv.KafkaProd
     assert [record.value for record in read(kafka, topic)] == [b"before", b"columns", b"after"]
 
 
-def test_rows_without_room_fail_and_the_others_do_not(kafka: EmbeddedKafka, topic: str) -> None:
+def test_rows_that_do_not_fit_fail_and_the_others_do_not(kafka: EmbeddedKafka, topic: str) -> None:
     table = pa.table({"payload": [b"x" * 1000] * 30})
     settings: dict[str, Any] = {"buffer_memory": 12_000, "batch_size": 10_500, "max_block_ms": 1000}
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
@@ -379,7 +379,7 @@ def test_a_column_that_is_not_there_is_refused_at_once(producer: lv.KafkaProduce
         producer.send_arrow(topic, pa.table({"payload": ["x"]}), value="paylod")
 
 
-def test_no_rows_are_no_trouble(producer: lv.KafkaProducer, topic: str) -> None:
+def test_no_rows_are_no_error(producer: lv.KafkaProducer, topic: str) -> None:
     delivery = producer.send_arrow(topic, pa.table({"v": pa.array([], pa.string())}), value="v")
     assert delivery.done()
     assert delivery.result() == (0, 0)

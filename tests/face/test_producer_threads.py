@@ -110,7 +110,7 @@ def test_M_P5_close_ends_within_its_timeout_though_a_callback_does_not(kafka: Em
     release.set()
 
 
-def test_A7_close_turns_away_everybody_who_waits_for_memory(kafka: EmbeddedKafka, topic: str) -> None:
+def test_A7_close_fails_every_send_that_waits_for_memory(kafka: EmbeddedKafka, topic: str) -> None:
     settings: dict[str, Any] = {"buffer_memory": 20_000, "max_block_ms": 15_000, "linger_ms": 0}
     producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings)
     producer.send(topic, b"x").result(PATIENCE_S)

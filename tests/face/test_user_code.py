@@ -98,7 +98,7 @@ def test_a_finalizer_within_the_clients_own_work_gets_an_error_and_does_not_wait
                     driver.lock.release()
 
 
-def test_a_bug_is_told_to_everybody_on_asyncio_and_logged_without_the_lock(kafka: EmbeddedKafka) -> None:
+def test_a_bug_is_raised_to_every_task_on_asyncio_and_logged_without_the_lock(kafka: EmbeddedKafka) -> None:
     owned: list[bool] = []
     producer: Any = None
 

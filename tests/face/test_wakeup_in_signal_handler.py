@@ -68,7 +68,7 @@ def test_F1_a_storm_of_signals_ends_every_wait_and_blocks_none(
         assert consumer.poll(timeout=0) == []
 
 
-def test_F1_wakeup_waits_for_nobody(consumer: lv.KafkaConsumer) -> None:
+def test_F1_wakeup_does_not_wait(consumer: lv.KafkaConsumer) -> None:
     locked, done = threading.Event(), threading.Event()
 
     def hold_the_engine() -> None:

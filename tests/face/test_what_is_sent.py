@@ -216,7 +216,7 @@ def test_D8_a_consumer_that_must_not_create_topics_says_so(wire: Wire) -> None:
     assert not any(request.allow_auto_topic_creation for request in consumers if request.topics)  # type: ignore[attr-defined]
 
 
-# Records that nobody sees
+# Records that readers never see
 
 
 def test_F5_poll_returns_when_a_position_passed_control_records_only(wire: Wire) -> None:

@@ -212,7 +212,7 @@ def test_settings_of_a_topic_may_be_numbers(kafka: EmbeddedKafka, admin: lv.Kafk
     assert "kept" in admin.list_topics()
 
 
-def test_an_error_code_is_told_once(any_kafka: Any, new_topic: Callable[..., str]) -> None:
+def test_an_error_code_is_reported_once(any_kafka: Any, new_topic: Callable[..., str]) -> None:
     known = new_topic(any_kafka)
     with lv.KafkaAdmin(bootstrap_servers=any_kafka.bootstrap_servers) as admin:
         _check_that_codes_are_told_once(admin, known)

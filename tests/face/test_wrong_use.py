@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import levada as lv
+from invalid_peers import alerting_server, closed_port, self_signed, serving, silent_server, talkative_server, tls_server, web_server
 from kafka_cluster import KafkaCluster
 from levada.errors import (
     BootstrapError,
@@ -23,7 +24,6 @@ from levada.errors import (
     RecordTooLargeError,
     UnknownTopicOrPartitionError,
 )
-from strangers import alerting_server, closed_port, self_signed, serving, silent_server, talkative_server, tls_server, web_server
 
 WITHIN_S = 2.0
 SLACK_S = 1.5

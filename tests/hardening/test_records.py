@@ -141,13 +141,13 @@ def test_M_C8_a_marker_without_a_type_is_an_error_only_where_its_type_matters_as
 
 def test_M_C8_aborts_that_make_no_sense_hide_nothing_else() -> None:
     abort = only_batch(marker(ABORT))
-    stranger = only_batch(marker(ABORT, producer_id=99))
+    other = only_batch(marker(ABORT, producer_id=99))
     data = only_batch(forge(raw_record(), attributes=0x10, producer_id=PRODUCER))
     aborted = AbortedTransactions(((PRODUCER, 0),), 1 << 20)
 
     assert aborted.hides(data)
-    assert [aborted.hides(batch) for batch in (stranger, abort, abort, data, stranger)] == [False] * 5
-    note("M-C8", "two aborts of one producer, aborts of a stranger", "no error, nothing else hidden", "no exception")
+    assert [aborted.hides(batch) for batch in (other, abort, abort, data, other)] == [False] * 5
+    note("M-C8", "two aborts of one producer, aborts of another one", "no error, nothing else hidden", "no exception")
 
 
 def test_M_C8_an_abort_that_never_comes_hides_its_producer_alone() -> None:

@@ -154,7 +154,7 @@ def test_strikes_around_close(kafka: EmbeddedKafka, kind: str) -> None:
         struck(striker, act, STRIKES // 30, check)
         check()
         left = set(threading.enumerate()) - before - kept
-    # A constructor that was struck has started a thread nobody holds: it ends by itself.
+    # A constructor that was interrupted may have started a thread without an owner: it ends by itself.
     for thread in left:
         thread.join(12)
     assert not [thread for thread in left if thread.is_alive()]

@@ -32,7 +32,7 @@ MAGIC_2 = bytes.fromhex(
 )
 
 
-class Conversation:
+class Connection:
     """One connection, one request at a time."""
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -72,14 +72,14 @@ class Conversation:
 
 
 @pytest.fixture
-def broker(any_kafka: Any) -> Iterator[Conversation]:
-    conversation = Conversation(any_kafka.bootstrap_servers)
-    yield conversation
-    conversation.close()
+def broker(any_kafka: Any) -> Iterator[Connection]:
+    connection = Connection(any_kafka.bootstrap_servers)
+    yield connection
+    connection.close()
 
 
 @pytest.fixture
-def topic(any_kafka: Any, broker: Conversation, new_topic: Callable[..., str]) -> str:
+def topic(any_kafka: Any, broker: Connection, new_topic: Callable[..., str]) -> str:
     """A topic that the broker not only created but also tells of."""
     name = new_topic(any_kafka)
     deadline = time.monotonic() + 20
@@ -88,19 +88,19 @@ def topic(any_kafka: Any, broker: Conversation, new_topic: Callable[..., str]) -
     return name
 
 
-def is_served(broker: Conversation, name: str) -> bool:
+def is_served(broker: Connection, name: str) -> bool:
     described = broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12).topics[0]
     return not described.error_code and not any(partition.error_code for partition in described.partitions)
 
 
-def topic_id(broker: Conversation, name: str) -> UUID:
+def topic_id(broker: Connection, name: str) -> UUID:
     response = broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12)
     found: UUID = response.topics[0].topic_id
     assert found != ZERO_UUID
     return found
 
 
-def produce(broker: Conversation, name: str, version: int) -> Any:
+def produce(broker: Connection, name: str, version: int) -> Any:
     records = MAGIC_2 if version >= 3 else MAGIC_1 if version == 2 else MAGIC_0
     named = {"topic_id": topic_id(broker, name)} if version >= 13 else {"name": name}
     data = TopicProduceData(partition_data=[PartitionProduceData(index=0, records=records)], **named)
@@ -108,7 +108,7 @@ def produce(broker: Conversation, name: str, version: int) -> Any:
     return response.responses[0].partition_responses[0]
 
 
-def test_H8_api_versions(broker: Conversation) -> None:
+def test_H8_api_versions(broker: Connection) -> None:
     for version in broker.shared(ApiVersionsRequest):
         asked = ApiVersionsRequest(client_software_name="levada", client_software_version="0.1")
         response = broker.ask(asked, version)
@@ -120,7 +120,7 @@ def test_H8_api_versions(broker: Conversation) -> None:
         assert set(SERVED) <= {api.api_key for api in response.api_keys}
 
 
-def test_H9_an_unknown_version_of_api_versions_is_answered_in_version_0(broker: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_H9_an_unknown_version_of_api_versions_is_answered_in_version_0(broker: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     newest = broker.shared(ApiVersionsRequest)[-1]
     monkeypatch.setattr(ApiVersionsRequest, "NEWEST_VERSION", 77)
 
@@ -130,7 +130,7 @@ def test_H9_an_unknown_version_of_api_versions_is_answered_in_version_0(broker: 
     assert [(api.api_key, api.max_version >= newest) for api in response.api_keys if api.api_key == 18] == [(18, True)]
 
 
-def test_metadata(broker: Conversation, topic: str) -> None:
+def test_metadata(broker: Connection, topic: str) -> None:
     for version in broker.shared(MetadataRequest):
         response = broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), version)
 
@@ -140,7 +140,7 @@ def test_metadata(broker: Conversation, topic: str) -> None:
         assert (response.topics[0].topic_id != ZERO_UUID) == (version >= 10)
 
 
-def test_metadata_by_topic_id(broker: Conversation, topic: str) -> None:
+def test_metadata_by_topic_id(broker: Connection, topic: str) -> None:
     wanted = topic_id(broker, topic)
     for version in [version for version in broker.shared(MetadataRequest) if version >= 12]:
         response = broker.ask(MetadataRequest(topics=[MetadataRequestTopic(topic_id=wanted, name=None)]), version)
@@ -148,14 +148,14 @@ def test_metadata_by_topic_id(broker: Conversation, topic: str) -> None:
         assert [(found.name, found.topic_id) for found in response.topics] == [(topic, wanted)]
 
 
-def test_metadata_of_all_topics(broker: Conversation, topic: str) -> None:
+def test_metadata_of_all_topics(broker: Connection, topic: str) -> None:
     for version in broker.shared(MetadataRequest):
         response = broker.ask(MetadataRequest(topics=None if version else []), version)
 
         assert topic in {found.name for found in response.topics}
 
 
-def test_produce_and_fetch(any_kafka: Any, broker: Conversation, topic: str) -> None:
+def test_produce_and_fetch(any_kafka: Any, broker: Connection, topic: str) -> None:
     versions = [version for version in broker.shared(ProduceRequest) if version >= 3 or keeps_old_formats(any_kafka)]
     for offset, version in enumerate(versions):
         written = produce(broker, topic, version)
@@ -178,7 +178,7 @@ def keeps_old_formats(kafka: Any) -> bool:
     return getattr(kafka, "version", "") == "3.9.2"
 
 
-def test_list_offsets(broker: Conversation, topic: str) -> None:
+def test_list_offsets(broker: Connection, topic: str) -> None:
     assert produce(broker, topic, 3).error_code == 0
     for version in broker.shared(ListOffsetsRequest):
         wanted = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
@@ -189,7 +189,7 @@ def test_list_offsets(broker: Conversation, topic: str) -> None:
         assert (found.old_style_offsets if version == 0 else [found.offset]) == [1]
 
 
-def test_create_and_delete_topics(broker: Conversation, topic: str) -> None:
+def test_create_and_delete_topics(broker: Connection, topic: str) -> None:
     for version in broker.shared(CreateTopicsRequest):
         name = f"{topic}-v{version}"
         created = broker.ask(CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=2, replication_factor=1)]), version)
@@ -204,7 +204,7 @@ def test_create_and_delete_topics(broker: Conversation, topic: str) -> None:
         assert [(result.name, result.error_code) for result in deleted.responses] == [(name, 0)]
 
 
-def init_producer_id(broker: Conversation, version: int) -> Any:
+def init_producer_id(broker: Connection, version: int) -> Any:
     """Ask until the broker, when it has only just started, has fetched its first block of ids."""
     deadline = time.monotonic() + 20
     while True:
@@ -214,7 +214,7 @@ def init_producer_id(broker: Conversation, version: int) -> Any:
         time.sleep(0.1)
 
 
-def test_init_producer_id(broker: Conversation) -> None:
+def test_init_producer_id(broker: Connection) -> None:
     seen = set()
     for version in broker.shared(InitProducerIdRequest):
         response = init_producer_id(broker, version)

@@ -36,7 +36,7 @@ def program(java_program: Callable[[str, str], JavaProgram]) -> Iterator[JavaPro
 
 
 @pytest.mark.kafka
-def test_an_exception_of_java_is_told_and_the_program_goes_on(program: JavaProgram) -> None:
+def test_an_exception_of_java_is_reported_and_the_program_goes_on(program: JavaProgram) -> None:
     for _ in range(2):
         with pytest.raises(JavaError, match=r"^java\.lang\.ClassNotFoundException: no\.such\.Message$") as caught:
             program.ask(b'L["no.such.Message"]')

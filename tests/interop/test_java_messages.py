@@ -104,7 +104,7 @@ def test_every_version_that_we_have_is_one_of_javas(java_of: AskKafka, note: Cal
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_W7_java_and_we_pass_over_tags_that_nobody_knows(java: JavaMessages, message: type[Message]) -> None:
+def test_W7_java_and_we_skip_unknown_tags(java: JavaMessages, message: type[Message]) -> None:
     versions = [version for version in java.versions(message) if message.is_flexible(version)]
     plain = [(version, without_tags(message, version)) for version in versions]
     tagged = [encode(example, version)[:-1] + b"\x01\x81\x07\x02??" for version, example in plain]

@@ -18,6 +18,7 @@ from levada.record.batch import assign_offsets, seal, set_producer_state
 from levada.record.builder import RecordBatchBuilder
 from levada.record.compression import Codec
 from levada.types import AnyRecord, TopicPartition
+from settings_kit import read_options
 
 T = TypeVar("T")
 
@@ -95,7 +96,7 @@ class Bench:
         self.collector = FetchCollector(
             self.buffer,
             lock=nullcontext(),
-            options=options or ReadOptions(),
+            options=options or read_options(),
             converter=converter or RecordConverter(),
             reset_to=reset_to,
         )

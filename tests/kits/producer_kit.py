@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from levada.broker.node import BrokerNode
-from levada.client.engine import Engine
 from levada.producer.core import ProducerCore
 from levada.producer.delivery import Delivery
 from levada.producer.record_accumulator import ToSend
@@ -13,6 +12,7 @@ from levada.producer.sender import SenderSettings
 from levada.record.batch import Record, RecordBatch
 from levada.record.compression import Codec
 from levada.testing import Simulation
+from settings_kit import new_engine, producer_settings, sender_settings
 from sim_kit import HOST, PORT
 
 SENDING = SenderSettings._fields
@@ -25,17 +25,16 @@ class SimProducer:
     def __init__(self, sim: Simulation, *, bootstrap: list[tuple[str, int]] | None = None, **settings: Any) -> None:
         self.sim = sim
         selectable = sim.network.selectable()
-        sending = SenderSettings(**{name: settings.pop(name) for name in SENDING if name in settings})
-        self.engine = Engine(
+        sending = sender_settings(**{name: settings.pop(name) for name in SENDING if name in settings})
+        self.engine = new_engine(
             selectable=selectable,
             bootstrap=bootstrap or [(HOST, PORT)],
-            client_id="tested",
             random=sim.random,
             request_timeout_ms=sending.request_timeout_ms,
             max_in_flight=sending.max_in_flight,
         )
         self.driver = sim.driver(self.engine, selectable, name="the producer")
-        self.core = ProducerCore(self.engine, host=self.driver, random=sim.random, sending=sending, **settings)
+        self.core = ProducerCore(self.engine, host=self.driver, random=sim.random, sending=sending, **producer_settings(**settings))
         self.core.wait_with(self.driver.wait)
 
     def send(

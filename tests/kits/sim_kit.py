@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from levada.broker.node import BrokerNode
-from levada.client.engine import Engine
 from levada.clock import NEVER_MS
 from levada.flow import Call, Flow
 from levada.promise import Promise
@@ -15,6 +14,7 @@ from levada.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from levada.protocol.schema import Request, Response
 from levada.testing import Simulation
+from settings_kit import new_engine
 
 HOST, PORT = "kafka", 9092
 Handler = Callable[[RequestFrame], Response | bytes | None]
@@ -84,9 +84,7 @@ class SimClient:
     def __init__(self, sim: Simulation, *bootstrap: tuple[str, int], **settings: Any) -> None:
         self.sim = sim
         self.selectable = sim.network.selectable()
-        self.engine = Engine(
-            selectable=self.selectable, bootstrap=bootstrap or [(HOST, PORT)], client_id="tested", random=sim.random, **settings
-        )
+        self.engine = new_engine(selectable=self.selectable, bootstrap=bootstrap or [(HOST, PORT)], random=sim.random, **settings)
         self.driver = sim.driver(self.engine, self.selectable, name="tested")
         self.network = self.engine.network
         self.metadata = self.engine.metadata

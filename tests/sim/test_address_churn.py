@@ -10,11 +10,11 @@ import pytest
 
 from levada.client.connection_key import ConnectionKey, Purpose
 from levada.flow import Call, Flow
-from levada.net.selector import Selector
 from levada.protocol.frame import RequestFrame
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from levada.testing import Simulation
 from levada.types import Node
+from settings_kit import new_selector
 from sim_kit import HOST, PORT, SimClient, one_node, server
 
 ADDRESSES = 3000
@@ -78,7 +78,7 @@ def test_coordinators_at_thousands_of_addresses_leave_nothing_behind(sim: Simula
 
 
 def test_the_selector_keeps_no_route_to_what_is_forgotten() -> None:
-    selector = Selector(max_frame_bytes=1000)
+    selector = new_selector(max_frame_bytes=1000)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         try:
             for conn_id in range(50):
@@ -91,7 +91,7 @@ def test_the_selector_keeps_no_route_to_what_is_forgotten() -> None:
             selector.shutdown()
 
 
-def test_a_node_that_left_is_still_a_connect_error_for_who_waits_for_it(sim: Simulation) -> None:
+def test_a_wait_for_a_node_that_left_ends_with_a_connect_error(sim: Simulation) -> None:
     server(sim)
     client = SimClient(sim)
 

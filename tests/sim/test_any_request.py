@@ -1,4 +1,4 @@
-"""client.request in virtual time: where a request goes, in which version, and what comes of trouble."""
+"""client.request in virtual time: where a request goes, in which version, and what errors lead to."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_request_that_took_too_long_does_not_hold_up_the_next_one(sim: Simulat
     assert sim.now_ms - before_ms < 1000
 
 
-def test_a_request_that_nobody_waits_for_does_not_hold_up_the_next_one(sim: Simulation) -> None:
+def test_an_abandoned_request_does_not_hold_up_the_next_one(sim: Simulation) -> None:
     broker(sim).faults.drop_response("ListOffsets")
     client = SimClient(sim)
     left = client.start(request(ListOffsetsRequest(), node=1))

@@ -22,6 +22,7 @@ from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from levada.testing import Simulation
+from settings_kit import new_selector
 from sim_kit import SPOKEN, SimClient, server, versions_reply
 
 PATIENCE_S = 5
@@ -57,7 +58,7 @@ def test_authentication_is_one_more_step_before_the_first_request(sim: Simulatio
     assert set(names[3:]) == {"Metadata"}
 
 
-def test_nobody_is_told_ready_before_the_last_step_is_answered(sim: Simulation) -> None:
+def test_a_connection_is_not_ready_before_the_last_step_is_answered(sim: Simulation) -> None:
     silent: list[Any] = []
     kafka(sim, lambda frame: silent.append(frame))
     client = SimClient(sim, authenticate=authenticate, request_timeout_ms=2000)
@@ -71,7 +72,7 @@ def test_nobody_is_told_ready_before_the_last_step_is_answered(sim: Simulation) 
     assert client.network.losses(-1) > 0
 
 
-def test_who_is_refused_gets_no_request_through_and_hears_why(sim: Simulation) -> None:
+def test_a_client_that_is_refused_sends_no_request_and_gets_the_cause(sim: Simulation) -> None:
     node = kafka(sim, lambda frame: SaslHandshakeResponse(error_code=33, mechanisms=["PLAIN"]))
     with pytest.raises(BootstrapError, match="refused to authenticate us"):
         SimClient(sim, authenticate=authenticate).ask(MetadataRequest(), timeout_s=3)
@@ -149,10 +150,10 @@ def events_until(selector: Selector, condition: Any) -> None:
     raise AssertionError("it did not come")
 
 
-def test_a_transport_does_its_handshake_before_the_connection_is_told() -> None:
+def test_a_transport_does_its_handshake_before_the_connection_is_reported() -> None:
     listener, thread = serving(b"welcome")
     HandshakingTransport.hosts.clear()
-    selector = Selector(max_frame_bytes=1000, transport=HandshakingTransport)
+    selector = new_selector(max_frame_bytes=1000, transport=HandshakingTransport)
     try:
         selector.connect("key", "localhost", listener.getsockname()[1], 0)
         events_until(selector, lambda events: events.connected == ["key"])
@@ -168,7 +169,7 @@ def test_a_transport_does_its_handshake_before_the_connection_is_told() -> None:
 @pytest.mark.parametrize(("answer", "ending"), [(b"nonsense", Ending.FAILED), (b"", Ending.RESET)])
 def test_a_handshake_that_fails_is_a_connection_that_was_not_made(answer: bytes, ending: Ending) -> None:
     listener, thread = serving(answer)
-    selector = Selector(max_frame_bytes=1000, transport=HandshakingTransport)
+    selector = new_selector(max_frame_bytes=1000, transport=HandshakingTransport)
     ends: list[Any] = []
     try:
         selector.connect("key", "127.0.0.1", listener.getsockname()[1], 0)

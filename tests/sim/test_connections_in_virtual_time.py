@@ -436,7 +436,7 @@ def test_D20_a_cluster_too_new_for_the_question_is_a_fatal_error(sim: Simulation
 # Flows
 
 
-def test_a_flow_to_a_node_that_cannot_be_reached_hears_why(sim: Simulation) -> None:
+def test_a_flow_to_a_node_that_cannot_be_reached_gets_the_cause(sim: Simulation) -> None:
     server(sim, {MetadataRequest: lambda frame: one_node("gone")})
     client = SimClient(sim)
     assert client.updated()
@@ -444,7 +444,7 @@ def test_a_flow_to_a_node_that_cannot_be_reached_hears_why(sim: Simulation) -> N
         client.ask(PRODUCE, 1)
 
 
-def test_a_flow_to_a_node_nobody_knows_fails(sim: Simulation) -> None:
+def test_a_flow_to_an_unknown_node_fails(sim: Simulation) -> None:
     server(sim)
     client = SimClient(sim)
     assert client.updated()

@@ -8,12 +8,13 @@ from random import Random
 import pytest
 
 from consumer_sim import PORT, World
-from levada.consumer.fetch_response import ON_FETCH_ERROR, OnFetchError
+from levada.client.retry import Reaction
+from levada.consumer.fetch_response import ON_FETCH_ERROR
 from levada.testing.simulation import Simulation
 from levada.types import TopicPartition
 
 PARTITIONS = [TopicPartition("t", number) for number in range(4)]
-PASSING = [code for code, reaction in ON_FETCH_ERROR.items() if reaction in (OnFetchError.REFRESH, OnFetchError.RETRY)]
+PASSING = [code for code, reaction in ON_FETCH_ERROR.on_error.items() if reaction in (Reaction.REFRESH, Reaction.RETRY)]
 ROUNDS = 120
 
 

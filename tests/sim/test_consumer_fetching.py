@@ -240,7 +240,7 @@ def test_F16_a_replica_that_cannot_be_reached_is_left_at_once(simulation: Simula
     assert simulation.now_ms - started <= 1_000
 
 
-def test_M_A27_what_retention_removed_is_skipped_by_policy_and_told(world: World) -> None:
+def test_M_A27_what_retention_removed_is_skipped_by_policy_and_reported(world: World) -> None:
     resets: list[Any] = []
     world.append("t", numbered(10))
     consumer = world.consumer(T0, on_reset=resets.append)
@@ -329,7 +329,7 @@ def test_F1_a_wakeup_ends_one_call(world: World, simulation: Simulation) -> None
     assert consumer.position(T0) == 1
 
 
-# Trouble explains itself
+# Errors name their cause
 
 
 def test_M_P5_an_unknown_topic_is_named_within_the_poll(simulation: Simulation) -> None:
@@ -358,7 +358,7 @@ def test_a_topic_that_appears_a_little_later_is_no_error(simulation: Simulation)
     assert values(consumer, 1) == numbered(1)
 
 
-def test_M_P5_no_broker_is_told_once_by_address(simulation: Simulation, caplog: pytest.LogCaptureFixture) -> None:
+def test_M_P5_unreachable_brokers_are_reported_once_by_address(simulation: Simulation, caplog: pytest.LogCaptureFixture) -> None:
     world = World(simulation)
     world.network.stop("b1", 9092)
     consumer = world.consumer(T0)
@@ -375,7 +375,7 @@ def test_M_P5_no_broker_is_told_once_by_address(simulation: Simulation, caplog: 
     assert values(consumer, 1) == numbered(1)
 
 
-def test_M_P5_a_leader_that_went_silent_is_told_once(world: World, simulation: Simulation, caplog: pytest.LogCaptureFixture) -> None:
+def test_M_P5_a_leader_that_went_silent_is_reported_once(world: World, simulation: Simulation, caplog: pytest.LogCaptureFixture) -> None:
     world.append("t", numbered(1))
     consumer = world.consumer(T0, request_timeout_ms=3_000, default_api_timeout_ms=10_000, socket_connection_setup_timeout_ms=2_000)
     assert values(consumer, 1) == numbered(1)
@@ -396,7 +396,7 @@ def test_M_P5_a_leader_that_went_silent_is_told_once(world: World, simulation: S
         assert values(consumer, 1) == numbered(1, after)
 
 
-def test_an_idle_topic_is_no_trouble(world: World, simulation: Simulation) -> None:
+def test_an_idle_topic_is_no_error(world: World, simulation: Simulation) -> None:
     consumer = world.consumer(T0, default_api_timeout_ms=2_000)
     started = simulation.now_ms
     assert [len(consumer.poll(timeout=10)) for _ in range(30)] == [0] * 30

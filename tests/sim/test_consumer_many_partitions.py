@@ -30,6 +30,7 @@ def lines_run(consumer: KafkaConsumer, now_ms: int) -> int:
             reading.core.begin_call()
             assert reading.core.explain(now_ms, last_word=True) is None
             assert not reading.core.changed().done
+            consumer._consuming.marks()
     finally:
         sys.settrace(None)
     return lines
@@ -47,3 +48,19 @@ def idle(partitions: int) -> int:
 
 def test_a_turn_with_nothing_new_costs_the_same_whatever_is_assigned() -> None:
     assert idle(1_000) <= idle(10) + TURNS
+
+
+def awaiting_positions(partitions: int) -> int:
+    with Simulation(seed=2) as simulation:
+        world = World(simulation)
+        world.topic("t", partitions)
+        world.faults.delay("ListOffsets", ms=20_000)
+        consumer = world.consumer(*[TopicPartition("t", partition) for partition in range(partitions)])
+        assert consumer.poll(3.0) == []
+        assert world.requests("ListOffsets") == 1
+        return lines_run(consumer, simulation.now_ms)
+
+
+def test_a_turn_costs_the_same_however_many_partitions_await_a_position() -> None:
+    each_looked_at_once = 1_000
+    assert awaiting_positions(1_000) <= awaiting_positions(10) + each_looked_at_once + TURNS

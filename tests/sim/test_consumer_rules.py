@@ -102,7 +102,7 @@ def test_F13_one_fetch_is_in_progress_at_a_node(world: World, monkeypatch: pytes
     assert fetches.most == 1
 
 
-def test_F8_a_partition_is_not_fetched_without_end_while_nobody_reads_it(
+def test_F8_a_partition_that_is_not_read_is_not_fetched_without_end(
     world: World, simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetches = Fetches(monkeypatch)

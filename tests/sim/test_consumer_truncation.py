@@ -106,7 +106,7 @@ def test_M_A26_a_log_that_was_cut_is_read_on_from_where_it_diverges(world: World
     assert world.requests(API) == 1, "the answer holds for the offset it names"
 
 
-def test_M_A26_without_a_policy_the_caller_is_told_until_it_seeks(world: World) -> None:
+def test_M_A26_without_a_policy_the_error_is_raised_until_the_caller_seeks(world: World) -> None:
     consumer = world.consumer(T0, auto_offset_reset="none")
     consumer.seek(T0, 0)
     assert read(consumer) == numbers((0, 10))
@@ -150,7 +150,7 @@ def test_M_A26_what_an_earlier_leader_says_late_does_not_count(world: World) -> 
 
 
 @pytest.mark.parametrize("end", [EpochEnd(), EpochEnd(epoch=0), EpochEnd(end_offset=4)], ids=["neither", "no offset", "no epoch"])
-def test_M_A26_a_leader_that_cannot_tell_where_an_epoch_ended(world: World, end: EpochEnd, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_M_A26_a_leader_that_does_not_know_where_an_epoch_ended(world: World, end: EpochEnd, monkeypatch: pytest.MonkeyPatch) -> None:
     resets: list[PositionReset] = []
     consumer = world.consumer(T0, on_reset=resets.append)
     assert read(consumer) == numbers((0, 10))
@@ -191,7 +191,7 @@ def test_O10_a_lost_answer_is_asked_for_again(world: World) -> None:
     assert read(consumer, 100) == numbers((10, 12))
 
 
-def test_O10_who_may_not_ask_is_told(world: World) -> None:
+def test_O10_a_user_who_may_not_ask_for_epochs_gets_an_error(world: World) -> None:
     consumer = world.consumer(T0)
     read(consumer)
     world.nodes[1].faults.fail_next(API, ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic="t")
@@ -203,7 +203,7 @@ def test_O10_who_may_not_ask_is_told(world: World) -> None:
 
 
 @pytest.mark.parametrize("newest", [-1, 2])
-def test_O10_brokers_that_do_not_tell_are_trusted(world: World, newest: int) -> None:
+def test_O10_without_offset_for_leader_epoch_positions_are_kept(world: World, newest: int) -> None:
     for node in world.nodes:
         node.faults.cap_version(API, newest)
     consumer = world.consumer(T0)
@@ -234,7 +234,7 @@ def test_O10_a_leader_that_never_answers_is_a_stall(world: World, caplog: pytest
 
 
 @pytest.mark.parametrize(("reset", "seen"), [("earliest", numbers((0, 6), mark=b"-new")), ("latest", [])])
-def test_M_A24_a_topic_that_was_created_again_is_read_by_policy_and_told(
+def test_M_A24_a_topic_that_was_created_again_is_read_by_policy_and_reported(
     world: World, reset: str, seen: list[bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     resets: list[PositionReset] = []
@@ -261,7 +261,7 @@ def test_M_A24_a_longer_topic_of_the_same_name_is_not_read_on_silently(world: Wo
     assert read(consumer, 200) == numbers((0, 20), mark=b"-new")
 
 
-def test_M_A24_without_a_policy_the_caller_is_told_until_it_seeks(world: World) -> None:
+def test_M_A24_without_a_policy_the_error_is_raised_until_the_caller_seeks(world: World) -> None:
     consumer = world.consumer(T0, auto_offset_reset="none")
     consumer.seek(T0, 0)
     assert read(consumer) == numbers((0, 10))
@@ -355,7 +355,7 @@ def test_M_A26_a_scan_reads_nothing_before_its_start_again(world: World) -> None
     assert loss.next_offset == 4
 
 
-def test_M_A26_a_scan_may_pass_over_what_cannot_be_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_M_A26_a_scan_may_skip_what_cannot_be_determined(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world.partition("t").epochs, "end_of", lambda epoch, log_end: EpochEnd())
     values, found = scanned(world, lambda: elect(world, 2), on_data_loss="skip")
     assert values == numbers((0, len(values)))

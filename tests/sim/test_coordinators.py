@@ -155,7 +155,7 @@ def test_a_lost_answer_is_asked_for_again(sim: Simulation) -> None:
     assert node.count(FindCoordinatorRequest) == 2
 
 
-def test_who_gives_up_ends_the_search(sim: Simulation) -> None:
+def test_a_caller_that_gives_up_ends_the_search(sim: Simulation) -> None:
     node = finder(sim, lambda frame: found(frame, ErrorCode.COORDINATOR_NOT_AVAILABLE))
     client = SimClient(sim)
     with pytest.raises(Exception, match="not done within"):

@@ -155,7 +155,7 @@ def test_TR4_every_topic_is_null_from_version_1_on(sim: Simulation) -> None:
 
 
 @pytest.mark.parametrize("spoken", [KAFKA_0_9, KAFKA_0_10_2], ids=["version 0", "version 2"])
-def test_a_topic_is_not_created_by_who_does_not_want_that(sim: Simulation, spoken: dict[int, tuple[int, int]]) -> None:
+def test_a_topic_is_not_created_unless_that_is_asked_for(sim: Simulation, spoken: dict[int, tuple[int, int]]) -> None:
     broker = OldBroker(sim, spoken)
     client = SimClient(sim, allow_auto_create_topics=False)
     client.metadata.set_topics({"t", "missing"}, sim.now_ms)
@@ -255,7 +255,7 @@ def test_M15_a_message_set_that_is_too_large_is_split(sim: Simulation) -> None:
     assert [delivery.result(0).offset for delivery in sent] == [0, 1, 2, 3]
 
 
-def test_V3_nobody_answers_acks_0(sim: Simulation) -> None:
+def test_V3_acks_0_has_no_answer(sim: Simulation) -> None:
     broker = OldBroker(sim, KAFKA_0_10_2)
     sender = producer(sim, acks=0)
     delivery = sender.send("t", b"v", partition=0)

@@ -28,7 +28,7 @@ def broker(sim: Simulation) -> BrokerNode:
     return node
 
 
-def test_I12_who_waits_behind_an_expired_batch_is_sent_as_soon_as_the_gap_is_known(sim: Simulation, broker: BrokerNode) -> None:
+def test_I12_batches_behind_an_expired_one_are_sent_as_soon_as_the_gap_is_known(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim, linger_ms=0, batch_size=1, delivery_timeout_ms=5000, retry_backoff_ms=2000, retry_backoff_max_ms=2000)
     producer.send("t", b"begins the sequence")
     producer.flush()

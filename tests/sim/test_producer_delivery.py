@@ -159,7 +159,7 @@ def test_A10_a_new_leader_is_tried_without_waiting_for_the_back_off(sim: Simulat
     assert second.faults.requests["Produce"] == 1
 
 
-# Sequences in trouble
+# Sequences after errors
 
 
 def test_M_B6_a_broker_that_forgot_the_producer_is_no_loss(sim: Simulation, broker: BrokerNode) -> None:
@@ -250,7 +250,7 @@ def test_A18_a_batch_that_cannot_be_sent_expires_and_says_why(sim: Simulation, b
     assert str(error).endswith("; persisted: no")
 
 
-def test_A18_a_batch_nobody_acknowledges_expires_and_tells_the_last_error(sim: Simulation, broker: BrokerNode) -> None:
+def test_A18_a_batch_that_is_not_acknowledged_expires_and_names_the_last_error(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim, delivery_timeout_ms=10_000, request_timeout_ms=3000)
     broker.faults.fail_next("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=1000)
     delivery = producer.send("t")
@@ -261,7 +261,7 @@ def test_A18_a_batch_nobody_acknowledges_expires_and_tells_the_last_error(sim: S
     assert "attempts, last: NOT_LEADER_OR_FOLLOWER from node 1); persisted: unknown" in str(error)
 
 
-def test_A18_a_batch_whose_connection_ends_again_and_again_tells_how(sim: Simulation, broker: BrokerNode) -> None:
+def test_A18_the_error_of_an_expired_batch_says_how_its_connections_ended(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim, delivery_timeout_ms=10_000, request_timeout_ms=3000)
     for _ in range(100):
         broker.faults.disconnect("Produce")
@@ -402,7 +402,7 @@ def test_B5_a_full_buffer_blocks_and_gives_up_after_max_block_ms(sim: Simulation
     assert producer.core.pool.available == 13_000
 
 
-def test_B10_who_waits_for_memory_ends_everybodys_linger(sim: Simulation, broker: BrokerNode) -> None:
+def test_B10_a_send_that_waits_for_memory_ends_the_linger_of_all_batches(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim, buffer_memory=10_000, batch_size=5000, linger_ms=60_000)
     started = sim.now_ms
     for _ in range(20):
@@ -456,7 +456,7 @@ def test_I3_nothing_is_produced_before_there_is_a_producer_id(sim: Simulation, b
     assert delivery.result().offset == 0
 
 
-def test_I3_an_answer_about_producer_ids_that_cannot_be_read_is_told_and_not_asked_for_without_pause(
+def test_I3_an_unreadable_answer_with_a_producer_id_is_reported_and_asked_for_again_after_a_pause(
     sim: Simulation, broker: BrokerNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(request_type: type[Request], version: int, frame: bytes) -> Response:
@@ -474,7 +474,7 @@ def test_I3_an_answer_about_producer_ids_that_cannot_be_read_is_told_and_not_ask
     assert len(warnings) == 1
 
 
-def test_I3_a_user_who_may_not_write_idempotently_is_told(sim: Simulation, broker: BrokerNode) -> None:
+def test_I3_a_user_who_may_not_write_idempotently_gets_an_error(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim)
     broker.faults.fail_next("InitProducerId", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     error = producer.send("t").exception()
@@ -483,7 +483,7 @@ def test_I3_a_user_who_may_not_write_idempotently_is_told(sim: Simulation, broke
     assert producer.send("t").exception() is not None, "every later record fails too"
 
 
-def test_K18_an_invalid_record_is_told_from_the_others_of_its_batch(sim: Simulation, broker: BrokerNode) -> None:
+def test_K18_an_invalid_record_is_distinguished_from_the_others_of_its_batch(sim: Simulation, broker: BrokerNode) -> None:
     broker.create_topic("compacted", 1, {"cleanup.policy": "compact"})
     producer = SimProducer(sim)
     refused, innocent = producer.send("compacted", key=None), producer.send("compacted", key=b"k")

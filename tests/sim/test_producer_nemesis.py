@@ -1,4 +1,4 @@
-"""Random trouble, seeded: what was acknowledged is in the log, once and in order, and "not persisted" is true (M-P1 to 3)."""
+"""Random faults, seeded: what was acknowledged is in the log, once and in order, and "not persisted" is true (M-P1 to 3)."""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ class FakeClient:
         self.closed = True
 
 
-# What they lend here is a FakeClient.
-lent_consumer: Any = clients.lent_consumer
-lent_producer: Any = clients.lent_producer
+# What they give here is a FakeClient.
+reused_consumer: Any = clients.reused_consumer
+reused_producer: Any = clients.reused_producer
 
 
 @pytest.fixture(autouse=True)
@@ -40,60 +40,60 @@ def fakes(monkeypatch: Any) -> None:
 
 
 def test_the_next_task_finds_the_client_open() -> None:
-    with lent_consumer({"a": "1"}) as first:
+    with reused_consumer({"a": "1"}) as first:
         pass
-    with lent_consumer({"a": "1"}) as second:
+    with reused_consumer({"a": "1"}) as second:
         assert second is first
         assert not second.closed
 
 
 def test_settings_and_kinds_are_told_apart() -> None:
-    with lent_consumer({"a": "1"}) as one, lent_consumer({"a": "2"}) as other, lent_producer({"a": "1"}) as third:
+    with reused_consumer({"a": "1"}) as one, reused_consumer({"a": "2"}) as other, reused_producer({"a": "1"}) as third:
         assert len({id(one), id(other), id(third)}) == 3
 
 
-def test_a_lent_client_is_nobody_elses() -> None:
-    with lent_producer({}) as one, lent_producer({}) as other:
+def test_a_client_in_use_is_not_given_to_another_task() -> None:
+    with reused_producer({}) as one, reused_producer({}) as other:
         assert one is not other
     assert sum(client.closed for client in (one, other)) == 1
 
 
 def test_a_client_that_saw_an_error_is_closed() -> None:
-    with pytest.raises(ZeroDivisionError), lent_producer({}) as broken:
+    with pytest.raises(ZeroDivisionError), reused_producer({}) as broken:
         raise ZeroDivisionError
     assert broken.closed
-    with lent_producer({}) as fresh:
+    with reused_producer({}) as fresh:
         assert fresh is not broken
 
 
 def test_a_reader_that_is_not_read_to_its_end_gives_the_client_back() -> None:
     def read() -> Any:
-        with lent_consumer({}) as client:
+        with reused_consumer({}) as client:
             yield client
             yield client
 
     reading = read()
     client = next(reading)
     reading.close()
-    with lent_consumer({}) as again:
+    with reused_consumer({}) as again:
         assert again is client
 
 
 def test_only_a_few_are_kept() -> None:
-    lent = []
+    reused = []
     for number in range(MOST + 2):
-        with lent_consumer({"n": str(number)}) as client:
-            lent.append(client)
-    assert [client.closed for client in lent] == [True, True] + [False] * MOST
+        with reused_consumer({"n": str(number)}) as client:
+            reused.append(client)
+    assert [client.closed for client in reused] == [True, True] + [False] * MOST
     close_idle()
-    assert all(client.closed for client in lent)
+    assert all(client.closed for client in reused)
 
 
 def test_another_process_does_not_find_them(monkeypatch: Any) -> None:
-    with lent_consumer({}) as parents:
+    with reused_consumer({}) as parents:
         pass
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    with lent_consumer({}) as own:
+    with reused_consumer({}) as own:
         assert own is not parents
 
 

@@ -98,7 +98,7 @@ def test_offsets_never_go_back() -> None:
     assert never_back({T0: 10, T1: 5}, {T0: 3, T1: 9, T2: 1}) == {T0: 10, T1: 9, T2: 1}
 
 
-def test_signs_of_lost_data_are_told_in_sentences() -> None:
+def test_signs_of_lost_data_are_reported_in_sentences() -> None:
     findings = lost_partitions({T0: 10, T1: 20, T2: 5}, {T1: 7, T2: 6})
     assert findings[0] == "t-0 was read up to offset 10 and does not exist any more"
     assert findings[1].startswith("t-1 ends at offset 7, but was read up to 20")

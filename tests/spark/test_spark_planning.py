@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from levada.errors import ConfigError, DataLossError, UnknownTopicOrPartitionError
 from levada.spark.batch_source import BatchReader
 from levada.spark.options import source_options
-from levada.spark.reading import OffsetRange
+from levada.spark.range_reader import OffsetRange
 from levada.spark.schema import record_schema
 from levada.spark.stream_source import StreamReader
 from levada.types import TopicPartition

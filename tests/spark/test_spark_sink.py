@@ -53,10 +53,10 @@ def producer(monkeypatch: Any) -> Any:
     fake = FakeProducer()
 
     @contextmanager
-    def lend(settings: Any) -> Any:
+    def reuse(settings: Any) -> Any:
         yield fake
 
-    monkeypatch.setattr(sink, "lent_producer", lend)
+    monkeypatch.setattr(sink, "reused_producer", reuse)
     return fake
 
 

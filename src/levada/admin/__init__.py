@@ -1,1 +1,1 @@
-"""Conversations of an administrator with a cluster, one module per subject; sans-IO and clock-less."""
+"""The flows of an admin client, one module per subject; sans-IO and clock-less."""

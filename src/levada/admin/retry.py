@@ -21,7 +21,7 @@ ON_ADMIN_ERROR = RetryPolicy(
         ErrorCode.THROTTLING_QUOTA_EXCEEDED: Reaction.RETRY,
     }
 )
-"""Other codes are raised: for an administrator, a topic that does not exist is an answer, not a passing failure."""
+"""Other codes are raised: for an admin client, a topic that does not exist is an answer, not a temporary failure."""
 
 
 class Attempts(Retries):
@@ -35,6 +35,6 @@ class Attempts(Retries):
         self.answers_lost = 0
 
     def controller(self) -> Peer | None:
-        """Return whom to ask now."""
+        """Return the controller that metadata names, None for any node."""
         controller = self.metadata.snapshot.controller
         return None if controller is None else controller.id

@@ -73,7 +73,7 @@ class Change(NamedTuple):
 
 
 def create_topics(topics: Sequence[NewTopic], attempts: Attempts, *, timeout_ms: int, validate_only: bool) -> Flow[dict[str, CreatedTopic]]:
-    """Create topics; with validate_only, only look whether they could be."""
+    """Create topics; with validate_only, only check whether they could be created."""
     by_name = {topic.name: topic for topic in topics}
     needs_defaults = any(BROKER_DEFAULT in (topic.partitions, topic.replication_factor) for topic in topics)
     change = Change(

@@ -20,11 +20,10 @@ from levada.aio.watch import Watch, watch
 from levada.client.engine import Engine
 from levada.clock import NEVER_MS, SystemClock
 from levada.errors import ClosedError, ForkedError, IllegalStateError, KafkaError
-from levada.face.arguments import deadline_ms
 from levada.face.engines import WhenDropped
 from levada.face.process import Process
 from levada.face.signals import DeferredSignals
-from levada.face.waiting import run_flow, until_settled
+from levada.face.waiting import result_of, run_flow
 from levada.flow import CallerFlow, Compute, Flow, Until
 from levada.net.selectable import Selectable
 from levada.promise import Promise
@@ -134,14 +133,10 @@ class Driver:
 
     async def wait(self, promise: Promise[T], timeout_s: float | None, what: str) -> T:
         """Wait until a promise is settled; return its value or raise its error. Raises TimeoutError naming `what`."""
-        if not promise.done:
-            self.check_usable()
-            await self.call(until_settled(promise, self._engine, deadline_ms(self.now_ms(), timeout_s), timeout_s, what))
-        return promise.result()
+        return await self.call(result_of(self, self._engine, promise, timeout_s, what))
 
     async def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
         """Run a flow on the engine to its end, as wait() does. A cancellation ends the flow too."""
-        self.check_usable()
         return await self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def abandon(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from levada.aio.connect import connect
 from levada.aio.connect import start as start_driver
 from levada.aio.driver import Driver
-from levada.consumer.ranges import Bound
 from levada.consumer.scanning import Loss
 from levada.errors import KafkaError
 from levada.face.engines import Connector
 from levada.face.scans import ScanReading, ScanRequest, scan_request
-from levada.types import ConsumerRecord, K, TopicPartition, V
+from levada.types import ConsumerRecord, K, V
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     import pyarrow as pa
 
-    from levada.config.typed import ConsumerSettings
+    from levada.face.scan_arguments import ScanArguments
 
 __all__ = ["Loss", "Scan", "scan"]
 
@@ -64,32 +63,11 @@ def scan(
     config: Mapping[str, Any] | None = None,
     /,
     *,
-    start: Bound | Mapping[Any, Bound] = "earliest",
-    end: Bound | Mapping[Any, Bound] = "latest",
-    assignments: Mapping[TopicPartition, tuple[Bound, Bound]] | None = None,
-    columns: Sequence[str] | None = None,
-    text: Sequence[str] = (),
-    batch_rows: int = 65_536,
-    batch_bytes: int = 16 << 20,
-    on_data_loss: str = "raise",
     _connect: Connector[Driver] = connect,
-    **settings: Unpack[ConsumerSettings[K, V]],
+    **arguments: Unpack[ScanArguments[K, V]],
 ) -> Scan[K, V]:
     """Read a piece of topics that has an end: levada.scan(), with `async for`, and `await` for to_table()."""
-    request = scan_request(
-        topics,
-        config,
-        settings,
-        start=start,
-        end=end,
-        assignments=assignments,
-        columns=columns,
-        text=text,
-        batch_rows=batch_rows,
-        batch_bytes=batch_bytes,
-        on_data_loss=on_data_loss,
-    )
-    return Scan(request, _connect)
+    return Scan(scan_request(topics, config, **arguments), _connect)
 
 
 class _Reading:

@@ -45,12 +45,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=_port, default=9092, help="port to listen on, 0 for any free one (default: %(default)s)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting, such as num.partitions=4")
-    parser.add_argument("--insecure-listen", action="store_true", help="allow a --host that other machines reach; nobody has to log in")
+    parser.add_argument("--insecure-listen", action="store_true", help="allow a --host that other machines reach, without authentication")
     return parser
 
 
 def _port(text: str) -> int:
-    # Beyond its 16 bits the system takes what is left of the number, and the broker would listen where nobody looks.
+    # Beyond its 16 bits the system takes what is left of the number, and the broker would listen on another port.
     if not text.isdecimal() or int(text) > 65_535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port; ports go from 0 (any free one) to 65535")
     return int(text)

@@ -1,4 +1,4 @@
-"""What all nodes of one cluster agree on: who they are, which topics exist, and the next producer id."""
+"""What all nodes of a cluster share: the list of nodes, the topics, and the next producer id."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Cluster:
         return Topic(name, self._new_uuid(), topic_config, placed)
 
     def add(self, topic: Topic) -> Topic:
-        """Let a planned topic exist."""
+        """Create a planned topic."""
         self.topics[topic.name] = self._by_id[topic.id] = topic
         return topic
 
@@ -105,7 +105,7 @@ class Cluster:
         self._tell_watchers(partition)
 
     def watch(self, changed: Callable[[Partition], None]) -> None:
-        """Call back whenever a partition is gone or led by somebody else: whoever waits for its records has to learn of it."""
+        """Call back whenever a partition is deleted or gets another leader, so that requests that wait for its records are answered."""
         self._watchers.append(changed)
 
     def _tell_watchers(self, partition: Partition) -> None:
@@ -113,7 +113,7 @@ class Cluster:
             changed(partition)
 
     def allocate_producer_id(self) -> int:
-        """Return a producer id nobody had before (I19)."""
+        """Return a producer id that was never given out before (I19)."""
         self._next_producer_id += 1
         return self._next_producer_id - 1
 

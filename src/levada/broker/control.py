@@ -1,7 +1,7 @@
 """Faults on request, for tests of clients: errors, lost answers, delays, throttling, disconnects, small pieces, older versions (E12).
 
 A fault waits for the next request of its API and is used up by it. Faults of one API are used up in the order they were asked for, one
-per request; the rest of the broker does not know about them.
+per request; the rest of the broker is not involved.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Faults:
     def throttle(self, api: str, ms: int, times: int = 1) -> None:
         """Say in the next `times` answers that the client is over its quota, and leave its connection unread for so long (KIP-219).
 
-        Responses that have no room to say so are not throttled.
+        Responses without a field for the throttle time are not throttled.
         """
         self._add(api, [Fault(applied=True, throttle_ms=ms)] * times)
 

@@ -29,11 +29,11 @@ class LeaderEpochs:
         return self._starts[-1][0]
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """A leader was elected; an epoch without records leaves no trace."""
+        """A leader was elected; an epoch without records is not kept."""
         self._starts = [entry for entry in self._starts if entry[1] < start_offset] + [(epoch, start_offset)]
 
     def end_of(self, epoch: int, log_end: int) -> EpochEnd:
-        """Return the newest epoch not after this one, and where it ends; nothing for epochs that have not been."""
+        """Return the newest epoch not after this one, and where it ends; nothing for epochs that do not exist."""
         if epoch == self.current:
             return EpochEnd(epoch, log_end)
         after = bisect_right(self._starts, epoch, key=_EPOCH)

@@ -81,7 +81,7 @@ class PartitionLog:
         return self._end_position - self._segments[self._index_at(offset)].position_of(offset)
 
     def batches_reaching(self, timestamp: int) -> Iterator[RecordBatch]:
-        """Every readable batch with a record at or after `timestamp`, in order; the first is found without walking the log."""
+        """Every readable batch with a record at or after `timestamp`, in order; the first is found by its index."""
         for segment in self._segments:
             for batch in read_batches(segment.reaching(timestamp)):
                 if batch.max_timestamp >= timestamp and batch.next_offset > self.start_offset:
@@ -136,7 +136,7 @@ class PartitionLog:
         return active.base_position + active.size_bytes
 
     def _active(self, size: int) -> Segment:
-        if not self._segments[-1].has_room(size):
+        if not self._segments[-1].has_space_for(size):
             self._roll(size)
         return self._segments[-1]
 

@@ -1,9 +1,9 @@
 """One broker of a cluster, without sockets, threads or a clock.
 
-A driver tells it of connections and hands it whole frames with the time; it keeps answers for the driver to fetch. Per connection requests
-are carried out strictly one after the other and answered in that order, although a Fetch may wait in the purgatory meanwhile: such a
-connection is muted, and what else arrives on it waits. A request that cannot be read, or whose version is not served, costs its connection
-(E3, H13); ApiVersions alone is answered, so that the two can find a common version (H9).
+A driver reports connections and passes whole frames with the time; the node keeps answers until the driver fetches them. Per connection
+requests are carried out strictly one after the other and answered in that order, although a Fetch may wait in the purgatory meanwhile: such
+a connection is muted, and what else arrives on it waits. A request that cannot be read, or whose version is not served, closes its
+connection (E3, H13); ApiVersions alone is answered, so that client and broker can find a common version (H9).
 """
 
 from __future__ import annotations
@@ -104,12 +104,12 @@ class BrokerNode:
         self._connections[conn_id] = Connection(conn_id)
 
     def disconnect(self, conn_id: int) -> None:
-        """A client is gone; what it waits for is forgotten."""
+        """A client has disconnected; its waiting requests are dropped."""
         self._connections.pop(conn_id, None)
         self._purgatory.cancel(conn_id)
 
     def is_busy(self, conn_id: int) -> bool:
-        """Whether the connection's next request has to wait, so that there is no use in reading it now."""
+        """Whether a request of the connection is in process, so that the next one must not be read yet."""
         connection = self._connections.get(conn_id)
         return connection is not None and connection.muted
 
@@ -136,13 +136,13 @@ class BrokerNode:
         self._purgatory.expire(now_ms)
         self._run(now_ms)
         if self._next_upkeep_ms is None or self._next_upkeep_ms <= now_ms:
-            self._keep_up(now_ms)
+            self._apply_retention(now_ms)
             self._next_upkeep_ms = now_ms + self.settings.log_retention_check_interval_ms
         return min(self._purgatory.next_deadline_ms(), self._next_upkeep_ms)
 
     # Inside
 
-    def _keep_up(self, now_ms: int) -> None:
+    def _apply_retention(self, now_ms: int) -> None:
         wall_ms = now_ms + self._state.wall_offset_ms
         for topic in self.cluster.topics.values():
             for partition in topic.partitions:
@@ -157,7 +157,7 @@ class BrokerNode:
         return self.faults.max_version(api.request.NAME, api.newest)
 
     def _run(self, now_ms: int) -> None:
-        # A queue, not recursion: an answer may let the next request run, which may complete somebody else's, and so on.
+        # A queue, not recursion: an answer may let the next request run, which may complete a request of another connection, and so on.
         self._now_ms = now_ms
         while self._runnable:
             connection = self._runnable.popleft()
@@ -220,7 +220,7 @@ class BrokerNode:
 
 
 class _Exchange:
-    """One request from its decoding to its answer, with what a test wants to go wrong on the way."""
+    """One request from its decoding to its answer, with the faults that a test asked for."""
 
     def __init__(self, node: BrokerNode, connection: Connection, frame: RequestFrame, api: Api) -> None:
         self._node = node

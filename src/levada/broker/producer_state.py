@@ -1,8 +1,8 @@
-"""What a partition remembers of each idempotent producer, so that a batch sent twice is stored once (KIP-98, KAFKA-5494).
+"""What a partition keeps about each idempotent producer, so that a batch sent twice is stored once (KIP-98, KAFKA-5494).
 
 Per producer id: its epoch and its last five batches. A batch whose epoch and sequence range equal one of the five is a duplicate and is
-answered like the original. Any other batch must continue the sequence, or start at 0 in a newer epoch. A producer id never seen here may
-start anywhere, because its state may have expired.
+answered like the original. Any other batch must continue the sequence, or start at 0 in a newer epoch. An unknown producer id may
+start at any sequence, because its state may have expired.
 """
 
 from __future__ import annotations

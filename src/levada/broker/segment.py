@@ -1,4 +1,4 @@
-"""A stretch of one partition's log in memory: whole record batches back to back, and an index over them.
+"""A part of one partition's log in memory: whole record batches back to back, and an index over them.
 
 A segment is written once from front to back and never moves, so a reader may keep a slice of it while the writer goes on behind
 that slice, and dropping a segment frees its memory as soon as the last such slice is gone.
@@ -40,12 +40,12 @@ class Segment:
         """Whether there is no batch in it yet."""
         return not self._ends
 
-    def has_room(self, size: int) -> bool:
+    def has_space_for(self, size: int) -> bool:
         """Whether a batch of this size still fits."""
         return self.size_bytes + size <= len(self._buffer)
 
     def append(self, data: bytes | bytearray | memoryview, next_offset: int, max_timestamp: int) -> memoryview:
-        """Copy a batch in and return the writable place where it now stands, to be patched before anybody reads it."""
+        """Copy a batch in and return the writable place where it now stands, to be patched before it is read."""
         start, end = self.size_bytes, self.size_bytes + len(data)
         place = self._buffer[start:end]
         place[:] = data

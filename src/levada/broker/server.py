@@ -1,8 +1,8 @@
 """A BrokerNode on a TCP port: the only place in the broker with sockets, a thread and a clock.
 
 One thread waits for all sockets at once. A connection is read while no complete request of its waits and no answer is unsent, so a client
-that sends without reading is slowed down by TCP and not remembered. Answers go out by gathering writes, whole buffers at a time.
-The node is only touched with `lock` held; it is never held while waiting.
+that sends without reading is slowed down by TCP, and its requests take no memory. Answers go out by gathering writes, whole buffers at a
+time. The node is only touched with `lock` held; it is never held while waiting.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Peer:
 class BrokerServer:
     """Serves a node on host:port (0: any free one), which it advertises.
 
-    insecure_listen: allow an address that other machines reach, although nobody has to log in. ConfigError without it.
+    insecure_listen: allow an address that other machines reach, although the broker has no authentication. ConfigError without it.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class BrokerServer:
     def _step(self) -> None:
         with self.lock:
             now_ms = self._now_ms()
-            deadline_ms = min(self.node.advance(now_ms), self._keep_house(now_ms))
+            deadline_ms = min(self.node.advance(now_ms), self._do_upkeep(now_ms))
             if self._exchange():
                 deadline_ms = now_ms
         ready = self._selector.select(max(deadline_ms - self._now_ms(), 0) / 1000)
@@ -201,7 +201,7 @@ class BrokerServer:
         peer.active_ms = self._clock.now_ms()
         try:
             if not peer.transport.ready:
-                self._shake_hands(peer)
+                self._go_on_with_handshake(peer)
                 return
             if events & selectors.EVENT_WRITE:
                 peer.send(self.node.faults.bytes_at_a_time)
@@ -211,7 +211,7 @@ class BrokerServer:
         except (OSError, ProtocolError) as fault:
             self._drop(peer, str(fault))
 
-    def _shake_hands(self, peer: _Peer) -> None:
+    def _go_on_with_handshake(self, peer: _Peer) -> None:
         peer.transport.handshake()
         if peer.transport.ready and peer.transport.has_buffered and not peer.receive(self.node.faults.bytes_at_a_time):
             self._drop(peer, "closed by the client")
@@ -243,7 +243,7 @@ class BrokerServer:
         try:
             self.node.receive(peer.id, peer.frames.popleft(), self._now_ms())
         except Exception:
-            # A fault of ours; the other connections must not suffer from it.
+            # A bug in the broker must not end the other connections.
             _log.exception("closing connection %d", peer.id)
             self._drop(peer, "internal error")
         if peer.frames:
@@ -318,9 +318,9 @@ class BrokerServer:
             _log.warning("connection refused: max_connections=%d", self.node.settings.max_connections)
             sock.close()
             return
-        self._welcome(sock)
+        self._add_peer(sock)
 
-    def _welcome(self, sock: socket.socket) -> None:
+    def _add_peer(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = _Peer(next(self._ids), sock, self._transport(sock), self.node.settings.socket_request_max_bytes, self._now_ms())
@@ -328,7 +328,7 @@ class BrokerServer:
         self.node.connect(peer.id)
         self._selector.register(sock, peer.events, peer)
 
-    def _keep_house(self, now_ms: int) -> int:
+    def _do_upkeep(self, now_ms: int) -> int:
         """Accept again after a pause, end idle connections; return when to be called again."""
         if self._accept_again_ms and self._accept_again_ms <= now_ms and self._listener is not None:
             self._accept_again_ms = 0
@@ -367,7 +367,7 @@ class BrokerServer:
     def _check_local(self, address: str) -> None:
         if not ipaddress.ip_address(address).is_loopback and not self._insecure_listen:
             raise ConfigError(
-                f"{self.host} can be reached from other machines, and nobody has to log in to this broker; "
+                f"{self.host} can be reached from other machines, and this broker has no authentication; "
                 "listen on 127.0.0.1, or pass insecure_listen=True (--insecure-listen) if you want that"
             )
 

@@ -58,7 +58,7 @@ class BrokerState:
         return partition
 
     def new_leader(self, topic: Topic | None, index: int, code: ErrorCode) -> Partition | None:
-        """Return a partition that somebody else leads, when an error is about that: its answer names the leader (KIP-951)."""
+        """Return a partition that another node leads, when an error is about that: its answer names the leader (KIP-951)."""
         if code not in _ABOUT_LEADERS or topic is None or not 0 <= index < len(topic.partitions):
             return None
         partition = topic.partitions[index]

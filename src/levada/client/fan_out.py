@@ -1,19 +1,20 @@
 """One question about many subjects, of which different nodes know different ones.
 
-The subjects are grouped by who is to be asked, all are asked at once, and what could not be answered now is asked again after a pause, of
-whoever is to be asked by then: until everything is answered or failed, or the flow's time is over.
+The subjects are grouped by who is to be asked, and all are asked at once. What one of them cannot answer now is asked again after a pause,
+of whoever is to be asked by then, without waiting for the others: a node that does not answer holds up its own subjects only. It ends
+when everything is answered, has failed or is not wanted any more, or when the flow's time is over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from levada.client.connection_key import Peer
 from levada.client.retry import Retries
 from levada.errors import KafkaError
-from levada.flow import Flow, Wait
+from levada.flow import Flow, WaitAny
 from levada.promise import Promise
 
 K = TypeVar("K")
@@ -25,7 +26,7 @@ Spawn: TypeAlias = Callable[[Flow[Any]], Promise[Any]]
 
 @dataclass(slots=True)
 class Answer(Generic[K, V]):
-    """What one node said: what was found, why the others are to be asked again, and errors to raise.
+    """What one node said: what was found, why the others are to be asked again, and errors to raise. What it does not name is settled.
 
     refresh: whether asking again needs fresh metadata first.
     """
@@ -41,12 +42,24 @@ class Answer(Generic[K, V]):
         return cls(again=dict.fromkeys(wanted, reason))
 
 
+class _Left(NamedTuple, Generic[K]):
+    """What is to be asked next, and how many attempts there were before."""
+
+    subjects: list[K]
+    attempts: int
+
+
+def _always(subject: object) -> bool:
+    return True
+
+
 class FanOut(Generic[K, V]):
     """See the module's theory.
 
     spawn: starts a flow for each of them, so that all are asked at once; None asks one after the other.
     route: who is to be asked about a subject, now; a reason in words when that is not known. It may raise what time cannot mend.
-    ask: asks one of them. found and errors grow as answers come; reasons says why what is left is not answered yet.
+    ask: asks one of them. still_wanted: whether a subject that is about to be asked about still matters.
+    found and errors grow as answers come; reasons says why what is left is not answered yet.
     """
 
     def __init__(
@@ -56,6 +69,7 @@ class FanOut(Generic[K, V]):
         *,
         route: Callable[[K], Peer | str | None],
         ask: Callable[[Peer | None, list[K]], Flow[Answer[K, V]]],
+        still_wanted: Callable[[K], bool] = _always,
     ) -> None:
         self.found: dict[K, V] = {}
         self.errors: dict[K, KafkaError] = {}
@@ -64,42 +78,63 @@ class FanOut(Generic[K, V]):
         self._spawn = spawn
         self._route = route
         self._ask = ask
+        self._still_wanted = still_wanted
+        self._stop_at_error = False
 
     def run(self, wanted: Collection[K], *, stop_at_error: bool = False) -> Flow[None]:
         """Ask until nothing is left. stop_at_error: or until something failed."""
         self.reasons = dict.fromkeys(wanted, "not asked yet")
-        while True:
-            refresh = yield from self._ask_all(list(self.reasons))
-            if not self.reasons or (stop_at_error and self.errors):
+        self._stop_at_error = stop_at_error
+        left, turns = _Left(list(wanted), 0), dict[Promise[_Left[K]], None]()
+        while not self._stops:
+            for turn in self._turns(left):
+                turns[(yield from self._begin(turn))] = None
+            if not turns:
                 return
-            yield from self._retries.pause(refresh=refresh)
+            over = [promise for promise in turns if promise.done] or [(yield WaitAny(list(turns)))]
+            left = _joined([promise.result() for promise in over])
+            for promise in over:
+                del turns[promise]
 
-    def _ask_all(self, wanted: list[K]) -> Flow[bool]:
-        """Ask everybody once; return whether to refresh metadata before asking again."""
-        groups, reasons = self._grouped(wanted)
-        refresh = bool(reasons)
-        answers: list[Answer[K, V]] = []
-        if self._spawn is None:
-            for peer, subjects in groups.items():
-                answers.append((yield from self._ask(peer, subjects)))
-        else:
-            for promise in [self._spawn(self._ask(peer, subjects)) for peer, subjects in groups.items()]:
-                answers.append((yield Wait(promise)))
-        for answer in answers:
-            self.found.update(answer.found)
-            self.errors.update(answer.errors)
-            reasons.update(answer.again)
-            refresh = refresh or (answer.refresh and bool(answer.again))
-        self.reasons = reasons  # Only now: a flow whose time is over meanwhile can still tell why it had to ask again.
-        return refresh
+    @property
+    def _stops(self) -> bool:
+        return self._stop_at_error and bool(self.errors)
 
-    def _grouped(self, wanted: list[K]) -> tuple[dict[Peer | None, list[K]], dict[K, str]]:
+    def _begin(self, turn: Flow[_Left[K]]) -> Flow[Promise[_Left[K]]]:
+        return Promise.resolved((yield from turn)) if self._spawn is None else self._spawn(turn)
+
+    def _turns(self, left: _Left[K]) -> list[Flow[_Left[K]]]:
+        """Return a flow for each node to be asked, and one that waits for those of which it is not known who that is."""
         groups: dict[Peer | None, list[K]] = {}
         unknown: dict[K, str] = {}
-        for subject in wanted:
-            peer = self._route(subject)
-            if isinstance(peer, str):
+        for subject in left.subjects:
+            if not self._still_wanted(subject):
+                del self.reasons[subject]
+            elif isinstance(peer := self._route(subject), str):
                 unknown[subject] = peer
             else:
                 groups.setdefault(peer, []).append(subject)
-        return groups, unknown
+        self.reasons.update(unknown)
+        turns = [self._turn(peer, subjects, left.attempts) for peer, subjects in groups.items()]
+        return [*turns, self._later(list(unknown), left.attempts, refresh=True)] if unknown else turns
+
+    def _turn(self, peer: Peer | None, subjects: list[K], attempts: int) -> Flow[_Left[K]]:
+        """Ask one node; return what is left, when it is time to ask again."""
+        answer = yield from self._ask(peer, subjects)
+        for subject in subjects:
+            if subject not in answer.again:
+                self.reasons.pop(subject, None)
+        self.found.update(answer.found)
+        self.errors.update(answer.errors)
+        self.reasons.update(answer.again)
+        return (yield from self._later(list(answer.again), attempts, refresh=answer.refresh))
+
+    def _later(self, subjects: list[K], attempts: int, *, refresh: bool) -> Flow[_Left[K]]:
+        if subjects and not self._stops:
+            yield from self._retries.pause(attempts, refresh=refresh)
+        return _Left(subjects, attempts + 1)
+
+
+def _joined(parts: Collection[_Left[K]]) -> _Left[K]:
+    """Ask together what is to be asked at the same time."""
+    return _Left([subject for part in parts for subject in part.subjects], max(part.attempts for part in parts))

@@ -42,11 +42,11 @@ class Metadata:
         bootstrap: Sequence[tuple[str, int]],
         random: Random,
         *,
-        retry_backoff_ms: int = 100,
-        retry_backoff_max_ms: int = 1000,
-        max_age_ms: int = 300_000,
-        max_idle_ms: int = 300_000,
-        allow_auto_create_topics: bool = True,
+        retry_backoff_ms: int,
+        retry_backoff_max_ms: int,
+        max_age_ms: int,
+        max_idle_ms: int,
+        allow_auto_create_topics: bool,
     ) -> None:
         self.snapshot = ClusterSnapshot.bootstrap(bootstrap)
         self.version = 0

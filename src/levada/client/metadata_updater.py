@@ -20,9 +20,7 @@ from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
 class MetadataUpdater:
     """A poller. rebootstrap: metadata.recovery.strategy."""
 
-    def __init__(
-        self, metadata: Metadata, network: NetworkClient, *, rebootstrap: bool = True, rebootstrap_trigger_ms: int = 300_000
-    ) -> None:
+    def __init__(self, metadata: Metadata, network: NetworkClient, *, rebootstrap: bool, rebootstrap_trigger_ms: int) -> None:
         self._metadata = metadata
         self._network = network
         self._rebootstrap = rebootstrap

@@ -63,11 +63,11 @@ class NetworkClient:
         random: Random,
         client_id: str,
         log: DeferredLog,
-        request_timeout_ms: int = 30_000,
-        max_in_flight: int = 5,
-        security_protocol: str = "PLAINTEXT",
-        fallback: BrokerVersions | None = None,
-        authenticate: Authenticate | None = None,
+        request_timeout_ms: int,
+        max_in_flight: int,
+        security_protocol: str,
+        fallback: BrokerVersions | None,
+        authenticate: Authenticate | None,
     ) -> None:
         self.update_due: Callable[[int], bool] = lambda now_ms: False
         self.ever_ready = False

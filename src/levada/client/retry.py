@@ -19,8 +19,10 @@ from levada.flow import Flow, Sleep, Wait
 class Reaction(Enum):
     """What to do about one subject's error code."""
 
+    AT_ONCE = "ask again at once"
     RETRY = "ask again after a pause"
     REFRESH = "ask again after a pause, whoever fresh metadata names"
+    RESET = "the log has no such offset: the position has to be looked up anew"
     NOTHING = "an answer: there is no such thing"
     RAISE = "the caller must see it"
 
@@ -42,10 +44,8 @@ class Retries:
 
     def __init__(self, metadata: Metadata, backoff: ExponentialBackoff, limit: int | None = None) -> None:
         self.metadata = metadata
-        self.waited_ms = 0
         self._backoff = backoff
         self._left = limit
-        self._pauses = 0
 
     def may_go_on(self) -> bool:
         """Take one retry from the allowance; False when there is none left."""
@@ -54,12 +54,9 @@ class Retries:
         self._left -= 1
         return self._left >= 0
 
-    def pause(self, *, refresh: bool) -> Flow[None]:
-        """Let some time pass; with `refresh`, until there is fresh metadata too."""
+    def pause(self, attempts: int, *, refresh: bool) -> Flow[None]:
+        """Let some time pass after this many earlier attempts; with `refresh`, until there is fresh metadata too."""
         version = self.metadata.request_update() if refresh else 0
-        delay_ms = self._backoff.delay_ms(self._pauses)
-        self._pauses += 1
-        yield Sleep(delay_ms)
-        self.waited_ms += delay_ms
+        yield Sleep(self._backoff.delay_ms(attempts))
         if refresh:
             yield Wait(self.metadata.await_update(version))

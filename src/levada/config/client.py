@@ -1,4 +1,4 @@
-"""Keys that every client has: how to reach a cluster, and how patient to be with it."""
+"""Keys that every client has: how to reach a cluster, timeouts and back-off."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class ConsumerConfig(ClientConfig):
     auto_offset_reset: str = choice(
         "latest",
         ("latest", "earliest", "none"),
-        "Where to begin without a position, or when the position is out of range or of a topic that is no more; none raises.",
+        "Where to begin without a position, or when the position is out of range or of a deleted topic; none raises.",
         advice="to begin at a time, look its offsets up with offsets_for_times() and seek() there",
         other_words={"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest", "error": "none"},
     )

@@ -51,7 +51,7 @@ class ProducerConfig(ClientConfig):
     acks: int = words(
         {"all": -1, "-1": -1, "1": 1, "0": 0},
         -1,
-        "Who must have a record before it counts as written: all in-sync replicas, the leader, nobody.",
+        "Which replicas must have a record before it counts as written: all in-sync ones, the leader, or none.",
         aliases=("request.required.acks",),
     )
     enable_idempotence: bool = boolean(True, "Write every record exactly once and in order per partition, whatever is retried (KIP-679).")
@@ -66,7 +66,7 @@ class ProducerConfig(ClientConfig):
         "Time from send() until a record is acknowledged or has failed, retries included (KIP-91).",
         aliases=("message.timeout.ms",),
     )
-    max_block_ms: int = milliseconds(60_000, "Time send() may wait for metadata and for room in the buffer.", high=INT64_MAX)
+    max_block_ms: int = milliseconds(60_000, "Time send() may wait for metadata and for free memory in the buffer.", high=INT64_MAX)
     buffer_memory: int = size_bytes(
         33_554_432, "Memory for records that wait to be sent; send() blocks when it is used up.", high=INT64_MAX
     )

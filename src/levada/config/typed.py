@@ -98,8 +98,7 @@ class ConsumerSettings(ClientSettings, Generic[K, V], total=False):
     """Turns a value's bytes into an object; without one, values are bytes or None."""
 
     auto_offset_reset: Literal["latest", "earliest", "none"]
-    """Where to begin without a position, or when the position is out of range or of a topic that is no more; none raises. Default:
-    latest."""
+    """Where to begin without a position, or when the position is out of range or of a deleted topic; none raises. Default: latest."""
 
     max_poll_records: int
     """Records one poll() returns at most. Default: 500."""
@@ -159,7 +158,7 @@ class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
     """Spread records over partitions without looking at their keys. Default: False."""
 
     acks: Literal["all", "-1", "1", "0", -1, 1, 0]
-    """Who must have a record before it counts as written: all in-sync replicas, the leader, nobody. Default: -1."""
+    """Which replicas must have a record before it counts as written: all in-sync ones, the leader, or none. Default: -1."""
 
     enable_idempotence: bool
     """Write every record exactly once and in order per partition, whatever is retried (KIP-679). Default: True."""
@@ -174,7 +173,7 @@ class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
     """Time from send() until a record is acknowledged or has failed, retries included (KIP-91). Default: 120000 ms."""
 
     max_block_ms: int
-    """Time send() may wait for metadata and for room in the buffer. Default: 60000 ms."""
+    """Time send() may wait for metadata and for free memory in the buffer. Default: 60000 ms."""
 
     buffer_memory: int
     """Memory for records that wait to be sent; send() blocks when it is used up. Default: 33554432 bytes."""

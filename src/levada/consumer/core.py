@@ -12,6 +12,7 @@ from typing import Any
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
+from levada.client.retry import Retries
 from levada.clock import NEVER_MS
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import FetchBuffer
@@ -44,14 +45,14 @@ class ConsumerCore:
         settings: ConsumerSettings,
         on_reset: Callable[[PositionReset], None] = lambda reset: None,
     ) -> None:
-        read, backoff = settings.read, ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, random)
+        read = settings.read
+        backoff = self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, random)
         self.subscription = SubscriptionState()
         self._engine = engine
         self._isolation_level = read.isolation_level
         self._reset_to = RESET_POLICIES[settings.auto_offset_reset]
         self._metadata_version = 0
         self._may_create = settings.allow_auto_create_topics
-        self._now_ms = 0
         self._buffer = FetchBuffer(self.subscription, settings.fetch.buffer_bytes)
         self._stalls = Stalls(
             self.subscription,
@@ -60,13 +61,16 @@ class ConsumerCore:
             patience_ms=settings.default_api_timeout_ms,
             deferred=engine.deferred,
         )
-        self._finder = OffsetFinder(metadata=engine.metadata, isolation_level=read.isolation_level, backoff=backoff, spawn=self._spawn)
+        self._finder = OffsetFinder(
+            metadata=engine.metadata, isolation_level=read.isolation_level, backoff=backoff, spawn=self._spawn, now=engine.now
+        )
         positions: Mapping[str, Any] = {
             "subscription": self.subscription,
             "buffer": self._buffer,
             "metadata": engine.metadata,
             "backoff": backoff,
             "spawn": self._spawn,
+            "now": engine.now,
             "on_reset": lambda reset: engine.deferred.append(lambda: on_reset(reset)),
         }
         validator = PositionValidator(reset_to=self._reset_to, **positions)
@@ -93,8 +97,7 @@ class ConsumerCore:
             engine.add_poller(poller)
 
     def poll(self, now_ms: int) -> int:
-        """Note the time, for flows that begin others; what metadata says may be what a caller waits to be told."""
-        self._now_ms = now_ms
+        """Wake who waits when metadata changed: what it says may be what a caller is to be told."""
         if self._engine.metadata.version != self._metadata_version:
             self._metadata_version = self._engine.metadata.version
             self._buffer.announce()
@@ -122,9 +125,9 @@ class ConsumerCore:
         self.subscription.seek_to(partitions, to)
         self._buffer.drop_stale()
 
-    def rewind(self, records: Iterable[AnyRecord], generations: Mapping[TopicPartition, int]) -> None:
-        """Take back records that were handed out in vain."""
-        self.subscription.rewind(records, generations)
+    def rewind(self, records: Iterable[AnyRecord], generation: int) -> None:
+        """Take back records that were handed out but not used, where nothing was moved by force since this generation."""
+        self.subscription.rewind(records, generation)
         self._buffer.drop_stale()
 
     def begin_call(self) -> None:
@@ -184,7 +187,7 @@ class ConsumerCore:
         end = self.end(state)
         return max(end - state.position, 0) if state.has_position and end != UNKNOWN_OFFSET else None
 
-    # Conversations
+    # Flows
 
     def position(self, tp: TopicPartition, now_ms: int) -> Flow[int]:
         """Return the position, looking it up first where that is needed (O17)."""
@@ -216,14 +219,15 @@ class ConsumerCore:
 
     def partitions_for(self, topic: str) -> Flow[list[PartitionInfo]]:
         """Describe a topic's partitions."""
-        return partitions_for(topic, may_create=self._may_create)
+        retries = Retries(self._engine.metadata, self._backoff)
+        return partitions_for(topic, retries, self._engine.now, may_create=self._may_create)
 
     def list_topics(self) -> Flow[dict[str, list[PartitionInfo]]]:
         """Describe every topic this user may see."""
         return list_topics()
 
     def close(self, now_ms: int) -> list[Promise[Any]]:
-        """Stop reading; return promises for the farewells to the brokers (F22)."""
+        """Stop reading; return promises of the requests that close the sessions (F22)."""
         self.subscription.assign((), now_ms)
         return self._fetcher.close_sessions(now_ms)
 
@@ -232,7 +236,7 @@ class ConsumerCore:
         self._engine.metadata.set_topics(self.subscription.topics, now_ms)
 
     def _spawn(self, flow: Flow[Any]) -> Promise[Any]:
-        return self._engine.flows.start(flow, self._now_ms)
+        return self._engine.flows.start(flow, self._engine.now.ms)
 
 
 def _at_once(offset: int) -> Flow[int]:

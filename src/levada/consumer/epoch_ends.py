@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from levada.consumer.leader_answer import CONSUMER_REPLICA_ID, LeaderAnswer
+from levada.client.connection_key import Peer
+from levada.client.retry import Reaction, RetryPolicy
+from levada.consumer.leader_answer import CONSUMER_REPLICA_ID, LeaderAnswer, Part, leader_answer
 from levada.error_codes import ErrorCode
-from levada.errors import ConnectError, broker_error
+from levada.errors import ConnectError
 from levada.flow import Call, Flow
 from levada.protocol.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
@@ -20,8 +21,15 @@ from levada.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, TopicPartition
 
 FIRST_VERSION_FOR_CONSUMERS = 3
 """Earlier ones take the permissions of a broker."""
-RAISED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})
-"""Any other code is tried again, at the leader of fresh metadata."""
+
+ON_EPOCH_END_ERROR = RetryPolicy(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED: Reaction.RAISE,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Reaction.RAISE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION: Reaction.RAISE,
+    },
+    otherwise=Reaction.REFRESH,
+)
 
 
 class EpochAsked(NamedTuple):
@@ -32,10 +40,14 @@ class EpochAsked(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The newest epoch not after the one asked about, and the offset after its last record; -1 when the leader knows none."""
+    """The newest epoch not after the one asked about, and the offset after its last record; -1 when the leader knows none.
+
+    leader_epoch: the epoch of the leader that says so.
+    """
 
     epoch: int
     offset: int
+    leader_epoch: int
 
     @property
     def is_known(self) -> bool:
@@ -46,13 +58,13 @@ class EpochEnd(NamedTuple):
 EpochsAnswer: TypeAlias = LeaderAnswer[EpochEnd]
 
 
-def ask_epoch_ends(node_id: int, wanted: Mapping[TopicPartition, EpochAsked]) -> Flow[EpochsAnswer]:
+def ask_epoch_ends(node_id: Peer | None, wanted: Mapping[TopicPartition, EpochAsked]) -> Flow[EpochsAnswer]:
     """Ask one broker where epochs of partitions it leads end. Raises UnsupportedVersionError where brokers do not tell consumers."""
     try:
         response = yield Call(_request(wanted), node=node_id, min_version=FIRST_VERSION_FOR_CONSUMERS)
     except ConnectError as fault:
         return EpochsAnswer.missing(wanted, str(fault))
-    return _answer(node_id, wanted, response)
+    return leader_answer(node_id, wanted, _parts(wanted, response), ON_EPOCH_END_ERROR, "the end of a leader epoch")
 
 
 def _request(wanted: Mapping[TopicPartition, EpochAsked]) -> OffsetForLeaderEpochRequest:
@@ -64,22 +76,9 @@ def _request(wanted: Mapping[TopicPartition, EpochAsked]) -> OffsetForLeaderEpoc
     return OffsetForLeaderEpochRequest(replica_id=CONSUMER_REPLICA_ID, topics=list(topics.values()))
 
 
-def _answer(node_id: int, wanted: Mapping[TopicPartition, EpochAsked], response: OffsetForLeaderEpochResponse) -> EpochsAnswer:
-    answer = EpochsAnswer.missing(wanted, f"node {node_id} left it out of its answer")
+def _parts(wanted: Mapping[TopicPartition, EpochAsked], response: OffsetForLeaderEpochResponse) -> Iterator[Part]:
     for topic in response.topics:
         for part in topic.partitions:
             tp = TopicPartition(topic.topic, part.partition)
             if tp in wanted:
-                answer.again.pop(tp, None)
-                _take_in(answer, tp, node_id, part)
-    return answer
-
-
-def _take_in(answer: EpochsAnswer, tp: TopicPartition, node_id: int, part: EpochEndOffset) -> None:
-    code = ErrorCode.of(part.error_code)
-    if code is ErrorCode.NONE:
-        answer.found[tp] = EpochEnd(part.leader_epoch, part.end_offset)
-    elif code in RAISED:
-        answer.errors[tp] = broker_error(part.error_code, f"{tp}: the end of a leader epoch at node {node_id}")
-    else:
-        answer.again[tp] = f"node {node_id}: {code.name}"
+                yield Part(tp, part.error_code, EpochEnd(part.leader_epoch, part.end_offset, wanted[tp].leader_epoch))

@@ -155,6 +155,9 @@ class FetchBuffer:
             self.amounts[state] = None
         else:
             self._has_less(state)
+        if not state.buffered and not state.facts.is_fetched:
+            # What keeps it from being fetched may have waited for the caller to see this.
+            state.mark()
 
     def drop_stale(self) -> None:
         """Drop what nobody may see any more, and put back what is not paused any more."""

@@ -38,9 +38,9 @@ class ColumnSink(Protocol):
 class ReadOptions:
     """How fetched data is read."""
 
-    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
-    check_crcs: bool = True
-    max_decompressed_bytes: int = 64 << 20
+    isolation_level: IsolationLevel
+    check_crcs: bool
+    max_decompressed_bytes: int
 
 
 class FetchCursor:

@@ -19,17 +19,17 @@ FIRST_VERSION_WITH_IDS = 13
 class FetchSettings:
     """How much to ask for and how long a broker may wait for it (F9, F16)."""
 
-    min_bytes: int = 1
-    max_bytes: int = 50 << 20
-    max_wait_ms: int = 500
-    max_partition_bytes: int = 1 << 20
-    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
-    rack: str = ""
-    replica_lease_ms: int = 300_000
+    min_bytes: int
+    max_bytes: int
+    max_wait_ms: int
+    max_partition_bytes: int
+    isolation_level: IsolationLevel
+    rack: str
+    replica_lease_ms: int
     """How long to read from the replica a leader pointed to, before asking the leader again (KIP-392)."""
-    buffer_bytes: int = 64 << 20
+    buffer_bytes: int
     """How much fetched data may be held before nothing more is fetched, but for what is needed to go on."""
-    request_timeout_ms: int = 30_000
+    request_timeout_ms: int
     """How long a broker may take beyond the time it may wait."""
 
 

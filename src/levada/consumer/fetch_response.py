@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import NamedTuple
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.metadata import Metadata
+from levada.client.retry import Reaction, RetryPolicy
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.fetch_request import FetchSettings
 from levada.consumer.fetch_session import FetchSession, SessionRequest
@@ -24,31 +24,33 @@ _OFFSET_AND_LENGTH = Struct(">qi")
 _INT32 = Struct(">i")
 
 
-class OnFetchError(Enum):
-    """What to do about a partition's error code."""
+ON_FETCH_ERROR = RetryPolicy(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER: Reaction.REFRESH,
+        ErrorCode.REPLICA_NOT_AVAILABLE: Reaction.REFRESH,
+        ErrorCode.KAFKA_STORAGE_ERROR: Reaction.REFRESH,
+        ErrorCode.FENCED_LEADER_EPOCH: Reaction.REFRESH,
+        ErrorCode.OFFSET_NOT_AVAILABLE: Reaction.REFRESH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Reaction.REFRESH,
+        ErrorCode.UNKNOWN_TOPIC_ID: Reaction.REFRESH,
+        ErrorCode.INCONSISTENT_TOPIC_ID: Reaction.REFRESH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH: Reaction.RETRY,
+        ErrorCode.UNKNOWN_SERVER_ERROR: Reaction.RETRY,
+        ErrorCode.OFFSET_OUT_OF_RANGE: Reaction.RESET,
+    }
+)
+"""Of one partition."""
 
-    REFRESH = "ask for metadata, and try again at the same position"
-    RETRY = "try again at the same position"
-    OUT_OF_RANGE = "leave a follower for the leader; else let the reader decide by auto.offset.reset"
-    RAISE = "the caller must see it"
-
-
-ON_FETCH_ERROR: Mapping[ErrorCode, OnFetchError] = {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: OnFetchError.REFRESH,
-    ErrorCode.REPLICA_NOT_AVAILABLE: OnFetchError.REFRESH,
-    ErrorCode.KAFKA_STORAGE_ERROR: OnFetchError.REFRESH,
-    ErrorCode.FENCED_LEADER_EPOCH: OnFetchError.REFRESH,
-    ErrorCode.OFFSET_NOT_AVAILABLE: OnFetchError.REFRESH,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: OnFetchError.REFRESH,
-    ErrorCode.UNKNOWN_TOPIC_ID: OnFetchError.REFRESH,
-    ErrorCode.INCONSISTENT_TOPIC_ID: OnFetchError.REFRESH,
-    ErrorCode.UNKNOWN_LEADER_EPOCH: OnFetchError.RETRY,
-    ErrorCode.UNKNOWN_SERVER_ERROR: OnFetchError.RETRY,
-    ErrorCode.OFFSET_OUT_OF_RANGE: OnFetchError.OUT_OF_RANGE,
-}
-"""Codes that are not listed are raised."""
-
-TOPIC_ID_ERRORS = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR})
+ON_FETCH_SESSION_ERROR = RetryPolicy(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND: Reaction.AT_ONCE,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR: Reaction.REFRESH,
+        ErrorCode.UNKNOWN_TOPIC_ID: Reaction.REFRESH,
+        ErrorCode.INCONSISTENT_TOPIC_ID: Reaction.REFRESH,
+    },
+    otherwise=Reaction.RETRY,
+)
+"""Of a whole response. Each ends the session (F20)."""
 
 
 class Asked(NamedTuple):
@@ -62,6 +64,21 @@ class Asked(NamedTuple):
     partitions: Mapping[TopicPartition, tuple[PartitionState, int, int]]
     cuts_first: bool = False
     source: Answers | None = None
+
+
+class _Refusal(NamedTuple):
+    """A partition's error code, from whom, and what came with it."""
+
+    code: ErrorCode
+    node_id: int
+    state: PartitionState
+    data: PartitionData
+    endpoints: Sequence[Node]
+    now_ms: int
+
+    @property
+    def place(self) -> str:
+        return f"{self.state.tp}: fetch at offset {self.state.fetch_offset} from node {self.node_id}"
 
 
 class FetchResponseHandler:
@@ -78,6 +95,13 @@ class FetchResponseHandler:
         self._metadata = metadata
         self._settings = settings
         self._backoff = backoff
+        self._reactions: Mapping[Reaction, Callable[[_Refusal], bool]] = {
+            Reaction.RETRY: self._retry,
+            Reaction.REFRESH: self._refresh,
+            Reaction.RESET: self._out_of_range,
+            Reaction.RAISE: self._raise,
+        }
+        """What is done about a partition's error code; each returns whether it brings anything for the reader."""
 
     def handle(self, session: FetchSession, asked: Asked, response: FetchResponse, now_ms: int) -> bool:
         """Take in a response; return whether it brought anything for the reader."""
@@ -113,11 +137,11 @@ class FetchResponseHandler:
             asked.source.heard_ms = now_ms
 
     def _failed_whole(self, session: FetchSession, asked: Asked, code: ErrorCode, now_ms: int) -> None:
-        """An error at the top ends the session; topic ids that do not fit also mean old metadata (F20)."""
         session.failed(code)
-        if code in TOPIC_ID_ERRORS:
+        reaction = ON_FETCH_SESSION_ERROR.reaction(code)
+        if reaction is Reaction.REFRESH:
             self._metadata.request_update()
-        if code is not ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+        if reaction is not Reaction.AT_ONCE:
             self._note(asked, code.name, now_ms)
 
     def _note(self, asked: Asked, reason: str, now_ms: int) -> None:
@@ -134,7 +158,8 @@ class FetchResponseHandler:
         if round != state.round or offset != state.fetch_offset:
             return False
         if data.error_code:
-            return self._on_error(asked.node_id, state, data, endpoints, now_ms)
+            refusal = _Refusal(ErrorCode.of(data.error_code), asked.node_id, state, data, endpoints, now_ms)
+            return self._reactions[ON_FETCH_ERROR.reaction(data.error_code)](refusal)
         self._note_ends(asked.node_id, state, data, now_ms)
         return self._buffer_records(state, data, cuts_first=asked.cuts_first)
 
@@ -160,32 +185,30 @@ class FetchResponseHandler:
         self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, records, next_offset, aborted))
         return True
 
-    def _on_error(self, node_id: int, state: PartitionState, data: PartitionData, endpoints: Sequence[Node], now_ms: int) -> bool:
-        code = ErrorCode.of(data.error_code)
-        reaction = ON_FETCH_ERROR.get(code, OnFetchError.RAISE)
-        if reaction is OnFetchError.OUT_OF_RANGE:
-            return self._out_of_range(node_id, state)
-        if reaction is OnFetchError.RAISE:
-            return self._buffer_error(state, broker_error(data.error_code, _place(state, node_id)))
-        if reaction is OnFetchError.REFRESH and self._learn_leader(state, data, endpoints):
-            return False
-        self._retry_later(state, f"node {node_id}: {code.name}", now_ms)
+    def _retry(self, refusal: _Refusal) -> bool:
+        self._retry_later(refusal.state, f"node {refusal.node_id}: {refusal.code.name}", refusal.now_ms)
         return False
 
-    def _learn_leader(self, state: PartitionState, data: PartitionData, endpoints: Sequence[Node]) -> bool:
-        """Have metadata refreshed; True when the answer itself names a newer leader, so that there is no need to wait (KIP-951)."""
+    def _refresh(self, refusal: _Refusal) -> bool:
+        """Have metadata refreshed. When the answer itself names a newer leader, there is no need to wait for that (KIP-951)."""
+        state, hint = refusal.state, refusal.data.current_leader
         state.prefer(None)
         self._metadata.request_update()
-        hint = data.current_leader
-        return hint.leader_id >= 0 and self._metadata.apply_leader_hint(state.tp, hint.leader_id, hint.leader_epoch, endpoints)
+        if hint.leader_id < 0 or not self._metadata.apply_leader_hint(state.tp, hint.leader_id, hint.leader_epoch, refusal.endpoints):
+            self._retry(refusal)
+        return False
 
-    def _out_of_range(self, node_id: int, state: PartitionState) -> bool:
-        if node_id == state.preferred_replica:
+    def _out_of_range(self, refusal: _Refusal) -> bool:
+        """Leave a follower for the leader; else let the reader decide by auto.offset.reset."""
+        state = refusal.state
+        if refusal.node_id == state.preferred_replica:
             state.prefer(None)
             return False
-        text = f"{_place(state, node_id)}: the log has no such offset; seek() to go on"
-        error = OffsetOutOfRangeError(text, partition=state.tp, offset=state.fetch_offset)
-        return self._buffer_error(state, error)
+        text = f"{refusal.place}: the log has no such offset; seek() to go on"
+        return self._buffer_error(state, OffsetOutOfRangeError(text, partition=state.tp, offset=state.fetch_offset))
+
+    def _raise(self, refusal: _Refusal) -> bool:
+        return self._buffer_error(refusal.state, broker_error(refusal.data.error_code, refusal.place))
 
     def _buffer_error(self, state: PartitionState, error: KafkaError) -> bool:
         self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, error=error))
@@ -193,10 +216,6 @@ class FetchResponseHandler:
 
     def _retry_later(self, state: PartitionState, reason: str, now_ms: int) -> None:
         state.failed(reason, now_ms + self._backoff.delay_ms(state.failed_attempts))
-
-
-def _place(state: PartitionState, node_id: int) -> str:
-    return f"{state.tp}: fetch at offset {state.fetch_offset} from node {node_id}"
 
 
 def _is_cut(records: memoryview) -> bool:

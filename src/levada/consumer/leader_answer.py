@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from levada.client.connection_key import Peer
 from levada.client.fan_out import Answer
+from levada.client.retry import Reaction, RetryPolicy
+from levada.error_codes import ErrorCode
+from levada.errors import broker_error
 from levada.types import TopicPartition
 
 T = TypeVar("T")
@@ -12,3 +17,35 @@ T = TypeVar("T")
 CONSUMER_REPLICA_ID = -1
 
 LeaderAnswer: TypeAlias = Answer[TopicPartition, T]
+
+
+class Part(NamedTuple):
+    """One partition's part of a response. value: what it says where there is no error."""
+
+    tp: TopicPartition
+    error_code: int
+    value: Any
+
+
+def leader_answer(
+    node: Peer | None, wanted: Mapping[TopicPartition, object], parts: Iterable[Part], policy: RetryPolicy, what: str
+) -> LeaderAnswer[Any]:
+    """Sort the parts of a response by what its API's table says about their error codes. what: was asked for, in an error's words.
+
+    A partition that the response leaves out is to be asked about again; one that was not asked about is ignored. None is found where an
+    error code means that there is nothing.
+    """
+    answer: LeaderAnswer[Any] = Answer.missing(wanted, f"node {node} left it out of its answer")
+    for tp, error_code, value in parts:
+        if tp not in wanted:
+            continue
+        del answer.again[tp]
+        code = ErrorCode.of(error_code)
+        reaction = Reaction.NOTHING if code is ErrorCode.NONE else policy.reaction(code)
+        if reaction is Reaction.NOTHING:
+            answer.found[tp] = value if code is ErrorCode.NONE else None
+        elif reaction is Reaction.RAISE:
+            answer.errors[tp] = broker_error(error_code, f"{tp}: {what} at node {node}")
+        else:
+            answer.again[tp] = f"node {node}: {code.name}"
+    return answer

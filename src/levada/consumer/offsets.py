@@ -6,20 +6,20 @@ at whoever leads by then, until everything is found or the call's time is over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.connection_key import Peer
-from levada.client.fan_out import Answer, FanOut
-from levada.client.fan_out import Spawn as Spawn
+from levada.client.fan_out import Answer, FanOut, Spawn
 from levada.client.metadata import Metadata
+from levada.client.now import Now
 from levada.client.retry import Reaction, Retries, RetryPolicy
 from levada.consumer.known_topics import check_exists
-from levada.consumer.leader_answer import CONSUMER_REPLICA_ID, LeaderAnswer
+from levada.consumer.leader_answer import CONSUMER_REPLICA_ID, LeaderAnswer, Part, leader_answer
 from levada.consumer.subscription_state import OffsetSpec
 from levada.error_codes import ErrorCode
-from levada.errors import ConnectError, TimeoutError, broker_error
+from levada.errors import ConnectError, TimeoutError
 from levada.flow import Call, Flow, Wait
 from levada.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -63,25 +63,26 @@ def ask_leader(
         response = yield Call(_request(wanted, metadata, isolation_level), node=node_id, min_version=oldest)
     except ConnectError as fault:
         return Answer.missing(wanted, str(fault))
-    return _answer(node_id, wanted, response)
+    return leader_answer(node_id, wanted, _parts(response), ON_LIST_OFFSETS_ERROR, "list offsets")
 
 
 class OffsetFinder:
     """Finds offsets over all leaders. spawn: starts one flow per leader beside the calling one."""
 
-    def __init__(self, *, metadata: Metadata, isolation_level: IsolationLevel, backoff: ExponentialBackoff, spawn: Spawn) -> None:
+    def __init__(self, *, metadata: Metadata, isolation_level: IsolationLevel, backoff: ExponentialBackoff, spawn: Spawn, now: Now) -> None:
         self._metadata = metadata
         self._isolation_level = isolation_level
         self._backoff = backoff
         self._spawn = spawn
+        self._now = now
 
     def find(self, wanted: Mapping[TopicPartition, int]) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
         """Find an offset for each partition and time. Raises what check_exists raises, authorization errors, and TimeoutError."""
-        retries = Retries(self._metadata, self._backoff)
+        started_ms = self._now.ms
         asking: FanOut[TopicPartition, OffsetAndTimestamp | None] = FanOut(
-            retries,
+            Retries(self._metadata, self._backoff),
             self._spawn,
-            route=lambda tp: self._leader(tp, retries.waited_ms),
+            route=lambda tp: self._leader(tp, self._now.ms - started_ms),
             ask=lambda node_id, tps: ask_leader(node_id, {tp: wanted[tp] for tp in tps}, self._metadata, self._isolation_level),
         )
         try:
@@ -90,7 +91,7 @@ class OffsetFinder:
         except TimeoutError as late:
             reasons = asking.reasons or dict.fromkeys(wanted, "not asked yet")
             for tp in reasons:
-                check_exists(tp, self._metadata.snapshot, retries.waited_ms, grace_ms=0)
+                check_exists(tp, self._metadata.snapshot, self._now.ms - started_ms, grace_ms=0)
             raise TimeoutError(f"offsets not found in time ({late}): {_listed(reasons)}") from late
         for error in asking.errors.values():
             raise error
@@ -125,30 +126,11 @@ def _request(wanted: Mapping[TopicPartition, int], metadata: Metadata, isolation
     return ListOffsetsRequest(replica_id=CONSUMER_REPLICA_ID, isolation_level=int(isolation_level), topics=list(topics.values()))
 
 
-def _answer(node_id: Peer | None, wanted: Mapping[TopicPartition, int], response: ListOffsetsResponse) -> OffsetsAnswer:
-    answer: OffsetsAnswer = Answer.missing(wanted, f"node {node_id} left it out of its answer")
+def _parts(response: ListOffsetsResponse) -> Iterator[Part]:
     for topic in response.topics:
         for part in topic.partitions:
-            tp = TopicPartition(topic.name, part.partition_index)
-            if tp not in wanted:
-                continue
-            answer.again.pop(tp, None)
-            if part.error_code == ErrorCode.NONE:
-                answer.found[tp] = _found(_offset(part), part.timestamp, part.leader_epoch)
-            else:
-                _take_error(answer, tp, node_id, part.error_code)
-    return answer
-
-
-def _take_error(answer: OffsetsAnswer, tp: TopicPartition, node_id: Peer | None, error_code: int) -> None:
-    code = ErrorCode.of(error_code)
-    reaction = ON_LIST_OFFSETS_ERROR.reaction(code)
-    if reaction is Reaction.NOTHING:
-        answer.found[tp] = None
-    elif reaction is Reaction.RAISE:
-        answer.errors[tp] = broker_error(error_code, f"{tp}: list offsets at node {node_id}")
-    else:
-        answer.again[tp] = f"node {node_id}: {code.name}"
+            found = _found(_offset(part), part.timestamp, part.leader_epoch)
+            yield Part(TopicPartition(topic.name, part.partition_index), part.error_code, found)
 
 
 def _offset(answer: ListOffsetsPartitionResponse) -> int:

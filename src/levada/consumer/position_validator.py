@@ -11,38 +11,47 @@ is only asked, and an answer only believed, while nothing of the partition is bu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from levada.client.backoff import ExponentialBackoff
+from levada.client.connection_key import Peer
+from levada.client.fan_out import Answer, Spawn
 from levada.client.metadata import Metadata
+from levada.client.now import Now
 from levada.client.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS
-from levada.consumer.epoch_ends import EpochAsked, EpochEnd, EpochsAnswer, ask_epoch_ends
-from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
-from levada.consumer.offsets import Spawn
+from levada.consumer.epoch_ends import EpochAsked, EpochEnd, ask_epoch_ends
+from levada.consumer.fetch_buffer import FetchBuffer
+from levada.consumer.leader_answer import LeaderAnswer
+from levada.consumer.leader_questions import LeaderQuestions
 from levada.consumer.position_resetter import PositionReset
 from levada.consumer.subscription_state import RECREATED, TRUNCATED, OffsetSpec, PartitionState, PartitionStatus, SubscriptionState
 from levada.errors import KafkaError, LogTruncationError, TopicRecreatedError, UnsupportedVersionError
-from levada.promise import Promise
+from levada.flow import Flow
 from levada.types import NO_LEADER_EPOCH, TopicPartition
 
 
 class _Question(NamedTuple):
-    """A position whose epoch was asked about. leader_epoch: the leader's own."""
+    """A position, and the epoch of the record before it."""
 
     state: PartitionState
     round: int
     position: int
     epoch: int
-    leader_epoch: int
 
     @property
     def still_holds(self) -> bool:
         """Whether the answer is about the position as it is now."""
-        state = self.state
-        is_same = (self.round, self.position, self.epoch) == (state.round, state.position, state.leader_epoch)
-        return is_same and state.status is PartitionStatus.VALIDATING and not state.buffered
+        return self == _question(self.state) and _is_in_question(self.state)
+
+
+def _question(state: PartitionState) -> _Question:
+    return _Question(state, state.round, state.position, state.leader_epoch)
+
+
+def _is_in_question(state: PartitionState) -> bool:
+    return state.status is PartitionStatus.VALIDATING and not state.buffered and not state.retired
 
 
 class PositionValidator:
@@ -56,25 +65,24 @@ class PositionValidator:
         metadata: Metadata,
         backoff: ExponentialBackoff,
         spawn: Spawn,
+        now: Now,
         reset_to: OffsetSpec | None,
         on_reset: Callable[[PositionReset], None],
     ) -> None:
         self._subscription = subscription
         self._buffer = buffer
         self._metadata = metadata
-        self._backoff = backoff
-        self._spawn = spawn
+        self._now = now
         self._reset_to = reset_to
         self._on_reset = on_reset
         self._marks = subscription.listen()
         self._snapshot: ClusterSnapshot | None = None
-        self._validating: dict[PartitionState, None] = {}
-        self._asked: set[PartitionState] = set()
-        self._now_ms = 0
+        self._questions: LeaderQuestions[_Question, EpochEnd | None] = LeaderQuestions(
+            buffer=buffer, metadata=metadata, backoff=backoff, spawn=spawn, ask=self._ask, take=self._take
+        )
 
     def poll(self, now_ms: int) -> int:
-        """Follow what metadata says of topics and leaders; return when a question may be asked again."""
-        self._now_ms = now_ms
+        """Follow what metadata says of topics and leaders, and ask about the positions that it puts in question."""
         if self._metadata.snapshot is not self._snapshot:
             self._snapshot = self._metadata.snapshot
             self._marks.update(dict.fromkeys(self._subscription))
@@ -82,22 +90,11 @@ class PositionValidator:
             marked = list(self._marks)
             self._marks.clear()
             for state in marked:
-                self._look_at(state)
-        if not self._validating:
-            return NEVER_MS
-        groups, deadline_ms = self._plan(now_ms)
-        for node_id, questions in groups.items():
-            self._ask(node_id, questions)
-        return deadline_ms
-
-    def _look_at(self, state: PartitionState) -> None:
-        if not state.retired:
-            self._follow_topic(state)
-            self._follow_leader(state)
-        if state.status is PartitionStatus.VALIDATING and not state.retired:
-            self._validating[state] = None
-        else:
-            self._validating.pop(state, None)
+                if not state.retired:
+                    self._follow_topic(state)
+                    self._follow_leader(state)
+            self._questions.put([_question(state) for state in marked if _is_in_question(state)])
+        return NEVER_MS
 
     # Topics
 
@@ -106,7 +103,7 @@ class PositionValidator:
         if topic_id is None or topic_id == state.topic_id:
             return
         if state.topic_id is None or state.status is PartitionStatus.INITIALIZING:
-            state.topic_id = topic_id
+            state.learn_topic(topic_id)
         elif state.status is PartitionStatus.AWAIT_RESET and state.reset_to is not None:
             state.belongs_to(topic_id)
             state.await_reset(state.reset_to, gave_up=state.asked_offset, reason=state.reset_reason)
@@ -127,7 +124,7 @@ class PositionValidator:
     def _refuse(self, state: PartitionState, error: KafkaError) -> None:
         """Let the caller see an error, after what is buffered, and again after it was raised, until it seeks."""
         if not state.buffered:
-            self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, error=error))
+            self._questions.refuse(state, error)
 
     # Leaders
 
@@ -137,67 +134,30 @@ class PositionValidator:
             return
         if NO_LEADER_EPOCH in (state.validated_epoch, state.leader_epoch):
             # A position that was just looked up or chosen, or records of a format without epochs: there is nothing to compare.
-            state.validated_epoch = leader_epoch
+            state.holds_in(leader_epoch)
         else:
             state.await_validation()
 
-    def _plan(self, now_ms: int) -> tuple[dict[int, list[_Question]], int]:
-        groups: dict[int, list[_Question]] = {}
-        deadline_ms = NEVER_MS
+    def _ask(self, node: Peer | None, questions: Mapping[TopicPartition, _Question]) -> Flow[LeaderAnswer[EpochEnd | None]]:
         snapshot = self._metadata.snapshot
-        for state in self._validating:
-            if state.buffered or state in self._asked:
-                continue
-            leader = snapshot.leader(state.tp)
-            if leader is None:
-                self._metadata.request_update()
-            elif state.retry_at_ms > now_ms:
-                deadline_ms = min(deadline_ms, state.retry_at_ms)
-            else:
-                question = _Question(state, state.round, state.position, state.leader_epoch, snapshot.leader_epoch(state.tp))
-                groups.setdefault(leader.id, []).append(question)
-        return groups, deadline_ms
-
-    def _ask(self, node_id: int, questions: list[_Question]) -> None:
-        self._asked.update(question.state for question in questions)
-        wanted = {question.state.tp: EpochAsked(question.epoch, question.leader_epoch) for question in questions}
-        self._spawn(ask_epoch_ends(node_id, wanted)).on_done(lambda promise: self._answered(questions, promise))
-
-    def _answered(self, questions: list[_Question], promise: Promise[EpochsAnswer]) -> None:
-        self._asked.difference_update(question.state for question in questions)
-        current = [question for question in questions if question.still_holds]
-        error = promise.error
-        if error is None:
-            for question in current:
-                self._take_in(question, promise.result())
-        elif isinstance(error, UnsupportedVersionError):
+        wanted = {tp: EpochAsked(question.epoch, snapshot.leader_epoch(tp)) for tp, question in questions.items()}
+        try:
+            answer = yield from ask_epoch_ends(node, wanted)
+        except UnsupportedVersionError:
             # Brokers before 2.3 do not tell; then there is nothing to go by.
-            for question in current:
-                question.state.validated(question.leader_epoch)
-        elif isinstance(error, KafkaError):
-            for question in current[:1]:
-                self._refuse(question.state, error)
-        else:
-            raise error
+            return Answer(found=dict.fromkeys(questions))
+        return Answer(dict(answer.found), answer.again, answer.errors)
 
-    def _take_in(self, question: _Question, answer: EpochsAnswer) -> None:
+    def _take(self, question: _Question, end: EpochEnd | None) -> None:
+        """Keep the position, move it back, or give it up."""
         state = question.state
-        if state.tp in answer.errors:
-            self._refuse(state, answer.errors[state.tp])
-        elif state.tp in answer.again:
-            state.failed(answer.again[state.tp], self._now_ms + self._backoff.delay_ms(state.failed_attempts))
-            self._metadata.request_update()
-        else:
-            state.heard(self._now_ms)
-            self._judge(question, answer.found[state.tp])
-
-    def _judge(self, question: _Question, end: EpochEnd) -> None:
-        state = question.state
-        if end.is_known and end.offset >= state.position:
-            state.validated(question.leader_epoch)
-            return
+        state.heard(self._now.ms)
         policy = self._policy_for(state)
-        if policy is None:
+        if end is None:
+            state.validated(self._metadata.snapshot.leader_epoch(state.tp))
+        elif end.is_known and end.offset >= state.position:
+            state.validated(end.leader_epoch)
+        elif policy is None:
             self._refuse(state, _truncation(state.tp, state.position, end))
         elif end.is_known:
             self._move_back(question, end)
@@ -208,7 +168,7 @@ class PositionValidator:
         """Read what stands after the last record that is the same."""
         state, position = question.state, question.position
         state.move_to(end.offset, end.epoch)
-        state.validated_epoch = question.leader_epoch
+        state.holds_in(end.leader_epoch)
         self._on_reset(PositionReset(state.tp, position, end.offset, TRUNCATED))
 
 

@@ -13,11 +13,17 @@ AWAIT_RESET, lazily: the lookup happens when somebody needs the position. positi
 
 A partition has two offsets. `position` is what the caller sees: the next record to be handed out. `fetch_offset` runs ahead of it: the
 next offset to ask the broker for. Both belong to a `generation`; whatever moves the position by force begins a new one, and everything
-fetched for an older generation is stale. That one number replaces comparing offsets after a seek, a reset or a reassignment (TR57).
+fetched for an older generation is stale. That one number replaces comparing offsets after a seek, a reset or a reassignment (TR57). All
+partitions of a consumer draw from one count, so that one number also tells which of them were moved since a moment, and a partition that
+is taken away and assigned again does not look like the one before.
 Answers still on their way belong to a `round`: validation begins a new one, because what an earlier leader says does not count any more,
 while what was read from it before stays read.
 
-Nobody walks over all partitions to see what to do. Whoever acts on partitions listens: every change that may matter to somebody marks the
+A status is entered here only, along STATUSES, and says whether there is a position and whether it is fetched from. Beside it a partition
+may be paused by the caller, or faulted: an error waits for the caller in place of its next records. Neither changes the status; both keep
+it from being fetched.
+
+Nobody looks at all partitions to see what to do. Whoever acts on partitions listens: every change that may matter to somebody marks the
 state, and a listener looks at the marked ones when it has its turn.
 """
 
@@ -25,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, IntEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from levada.errors import IllegalStateError
@@ -54,11 +60,23 @@ class PartitionStatus(Enum):
     VALIDATING = "validating"
 
 
-TRANSITIONS: Mapping[PartitionStatus, frozenset[PartitionStatus]] = {
-    PartitionStatus.INITIALIZING: frozenset({PartitionStatus.AWAIT_RESET, PartitionStatus.FETCHING}),
-    PartitionStatus.AWAIT_RESET: frozenset({PartitionStatus.AWAIT_RESET, PartitionStatus.FETCHING}),
-    PartitionStatus.FETCHING: frozenset({PartitionStatus.FETCHING, PartitionStatus.AWAIT_RESET, PartitionStatus.VALIDATING}),
-    PartitionStatus.VALIDATING: frozenset({PartitionStatus.VALIDATING, PartitionStatus.FETCHING, PartitionStatus.AWAIT_RESET}),
+class StatusFacts(NamedTuple):
+    """What holds in a status. has_position: the next record's offset is known. is_fetched: records may be asked for there."""
+
+    has_position: bool
+    is_fetched: bool
+    leads_to: frozenset[PartitionStatus]
+
+
+STATUSES: Mapping[PartitionStatus, StatusFacts] = {
+    PartitionStatus.INITIALIZING: StatusFacts(False, False, frozenset({PartitionStatus.AWAIT_RESET, PartitionStatus.FETCHING})),
+    PartitionStatus.AWAIT_RESET: StatusFacts(False, False, frozenset({PartitionStatus.AWAIT_RESET, PartitionStatus.FETCHING})),
+    PartitionStatus.FETCHING: StatusFacts(
+        True, True, frozenset({PartitionStatus.FETCHING, PartitionStatus.AWAIT_RESET, PartitionStatus.VALIDATING})
+    ),
+    PartitionStatus.VALIDATING: StatusFacts(
+        True, False, frozenset({PartitionStatus.VALIDATING, PartitionStatus.FETCHING, PartitionStatus.AWAIT_RESET})
+    ),
 }
 
 Marks = dict["PartitionState", None]
@@ -71,12 +89,28 @@ class Answers(Protocol):
     heard_ms: int
 
 
+class Generations:
+    """The count that generations are drawn from. newest: the last one that was."""
+
+    __slots__ = ("newest",)
+
+    def __init__(self) -> None:
+        self.newest = 0
+
+    def next(self) -> int:
+        """Return a generation that no partition has had."""
+        self.newest += 1
+        return self.newest
+
+
 class PartitionState:
     """One assigned partition. Changed only under the engine's lock, and marked by whoever changes it; see mark()."""
 
     __slots__ = (
+        "_generations",
         "asked_offset",
         "buffered",
+        "facts",
         "failed_attempts",
         "faulted",
         "fetch_offset",
@@ -106,13 +140,16 @@ class PartitionState:
         "validated_epoch",
     )
 
-    def __init__(self, tp: TopicPartition, now_ms: int, listeners: Sequence[Marks] = ()) -> None:
+    def __init__(self, tp: TopicPartition, now_ms: int, generations: Generations, listeners: Sequence[Marks] = ()) -> None:
         self.tp = tp
+        self._generations = generations
         self.listeners = listeners
         self.retired = False
         """Whether it is not assigned any more."""
         self.status = PartitionStatus.INITIALIZING
-        self.generation = 0
+        self.facts = STATUSES[self.status]
+        """What the status allows; looked up once, because hashing an Enum is a call of Python."""
+        self.generation = generations.next()
         self.round = 0
         self.position = UNKNOWN_OFFSET
         self.leader_epoch = NO_LEADER_EPOCH
@@ -163,7 +200,7 @@ class PartitionState:
     @property
     def has_position(self) -> bool:
         """Whether the next record's offset is known."""
-        return self.status in (PartitionStatus.FETCHING, PartitionStatus.VALIDATING)
+        return self.facts.has_position
 
     @property
     def finished(self) -> bool:
@@ -173,7 +210,7 @@ class PartitionState:
     @property
     def wants_data(self) -> bool:
         """Whether anything more is to be fetched for it (F13), leaving aside what is buffered already."""
-        if self.paused or self.faulted or self.status is not PartitionStatus.FETCHING:
+        if self.paused or self.faulted or not self.facts.is_fetched:
             return False
         return self.stop_offset is None or self.fetch_offset < self.stop_offset
 
@@ -183,7 +220,8 @@ class PartitionState:
         self._enter(PartitionStatus.FETCHING)
         self.position = self.fetch_offset = offset
         self.leader_epoch = leader_epoch
-        self.reset_to = None
+        self.reset_to = self.asked_offset = None
+        self.reset_reason = ""
 
     def await_reset(self, to: OffsetSpec, *, gave_up: int | None = None, reason: str = "") -> None:
         """Begin a new generation without a position, to be found at one end of the log. gave_up: the position it had, for a reason."""
@@ -204,6 +242,14 @@ class PartitionState:
         self._enter(PartitionStatus.FETCHING)
         self.validated_epoch = leader_epoch
         self.round += 1
+
+    def holds_in(self, leader_epoch: int) -> None:
+        """The position is one of the log as the leader of this epoch has it."""
+        self.validated_epoch = leader_epoch
+
+    def learn_topic(self, topic_id: UUID) -> None:
+        """The topic that the position belongs to is this one."""
+        self.topic_id = topic_id
 
     def belongs_to(self, topic_id: UUID | None) -> None:
         """Forget what was known of the leaders of a topic that is no more."""
@@ -247,14 +293,15 @@ class PartitionState:
         self.mark()
 
     def _enter(self, status: PartitionStatus) -> None:
-        if status not in TRANSITIONS[self.status]:
+        if status not in self.facts.leads_to:
             raise IllegalStateError(f"{self.tp} cannot go from '{self.status.value}' to '{status.value}'; this is a bug in levada")
         self.status = status
+        self.facts = STATUSES[status]
         self.mark()
 
     def _begin_generation(self) -> None:
         self.mark()
-        self.generation += 1
+        self.generation = self._generations.next()
         self.round += 1
         self.faulted = False
         self.failed_attempts = 0
@@ -266,6 +313,7 @@ class SubscriptionState:
     """The assigned partitions."""
 
     def __init__(self) -> None:
+        self.generations = Generations()
         self._states: dict[TopicPartition, PartitionState] = {}
         self._listeners: list[Marks] = []
         self._initializing: Marks = self.listen()
@@ -330,7 +378,7 @@ class SubscriptionState:
             self._states[tp] = known.get(tp) or self._begin(tp, now_ms)
 
     def _begin(self, tp: TopicPartition, now_ms: int) -> PartitionState:
-        state = PartitionState(tp, now_ms, self._listeners)
+        state = PartitionState(tp, now_ms, self.generations, self._listeners)
         state.mark()
         return state
 
@@ -379,20 +427,15 @@ class SubscriptionState:
         """The assigned partitions that are paused."""
         return frozenset(state.tp for state in self if state.paused)
 
-    def rewind(self, records: Iterable[AnyRecord], generations: Mapping[TopicPartition, int]) -> None:
-        """Take back records that were handed out in vain, of partitions that were not moved by force since these generations."""
+    def rewind(self, records: Iterable[AnyRecord], generation: int) -> None:
+        """Take back records that were handed out but not used, of partitions that were not moved by force since this generation."""
         first: dict[TopicPartition, AnyRecord] = {}
         for record in records:
             first.setdefault(TopicPartition(record.topic, record.partition), record)
         for tp, record in first.items():
             state = self._states.get(tp)
-            if state is not None and state.generation == generations.get(tp):
+            if state is not None and state.generation <= generation:
                 state.move_to(record.offset, record.leader_epoch)
-
-    @property
-    def generations(self) -> Mapping[TopicPartition, int]:
-        """The generation of each assigned partition."""
-        return {tp: state.generation for tp, state in self._states.items()}
 
 
 def _checked(tp: TopicPartition) -> TopicPartition:

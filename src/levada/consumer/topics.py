@@ -1,43 +1,45 @@
-"""What topics there are, for a consumer that asks (behaviour 17.4). These conversations leave the client's own metadata alone."""
+"""What topics there are, for a consumer that asks (behaviour 17.4). These flows leave the client's own metadata alone."""
 
 from __future__ import annotations
 
+from itertools import count
+
 from levada.client.metadata_update import described_partitions
+from levada.client.now import Now
+from levada.client.retry import Reaction, Retries, RetryPolicy
 from levada.client.topic_queries import all_topics, these_topics
 from levada.consumer.known_topics import UNKNOWN_GRACE_MS
 from levada.error_codes import ErrorCode
 from levada.errors import FINAL_TOPIC_ERRORS, BrokerError, TimeoutError, UnknownTopicOrPartitionError, topic_error
-from levada.flow import Flow, Sleep
+from levada.flow import Flow
 from levada.protocol.messages.metadata import MetadataResponse
 from levada.types import PartitionInfo
 
-PAUSE_MS = 100
+ON_DESCRIBED_TOPIC_ERROR = RetryPolicy({code: Reaction.RETRY for code in ErrorCode if code.retriable and code not in FINAL_TOPIC_ERRORS})
 
 
-def partitions_for(topic: str, *, may_create: bool) -> Flow[list[PartitionInfo]]:
+def partitions_for(topic: str, retries: Retries, now: Now, *, may_create: bool) -> Flow[list[PartitionInfo]]:
     """Describe a topic's partitions. Raises UnknownTopicOrPartitionError, and what the broker holds against the name or the user."""
-    waited_ms = 0
-    code = ErrorCode.NONE
+    started_ms, code = now.ms, ErrorCode.NONE
     try:
-        while True:
+        for attempts in count():
             response: MetadataResponse = yield from these_topics(topic, may_create=may_create)
             code = ErrorCode.of(response.topics[0].error_code)
             if code is ErrorCode.NONE:
-                return list(described_partitions(response.topics[0]))
-            if not _may_appear(code, waited_ms):
+                break
+            if not _may_appear(code, now.ms - started_ms):
                 raise _refusal(topic, code)
-            yield Sleep(PAUSE_MS)
-            waited_ms += PAUSE_MS
+            yield from retries.pause(attempts, refresh=False)
     except TimeoutError:
         if code is not ErrorCode.NONE:
             raise _refusal(topic, code) from None
         raise
+    return list(described_partitions(response.topics[0]))
 
 
 def _may_appear(code: ErrorCode, waited_ms: int) -> bool:
-    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return waited_ms < UNKNOWN_GRACE_MS
-    return code.retriable and code not in FINAL_TOPIC_ERRORS
+    has_time = code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or waited_ms < UNKNOWN_GRACE_MS
+    return has_time and ON_DESCRIBED_TOPIC_ERROR.reaction(code) is Reaction.RETRY
 
 
 def _refusal(topic: str, code: ErrorCode) -> BrokerError:

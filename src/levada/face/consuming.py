@@ -115,15 +115,15 @@ class Consuming:
         most = ARROW_BYTES if max_bytes is None else positive("max_bytes", max_bytes)
         return (yield from self.reading.batch(self._over_ms(timeout), self._decoder(columns, text), limit, most))
 
-    def marks(self) -> tuple[int, Mapping[TopicPartition, int]]:
-        """Return what tells whether records handed out earlier are outdated: a count of changes, and generations for rewind()."""
-        return self.reading.look(lambda core: (core.subscription.changes, core.subscription.generations))
+    def marks(self) -> tuple[int, int]:
+        """Return what tells whether records handed out earlier are outdated: a count of changes, and the newest generation for rewind()."""
+        return self.reading.look(lambda core: (core.subscription.changes, core.subscription.generations.newest))
 
-    def has_changed(self, marks: tuple[int, Mapping[TopicPartition, int]]) -> bool:
+    def has_changed(self, marks: tuple[int, int]) -> bool:
         """Whether the caller changed what is read since."""
         return self.core.subscription.changes != marks[0]
 
-    def give_back(self, records: Sequence[AnyRecord], marks: tuple[int, Mapping[TopicPartition, int]]) -> None:
+    def give_back(self, records: Sequence[AnyRecord], marks: tuple[int, int]) -> None:
         """Take back records that an iteration was left with."""
         if records:
             with suppress(ClosedError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from random import Random
 from typing import Any, Protocol, TypeVar
@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from levada.client.api_versions import BrokerVersions
 from levada.client.engine import Engine
 from levada.client.host import Host
-from levada.config import ClientConfig
+from levada.config import ClientConfig, ConsumerConfig, ProducerConfig
 from levada.flow import Flow
 from levada.net.selectable import Selectable
 from levada.net.selector import Selector
@@ -38,21 +38,37 @@ def client_name(config: ClientConfig, kind: str) -> str:
 
 def selector_for(config: ClientConfig) -> Selector:
     """Return the sockets of one client."""
-    return Selector(
-        max_frame_bytes=config.max_response_bytes,
-        max_idle_ms=config.connections_max_idle_ms,
-        send_buffer_bytes=config.send_buffer_bytes,
-        receive_buffer_bytes=config.receive_buffer_bytes,
-    )
+    return Selector(**settings_for_selector(config))
+
+
+def settings_for_selector(config: ClientConfig) -> dict[str, Any]:
+    """Return what a configuration says to a Selector, by its parameters' names."""
+    return {
+        "max_frame_bytes": config.max_response_bytes,
+        "max_idle_ms": config.connections_max_idle_ms,
+        "send_buffer_bytes": config.send_buffer_bytes,
+        "receive_buffer_bytes": config.receive_buffer_bytes,
+    }
+
+
+_ELSEWHERE: Mapping[str, Any] = {
+    "max_in_flight": ProducerConfig.OPTIONS["max.in.flight.requests.per.connection"].default,
+    "metadata_max_idle_ms": ProducerConfig.OPTIONS["metadata.max.idle.ms"].default,
+    "allow_auto_create_topics": ConsumerConfig.OPTIONS["allow.auto.create.topics"].default,
+}
+"""What is a setting of one kind of client, for the other kinds."""
 
 
 def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, random: Random, **engine_settings: Any) -> Engine:
     """Build an engine over sockets, or over a simulated network."""
-    return Engine(
-        selectable=selectable,
-        bootstrap=config.bootstrap_servers,
-        client_id=client_id,
-        random=random,
+    settings = {**settings_for_engine(config), **engine_settings}
+    return Engine(selectable=selectable, bootstrap=config.bootstrap_servers, client_id=client_id, random=random, **settings)
+
+
+def settings_for_engine(config: ClientConfig) -> dict[str, Any]:
+    """Return what a configuration says to an Engine, by its parameters' names."""
+    return dict(
+        **_ELSEWHERE,
         request_timeout_ms=config.request_timeout_ms,
         reconnect_backoff_ms=config.reconnect_backoff_ms,
         reconnect_backoff_max_ms=config.reconnect_backoff_max_ms,
@@ -65,7 +81,6 @@ def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, ran
         rebootstrap_trigger_ms=config.metadata_recovery_rebootstrap_trigger_ms,
         security_protocol=config.security_protocol,
         fallback=fallback(config.broker_version_fallback),
-        **engine_settings,
     )
 
 

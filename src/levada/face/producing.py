@@ -196,26 +196,28 @@ class Producing:
 
 
 def _core(config: ProducerConfig, engine: Engine, host: ProducerHost, random: Random) -> ProducerCore:
-    return ProducerCore(
-        engine,
-        host=host,
-        random=random,
-        sending=_sending(config),
-        enable_idempotence=config.enable_idempotence,
-        buffer_memory=config.buffer_memory,
-        linger_ms=config.linger_ms,
-        max_request_size=config.max_request_size,
-        delivery_timeout_ms=config.delivery_timeout_ms,
-        max_block_ms=config.max_block_ms,
-        retry_backoff_ms=config.retry_backoff_ms,
-        retry_backoff_max_ms=config.retry_backoff_max_ms,
-        adaptive_partitioning=config.partitioner_adaptive_partitioning_enable,
-        availability_timeout_ms=config.partitioner_availability_timeout_ms,
-        partitioning=Partitioning(config.partitioner, ignore_keys=config.partitioner_ignore_keys),
-    )
+    return ProducerCore(engine, host=host, random=random, sending=settings_for_sender(config), **settings_for_core(config))
 
 
-def _sending(config: ProducerConfig) -> SenderSettings:
+def settings_for_core(config: ProducerConfig) -> dict[str, Any]:
+    """Return what a configuration says to a ProducerCore, by its parameters' names."""
+    return {
+        "enable_idempotence": config.enable_idempotence,
+        "buffer_memory": config.buffer_memory,
+        "linger_ms": config.linger_ms,
+        "max_request_size": config.max_request_size,
+        "delivery_timeout_ms": config.delivery_timeout_ms,
+        "max_block_ms": config.max_block_ms,
+        "retry_backoff_ms": config.retry_backoff_ms,
+        "retry_backoff_max_ms": config.retry_backoff_max_ms,
+        "adaptive_partitioning": config.partitioner_adaptive_partitioning_enable,
+        "availability_timeout_ms": config.partitioner_availability_timeout_ms,
+        "partitioning": Partitioning(config.partitioner, ignore_keys=config.partitioner_ignore_keys),
+    }
+
+
+def settings_for_sender(config: ProducerConfig) -> SenderSettings:
+    """Return what a configuration says to the Sender."""
     return SenderSettings(
         acks=config.acks,
         retries=config.retries,

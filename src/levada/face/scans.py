@@ -44,18 +44,18 @@ class ScanRequest(NamedTuple):
 def scan_request(
     topics: str | Iterable[str] | None,
     config: Mapping[str, Any] | None,
-    settings: Mapping[str, Any],
     *,
-    start: Bound | Mapping[Any, Bound],
-    end: Bound | Mapping[Any, Bound],
-    assignments: Mapping[TopicPartition, tuple[Bound, Bound]] | None,
-    columns: Sequence[str] | None,
-    text: Sequence[str],
-    batch_rows: int,
-    batch_bytes: int,
-    on_data_loss: str,
+    start: Bound | Mapping[Any, Bound] = "earliest",
+    end: Bound | Mapping[Any, Bound] = "latest",
+    assignments: Mapping[TopicPartition, tuple[Bound, Bound]] | None = None,
+    columns: Sequence[str] | None = None,
+    text: Sequence[str] = (),
+    batch_rows: int = 65_536,
+    batch_bytes: int = 16 << 20,
+    on_data_loss: str = "raise",
+    **settings: Any,
 ) -> ScanRequest:
-    """Check the arguments of scan(). Raises ConfigError."""
+    """Check the arguments of scan(), the same for every face (ScanArguments). Raises ConfigError."""
     if on_data_loss not in ("raise", "skip"):
         raise ConfigError(f"on_data_loss must be 'raise' or 'skip', got {on_data_loss!r}")
     if (topics is None) == (assignments is None):

@@ -24,8 +24,17 @@ def until_settled(promise: Promise[Any], engine: Engine, deadline_ms: int, timeo
         raise timeout_error(engine.network, TimeoutError(f"{what}: not done within {timeout_s:g} s"), timeout_s)
 
 
+def result_of(host: Host, engine: Engine, promise: Promise[T], timeout_s: float | None, what: str) -> CallerFlow[T]:
+    """Wait for a promise; return its value or raise its error. Where it has to wait, it raises as check_usable() and until_settled() do."""
+    if not promise.done:
+        host.check_usable()
+        yield from until_settled(promise, engine, deadline_ms(host.now_ms(), timeout_s), timeout_s, what)
+    return promise.result()
+
+
 def run_flow(host: Host, engine: Engine, flow: Flow[T], timeout_s: float | None, what: str) -> CallerFlow[T]:
     """Run a flow on the engine to its end. What breaks the wait off, such as KeyboardInterrupt, ends the flow too."""
+    host.check_usable()
     with host.lock:
         now_ms = host.now_ms()
         promise = engine.flows.start(flow, now_ms, deadline_ms=deadline_ms(now_ms, timeout_s), describe=what)

@@ -53,24 +53,24 @@ class ProducerCore:
         host: ProducerHost,
         random: Random,
         sending: SenderSettings,
-        enable_idempotence: bool = True,
-        buffer_memory: int = 33_554_432,
-        linger_ms: int = 5,
-        max_request_size: int = 1_048_576,
-        delivery_timeout_ms: int = 120_000,
-        max_block_ms: int = 60_000,
-        retry_backoff_ms: int = 100,
-        retry_backoff_max_ms: int = 1000,
-        adaptive_partitioning: bool = True,
-        availability_timeout_ms: int = 0,
-        partitioning: Partitioning | None = None,
+        enable_idempotence: bool,
+        buffer_memory: int,
+        linger_ms: int,
+        max_request_size: int,
+        delivery_timeout_ms: int,
+        max_block_ms: int,
+        retry_backoff_ms: int,
+        retry_backoff_max_ms: int,
+        adaptive_partitioning: bool,
+        availability_timeout_ms: int,
+        partitioning: Partitioning,
     ) -> None:
         backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._engine = engine
         self._lock = host.lock
         self._look = host.look
         self._host = host
-        self.partitioning = partitioning or Partitioning()
+        self.partitioning = partitioning
         self.pool = BufferPool(buffer_memory)
         self.transactions = TransactionManager(backoff=backoff, warn=self._warn) if enable_idempotence else None
         self.accumulator = RecordAccumulator(

@@ -42,7 +42,7 @@ class RowPartitioner(Protocol):
 class Partitioning:
     """A producer's settings about partitions, applied. Methods may run user code: call them outside the engine lock, but for for_key()."""
 
-    def __init__(self, partitioner: Partitioner | None = None, *, ignore_keys: bool = False) -> None:
+    def __init__(self, partitioner: Partitioner | None, *, ignore_keys: bool) -> None:
         self.partitioner = partitioner
         self.ignores_keys = ignore_keys
 

@@ -69,11 +69,11 @@ class RecordAccumulator:
         linger_ms: int,
         max_request_size: int,
         delivery_timeout_ms: int,
-        codec: Codec = Codec.NONE,
-        level: int | None = None,
-        adaptive: bool = True,
-        availability_timeout_ms: int = 0,
-        partitioning: Partitioning | None = None,
+        codec: Codec,
+        level: int | None,
+        adaptive: bool,
+        availability_timeout_ms: int,
+        partitioning: Partitioning,
     ) -> None:
         """defer: runs a function outside the engine lock, in order. settled: is told there that a batch's callbacks have run.
 
@@ -96,7 +96,7 @@ class RecordAccumulator:
         self._max_request_size = max_request_size
         self._adaptive = adaptive
         self._availability_timeout_ms = availability_timeout_ms
-        self._partitioning = partitioning or Partitioning()
+        self._partitioning = partitioning
         self.appender = Appender(
             self.topics,
             pool,

@@ -46,13 +46,13 @@ NO_TOPIC_ID = UUID(int=0)
 class SenderSettings(NamedTuple):
     """What the configuration says about sending; the names are those of its keys."""
 
-    acks: int = -1
-    retries: int = 2**31 - 1
-    request_timeout_ms: int = 30_000
-    batch_size: int = 262_144
-    codec: Codec = Codec.NONE
-    level: int | None = None
-    max_in_flight: int = 5
+    acks: int
+    retries: int
+    request_timeout_ms: int
+    batch_size: int
+    codec: Codec
+    level: int | None
+    max_in_flight: int
 
 
 class Answered(NamedTuple):

@@ -1,8 +1,8 @@
 """Messages into bytes and back.
 
 There is one encoder and one decoder per version of a message, generated as Python source when first used, compiled once and kept. The
-source is put into linecache: a traceback shows it and a debugger steps through it. The fast path holds no check that a fault would not
-need; when something fails, the line it failed on tells which field it was.
+source is put into linecache: a traceback shows it and a debugger steps through it. The fast path checks nothing that fails by itself;
+when something fails, the line it failed on tells which field it was.
 """
 
 from __future__ import annotations

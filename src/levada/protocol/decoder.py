@@ -4,7 +4,7 @@ The generated function is straight-line code with loops only for arrays. `pos` a
 data. Before anything is sliced or allocated, its length is compared with what remains; a fixed-size read past the end raises by itself
 (struct.error, IndexError). One `except` around it all turns every fault into a ProtocolError with position and field.
 
-Structs of an array with several are taken out of the garbage collector's sight while it is read; levada.protocol.untracked says why.
+The structs of an array with several are untracked (hidden from the garbage collector) while it is read; levada.protocol.untracked says why.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, cast
 
 from levada.protocol import runtime
 from levada.protocol.schema import UNSET, Field, Message, Struct
-from levada.protocol.source import FORMATS, MOST_OF_FEW, Slot, Source, few_of
+from levada.protocol.source import FORMATS, LONGEST_SHORT_ARRAY, Slot, Source, unpackers_of
 from levada.protocol.untracked import turns
 
 _SIZES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint16": 2, "uint32": 4, "float64": 8, "bool": 1, "uuid": 16}
 
 SEVERAL = 8
-"""Fewer structs in an array leave the garbage collector's sight with what they are part of: a call for each small array costs more."""
+"""Smaller arrays are untracked with the struct they are part of: a call for each of them would cost more."""
 
 
 def smallest_size(field: Field, version: int, flexible: bool) -> int:
@@ -213,9 +213,9 @@ class _Decoder:
         """Read an array of numbers: a few at once, as nearly always, or any other count with all its checks."""
         self.run.append(Slot("B" if self.flexible else "i", "n", self.out.path))
         self.flush()
-        few, size = few_of(letter), calcsize(f">{letter}")
+        few, size = unpackers_of(letter), calcsize(f">{letter}")
         self.out.scope[f"few_{letter}"] = [None, *few] if self.flexible else few
-        with self.out.block(f"if {int(self.flexible)} <= n <= {MOST_OF_FEW + self.flexible}:"):
+        with self.out.block(f"if {int(self.flexible)} <= n <= {LONGEST_SHORT_ARRAY + self.flexible}:"):
             self.out.line(f"{target} = [*few_{letter}[n](data, pos)]")
             self.out.line(f"pos += n * {size}{f' - {size}' if self.flexible else ''}")
         with self.out.block("else:"):

@@ -20,7 +20,7 @@ decode, and are never negotiated. Flexible is the first version with compact len
 the API today: the client, the embedded broker, or nobody yet. `KafkaClient.request` sends any of them."""
 
 USERS: Final = {"client": ("client", "producer", "consumer", "admin", "sync"), "broker": ("broker",)}
-# A table of what old brokers speak, whether anybody here has a use for it or not.
+# A table of the versions of old brokers, for all APIs, not only for those that are used.
 _NO_USER: Final = "broker_fallback.py"
 
 

@@ -10,7 +10,7 @@ from typing import cast
 
 from levada.protocol import runtime
 from levada.protocol.schema import Field, Message, Struct
-from levada.protocol.source import FORMATS, MOST_OF_FEW, Slot, Source, counted_of
+from levada.protocol.source import FORMATS, LONGEST_SHORT_ARRAY, Slot, Source, packers_of
 
 
 def encoder_source(message: type[Message], version: int) -> Source:
@@ -133,9 +133,9 @@ class _Encoder:
         self.flush()
         head = "B" if self.flexible else "i"
         counted = f"counted_{head}{letter}"
-        self.out.scope[counted] = counted_of(head, letter)
+        self.out.scope[counted] = packers_of(head, letter)
         few = f"{items} is not None and len({items})" if field.nullable.has(self.version) else f"len({items})"
-        with self.out.block(f"if {few} <= {MOST_OF_FEW}:"):
+        with self.out.block(f"if {few} <= {LONGEST_SHORT_ARRAY}:"):
             self.out.line(f"n = len({items})")
             self.out.line(f"{self.add}({counted}[n](n{' + 1' if self.flexible else ''}, *{items}))")
         with self.out.block("else:"):

@@ -1,10 +1,10 @@
 """Frames out of a stream of bytes, without reading the stream.
 
 A frame is an i32 size and that many bytes. The owner of the socket asks for a buffer, receives into it, and says how much came. Small
-frames are collected in one buffer that is used again and again, so that a single read may bring many of them; each is copied out. It is
-small until the stream turns out to be busy, because a server has many connections that say little. A frame that does not fit gets a
-buffer of its own, which grows by at most 1 MiB at a time as bytes really arrive: an announced size costs nothing. That buffer is handed
-out as it is. Either way a frame that was handed out is never touched again.
+frames are collected in one buffer that is used again and again, so that a single read may bring many of them; each is copied out. It starts
+small and grows with the traffic, because a server has many connections that send little. A frame that does not fit gets a buffer of its
+own, which grows by at most 1 MiB at a time as bytes really arrive: an announced size costs nothing. That buffer is handed out as it is.
+Either way a frame that was handed out is never touched again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FrameReader:
 
     max_frame_bytes: the largest size accepted, None for no limit. prefix: the first bytes of the stream, to tell what answered when it
     was not Kafka. fault: why nothing more can be read, once that is so: the stream has lost its frame boundaries. Frames that came whole
-    before a bad size are handed out first, and whoever then asks for a buffer gets the error.
+    before a bad size are handed out first; get_buffer() raises after that.
     """
 
     def __init__(self, max_frame_bytes: int | None = None) -> None:
@@ -38,24 +38,24 @@ class FrameReader:
         self._large: bytearray | None = None
         self._large_size = 0
         self._filled = 0
-        self._lent: memoryview | None = None
+        self._handed_out: memoryview | None = None
 
     def get_buffer(self) -> memoryview:
         """Return where the next bytes go; valid until received() is called. Raises the fault, if there is one."""
         if self.fault is not None:
             raise self.fault
         self._take_back()
-        target = self._shared if self._large is None else self._room_in_large(self._large)
-        self._lent = memoryview(target)[self._filled :]
-        return self._lent
+        target = self._shared if self._large is None else self._rest_of_large(self._large)
+        self._handed_out = memoryview(target)[self._filled :]
+        return self._handed_out
 
     def received(self, count: int) -> list[memoryview | bytes]:
         """Take note of count bytes in the buffer; return the frames now complete, without their sizes.
 
         Raises FrameTooLargeError for a size above the limit and ProtocolError for a negative one, unless there are frames to return.
         """
-        if len(self.prefix) < PREFIX_BYTES and self._lent is not None:
-            self.prefix += bytes(self._lent[: min(count, PREFIX_BYTES - len(self.prefix))])
+        if len(self.prefix) < PREFIX_BYTES and self._handed_out is not None:
+            self.prefix += bytes(self._handed_out[: min(count, PREFIX_BYTES - len(self.prefix))])
         self._take_back()
         self._filled += count
         return self._split_shared() if self._large is None else self._finish_large(self._large)
@@ -67,11 +67,11 @@ class FrameReader:
 
     def _take_back(self) -> None:
         # A buffer cannot grow while a view of it exists.
-        if self._lent is not None:
-            self._lent.release()
-            self._lent = None
+        if self._handed_out is not None:
+            self._handed_out.release()
+            self._handed_out = None
 
-    def _room_in_large(self, large: bytearray) -> bytearray:
+    def _rest_of_large(self, large: bytearray) -> bytearray:
         if self._filled == len(large):
             large += _ZEROS[: self._large_size - self._filled]
         return large

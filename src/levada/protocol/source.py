@@ -23,21 +23,21 @@ FORMATS: Final = {
     "bool": "?",
     "uuid": "16s",
 }
-# Replicas of a partition, mostly. Up to this many numbers in a row have a codec that is ready.
-MOST_OF_FEW: Final = 8
+# Mostly replicas of a partition. Arrays of up to this many numbers have prepared codecs.
+LONGEST_SHORT_ARRAY: Final = 8
 _WORDS: Final = {"?": "t", "16s": "u"}
 
 
 @cache
-def few_of(letter: str) -> list[Callable[..., tuple[Any, ...]]]:
+def unpackers_of(letter: str) -> list[Callable[..., tuple[Any, ...]]]:
     """Return what unpacks 0, 1, 2, ... numbers of one format."""
-    return [struct.Struct(f">{count}{letter}").unpack_from for count in range(MOST_OF_FEW + 1)]
+    return [struct.Struct(f">{count}{letter}").unpack_from for count in range(LONGEST_SHORT_ARRAY + 1)]
 
 
 @cache
-def counted_of(head: str, letter: str) -> list[Callable[..., bytes]]:
+def packers_of(head: str, letter: str) -> list[Callable[..., bytes]]:
     """Return what packs a count and 0, 1, 2, ... numbers of one format."""
-    return [struct.Struct(f">{head}{count}{letter}").pack for count in range(MOST_OF_FEW + 1)]
+    return [struct.Struct(f">{head}{count}{letter}").pack for count in range(LONGEST_SHORT_ARRAY + 1)]
 
 
 class Slot(NamedTuple):

@@ -1,10 +1,10 @@
-"""Large messages without work for the garbage collector.
+"""Keeping the structs of large messages out of the garbage collector.
 
 CPython counts the containers that are made, and looks at all young ones after every 700; those that are still there it looks at again and
 again. A large message is thousands of structs and lists, made in one go and none of them garbage: of the time that 10,000 partitions of
-metadata take, two thirds would be the collector's. So what was read is taken out of its sight: a struct from the wire refers to nothing
+metadata take, two thirds would be the collector's. So what was read is untracked: a struct from the wire refers to nothing
 but its own parts and cannot be part of a cycle, as little as the tuples of numbers that CPython itself stops tracking. It is freed like
-everything else, with its last reference. Somebody who makes a cycle of structs has to break it by hand.
+everything else, with its last reference. Code that makes a cycle of structs has to break it itself.
 
 Nothing of the process is switched or set: collections take place when they are due, and find little to do.
 
@@ -24,7 +24,7 @@ else:
     from levada import _pure as cython
 
 AT_ONCE = 64
-"""Structs read before they are taken out: far fewer than a collection waits for."""
+"""Structs read before they are untracked: far fewer than start a collection."""
 
 
 def turns(items: list[Any], count: int) -> Iterable[object]:
@@ -65,4 +65,4 @@ class Turns:
 if not cython.compiled:
 
     def untrack(thing: object, struct_type: type) -> None:
-        """Do nothing: the collector can be spoken to in C only."""
+        """Do nothing: only C code can untrack an object."""

@@ -13,6 +13,6 @@ write their records again.
 Spark limits what a Python source and sink can be: the save mode must be given as `.mode("append")`, the output modes are append and
 complete (for update, write from foreachBatch), and under Trigger.Continuous nothing is ever committed: the driver's log says why.
 
-One subject per file: `options` and `offsets` are pure; `schema` is columns; `cluster` is what the driver asks Kafka; `reading` is
+One subject per file: `options` and `offsets` are pure; `schema` is columns; `cluster` is what the driver asks Kafka; `range_reader` is
 what a task reads; `batch_source`, `stream_source` and `sink` are Spark's interfaces; `clients` keeps connections between tasks.
 """

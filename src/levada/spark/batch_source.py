@@ -13,7 +13,7 @@ from levada.errors import ConfigError
 from levada.spark.cluster import Cluster, KafkaCluster
 from levada.spark.offsets import Offsets, data_loss, resolve
 from levada.spark.options import SourceOptions
-from levada.spark.reading import OffsetRange, plan, read
+from levada.spark.range_reader import OffsetRange, plan, read
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class BatchReader(DataSourceReader):
             start, end = resolve_ends(self._options, cluster)
         finally:
             cluster.close()
-        # Without any range Spark would still run one task, with a partition that is not ours.
+        # Without any range Spark would still run one task, with a partition of another kind.
         return list(plan(start, end)) or [OffsetRange("", -1, 0, 0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -55,7 +55,7 @@ def resolve_ends(options: SourceOptions, cluster: Cluster) -> tuple[Offsets, Off
 
 
 def _check(start: Offsets, end: Offsets, latest: Offsets, options: SourceOptions) -> None:
-    """A query that begins where there is nothing, or after its own end, would read nothing without a word."""
+    """A query that begins where there is nothing, or after its own end, would silently read nothing."""
     beyond = [f"{tp} is to be read from offset {start[tp]}, but ends at {latest[tp]}" for tp in sorted(start) if start[tp] > latest[tp]]
     if beyond and options.fail_on_data_loss:
         raise data_loss(beyond)

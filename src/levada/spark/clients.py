@@ -1,9 +1,10 @@
 """Kafka clients that stay open in a worker process from one task to the next.
 
-Spark reuses its Python workers, and kills those that were idle for a minute. So an open client is found or not found; nothing depends on
-it, and nothing is under way in it between tasks. A client that saw an error is closed, not kept.
+Spark reuses its Python workers, and kills those that were idle for a minute. So an open client may or may not be there; no task depends on
+it, and it has no requests in flight between tasks. A client that saw an error is closed, not kept.
 
-Spark starts half a dozen Python processes for a query, and most of them only plan. So a client's code is loaded by the first who needs it.
+Spark starts half a dozen Python processes for a query, and most of them only plan. So a client's code is imported by the first task that
+needs it.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ _idle: dict[Key, Client] = {}
 
 
 @contextmanager
-def lent_consumer(settings: Mapping[str, str]) -> Iterator[KafkaConsumer]:
-    """Lend a consumer with these settings, and nobody else's while it is lent."""
+def reused_consumer(settings: Mapping[str, str]) -> Iterator[KafkaConsumer]:
+    """Take a consumer with these settings from the idle ones, or make one, and put it back at the end."""
     from levada import KafkaConsumer
 
-    with _lent("consumer", KafkaConsumer, settings) as client:
+    with _reused("consumer", KafkaConsumer, settings) as client:
         yield cast(KafkaConsumer, client)
 
 
 @contextmanager
-def lent_producer(settings: Mapping[str, str]) -> Iterator[KafkaProducer]:
-    """Lend a producer with these settings, and nobody else's while it is lent."""
+def reused_producer(settings: Mapping[str, str]) -> Iterator[KafkaProducer]:
+    """Take a producer with these settings from the idle ones, or make one, and put it back at the end."""
     from levada import KafkaProducer
 
-    with _lent("producer", KafkaProducer, settings) as client:
+    with _reused("producer", KafkaProducer, settings) as client:
         yield cast(KafkaProducer, client)
 
 
 @contextmanager
-def _lent(kind: str, make: Callable[[Mapping[str, Any]], Client], settings: Mapping[str, str]) -> Iterator[Client]:
+def _reused(kind: str, make: Callable[[Mapping[str, Any]], Client], settings: Mapping[str, str]) -> Iterator[Client]:
     # A client does not survive a fork; the process id keeps a child from finding its parent's.
     key = (os.getpid(), kind, frozenset(settings.items()))
     client = _idle.pop(key, None) or make(dict(settings))
@@ -68,6 +69,6 @@ def _put_back(key: Key, client: Client) -> None:
 
 
 def close_idle() -> None:
-    """Close every client that is not lent."""
+    """Close every client that no task uses."""
     while _idle:
         _idle.popitem()[1].close(timeout=0)

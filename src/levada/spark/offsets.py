@@ -3,11 +3,10 @@
 An offset of a stream is `{"topic": {"0": 123}}`: the next offset to read, per partition. It is what Spark's own connector writes into a
 checkpoint, so that a query may change from one to the other.
 
-Batch 0 is special. Spark asks for the initial offset more than once, does not store it, and asks again when it replays an unfinished
-batch 0 after a crash. With `startingOffsets=latest` the second answer is later than the first, and the records between the two are gone
-without a word. Therefore the end of batch 0, which Spark does store, carries the start along under the key `$start`, and a replay takes
-it from there. The character `$` is not legal in a topic name.
-"""
+Batch 0 is special. Spark asks for the initial offset more than once, does not store it, and asks again when it replays an unfinished batch
+0 after a crash. With `startingOffsets=latest` the second answer is later than the first, and the records between the two are lost silently.
+Therefore the end of batch 0, which Spark does store, carries the start along under the key `$start`, and a replay takes it from there. The
+character `$` is not legal in a topic name."""
 
 from __future__ import annotations
 
@@ -119,7 +118,7 @@ def never_back(start: Offsets, end: Offsets) -> Offsets:
 
 
 def lost_partitions(start: Offsets, end: Offsets) -> list[str]:
-    """Say what speaks for lost data in a step from one stream offset to the next, in whole sentences."""
+    """Return the signs of lost data in a step from one stream offset to the next, in whole sentences."""
     gone = [f"{tp} was read up to offset {start[tp]} and does not exist any more" for tp in sorted(start.keys() - end.keys())]
     back = [
         f"{tp} ends at offset {end[tp]}, but was read up to {start[tp]}: the topic was probably deleted and created again"
@@ -130,7 +129,7 @@ def lost_partitions(start: Offsets, end: Offsets) -> list[str]:
 
 
 def lost_beginnings(earliest_of_new: Offsets) -> list[str]:
-    """Say which partitions, first seen now, have already lost records that the query never saw."""
+    """Return which partitions, first seen now, have already lost records that the query never saw."""
     return [
         f"{tp} is new to this query, but begins at offset {offset}: the records before are gone already"
         for tp, offset in sorted(earliest_of_new.items())

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType
 
 from levada.errors import ConfigError, IllegalStateError, SerializationError
-from levada.spark.clients import lent_producer
+from levada.spark.clients import reused_producer
 from levada.spark.options import SinkOptions
 from levada.spark.schema import HEADERS
 
@@ -62,7 +62,7 @@ def _check_type(name: str, found: DataType) -> None:
 def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions) -> Written:
     """Send every row and wait for every acknowledgement. Raises the first failure; it says whether records may be written all the same."""
     rows = 0
-    with lent_producer(options.client) as producer:
+    with reused_producer(options.client) as producer:
         deliveries: deque[Any] = deque()
         for batch in batches:
             rows += batch.num_rows

@@ -36,7 +36,7 @@ from levada.spark.offsets import (
     with_start,
 )
 from levada.spark.options import SourceOptions
-from levada.spark.reading import OffsetRange, plan, read
+from levada.spark.range_reader import OffsetRange, plan, read
 from levada.types import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from levada.errors import ClosedError, ForkedError, IllegalStateError, KafkaErro
 from levada.face.arguments import deadline_ms
 from levada.face.process import Process
 from levada.face.signals import DeferredSignals
-from levada.face.waiting import run_flow, until_settled
+from levada.face.waiting import result_of, run_flow
 from levada.flow import CallerFlow, Compute, Flow, Until
 from levada.net.selectable import Selectable
 from levada.promise import Promise
@@ -132,14 +132,10 @@ class Driver:
 
         Raises TimeoutError naming `what`; BootstrapError, which is one, when no broker was ever reached. KeyboardInterrupt passes.
         """
-        if not promise.done:
-            self.check_usable()
-            self.call(until_settled(promise, self._engine, deadline_ms(self.now_ms(), timeout_s), timeout_s, what))
-        return promise.result()
+        return promise.result() if promise.done else self.call(result_of(self, self._engine, promise, timeout_s, what))
 
     def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
         """Run a flow on the engine to its end, as wait() does. What breaks the wait off, such as KeyboardInterrupt, ends the flow too."""
-        self.check_usable()
         return self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def abandon(self) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from random import Random
 from typing import TYPE_CHECKING, Any, Generic
 
-from levada.consumer.ranges import Bound
 from levada.consumer.scanning import Loss
 from levada.errors import KafkaError
 from levada.face.engines import Connector
@@ -15,14 +14,14 @@ from levada.face.scans import ScanReading, ScanRequest, scan_request
 from levada.sync.connect import connect
 from levada.sync.driver import Driver
 from levada.sync.dropped import start as start_driver
-from levada.types import ConsumerRecord, K, TopicPartition, V
+from levada.types import ConsumerRecord, K, V
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     import pyarrow as pa
 
-    from levada.config.typed import ConsumerSettings
+    from levada.face.scan_arguments import ScanArguments
 
 __all__ = ["Loss", "Scan", "scan"]
 
@@ -63,44 +62,28 @@ def scan(
     config: Mapping[str, Any] | None = None,
     /,
     *,
-    start: Bound | Mapping[Any, Bound] = "earliest",
-    end: Bound | Mapping[Any, Bound] = "latest",
-    assignments: Mapping[TopicPartition, tuple[Bound, Bound]] | None = None,
-    columns: Sequence[str] | None = None,
-    text: Sequence[str] = (),
-    batch_rows: int = 65_536,
-    batch_bytes: int = 16 << 20,
-    on_data_loss: str = "raise",
     _connect: Connector[Driver] = connect,
-    **settings: Unpack[ConsumerSettings[K, V]],
+    **arguments: Unpack[ScanArguments[K, V]],
 ) -> Scan[K, V]:
     """Read a piece of topics that has an end.
 
-    Iterate the result for records, its arrow() for pyarrow.RecordBatch, or take its to_table(). start and end: "earliest", "latest", an
-    aware datetime (the first record at or after it), or a mapping from partition (a TopicPartition, or a number where there is one topic)
-    to one of these or to an offset; partitions a mapping leaves out are read from "earliest", to "latest". end is exclusive and found out
-    once, when reading begins. assignments names exactly the partitions to read, with start and end each, instead of topics.
+    Iterate the result for records, its arrow() for pyarrow.RecordBatch, or take its to_table().
 
-    columns, text: as poll_arrow() has them. batch_rows, batch_bytes: when an Arrow batch is full. on_data_loss: "raise" raises
-    DataLossError when records between start and end are gone, "skip" goes on behind them and notes it in Scan.losses. Where a new leader
-    replaced records (KIP-320), it goes on with the first that differs, so offsets may come twice, as far as the new log goes; where that
-    cannot be told, and in a topic that was created again, the rest of the range counts as gone. Other settings are the consumer's;
-    max.partition.fetch.bytes is 8 MiB unless given. TimeoutError is raised when nothing moves for default.api.timeout.ms.
+    start, end: "earliest", "latest", an aware datetime (the first record at or after it), or a mapping from partition (a TopicPartition, or
+    a number where there is one topic) to one of these or to an offset. Default: all there is; so for partitions that a mapping leaves out.
+    end is exclusive and found out once, when reading begins. assignments: exactly the partitions to read, with start and end each,
+    instead of topics. columns, text: as poll_arrow() has them. batch_rows, batch_bytes: when an Arrow batch is full; default: 65,536 and
+    16 MiB.
+
+    on_data_loss: "raise", the default, raises DataLossError when records between start and end are gone, "skip" goes on behind them and
+    notes it in Scan.losses. Where a new leader replaced records (KIP-320), it goes on with the first that differs, so offsets may come
+    twice, as far as the new log goes; where that cannot be told, and in a topic that was created again, the rest of the range counts as
+    gone.
+
+    Other arguments are the consumer's settings; max.partition.fetch.bytes is 8 MiB unless given. TimeoutError is raised when nothing moves
+    for default.api.timeout.ms.
     """
-    request = scan_request(
-        topics,
-        config,
-        settings,
-        start=start,
-        end=end,
-        assignments=assignments,
-        columns=columns,
-        text=text,
-        batch_rows=batch_rows,
-        batch_bytes=batch_bytes,
-        on_data_loss=on_data_loss,
-    )
-    return Scan(request, _connect)
+    return Scan(scan_request(topics, config, **arguments), _connect)
 
 
 class _Reading:

@@ -95,7 +95,7 @@ class SimNetwork:
         self._faults: list[_ResponseFault] = []
         self.connections_made: list[tuple[int, tuple[str, int]]] = []
 
-    # The world
+    # Servers and clients
 
     def add_server(self, server: SimServer, host: str, port: int) -> None:
         """Have a server listen at an address."""
@@ -131,7 +131,7 @@ class SimNetwork:
         self._blackholes.discard((host, port))
 
     def blackhole(self, host: str, port: int) -> None:
-        """Let nothing through to or from an address, and tell nobody, until start()."""
+        """Lose everything to and from an address, without closing connections, until start()."""
         self._blackholes.add((host, port))
         for link in self._links.values():
             link.silent = link.silent or link.address == (host, port)
@@ -167,7 +167,7 @@ class SimNetwork:
     # From clients
 
     def connect(self, client: SimSelectable, conn_id: ConnId, address: tuple[str, int]) -> _Link:
-        """Begin a connection; the client hears of it later, or, from a blackhole, never."""
+        """Begin a connection; the client gets the event later, or, from a blackhole, never."""
         link = _Link(client, conn_id, next(self._numbers), address, FrameReader(MAX_FRAME_BYTES), silent=address in self._blackholes)
         self._links[link.server_id] = link
         self.connections_made.append((self._now_ms(), address))
@@ -200,7 +200,7 @@ class SimNetwork:
         self._collect(server)
 
     def closed_by_client(self, link: _Link) -> None:
-        """The client closed; the server hears of it at once."""
+        """The client closed; the server is told at once."""
         link.up = False
         if self._links.pop(link.server_id, None) is not None and link.address not in self._blackholes and link.address in self._servers:
             self._servers[link.address].disconnect(link.server_id)
@@ -315,7 +315,7 @@ class SimSelectable:
         return events
 
     def wakeup(self) -> None:
-        """Nobody sleeps."""
+        """select() never waits."""
 
     def shutdown(self) -> None:
         """Close everything, for ever."""

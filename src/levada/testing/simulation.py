@@ -17,9 +17,8 @@ from levada.client.engine import Engine
 from levada.clock import NEVER_MS
 from levada.config import ClientConfig
 from levada.errors import ClosedError, IllegalStateError
-from levada.face.arguments import deadline_ms
 from levada.face.engines import Connector, client_name, engine_for
-from levada.face.waiting import run_flow, until_settled
+from levada.face.waiting import result_of, run_flow
 from levada.flow import CallerFlow, Compute, Flow, Until
 from levada.promise import Promise
 from levada.serialization import K_in, V_in
@@ -77,7 +76,7 @@ class Simulation:
         return driver
 
     def connect(self, config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, SimDriver]:
-        """Build the engine and the driver of a client that lives here (levada.face.engines.Connector)."""
+        """Build the engine and the driver of a client in this simulation (levada.face.engines.Connector)."""
         name = client_name(config, kind)
         selectable = self.network.selectable()
         engine = engine_for(config, name, selectable, self.random, **engine_settings)
@@ -146,7 +145,7 @@ class Simulation:
 
 
 class SimDriver:
-    """Stands where sync.driver.Driver stands, in virtual time and on one thread: waiting is letting time pass."""
+    """The driver in place of sync.driver.Driver, in virtual time and on one thread: waiting lets time pass."""
 
     def __init__(self, simulation: Simulation, engine: Engine, selectable: SimSelectable, name: str) -> None:
         self.lock = threading.RLock()
@@ -160,7 +159,7 @@ class SimDriver:
 
     @property
     def has_events(self) -> bool:
-        """Whether the network has news for the engine."""
+        """Whether the network has events for the engine."""
         return self._selectable.has_events
 
     def start(self) -> None:
@@ -227,14 +226,10 @@ class SimDriver:
 
     def wait(self, promise: Promise[T], timeout_s: float | None, what: str) -> T:
         """Let time pass until a promise is settled; return its value or raise its error."""
-        if not promise.done:
-            self.check_usable()
-            self.call(until_settled(promise, self._engine, deadline_ms(self.now_ms(), timeout_s), timeout_s, what))
-        return promise.result()
+        return self.call(result_of(self, self._engine, promise, timeout_s, what))
 
     def run(self, flow: Flow[T], timeout_s: float | None, what: str) -> T:
         """Run a flow to its end, as wait() does."""
-        self.check_usable()
         return self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
     def abandon(self) -> None:
@@ -251,7 +246,7 @@ class SimDriver:
             self._simulation.forget(self)
 
     def step(self) -> int:
-        """Hand the engine its news and its turn; return when it wants the next."""
+        """Pass the engine its events and advance it; return when the next step is due."""
         if self._abandoned:
             self.close()
             return NEVER_MS

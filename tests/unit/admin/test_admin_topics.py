@@ -1,4 +1,4 @@
-"""Conversations about topics, with canned replies (behaviour X1, X2, X7)."""
+"""Flows about topics, with canned replies (behaviour X1, X2, X7)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from levada.admin.cluster import describe_cluster
 from levada.admin.retry import ON_ADMIN_ERROR, Attempts
 from levada.admin.topics import CreatedTopic, create_topics, delete_topics, describe_topics, list_topics
 from levada.client.backoff import ExponentialBackoff
-from levada.client.metadata import Metadata
 from levada.client.retry import Reaction
 from levada.client.snapshot import ClusterSnapshot
 from levada.error_codes import ErrorCode
@@ -22,12 +21,13 @@ from levada.protocol.messages.create_topics import CreatableTopicResult, CreateT
 from levada.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from levada.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
 from levada.types import NewTopic, Node
+from settings_kit import new_metadata
 
 ID = UUID(int=9)
 
 
 def attempts(retries: int = 10, controller: int = 4) -> Attempts:
-    metadata = Metadata([("b", 9092)], Random(0))
+    metadata = new_metadata()
     metadata.snapshot = ClusterSnapshot(controller_id=controller, nodes={4: Node(4, "h", 1)})
     return Attempts(metadata, ExponentialBackoff(100, 100, Random(0)), retries)
 

@@ -39,7 +39,7 @@ def test_a_pending_promise_has_no_result() -> None:
         Promise[int]().result()
 
 
-def test_a_callback_that_raises_does_not_keep_the_others_from_hearing() -> None:
+def test_a_callback_that_raises_does_not_keep_the_others_from_running() -> None:
     promise: Promise[int] = Promise()
     heard: list[str] = []
     nothing: dict[str, None] = {}
@@ -53,7 +53,7 @@ def test_a_callback_that_raises_does_not_keep_the_others_from_hearing() -> None:
     assert promise.result() == 1
 
 
-def test_a_callback_that_was_withdrawn_does_not_hear() -> None:
+def test_a_callback_that_was_withdrawn_does_not_run() -> None:
     promise: Promise[int] = Promise()
     heard: list[Promise[int]] = []
     promise.on_done(heard.append)

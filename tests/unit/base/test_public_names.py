@@ -17,7 +17,7 @@ from levada import not_yet
 CLIENTS = [lv.KafkaProducer, lv.KafkaConsumer, lv.KafkaAdmin, lv.KafkaClient]
 CLASSES = [value for name in lv.__all__ if isinstance(value := getattr(lv, name), type)]
 
-# Of the inner workings, and called by nobody outside.
+# Internal, and not called from outside.
 INNER = {"Scan.settle", "Scan.config", "Scan.skips", "ArrowDelivery.promises"}
 
 

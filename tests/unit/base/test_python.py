@@ -12,7 +12,7 @@ from levada import _python
 WITHOUT_LOCK = "import sys; sys._is_gil_enabled = lambda: False; import levada"
 
 
-def test_a_python_without_the_lock_is_refused_and_told_what_to_do() -> None:
+def test_a_python_without_the_lock_is_refused_with_advice() -> None:
     run = subprocess.run([sys.executable, "-c", WITHOUT_LOCK], capture_output=True, text=True, check=False)
     assert "ImportError: levada has not been proven without the global interpreter lock" in run.stderr
     assert "PYTHON_GIL=1" in run.stderr

@@ -53,7 +53,7 @@ def test_partitions_and_replicas_are_spread_over_the_nodes(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize(("version", "hint"), [(9, (-1, -1)), (10, (1, 0)), (12, (1, 0))])
-def test_E6_who_does_not_lead_refuses_a_batch_and_names_the_leader(pair: Pair, version: int, hint: tuple[int, int]) -> None:
+def test_E6_a_node_that_does_not_lead_refuses_a_batch_and_names_the_leader(pair: Pair, version: int, hint: tuple[int, int]) -> None:
     answer = pair.second.ask(produce_request("t", make_batch(b"a")), version)
     (refused,) = answer.responses[0].partition_responses
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -67,7 +67,7 @@ def ask_by_id(pair: Pair, client: Client, version: int) -> Any:
 
 
 @pytest.mark.parametrize(("version", "hint"), [(15, (-1, -1)), (16, (1, 0)), (18, (1, 0))])
-def test_E9_who_does_not_lead_refuses_a_fetch_and_names_the_leader(pair: Pair, version: int, hint: tuple[int, int]) -> None:
+def test_E9_a_node_that_does_not_lead_refuses_a_fetch_and_names_the_leader(pair: Pair, version: int, hint: tuple[int, int]) -> None:
     answer = ask_by_id(pair, pair.second, version)
     refused = only_partition(answer)
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -85,7 +85,7 @@ def test_E9_a_waiting_fetch_is_answered_when_the_leader_moves(pair: Pair) -> Non
     assert pair.second.fetch("t", leader_epoch=0).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_a_topic_deleted_through_one_node_is_gone_for_who_waits_at_another(pair: Pair) -> None:
+def test_a_topic_deleted_through_one_node_ends_a_fetch_at_another(pair: Pair) -> None:
     pair.first.send(fetch_request("t", max_wait_ms=60_000), 12)
     pair.second.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]))
     pair.benches[0].advance()

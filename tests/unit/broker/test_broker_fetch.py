@@ -91,7 +91,7 @@ def test_E9_an_error_in_one_partition_answers_for_all(bench: Bench, client: Clie
     assert [topic.partitions[0].error_code for topic in answer.responses] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_E9_deleting_the_topic_answers_who_waits_for_it(bench: Bench, client: Client) -> None:
+def test_E9_deleting_a_topic_answers_the_fetches_that_wait_for_it(bench: Bench, client: Client) -> None:
     client.send(fetch_request("t", max_wait_ms=60_000), 12)
     bench.client().ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]))
     (answer,) = client.answers()

@@ -67,7 +67,7 @@ def test_H8_a_software_name_that_cannot_be_is_an_invalid_request(client: Client,
     assert client.ask(request, 2).error_code == 0
 
 
-def test_a_client_that_reached_another_cluster_than_it_meant_is_told(client: Client) -> None:
+def test_a_client_that_reached_another_cluster_than_it_meant_gets_an_error(client: Client) -> None:
     cluster = client.bench.node.cluster.id
 
     def meaning(cluster_id: str | None, node_id: int) -> int:

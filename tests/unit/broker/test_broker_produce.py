@@ -136,7 +136,7 @@ def test_M_C2_records_that_break_their_format_are_refused_where_the_broker_looks
     assert "length" in (refused.error_message or "")
 
 
-def test_E6_records_whose_time_is_too_far_away_are_told_by_their_index(client: Client) -> None:
+def test_E6_records_with_timestamps_out_of_bounds_are_named_by_their_index(client: Client) -> None:
     refused = client.produce("t", make_batch(b"a", b"b", timestamp=[START_MS, START_MS * 2]), version=8)
     assert refused.error_code == ErrorCode.INVALID_TIMESTAMP
     assert [error.batch_index for error in refused.record_errors] == [1]
@@ -173,7 +173,7 @@ def test_E2_TR70_acks_0_that_fails_closes_the_connection(client: Client, topic: 
     assert client.closed
 
 
-def test_an_unknown_topic_id_is_told_apart_from_an_unknown_name(client: Client) -> None:
+def test_an_unknown_topic_id_is_distinguished_from_an_unknown_name(client: Client) -> None:
     assert client.produce("missing", make_batch(b"a")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert client.produce("missing", make_batch(b"a"), version=13).error_code == ErrorCode.UNKNOWN_TOPIC_ID
 

@@ -19,6 +19,7 @@ from broker_kit import fetch_request, make_batch, only_partition, produce_reques
 from levada.broker.node import BrokerNode
 from levada.broker.server import BrokerServer
 from levada.errors import ConfigError, ConnectError, IllegalStateError, UnknownTopicOrPartitionError
+from levada.net.transport import PlaintextTransport
 from levada.protocol.frame import decode_response, encode_request
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.protocol.schema import Request, Response
@@ -65,6 +66,81 @@ class Wire:
         self.socket.close()
 
 
+class GreetedTransport(PlaintextTransport):
+    """Wants a word before any request, and says one of its own, as TLS does; what came with the word is buffered."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self.ready = False
+        self.wants_write = False
+        self._heard = b""
+        self._unsaid = b"welcome"
+
+    def handshake(self) -> None:
+        buffer = bytearray(1000)
+        while not self.wants_write and len(self._heard) < len(b"hello") and (count := super().read_into(memoryview(buffer))) is not None:
+            if not count:
+                raise ConnectionResetError("closed during the handshake")
+            self._heard += buffer[:count]
+        if not b"hello".startswith(self._heard[:5]):
+            raise OSError("not a word of the handshake")
+        if len(self._heard) >= len(b"hello"):
+            self._unsaid = self._unsaid[self.write(memoryview(self._unsaid)[:3]) :]
+            self.wants_write, self.ready = bool(self._unsaid), not self._unsaid
+            if self.ready:
+                self._heard = self._heard[len(b"hello") :]
+                self.has_buffered = bool(self._heard)
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        if not self._heard:
+            return super().read_into(buffer)
+        piece = self._heard[: len(buffer)]
+        buffer[: len(piece)] = piece
+        self._heard = self._heard[len(piece) :]
+        self.has_buffered = bool(self._heard)
+        return len(piece)
+
+
+@pytest.fixture
+def greeted() -> Iterator[EmbeddedKafka]:
+    """A broker whose connections begin with a handshake."""
+    kafka = EmbeddedKafka()
+    kafka._server._transport = GreetedTransport
+    with kafka:
+        yield kafka
+
+
+@pytest.mark.parametrize("pieces", [[b"hello", b""], [b"hel", b"lo"], [b"hello"]], ids=["first", "in two pieces", "with the request"])
+def test_a_handshake_comes_before_the_first_request(greeted: EmbeddedKafka, pieces: list[bytes]) -> None:
+    with closing(Wire(greeted)) as wire:
+        for piece in pieces[:-1]:
+            wire.socket.sendall(piece)
+            time.sleep(0.05)
+        wire.socket.sendall(pieces[-1] + encode_request(MetadataRequest(topics=[]), 9, 1, "test"))
+        assert wire._exactly(7) == b"welcome"
+        assert wire.receive(MetadataRequest, 9).brokers  # type: ignore[attr-defined]
+        assert wire.ask(MetadataRequest(topics=[]), 9).brokers  # type: ignore[attr-defined]
+
+
+def test_a_peer_that_fails_the_handshake_is_disconnected_and_the_others_are_served(greeted: EmbeddedKafka) -> None:
+    with closing(Wire(greeted)) as other, closing(Wire(greeted)) as wire:
+        other.socket.sendall(b"GET / HTTP/1.1")
+        assert other.is_closed_by_peer()
+        wire.socket.sendall(b"hello" + encode_request(MetadataRequest(topics=[]), 9, 1, "test"))
+        assert wire._exactly(7) == b"welcome"
+        assert wire.receive(MetadataRequest, 9).brokers  # type: ignore[attr-defined]
+
+
+def test_a_peer_that_leaves_during_the_handshake_is_removed(greeted: EmbeddedKafka) -> None:
+    wire = Wire(greeted)
+    wire.socket.sendall(b"hel")
+    wire.close()
+    deadline = time.monotonic() + PATIENCE_S
+    while greeted._server.call(lambda: len(greeted._server._peers)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not greeted._server._peers
+
+
 @pytest.fixture
 def kafka() -> Iterator[EmbeddedKafka]:
     with EmbeddedKafka(message_max_bytes=50_000_000) as running:
@@ -108,7 +184,7 @@ def test_M_C5_requests_before_a_bad_size_are_answered_before_the_connection_ends
     assert wire.is_closed_by_peer()
 
 
-def test_E3_who_speaks_http_is_shown_the_door(wire: Wire) -> None:
+def test_E3_a_client_that_speaks_http_is_disconnected(wire: Wire) -> None:
     wire.socket.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert wire.is_closed_by_peer()
 
@@ -199,19 +275,19 @@ def test_a_broker_is_started_once(kafka: EmbeddedKafka) -> None:
         kafka.start()
 
 
-def test_a_port_that_is_taken_is_told_in_one_sentence(kafka: EmbeddedKafka) -> None:
+def test_a_port_that_is_taken_is_reported_in_one_sentence(kafka: EmbeddedKafka) -> None:
     port = int(kafka.bootstrap_servers.split(":")[1])
     with pytest.raises(ConnectError, match=f"port {port} on 127.0.0.1 is in use; choose another one"):
         EmbeddedKafka(port=port).start()
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_M_D15_an_address_others_can_reach_needs_a_deliberate_word(host: str) -> None:
-    with pytest.raises(ConfigError, match="nobody has to log in"):
+def test_M_D15_an_address_that_others_can_reach_needs_insecure_listen(host: str) -> None:
+    with pytest.raises(ConfigError, match="has no authentication"):
         BrokerServer(BrokerNode(), host=host).start()
 
 
-def test_M_D15_with_that_word_it_listens() -> None:
+def test_M_D15_with_insecure_listen_it_listens() -> None:
     server = BrokerServer(BrokerNode(), host="0.0.0.0", insecure_listen=True, advertised_host="127.0.0.1")
     server.start()
     try:
@@ -221,7 +297,7 @@ def test_M_D15_with_that_word_it_listens() -> None:
         server.close()
 
 
-def test_an_address_that_does_not_exist_is_told() -> None:
+def test_an_address_that_does_not_exist_is_reported() -> None:
     with pytest.raises(ConnectError, match="nowhere"):
         BrokerServer(BrokerNode(), host="nowhere.invalid").start()
 

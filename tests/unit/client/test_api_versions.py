@@ -92,7 +92,7 @@ def test_M_C4_a_truncated_answer_breaks_the_protocol(length: int) -> None:
         read_reply(reply(0)[:length], 0)
 
 
-def test_a_hostile_range_does_not_lead_to_a_version_nobody_has() -> None:
+def test_a_hostile_range_does_not_lead_to_a_version_that_does_not_exist() -> None:
     own = [ApiVersion(api_key=18, min_version=0, max_version=99)]
     assert known_version(ApiVersionsResponse(api_keys=own)) == NEWEST
     own = [ApiVersion(api_key=18, min_version=-5, max_version=-1)]

@@ -15,15 +15,14 @@ from typing import Any
 
 import pytest
 
-from levada.client.engine import Engine
 from levada.clock import NEVER_MS
 from levada.errors import BootstrapError, ClosedError, ForkedError, KafkaError, TimeoutError
 from levada.flow import Call, Flow, Sleep
-from levada.net.selector import Selector
 from levada.promise import Promise
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from levada.sync.driver import Driver
 from levada.testing import EmbeddedKafka
+from settings_kit import new_engine, new_selector
 
 Connect = Callable[..., "Client"]
 
@@ -31,8 +30,8 @@ Connect = Callable[..., "Client"]
 class Client:
     def __init__(self, address: str, **settings: Any) -> None:
         host, _, port = address.rpartition(":")
-        self.selector = Selector(max_frame_bytes=100 << 20)
-        self.engine = Engine(selectable=self.selector, bootstrap=[(host, int(port))], client_id="tested", random=Random(1), **settings)
+        self.selector = new_selector(max_frame_bytes=100 << 20)
+        self.engine = new_engine(selectable=self.selector, bootstrap=[(host, int(port))], random=Random(1), **settings)
         self.driver = Driver(self.engine, self.selector, name="levada tested")
 
     def ask(self, timeout_s: float | None = 5) -> MetadataResponse:
@@ -263,7 +262,7 @@ def test_M_B18_ctrl_c_ends_what_was_waited_for_too(client: Client) -> None:
     assert client.ask().brokers
 
 
-def test_K10_an_engine_that_crashes_tells_everybody(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_K10_a_crash_of_the_engine_is_raised_to_every_waiter(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
         def poll(self, now_ms: int) -> int:
             raise ZeroDivisionError("broken poller")
@@ -282,7 +281,7 @@ def test_K10_an_engine_that_crashes_tells_everybody(client: Client, caplog: pyte
     assert "broken poller" in caplog.text
 
 
-def test_M_P5_who_begins_to_wait_while_the_driver_ends_is_told(client: Client) -> None:
+def test_M_P5_a_wait_that_begins_while_the_driver_ends_raises(client: Client) -> None:
     client.ask()
     look = client.driver.check_usable
 
@@ -296,7 +295,7 @@ def test_M_P5_who_begins_to_wait_while_the_driver_ends_is_told(client: Client) -
     assert isinstance(outcome[0], ClosedError)
 
 
-def test_M_P5_an_engine_that_cannot_even_be_closed_keeps_nobody_waiting(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_M_P5_waiters_end_even_when_the_engine_cannot_be_closed(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     def break_down(now_ms: int) -> None:
         raise ZeroDivisionError("cannot even close")
 
@@ -352,7 +351,7 @@ def test_a_restarted_broker_is_found_again(connect: Connect) -> None:
             assert client.ask(10).brokers
 
 
-def test_nobody_there_is_a_bootstrap_error_within_the_time_of_the_call(connect: Connect) -> None:
+def test_no_broker_is_a_bootstrap_error_within_the_time_of_the_call(connect: Connect) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     client = connect(f"127.0.0.1:{port}")

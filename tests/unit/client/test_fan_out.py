@@ -14,7 +14,7 @@ from levada.client.fan_out import Answer, FanOut
 from levada.client.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, TimeoutError, broker_error
-from levada.flow import Flow
+from levada.flow import Flow, Sleep
 from levada.testing import Simulation
 from sim_kit import SimClient, server
 
@@ -36,21 +36,32 @@ def client(sim: Simulation) -> SimClient:
 
 
 class Asked:
-    """Asks nobody: answers as told, and notes who was asked about what."""
+    """Sends nothing: answers as the test says, and notes which node was asked about what."""
 
     def __init__(
-        self, client: SimClient, answers: Answers, *, limit: int | None = None, leader: Callable[[str], int | str] | None = None
+        self,
+        client: SimClient,
+        answers: Answers,
+        *,
+        leader: Callable[[str], int | str] | None = None,
+        still_wanted: Callable[[str], bool] = lambda key: True,
+        takes_ms: Callable[[Peer | None], int] = lambda node: 0,
     ) -> None:
         self.calls: list[tuple[Peer | None, list[str]]] = []
         self._answers = answers
         retries = Retries(client.metadata, ExponentialBackoff(100, 1000, Random(1)))
         self.fan: FanOut[str, int] = FanOut(
-            retries, client.start, route=leader or (lambda key: 1 if key < "m" else 2), ask=lambda node, keys: self._ask(node, keys)
+            retries,
+            client.start,
+            route=leader or (lambda key: 1 if key < "m" else 2),
+            ask=lambda node, keys: self._ask(node, keys),
+            still_wanted=still_wanted,
         )
+        self._takes_ms = takes_ms
 
     def _ask(self, node: Peer | None, keys: list[str]) -> Flow[Answer[str, int]]:
         self.calls.append((node, keys))
-        yield from ()
+        yield Sleep(self._takes_ms(node))
         return self._answers(node, keys)
 
 
@@ -99,6 +110,30 @@ def test_errors_wait_for_the_others_unless_told_otherwise(client: SimClient) -> 
     asked = Asked(client, answer)
     run(client, asked.fan.run(["a", "z"], stop_at_error=True))
     assert (asked.fan.found, asked.fan.errors) == ({}, {"z": failed})
+
+
+def test_a_node_that_does_not_answer_holds_up_its_own_subjects_only(client: SimClient) -> None:
+    answers = iter([Answer(again={"a": "busy"}, refresh=False), Answer(found={"a": 1}), Answer(found={"z": 2})])
+    asked = Asked(client, lambda node, keys: next(answers), takes_ms=lambda node: 5_000 if node == 2 else 0)
+    promise = client.start(asked.fan.run(["a", "z"]))
+    assert not client.sim.run_until(promise, 1_000)
+    assert (asked.calls, asked.fan.found) == ([(1, ["a"]), (2, ["z"]), (1, ["a"])], {"a": 1})
+    assert asked.fan.reasons == {"z": "not asked yet"}
+    assert client.sim.run_until(promise, 5_000)
+    assert asked.fan.found == {"a": 1, "z": 2}
+
+
+def test_what_is_not_wanted_any_more_is_not_asked_again(client: SimClient) -> None:
+    wanted = {"a", "b"}
+
+    def answer(node: Peer | None, keys: list[str]) -> Answer[str, int]:
+        wanted.discard("a")
+        return Answer(found=dict.fromkeys(keys, 1)) if "a" not in keys else Answer.missing(keys, "busy")
+
+    asked = Asked(client, answer, still_wanted=lambda key: key in wanted)
+    run(client, asked.fan.run(["a", "b"]))
+    assert asked.calls == [(1, ["a", "b"]), (1, ["b"])]
+    assert (asked.fan.found, asked.fan.reasons) == ({"b": 1}, {})
 
 
 def test_a_flow_that_raises_ends_the_whole_question(client: SimClient) -> None:

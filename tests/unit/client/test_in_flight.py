@@ -88,7 +88,7 @@ def test_TR19_throttled_time_is_not_request_time() -> None:
     assert requests.next_deadline_ms == NEVER_MS
 
 
-def test_an_answered_request_costs_at_most_one_look_in_vain() -> None:
+def test_an_answered_request_costs_at_most_one_idle_step() -> None:
     requests = InFlightRequests(5)
     requests.add(1, request(1, now_ms=0))
     requests.add(1, request(2, now_ms=500))

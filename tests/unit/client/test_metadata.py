@@ -19,6 +19,7 @@ from levada.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from levada.types import Node, PartitionInfo, TopicPartition
+from settings_kit import new_metadata
 
 NEWEST = 12
 A, B = UUID(int=1), UUID(int=2)
@@ -26,7 +27,7 @@ T0 = TopicPartition("t", 0)
 
 
 def metadata(**settings: Any) -> Metadata:
-    return Metadata([("a", 9092), ("b", 9093)], Random(1), **settings)
+    return new_metadata(("a", 9092), ("b", 9093), random=Random(1), **settings)
 
 
 def topic(
@@ -69,19 +70,19 @@ def test_N24_bootstrap_addresses_are_nodes_with_negative_ids() -> None:
     assert dict(metadata().snapshot.nodes) == {-1: Node(-1, "a", 9092), -2: Node(-2, "b", 9093)}
 
 
-def test_D1_an_answer_becomes_the_picture() -> None:
+def test_D1_an_answer_becomes_the_snapshot() -> None:
     subject = metadata()
     subject.add_topic("t", 0)
     answer(subject, topic("t", (1, 5), (2, 6)))
-    picture = subject.snapshot
-    assert (picture.cluster_id, picture.controller_id, sorted(picture.nodes)) == ("c", 1, [1, 2])
-    assert picture.leader(T0) == Node(1, "host1", 9092)
-    assert picture.partition_count("t") == 2
-    assert (picture.topic_id("t"), picture.topic_name(A)) == (A, "t")
-    assert picture.controller == Node(1, "host1", 9092)
+    snapshot = subject.snapshot
+    assert (snapshot.cluster_id, snapshot.controller_id, sorted(snapshot.nodes)) == ("c", 1, [1, 2])
+    assert snapshot.leader(T0) == Node(1, "host1", 9092)
+    assert snapshot.partition_count("t") == 2
+    assert (snapshot.topic_id("t"), snapshot.topic_name(A)) == (A, "t")
+    assert snapshot.controller == Node(1, "host1", 9092)
 
 
-def test_D1_a_picture_is_not_changed_by_later_answers() -> None:
+def test_D1_a_snapshot_is_not_changed_by_later_answers() -> None:
     subject = metadata()
     subject.add_topic("t", 0)
     answer(subject, topic("t", (1, 5)))
@@ -91,12 +92,12 @@ def test_D1_a_picture_is_not_changed_by_later_answers() -> None:
     assert subject.snapshot.leader(T0) == Node(2, "host2", 9092)
 
 
-def test_N24_nobody_is_not_the_first_bootstrap_address() -> None:
+def test_N24_node_id_minus_1_is_no_node() -> None:
     headless = TopicMetadata("t", partitions=(PartitionInfo("t", 0, -1, 3, (), ()),))
-    picture = ClusterSnapshot.bootstrap([("host", 9092)], {"t": headless})
-    assert picture.nodes[-1] == Node(-1, "host", 9092)
-    assert picture.leader(T0) is None
-    assert picture.controller is None
+    snapshot = ClusterSnapshot.bootstrap([("host", 9092)], {"t": headless})
+    assert snapshot.nodes[-1] == Node(-1, "host", 9092)
+    assert snapshot.leader(T0) is None
+    assert snapshot.controller is None
 
 
 def test_D18_a_leader_that_is_not_among_the_nodes_is_no_leader() -> None:
@@ -298,7 +299,7 @@ def test_D8_all_topics_are_asked_for_by_null_and_none_by_an_empty_list() -> None
 
 
 @pytest.mark.parametrize(("allow", "topics", "min_version"), [(True, {"t"}, 0), (False, {"t"}, 4), (False, None, 0), (False, set(), 0)])
-def test_D8_forbidding_creation_needs_a_version_that_can_say_so(allow: bool, topics: set[str] | None, min_version: int) -> None:
+def test_D8_forbidding_creation_needs_a_version_with_that_field(allow: bool, topics: set[str] | None, min_version: int) -> None:
     subject = metadata(allow_auto_create_topics=allow)
     subject.set_topics(topics, 0)
     query = subject.query(0)
@@ -332,7 +333,7 @@ def test_D5_a_waiter_waits_for_a_version_higher_than_it_has_seen() -> None:
     assert later.done
 
 
-def test_D20_a_fatal_error_is_told_to_every_waiter_once() -> None:
+def test_D20_a_fatal_error_is_raised_to_every_waiter_once() -> None:
     subject = metadata()
     waiters = [subject.await_update(0), subject.await_update(5)]
     fatal = KafkaError("no")
@@ -341,7 +342,7 @@ def test_D20_a_fatal_error_is_told_to_every_waiter_once() -> None:
     assert subject.await_update(0).done is False
 
 
-def test_D20_without_a_waiter_the_next_one_is_told() -> None:
+def test_D20_without_a_waiter_the_error_is_raised_to_the_next_one() -> None:
     subject = metadata()
     fatal = KafkaError("no")
     subject.fail(fatal)
@@ -368,6 +369,6 @@ def test_D19_rebootstrap_keeps_topics_but_no_leaders_and_no_epochs() -> None:
     assert epoch(subject) == 2
 
 
-def test_X_K13_waiting_in_vain_for_metadata_leaves_nothing_behind() -> None:
+def test_X_K13_a_wait_for_metadata_that_times_out_leaves_nothing_behind() -> None:
     subject = metadata()
     assert subject.await_update(0) is subject.await_update(0)

@@ -12,13 +12,12 @@ from random import Random
 
 import pytest
 
-import strangers
-from levada.client.engine import Engine
+import invalid_peers
 from levada.errors import BootstrapError
 from levada.flow import Call, Flow
-from levada.net.selector import Selector
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.sync.driver import Driver
+from settings_kit import new_engine, new_selector
 
 DEADLINE_S = 3.0
 AT_ONCE_S = 1.5
@@ -30,9 +29,9 @@ def asking() -> Flow[object]:
 
 def failure(*addresses: str, timeout_s: float = DEADLINE_S) -> tuple[BootstrapError, float]:
     """Ask at addresses where no Kafka is; return the error and how long it took."""
-    selector = Selector(max_frame_bytes=100 << 20)
+    selector = new_selector(max_frame_bytes=100 << 20)
     bootstrap = [(address.rpartition(":")[0], int(address.rpartition(":")[2])) for address in addresses]
-    engine = Engine(selectable=selector, bootstrap=bootstrap, client_id="lost", random=Random(1))
+    engine = new_engine(selectable=selector, bootstrap=bootstrap, client_id="lost", random=Random(1))
     driver = Driver(engine, selector, name="lost")
     driver.start()
     started = time.monotonic()
@@ -80,13 +79,13 @@ def ssh_banner(connection: socket.socket) -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (strangers.web_server, "answered with HTTP"),
+        (invalid_peers.web_server, "answered with HTTP"),
         (tls_alert, r"answered with TLS: this listener expects security.protocol=SSL or SASL_SSL \(yours: PLAINTEXT\)"),
         (ssh_banner, "answered with SSH"),
     ],
 )
-def test_M_C10_a_stranger_is_named_at_once(answer: strangers.Answer, words: str) -> None:
-    with strangers.serving(answer) as address:
+def test_M_C10_an_invalid_peer_is_named_at_once(answer: invalid_peers.Answer, words: str) -> None:
+    with invalid_peers.serving(answer) as address:
         error, took_s = failure(address)
     assert error.causes.keys() == {address}
     with pytest.raises(BootstrapError, match=words):
@@ -104,14 +103,14 @@ def test_M_C10_a_web_server_that_waits_for_a_line_is_named_at_once() -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (strangers.silent_server, "accepts connections but does not answer ApiVersions"),
+        (invalid_peers.silent_server, "accepts connections but does not answer ApiVersions"),
         (hangs_up, "closed the connection before it answered ApiVersions"),
-        (strangers.talkative_server, "not Kafka's protocol (a frame announces 2147483647 bytes"),
-        (strangers.mumbling_server, "not Kafka's protocol (ApiVersionsResponse v0, at byte"),
+        (invalid_peers.talkative_server, "not Kafka's protocol (a frame announces 2147483647 bytes"),
+        (invalid_peers.mumbling_server, "not Kafka's protocol (ApiVersionsResponse v0, at byte"),
     ],
 )
-def test_M_C10_where_the_evidence_is_thin_the_error_comes_at_the_deadline(answer: strangers.Answer, words: str) -> None:
-    with strangers.serving(answer) as address:
+def test_M_C10_a_cause_that_is_not_certain_is_reported_at_the_deadline(answer: invalid_peers.Answer, words: str) -> None:
+    with invalid_peers.serving(answer) as address:
         error, took_s = failure(address, timeout_s=0.7)
     assert words in error.causes[address]
     assert "security.protocol" in str(error) or "check the port" in str(error)
@@ -119,15 +118,15 @@ def test_M_C10_where_the_evidence_is_thin_the_error_comes_at_the_deadline(answer
 
 
 def test_M_C10_a_closed_port_is_named_at_the_deadline() -> None:
-    address = strangers.closed_port()
+    address = invalid_peers.closed_port()
     error, took_s = failure(address, timeout_s=0.7)
     assert "connection refused" in error.causes[address]
     assert 0.6 < took_s < 2
 
 
 def test_M_C10_every_address_has_its_own_cause() -> None:
-    closed = strangers.closed_port()
-    with strangers.serving(tls_alert) as tls, strangers.serving(strangers.web_server) as web:
+    closed = invalid_peers.closed_port()
+    with invalid_peers.serving(tls_alert) as tls, invalid_peers.serving(invalid_peers.web_server) as web:
         error, _ = failure(closed, tls, web, timeout_s=1)
     assert [word in error.causes[address] for address, word in ((closed, "refused"), (tls, "TLS"), (web, "HTTP"))] == [True] * 3
 

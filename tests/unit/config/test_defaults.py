@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
-from levada.config import ConsumerConfig, ProducerConfig
+import inspect
+from typing import Any
+
+import pytest
+
+from levada.client.engine import Engine
+from levada.client.metadata import Metadata
+from levada.client.metadata_updater import MetadataUpdater
+from levada.client.network_client import NetworkClient
+from levada.config import ClientConfig, ConsumerConfig, ProducerConfig
+from levada.consumer.fetch_cursor import ReadOptions
+from levada.consumer.fetch_request import FetchSettings
+from levada.consumer.settings import ConsumerSettings
+from levada.face.engines import settings_for_engine
+from levada.net.selector import Selector
+from levada.producer.core import ProducerCore
+from levada.producer.partitioning import Partitioning
+from levada.producer.record_accumulator import RecordAccumulator
+from levada.producer.sender import SenderSettings
 
 SERVERS = {"bootstrap.servers": "localhost:9092"}
 
@@ -20,3 +38,23 @@ def test_C16_the_producer_is_idempotent_waits_for_all_replicas_and_retries() -> 
 def test_C23_a_client_that_lost_its_cluster_begins_again() -> None:
     assert ProducerConfig.parse(SERVERS).metadata_recovery_strategy == "rebootstrap"
     assert ConsumerConfig.parse(SERVERS).metadata_recovery_strategy == "rebootstrap"
+
+
+def test_D19_how_long_metadata_may_fail_is_a_setting() -> None:
+    assert ProducerConfig.parse(SERVERS).metadata_recovery_rebootstrap_trigger_ms == 300_000
+    config = ClientConfig.parse(SERVERS, metadata_recovery_rebootstrap_trigger_ms=5_000)
+    assert settings_for_engine(config)["rebootstrap_trigger_ms"] == 5_000
+
+
+COMPONENTS = [
+    *(Engine, NetworkClient, Metadata, MetadataUpdater, Selector),
+    *(ProducerCore, RecordAccumulator, Partitioning, SenderSettings),
+    *(ConsumerSettings, FetchSettings, ReadOptions),
+]
+NO_SETTINGS = {"authenticate", "transport", "lookup", "poll", "waiter", "wake"}
+
+
+@pytest.mark.parametrize("component", COMPONENTS, ids=lambda component: component.__name__)
+def test_only_a_configuration_has_defaults(component: Any) -> None:
+    parameters = inspect.signature(component).parameters.values()
+    assert [p.name for p in parameters if p.default is not p.empty and p.name not in NO_SETTINGS] == []

@@ -8,15 +8,15 @@ import pytest
 
 from consumer_kit import Bench, batch, emptied
 from levada.consumer.decode import RecordConverter
-from levada.consumer.fetch_cursor import ReadOptions
 from levada.consumer.subscription_state import OffsetSpec, PartitionStatus
 from levada.errors import CorruptRecordError, DecompressionError, OffsetOutOfRangeError, RecordDeserializationError, broker_error
 from levada.record.compression import Codec
 from levada.types import ConsumerRecord, IsolationLevel, TopicPartition
 from levada.wire.varint import encode_varint
 from record_kit import forge, raw_record
+from settings_kit import read_options
 
-READ_COMMITTED = ReadOptions(isolation_level=IsolationLevel.READ_COMMITTED)
+READ_COMMITTED = read_options(isolation_level=IsolationLevel.READ_COMMITTED)
 ABORT, COMMIT = 0, 1
 
 
@@ -143,7 +143,7 @@ def test_F25_read_committed_leaves_out_what_was_aborted() -> None:
 
 
 def test_F25_a_marker_that_unpacks_to_more_than_the_limit_is_refused() -> None:
-    bench = Bench(options=ReadOptions(isolation_level=IsolationLevel.READ_COMMITTED, max_decompressed_bytes=1024))
+    bench = Bench(options=read_options(isolation_level=IsolationLevel.READ_COMMITTED, max_decompressed_bytes=1024))
     bench.assign(0)
     # Transactional (0x10), a marker (0x20), and a record whose value is larger than any marker's.
     marker = forge(raw_record(value=encode_varint(100_000) + bytes(100_000)), codec=Codec.ZSTD, attributes=0x34, producer_id=9)
@@ -193,7 +193,7 @@ def test_M13_a_wrong_checksum_is_raised_again_and_again_until_a_seek() -> None:
 
 
 def test_check_crcs_may_be_switched_off() -> None:
-    bench = Bench(options=ReadOptions(check_crcs=False))
+    bench = Bench(options=read_options(check_crcs=False))
     bench.assign(0)
     damaged = bytearray(batch(0, [b"value"]))
     damaged[17] ^= 1

@@ -9,11 +9,10 @@ import pytest
 
 from consumer_kit import TP, batch
 from levada.client.backoff import ExponentialBackoff
-from levada.client.metadata import Metadata
+from levada.client.retry import Reaction
 from levada.client.snapshot import ClusterSnapshot, TopicMetadata
 from levada.consumer.fetch_buffer import FetchBuffer
-from levada.consumer.fetch_request import FetchSettings
-from levada.consumer.fetch_response import ON_FETCH_ERROR, Asked, FetchResponseHandler, OnFetchError, offset_after_last_batch
+from levada.consumer.fetch_response import ON_FETCH_ERROR, Asked, FetchResponseHandler, offset_after_last_batch
 from levada.consumer.fetch_session import NO_SESSION, NO_TOPIC_ID, FetchSession, FetchTarget
 from levada.consumer.subscription_state import SubscriptionState
 from levada.error_codes import ErrorCode
@@ -22,6 +21,7 @@ from levada.protocol.messages.fetch import FetchableTopicResponse, FetchResponse
 from levada.record.compression import Codec
 from levada.types import UNKNOWN_OFFSET, Node, PartitionInfo, TopicPartition
 from record_kit import raw_message, raw_wrapper
+from settings_kit import fetch_settings, new_metadata
 
 NODE = 2
 
@@ -35,10 +35,10 @@ class Client:
         self.subscription.assign([TP], 0)
         self.subscription.seek(TP, 10)
         self.state = self.subscription.state(TP)
-        self.metadata = Metadata([("b", 9092)], Random(0))
+        self.metadata = new_metadata()
         self.metadata._need_full = False
         backoff = ExponentialBackoff(100, 1000, Random(0))
-        self.handler = FetchResponseHandler(self.buffer, self.metadata, FetchSettings(), backoff)
+        self.handler = FetchResponseHandler(self.buffer, self.metadata, fetch_settings(), backoff)
         self.session = FetchSession()
 
     def answer(self, *, tp: TopicPartition = TP, code: int = 0, top: int = 0, session_id: int = NO_SESSION, **data: Any) -> bool:
@@ -56,11 +56,11 @@ class Client:
 @pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.NONE])
 def test_M_B7_every_code_every_time(code: ErrorCode) -> None:
     client = Client()
-    reaction = ON_FETCH_ERROR.get(code, OnFetchError.RAISE)
+    reaction = ON_FETCH_ERROR.reaction(code)
     for _ in range(3):
         client.answer(code=code)
         taken = client.buffer.first()
-        if reaction in (OnFetchError.RAISE, OnFetchError.OUT_OF_RANGE):
+        if reaction in (Reaction.RAISE, Reaction.RESET):
             assert taken is not None and isinstance(taken.error, BrokerError)
             assert taken.error.code is code
             assert "orders-3: fetch at offset 10 from node 2" in str(taken.error)
@@ -71,7 +71,7 @@ def test_M_B7_every_code_every_time(code: ErrorCode) -> None:
             assert taken is None
             assert client.state.retry_at_ms >= 5_080
             assert client.state.last_error == f"node 2: {code.name}"
-            assert client.wants_metadata == (reaction is OnFetchError.REFRESH)
+            assert client.wants_metadata == (reaction is Reaction.REFRESH)
         assert (client.state.position, client.state.fetch_offset) == (10, 10)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from levada.consumer.fetcher import Share
-from levada.consumer.subscription_state import PartitionState
+from levada.consumer.subscription_state import Generations, PartitionState
 from levada.types import TopicPartition
 
-A, B, C = (PartitionState(TopicPartition("t", number), 0) for number in range(3))
+GENERATIONS = Generations()
+A, B, C = (PartitionState(TopicPartition("t", number), 0, GENERATIONS) for number in range(3))
 
 
 def test_F12_what_brought_something_is_asked_last() -> None:

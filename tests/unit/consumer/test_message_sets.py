@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from consumer_kit import Bench, batch, run_flow
-from levada.consumer.fetch_cursor import ReadOptions
 from levada.errors import CorruptRecordError, DecompressionError
 from levada.record.columnar import ColumnDecoder
 from levada.record.compression import Codec
 from levada.record.header import LOG_APPEND_TIME
 from record_kit import raw_message, raw_wrapper
+from settings_kit import read_options
 
 
 def plain(*offsets: int, magic: int = 1, **options: Any) -> bytes:
@@ -86,7 +86,7 @@ def test_M13_good_messages_come_before_a_faulty_one_and_after_it(bench: Bench) -
 
 def test_M13_a_faulty_message_inside_a_wrapper_stops_it() -> None:
     data = raw_wrapper(1, 1, Codec.GZIP, plain(0) + plain(1, crc=7))
-    strict, lenient = Bench(), Bench(options=ReadOptions(check_crcs=False))
+    strict, lenient = Bench(), Bench(options=read_options(check_crcs=False))
     for each in (strict, lenient):
         each.assign(0)
         each.fetched(data)
@@ -99,7 +99,7 @@ def test_M13_a_faulty_message_inside_a_wrapper_stops_it() -> None:
 @pytest.mark.parametrize("limit", [100, 100_000])
 @pytest.mark.parametrize(("magic", "attributes"), [(0, 0), (1, 0), (1, LOG_APPEND_TIME)], ids=["magic 0", "magic 1", "LogAppendTime"])
 def test_Z6_the_consumers_own_limit_holds_for_a_wrapper(limit: int, magic: int, attributes: int) -> None:
-    bench = Bench(options=ReadOptions(max_decompressed_bytes=limit))
+    bench = Bench(options=read_options(max_decompressed_bytes=limit))
     bench.assign(0)
     bench.fetched(raw_wrapper(0, magic, Codec.LZ4, plain(0, magic=magic, value=bytes(1000)), attributes=attributes))
 

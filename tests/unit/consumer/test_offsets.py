@@ -1,4 +1,4 @@
-"""ListOffsets conversations, with canned replies."""
+"""ListOffsets flows, with canned replies."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ import pytest
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.metadata import Metadata
+from levada.client.now import Now
 from levada.client.retry import Reaction
 from levada.client.snapshot import ClusterSnapshot, TopicMetadata
 from levada.consumer.known_topics import check_exists
 from levada.consumer.offsets import ON_LIST_OFFSETS_ERROR, OffsetFinder, ask_leader
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, TimeoutError, UnknownTopicOrPartitionError, broker_error
-from levada.flow import Call, Flow, Sleep, Wait
+from levada.flow import Call, Flow, Sleep, Wait, WaitAny
 from levada.promise import Promise
 from levada.protocol.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
 from levada.types import IsolationLevel, Node, OffsetAndTimestamp, PartitionInfo, TopicPartition
+from settings_kit import new_metadata
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def cluster(*leaders: int, error: ErrorCode = ErrorCode.NONE) -> Metadata:
     """Metadata of topic t whose partitions are led by these nodes."""
-    metadata = Metadata([("b", 9092)], Random(0))
+    metadata = new_metadata()
     infos = tuple(PartitionInfo("t", number, leader, 3, (), ()) for number, leader in enumerate(leaders))
     nodes = {leader: Node(leader, "h", leader) for leader in leaders if leader >= 0}
     metadata.snapshot = ClusterSnapshot(nodes=nodes, topics={"t": TopicMetadata("t", None, error, False, infos)})
@@ -73,55 +75,65 @@ def test_M_B7_every_code(code: ErrorCode) -> None:
     assert [reaction for reaction, place in places.items() if A in place] == [ON_LIST_OFFSETS_ERROR.reaction(code)]
 
 
-def finder(metadata: Metadata, spawned: list[Flow[Any]], promises: list[Promise[Any]]) -> OffsetFinder:
-    def spawn(flow: Flow[Any]) -> Promise[Any]:
-        spawned.append(flow)
-        promises.append(Promise())
-        return promises[-1]
+class Spawned:
+    """The flows that were started beside the one under test, to be run by hand, and the promises of their results."""
 
+    def __init__(self) -> None:
+        self.flows: list[Flow[Any]] = []
+        self.promises: list[Promise[Any]] = []
+
+    def __call__(self, flow: Flow[Any]) -> Promise[Any]:
+        self.flows.append(flow)
+        self.promises.append(Promise())
+        return self.promises[-1]
+
+    def answer(self, number: int, answer: Any) -> Promise[Any]:
+        """Hand one of them its answer, which ends it."""
+        self.promises[number].resolve(returned(self.flows[number], answer))
+        return self.promises[number]
+
+
+def finder(metadata: Metadata, spawn: Spawned) -> OffsetFinder:
     backoff = ExponentialBackoff(100, 100, Random(0))
-    return OffsetFinder(metadata=metadata, isolation_level=IsolationLevel.READ_UNCOMMITTED, backoff=backoff, spawn=spawn)
+    return OffsetFinder(metadata=metadata, isolation_level=IsolationLevel.READ_UNCOMMITTED, backoff=backoff, spawn=spawn, now=Now())
 
 
 def test_O9_all_leaders_are_asked_at_once() -> None:
-    spawned: list[Flow[Any]] = []
-    promises: list[Promise[Any]] = []
-    flow = finder(cluster(4, 5), spawned, promises).find({A: -1, B: -1})
-    step = next(flow)
-    assert [next(one).node for one in spawned] == [4, 5]  # type: ignore[union-attr]
-    assert isinstance(step, Wait) and step.promise is promises[0]
-    first = flow.send(returned(spawned[0], reply((0, 0, 10))))
-    assert isinstance(first, Wait) and first.promise is promises[1]
-    assert returned(flow, returned(spawned[1], reply((1, 0, 20)))) == {A: OffsetAndTimestamp(10, 7, 3), B: OffsetAndTimestamp(20, 7, 3)}
+    spawned = Spawned()
+    flow = finder(cluster(4, 5), spawned).find({A: -1, B: -1})
+    assert next(flow) == WaitAny(spawned.promises)
+    assert [next(one).node for one in spawned.flows] == [4, 5]  # type: ignore[union-attr]
+    assert flow.send(spawned.answer(0, reply((0, 0, 10)))) == WaitAny(spawned.promises[1:])
+    assert returned(flow, spawned.answer(1, reply((1, 0, 20)))) == {A: OffsetAndTimestamp(10, 7, 3), B: OffsetAndTimestamp(20, 7, 3)}
 
 
 def test_O8_what_is_left_is_asked_again_after_a_pause_and_fresh_metadata() -> None:
-    spawned: list[Flow[Any]] = []
-    flow = finder(cluster(4, 5), spawned, []).find({A: -1, B: -1})
+    spawned = Spawned()
+    flow = finder(cluster(4, 5), spawned).find({A: -1, B: -1})
     next(flow)
-    for one in spawned:
-        next(one)
-    flow.send(returned(spawned[0], reply((0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1))))
-    assert flow.send(returned(spawned[1], reply((1, 0, 20)))) == Sleep(100)
-    assert isinstance(flow.send(None), Wait)
-    assert isinstance(flow.send(None), Wait)
-    assert len(spawned) == 3, "only the partition that is missing"
-    with pytest.raises(TimeoutError, match=r"offsets not found in time \(late\): t-0: node 4: NOT_LEADER_OR_FOLLOWER"):
+    again, good = spawned.flows
+    next(again), next(good)
+    assert again.send(reply((0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1))) == Sleep(100)
+    assert isinstance(again.send(None), Wait)
+    assert flow.send(spawned.answer(1, reply((1, 0, 20)))) == WaitAny(spawned.promises[:1])
+    flow.send(spawned.answer(0, None))
+    assert len(spawned.flows) == 3, "only the partition that is missing"
+    with pytest.raises(TimeoutError, match=r"offsets not found in time \(late\): t-0: node 4: NOT_LEADER_OR_FOLLOWER$"):
         flow.throw(TimeoutError("late"))
 
 
 def test_an_error_of_one_partition_is_raised() -> None:
-    spawned: list[Flow[Any]] = []
-    flow = finder(cluster(4), spawned, []).find({A: -1})
+    spawned = Spawned()
+    flow = finder(cluster(4), spawned).find({A: -1})
     next(flow)
-    next(spawned[0])
+    next(spawned.flows[0])
     with pytest.raises(type(broker_error(29)), match="t-0"):
-        flow.send(returned(spawned[0], reply((0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1))))
+        flow.send(spawned.answer(0, reply((0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1))))
 
 
-def test_a_topic_that_does_not_exist_is_said_so_at_the_latest_when_time_is_up() -> None:
-    flow = finder(cluster(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), [], []).find({A: -1})
-    assert isinstance(next(flow), Sleep)
+def test_a_topic_that_does_not_exist_is_reported_at_the_deadline_at_the_latest() -> None:
+    flow = finder(cluster(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), Spawned()).find({A: -1})
+    assert isinstance(next(flow), WaitAny)
     with pytest.raises(UnknownTopicOrPartitionError, match="topic 't' does not exist"):
         flow.throw(TimeoutError("late"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from levada.consumer.subscription_state import OffsetSpec, PartitionStatus, SubscriptionState
+from levada.consumer.subscription_state import STATUSES, OffsetSpec, PartitionStatus, SubscriptionState
 from levada.errors import IllegalStateError
 from levada.types import ConsumerRecord, TopicPartition
 
@@ -104,8 +104,26 @@ def test_records_taken_back_are_next_again_unless_the_caller_moved_on() -> None:
     subscription = assigned(A, B)
     for tp in (A, B):
         subscription.seek(tp, 10)
-    generations = subscription.generations
+    newest = subscription.generations.newest
     subscription.seek(B, 99)
     records = [ConsumerRecord("t", number, offset, 0, 0, None, None, ()) for number in (0, 1) for offset in (7, 8)]
-    subscription.rewind(records, generations)
+    subscription.rewind(records, newest)
     assert (subscription.state(A).position, subscription.state(B).position) == (7, 99)
+
+
+def test_a_partition_that_is_assigned_again_is_another_one() -> None:
+    subscription = assigned(A)
+    subscription.seek(A, 10)
+    fetched_for, newest = subscription.state(A).generation, subscription.generations.newest
+    subscription.assign([], 0)
+    subscription.assign([A], 0)
+    subscription.seek(A, 20)
+    subscription.rewind([ConsumerRecord("t", 0, 7, 0, 0, None, None, ())], newest)
+    subscription.state(A).advance(fetched_for, 11, 0)
+    assert subscription.state(A).position == 20
+
+
+def test_every_status_has_its_facts() -> None:
+    assert set(STATUSES) == set(PartitionStatus)
+    assert set().union(*(facts.leads_to for facts in STATUSES.values())) == set(PartitionStatus) - {PartitionStatus.INITIALIZING}
+    assert all(facts.has_position for facts in STATUSES.values() if facts.is_fetched)

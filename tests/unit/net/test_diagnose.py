@@ -37,7 +37,7 @@ def test_M_C10_unknown_bytes_are_shown() -> None:
 
 
 @pytest.mark.parametrize("ending", [Ending.CLOSED, Ending.RESET, Ending.UNANSWERED])
-def test_M_C10_trouble_before_the_first_answer_points_to_the_listener(ending: Ending) -> None:
+def test_M_C10_an_error_before_the_first_answer_points_to_the_listener(ending: Ending) -> None:
     text = diagnose(ending, Doing.NEGOTIATING)
     assert "ApiVersions" in text
     assert "TLS or SASL" in text

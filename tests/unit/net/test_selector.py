@@ -13,7 +13,7 @@ import pytest
 from levada.errors import IllegalStateError
 from levada.net.resolver import Address
 from levada.net.selectable import ChannelState, Disconnect, Ending, NetEvents
-from levada.net.selector import Selector
+from settings_kit import new_selector
 
 PATIENCE_S = 5
 
@@ -22,7 +22,7 @@ class Clocked:
     """A selector with the events it has given so far."""
 
     def __init__(self, **settings: object) -> None:
-        self.selector = Selector(max_frame_bytes=1 << 20, **settings)  # type: ignore[arg-type]
+        self.selector = new_selector(max_frame_bytes=1 << 20, **settings)
         self.now_ms = 0
         self.connected: list[int] = []
         self.sent: list[int] = []
@@ -112,7 +112,7 @@ def test_L2_a_second_frame_while_one_is_parked_is_an_error(net: Clocked, peer: s
     assert peer.recv(100) == frame(b"two")
 
 
-def test_a_frame_that_fits_is_written_at_once_and_no_event_tells(net: Clocked, peer: socket.socket) -> None:
+def test_a_frame_that_fits_is_written_at_once_without_an_event(net: Clocked, peer: socket.socket) -> None:
     assert net.selector.send(1, frame(b"one"))
     assert net.selector.send(1, frame(b"two"))
     assert peer.recv(100) == frame(b"one") + frame(b"two")
@@ -231,7 +231,7 @@ def test_N23_every_address_of_a_name_is_tried(listener: socket.socket) -> None:
         net.selector.shutdown()
 
 
-def test_N23_a_slow_lookup_keeps_nobody_waiting(listener: socket.socket) -> None:
+def test_N23_a_slow_lookup_does_not_delay_other_connections(listener: socket.socket) -> None:
     answer = threading.Event()
 
     def lookup(host: str, port: int) -> list[Address]:

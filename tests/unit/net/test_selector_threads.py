@@ -14,6 +14,7 @@ import pytest
 
 from levada.net.selectable import ChannelState, Ending, NetEvents
 from levada.net.selector import Selector
+from settings_kit import new_selector
 
 PATIENCE_S = 5
 NOT_LIVE = [kind for kind in ("SelectSelector", "PollSelector") if hasattr(selectors, kind)]
@@ -27,7 +28,7 @@ class Waiting:
     """A selector whose select() runs on a thread of its own; process() follows under the lock."""
 
     def __init__(self, poll: Callable[[], selectors.BaseSelector] | None) -> None:
-        self.selector = Selector(max_frame_bytes=1 << 20, poll=poll)
+        self.selector = new_selector(max_frame_bytes=1 << 20, poll=poll)
         self.lock = threading.Lock()
         self.events: list[NetEvents] = []
         self.crash: BaseException | None = None
@@ -122,7 +123,7 @@ def test_the_rest_of_a_large_frame_is_written_although_its_sender_has_left(net: 
         net.until(lambda: any(events.sent for events in net.events))
 
 
-def test_a_write_that_fails_is_told_by_the_thread_that_waits(net: Waiting, listener: socket.socket) -> None:
+def test_a_write_that_fails_is_reported_by_the_thread_that_waits(net: Waiting, listener: socket.socket) -> None:
     with connect(net, listener, 1) as peer, net.lock:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         peer.close()
@@ -132,7 +133,7 @@ def test_a_write_that_fails_is_told_by_the_thread_that_waits(net: Waiting, liste
     assert net.ended()[1] in (Ending.RESET, Ending.CLOSED)
 
 
-def test_a_refused_connection_is_told_by_the_thread_that_waits(net: Waiting) -> None:
+def test_a_refused_connection_is_reported_by_the_thread_that_waits(net: Waiting) -> None:
     net.begin_waiting()
     with net.lock:
         net.selector.connect(1, "127.0.0.1", -1, 0)
@@ -156,7 +157,7 @@ def polled(selector: Selector) -> Any:
 
 
 def test_what_select_saw_of_a_connection_closed_since_is_ignored(listener: socket.socket) -> None:
-    selector = Selector(max_frame_bytes=1 << 20)
+    selector = new_selector(max_frame_bytes=1 << 20)
     try:
         selector.connect(1, "127.0.0.1", listener.getsockname()[1], 0)
         stale = polled(selector)
@@ -169,7 +170,7 @@ def test_what_select_saw_of_a_connection_closed_since_is_ignored(listener: socke
 
 
 def test_a_connecting_socket_that_got_the_descriptor_of_a_ready_one_is_not_taken_for_connected() -> None:
-    selector = Selector(max_frame_bytes=1 << 20)
+    selector = new_selector(max_frame_bytes=1 << 20)
     try:
         with socket.create_server(("127.0.0.1", 0), backlog=0) as full, socket.create_connection(full.getsockname()):
             extra = socket.socket()
@@ -186,7 +187,7 @@ def test_a_connecting_socket_that_got_the_descriptor_of_a_ready_one_is_not_taken
 
 
 def test_a_channel_that_got_the_descriptor_of_a_readable_one_finds_nothing(listener: socket.socket) -> None:
-    selector = Selector(max_frame_bytes=1 << 20)
+    selector = new_selector(max_frame_bytes=1 << 20)
     try:
         selector.connect(1, "127.0.0.1", listener.getsockname()[1], 0)
         selector.process(polled(selector), 0)
@@ -198,7 +199,7 @@ def test_a_channel_that_got_the_descriptor_of_a_readable_one_finds_nothing(liste
 
 
 def test_what_is_staged_needs_no_system_call_but_others_get_their_turn(listener: socket.socket) -> None:
-    selector = Selector(max_frame_bytes=1 << 20)
+    selector = new_selector(max_frame_bytes=1 << 20)
     try:
         peers = []
         for conn_id in (1, 2):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from levada.net.selector import Selector
+from settings_kit import new_selector
 
 PATIENCE_S = 5
 
@@ -44,7 +45,7 @@ def options_of_client(listener: socket.socket, *options: tuple[int, int]) -> lis
 
 
 def test_L7_sockets_send_at_once_are_kept_alive_and_have_the_buffers_asked_for(listener: socket.socket) -> None:
-    selector = Selector(max_frame_bytes=1 << 20, send_buffer_bytes=40_000, receive_buffer_bytes=50_000)
+    selector = new_selector(max_frame_bytes=1 << 20, send_buffer_bytes=40_000, receive_buffer_bytes=50_000)
     try:
         assert connect(selector, listener) == [1]
         no_delay, keep_alive, send_buffer, receive_buffer = options_of_client(
@@ -70,7 +71,7 @@ def test_L7_TR21_a_connection_that_is_made_at_once_is_reported(listener: socket.
         return 0
 
     monkeypatch.setattr(socket.socket, "connect_ex", connect_at_once)
-    selector = Selector(max_frame_bytes=1 << 20)
+    selector = new_selector(max_frame_bytes=1 << 20)
     try:
         assert connect(selector, listener) == [1]
     finally:

@@ -34,7 +34,7 @@ def test_B4_the_first_in_the_queue_is_served_first_though_others_want_less() -> 
     pool.release(50)
     assert not large.promise.done
     assert not small.promise.done
-    assert not pool.try_allocate(1), "nobody overtakes the queue"
+    assert not pool.try_allocate(1), "no request overtakes the queue"
     pool.release(30)
     assert large.promise.done
     assert not small.promise.done
@@ -44,7 +44,7 @@ def test_B4_the_first_in_the_queue_is_served_first_though_others_want_less() -> 
     assert pool.available == 10
 
 
-def test_B5_who_gives_up_gives_back_what_was_gathered() -> None:
+def test_B5_a_waiter_that_gives_up_returns_the_memory_it_had() -> None:
     pool = BufferPool(100)
     assert pool.try_allocate(100)
     first, second = pool.enqueue(80), pool.enqueue(40)
@@ -71,7 +71,7 @@ def test_A2_memory_that_came_too_late_to_be_wanted_goes_back() -> None:
     assert pool.available == 100
 
 
-def test_B9_close_turns_away_those_who_wait_and_those_who_come() -> None:
+def test_B9_close_fails_present_and_later_waiters() -> None:
     pool = BufferPool(100)
     assert pool.try_allocate(70)
     waiting = pool.enqueue(80)
@@ -102,4 +102,4 @@ def test_B7_no_byte_is_lost_or_made_whatever_happens(steps: list[tuple[str, int,
             tickets.remove(ticket)
             held.append(ticket.size)
         assert pool.available + sum(held) + sum(ticket.granted for ticket in tickets) == 100
-        assert not tickets or pool.available == 0, "nobody waits while there is memory"
+        assert not tickets or pool.available == 0, "no request waits while there is memory"

@@ -11,6 +11,7 @@ import pytest
 from levada.producer.partitioning import STICKY, Partitioning, RoundRobin, checked
 from levada.producer.sticky import StickyPartition
 from levada.wire.murmur2 import partition_for_key
+from settings_kit import PLAIN_PARTITIONING
 
 
 def test_P4_a_partition_is_kept_until_batch_size_bytes_went_there() -> None:
@@ -58,16 +59,16 @@ def test_P8_a_partitioner_that_chooses_what_is_not_there_is_named(partition: int
 
 
 def test_P3_keys_are_hashed_unless_they_are_ignored() -> None:
-    assert Partitioning().for_key(b"key", 7) == partition_for_key(b"key", 7)
-    assert Partitioning().for_key(None, 7) == STICKY
-    assert Partitioning(ignore_keys=True).for_key(b"key", 7) == STICKY
-    assert Partitioning().for_record("t", b"key", 7) is None
-    assert Partitioning().for_rows("t", 7) is None
+    assert PLAIN_PARTITIONING.for_key(b"key", 7) == partition_for_key(b"key", 7)
+    assert PLAIN_PARTITIONING.for_key(None, 7) == STICKY
+    assert Partitioning(None, ignore_keys=True).for_key(b"key", 7) == STICKY
+    assert PLAIN_PARTITIONING.for_record("t", b"key", 7) is None
+    assert PLAIN_PARTITIONING.for_rows("t", 7) is None
 
 
 def test_P7_round_robin_deals_rows_out_as_it_does_records() -> None:
     partitioner = RoundRobin()
-    choose = Partitioning(partitioner).for_rows("t", 3)
+    choose = Partitioning(partitioner, ignore_keys=False).for_rows("t", 3)
     assert choose is not None
     assert choose(pa.nulls(4, pa.large_binary())) == [0, 1, 2, 0]
     assert partitioner("t", None, 3) == 1
@@ -81,7 +82,7 @@ def test_P7_a_partitioner_without_a_form_for_rows_is_asked_for_each() -> None:
         asked.append((topic, key, count))
         return len(key or b"") % count
 
-    choose = Partitioning(by_length).for_rows("t", 3)
+    choose = Partitioning(by_length, ignore_keys=False).for_rows("t", 3)
     assert choose is not None
     assert choose(pa.array([b"a", None, b"abcd", b"ab"], pa.large_binary())) == [1, 0, 1, 2]
     assert asked == [("t", b"a", 3), ("t", None, 3), ("t", b"abcd", 3), ("t", b"ab", 3)]
@@ -95,7 +96,7 @@ def test_P8_a_choice_for_rows_that_is_not_there_is_named(chosen: object, fault: 
         def partition_rows(self, topic: str, keys: pa.Array, count: int, /) -> object:  # type: ignore[override]
             return chosen
 
-    choose = Partitioning(Wrong()).for_rows("t", 3)
+    choose = Partitioning(Wrong(), ignore_keys=False).for_rows("t", 3)
     assert choose is not None
     with pytest.raises(ValueError, match=fault):
         choose(pa.nulls(2, pa.large_binary()))

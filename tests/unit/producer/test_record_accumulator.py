@@ -22,6 +22,7 @@ from levada.producer.record_accumulator import RecordAccumulator, ToSend
 from levada.record.batch import RecordBatch
 from levada.record.compression import Codec
 from levada.types import Node, PartitionInfo
+from settings_kit import PLAIN_PARTITIONING
 
 LEADERS = (1, 1, 2, -1)
 
@@ -42,6 +43,19 @@ class Clock:
         return self.ms
 
 
+SETTINGS: dict[str, Any] = {
+    "batch_size": 1000,
+    "linger_ms": 10,
+    "max_request_size": 5000,
+    "delivery_timeout_ms": 1000,
+    "codec": Codec.NONE,
+    "level": None,
+    "adaptive": True,
+    "availability_timeout_ms": 0,
+    "partitioning": PLAIN_PARTITIONING,
+}
+
+
 class Bench:
     def __init__(self, *, memory: int = 1_000_000, **settings: Any) -> None:
         self.deferred: list[Callable[[], None]] = []
@@ -58,7 +72,7 @@ class Bench:
             lock=self.lock,
             clock=self.clock,
             wake=self.woken.append,
-            **{"batch_size": 1000, "linger_ms": 10, "max_request_size": 5000, "delivery_timeout_ms": 1000, **settings},
+            **{**SETTINGS, **settings},
         )
         self.accumulator.topic("t", a_snapshot())
 
@@ -221,7 +235,7 @@ def test_A11_others_of_the_same_leader_ride_along() -> None:
     assert [batch.tp.partition for batch in bench.drain(now_ms=10)] == [0, 1]
 
 
-def test_A8_the_end_of_a_back_off_is_told_even_when_the_leader_has_something_else_due() -> None:
+def test_A8_the_end_of_a_back_off_counts_even_when_the_leader_has_something_else_due() -> None:
     bench = Bench(linger_ms=0)
     bench.append(partition=1)
     (retried,) = bench.drain()
@@ -501,7 +515,7 @@ def test_the_appender_leaves_records_to_serializers_and_partitioners() -> None:
     assert appender.send("t", b"v", None, 0, 1, None, None) is not None
     appender.plain_values = False
     assert appender.send("t", b"v", None, 0, 1, None, None) is None
-    choosing = Bench(partitioning=Partitioning(lambda topic, key, count: 0))
+    choosing = Bench(partitioning=Partitioning(lambda topic, key, count: 0, ignore_keys=False))
     assert choosing.accumulator.appender.send("t", b"v", None, None, 1, None, None) is None
     assert choosing.accumulator.appender.send("t", b"v", None, 0, 1, None, None) is not None
 

@@ -101,7 +101,7 @@ def test_H3_api_versions_responses_never_have_tags_in_their_header(version: int)
         ("0003 ffff 00000007 0000", 3, -1, "Metadata has versions 0 to 13"),
     ],
 )
-def test_H9_H13_a_request_not_spoken_here_tells_whom_to_answer(text: str, key: int, version: int, says: str) -> None:
+def test_H9_H13_an_unsupported_request_still_has_a_correlation_id(text: str, key: int, version: int, says: str) -> None:
     with pytest.raises(UnsupportedRequestError, match=says) as caught:
         decode_request(bytes.fromhex(text))
 

@@ -164,7 +164,7 @@ def test_slices_of_columns_are_slices_of_records(log: tuple[bytes, list[tuple[An
 
 
 @given(log=logs(), limit=st.integers(1, 3))
-def test_a_walk_in_small_steps_meets_every_record_once(log: tuple[bytes, list[tuple[Any, ...]]], limit: int) -> None:
+def test_an_iteration_in_small_steps_meets_every_record_once(log: tuple[bytes, list[tuple[Any, ...]]], limit: int) -> None:
     data, wanted = log
     found: list[int] = []
     for batch in read_batches(data):

@@ -30,7 +30,7 @@ def test_M17_the_first_record_always_fits() -> None:
 
 @pytest.mark.parametrize(("codec", "ratio"), [(Codec.NONE, 1.0), (Codec.LZ4, 0.3), (Codec.LZ4, 1.0)])
 @given(rows=records, missing=st.integers(0, 1))
-def test_M17_there_is_room_up_to_the_limit(codec: Codec, ratio: float, rows: list[tuple[Any, ...]], missing: int) -> None:
+def test_M17_records_fit_up_to_the_limit(codec: Codec, ratio: float, rows: list[tuple[Any, ...]], missing: int) -> None:
     def filled(write_limit: int) -> RecordBatchBuilder:
         builder = RecordBatchBuilder(codec, write_limit=write_limit, compression_ratio=ratio)
         for row in rows:
@@ -52,7 +52,7 @@ def test_M17_there_is_room_up_to_the_limit(codec: Codec, ratio: float, rows: lis
     assert (builder.size_estimate == estimate) is bool(missing)
 
 
-def test_a_record_without_room_leaves_the_batch_as_it_was() -> None:
+def test_a_record_that_does_not_fit_leaves_the_batch_as_it_was() -> None:
     builder = RecordBatchBuilder(write_limit=100)
     builder.append(NOW_MS, None, b"v")
 
@@ -61,7 +61,7 @@ def test_a_record_without_room_leaves_the_batch_as_it_was() -> None:
     assert builder.build() == build([(NOW_MS, None, b"v")])
 
 
-def test_a_builder_that_has_built_has_no_room() -> None:
+def test_a_builder_that_has_built_takes_no_more_records() -> None:
     builder = RecordBatchBuilder()
     builder.append(NOW_MS, None, b"v")
     builder.build()
@@ -91,7 +91,7 @@ def test_M17_a_compressed_batch_is_estimated_by_its_ratio(ratio: float) -> None:
     assert packed.size_estimate == 61 + int((plain.size_estimate - 61) * ratio * 1.05)
 
 
-def test_M18_the_ratio_reached_is_told() -> None:
+def test_M18_the_ratio_reached_is_reported() -> None:
     builder = RecordBatchBuilder(Codec.ZSTD)
     builder.append(NOW_MS, None, bytes(10_000))
     size = builder.size_estimate

@@ -75,7 +75,7 @@ def _columns(batch: RecordBatch, rows: int) -> list[pa.Array]:
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-def test_the_size_told_is_about_that_of_the_arrow_batch(column: str) -> None:
+def test_the_size_reported_is_about_that_of_the_arrow_batch(column: str) -> None:
     rows = [(NOW_MS, b"k" * 9, b"v" * 30, (("h", b"x"), ("i", None)))] * 1000
     sink = ColumnDecoder((column,))
     sink.add(only_batch(build(rows)), "some-topic", 0)
@@ -134,7 +134,7 @@ def numbers(kind: str, number: int, count: int) -> memoryview:
 only_compiled = pytest.mark.skipif(not COMPILED, reason="interpreted code cannot give up the interpreter")
 
 
-def lend(sink: BinarySink) -> None:
+def export_buffer(sink: BinarySink) -> None:
     sink.attach(memoryview(bytearray(10 * ROWS)), numbers("i", 0, ROWS + 1), numbers("B", 0xFF, ROWS))
 
 
@@ -145,7 +145,7 @@ def test_other_threads_run_while_columns_are_decoded() -> None:
 
     def fill() -> tuple[RecordSink, RecordWalker]:
         sink, walker = RecordSink(("value", "offset", "headers"), 2**31 - 1), batch.walker()
-        lend(sink.value)
+        export_buffer(sink.value)
         sink.attach(numbers("q", 0, ROWS), None)
         sink.headers.attach(numbers("i", 0, ROWS + 1), numbers("q", 0, ROWS))
         sink.fill(walker, 0, ROWS, ROWS)
@@ -154,7 +154,7 @@ def test_other_threads_run_while_columns_are_decoded() -> None:
 
     def copy() -> None:
         for sink in (headers.keys, headers.values):
-            lend(sink)
+            export_buffer(sink)
         headers.copy(walker)
         assert headers.values.rows == ROWS
         for sink in (headers.keys, headers.values):

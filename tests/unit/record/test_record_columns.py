@@ -194,7 +194,7 @@ def test_a_decoder_starts_anew_after_finish() -> None:
     assert second["value"].to_pylist() == [row[2] for row in values(3)]
 
 
-def test_the_size_collected_is_told() -> None:
+def test_the_size_collected_is_reported() -> None:
     decoder = ColumnDecoder(("key", "value", "headers"))
     decoder.add(placed([(1, b"abc", b"de", (("f", b"ghi"),))] * 10), "t", 0)
 

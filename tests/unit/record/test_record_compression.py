@@ -130,7 +130,7 @@ def test_lz4_frames_in_a_row_are_one_stream() -> None:
     assert decompress(Codec.LZ4, lz4.frame.compress(b"one ") + lz4.frame.compress(b"two")) == b"one two"
 
 
-# --- what nobody should write --------------------------------------------------------------------------------------------------------
+# --- invalid data --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("codec", PACKED)

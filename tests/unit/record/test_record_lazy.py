@@ -93,7 +93,7 @@ def test_a_field_is_found_by_a_name_from_elsewhere_too() -> None:
     assert tuple(getattr(record, name) for name in names) == fields(record) == (0, 7, b"k", b"v", (("name", b"x"),))
 
 
-def test_what_is_no_field_is_said_so() -> None:
+def test_an_unknown_field_is_named() -> None:
     (record,) = only_batch(build(values(1)))
 
     assert record.__class__ is LazyRecord

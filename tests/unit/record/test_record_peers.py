@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 PEERS = pytest.mark.parametrize("peer", ["aiokafka", "kafka-python"])
 
 
-NOBODY = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1, "is_transactional": False}
+NO_PRODUCER = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1, "is_transactional": False}
 identities = st.fixed_dictionaries(
     {
         "producer_id": st.integers(0, 2**62),
@@ -36,7 +36,7 @@ placements = st.fixed_dictionaries(
 )
 
 
-def theirs(peer: str, rows: list[tuple[Any, ...]], codec: Codec, identity: dict[str, Any] = NOBODY) -> bytes:
+def theirs(peer: str, rows: list[tuple[Any, ...]], codec: Codec, identity: dict[str, Any] = NO_PRODUCER) -> bytes:
     module = aiokafka_records if peer == "aiokafka" else kafka_python_records
     builder = module.DefaultRecordBatchBuilder(magic=2, compression_type=int(codec), batch_size=1 << 20, **identity)
     for offset, (timestamp, key, value, headers) in enumerate(rows):

@@ -36,7 +36,7 @@ _UNKNOWN = -1
 
 
 def handle(call: Call) -> Answer:
-    """Answer at once if there is enough, nothing to wait for, or an error to tell; else wait for up to max_wait_ms."""
+    """Answer at once if there is enough, nothing to wait for, or an error to report; else wait for up to max_wait_ms."""
     request: FetchRequest = call.request
     if request.session_id != NO_SESSION or request.session_epoch > INITIAL_EPOCH:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -79,7 +79,7 @@ class _Fetch:
                 yield self._partition(topic, wanted).name
 
     def is_ready(self) -> bool:
-        """Whether min_bytes are there, an error has to be told, or nothing was asked for."""
+        """Whether min_bytes are there, an error has to be reported, or nothing was asked for."""
         available, asked = 0, False
         for topic in self._request.topics:
             for wanted in topic.partitions:

@@ -36,7 +36,7 @@ def handle(call: Call) -> FindCoordinatorResponse:
 def _find(call: Call, key: str) -> Coordinator:
     kind = call.request.key_type
     if kind not in _IS_KEY or (kind == SHARE and call.version < FIRST_VERSION_WITH_SHARE) or not _IS_KEY[kind](key):
-        return _nobody(key, ErrorCode.INVALID_REQUEST)
+        return _no_coordinator(key, ErrorCode.INVALID_REQUEST)
     cluster = call.state.cluster
     node = cluster.nodes[coordinator_id(cluster, key)]
     # As Kafka says it where there is no error.
@@ -81,7 +81,7 @@ def _is_topic_id(text: str) -> bool:
 _IS_KEY: Mapping[int, Callable[[str], bool]] = {GROUP: lambda key: True, TRANSACTION: lambda key: True, SHARE: _is_share_key}
 
 
-def _nobody(key: str, code: ErrorCode) -> Coordinator:
+def _no_coordinator(key: str, code: ErrorCode) -> Coordinator:
     return Coordinator(key=key, node_id=_NOBODY, host="", port=_NOBODY, error_code=code, error_message=code.name)
 
 
@@ -94,8 +94,8 @@ def _single(found: Coordinator) -> FindCoordinatorResponse:
 def refuse(request: FindCoordinatorRequest, version: int, code: ErrorCode) -> FindCoordinatorResponse:
     """Answer with an error for every key."""
     if version < FIRST_BATCHED_VERSION:
-        return _single(_nobody(request.key, code))
-    return FindCoordinatorResponse(coordinators=[_nobody(key, code) for key in request.coordinator_keys])
+        return _single(_no_coordinator(request.key, code))
+    return FindCoordinatorResponse(coordinators=[_no_coordinator(key, code) for key in request.coordinator_keys])
 
 
 API = Api(FindCoordinatorRequest, 0, 6, handle, refuse, 0)

@@ -13,7 +13,7 @@ _NONE = -1
 
 
 def handle(call: Call) -> InitProducerIdResponse:
-    """Hand out an id nobody has, with epoch 0."""
+    """Return a new producer id, with epoch 0."""
     if call.request.transactional_id is not None:
         return refuse(call.request, call.version, ErrorCode.UNSUPPORTED_VERSION)
     return InitProducerIdResponse(producer_id=call.state.cluster.allocate_producer_id(), producer_epoch=0)

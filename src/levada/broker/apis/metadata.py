@@ -1,4 +1,4 @@
-"""Metadata: the brokers, and the topics asked for; a missing topic may be created on the way (E11)."""
+"""Metadata: the brokers, and the topics asked for; a missing topic may be created (E11)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _KNOWS_ZSTD = 7
 _NAMES_LEADERS = 10
 UNKNOWN = -1
 
-# Errors that Kafka finds so late that it also tells where the log starts.
+# Errors that Kafka finds only after it has looked up the log, so that the answer has a log start offset.
 _FOUND_AT_THE_LOG = (
     ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_RECORD,

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from levada.config import ConsumerConfig
 from levada.errors import OffsetOutOfRangeError, TimeoutError
-from levada.spark.clients import lent_consumer
+from levada.spark.clients import reused_consumer
 from levada.spark.cluster import reading_settings
 from levada.spark.offsets import Offsets, data_loss
 from levada.spark.options import SourceOptions
@@ -58,7 +58,7 @@ def plan(start: Offsets, end: Offsets) -> list[OffsetRange]:
 def read(wanted: OffsetRange, schema: StructType, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """Yield the range in Spark's columns. Raises DataLossError by the rules of failOnDataLoss, TimeoutError when nothing comes."""
     target = arrow_schema(schema)
-    with lent_consumer(reading_settings(options.client)) as consumer:
+    with reused_consumer(reading_settings(options.client)) as consumer:
         reader = _RangeReader(consumer, wanted, levada_columns(schema), options)
         for batch in slices(reader.batches()):
             yield to_spark(batch, target)
@@ -78,7 +78,7 @@ class _RangeReader:
             self._consumer.seek(self._wanted.tp, self._wanted.start)
             yield from self._until_end()
         finally:
-            # The consumer outlives the task; without this it would go on fetching for nobody.
+            # The consumer outlives the task; without this it would go on fetching.
             self._consumer.assign([])
 
     def _until_end(self) -> Iterator[pa.RecordBatch]:

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from levada.errors import DataLossError, OffsetOutOfRangeError, TimeoutError
-from levada.spark import reading
+from levada.spark import range_reader
 from levada.spark.options import source_options
-from levada.spark.reading import OffsetRange, read
+from levada.spark.range_reader import OffsetRange, read
 from levada.spark.schema import arrow_schema, record_schema
 from levada.types import TopicPartition
 
@@ -70,10 +70,10 @@ class FakeConsumer:
 def read_with(monkeypatch: Any) -> Any:
     def run(consumer: Any, start: Any, end: Any, fail_on_data_loss: Any = True) -> Any:
         @contextmanager
-        def lend(settings: Any) -> Any:
+        def reuse(settings: Any) -> Any:
             yield consumer
 
-        monkeypatch.setattr(reading, "lent_consumer", lend)
+        monkeypatch.setattr(range_reader, "reused_consumer", reuse)
         given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "failOnDataLoss": str(fail_on_data_loss)}
         batches = list(read(OffsetRange("t", 0, start, end), record_schema(False), source_options(given, streaming=True)))
         assert all(batch.schema.equals(arrow_schema(record_schema(False)), check_metadata=True) for batch in batches)
@@ -129,6 +129,6 @@ def test_silence_ends_with_a_timeout(read_with: Any, monkeypatch: Any) -> None:
         def poll_arrow(self, **_: Any) -> Any:
             return pa.RecordBatch.from_pylist([], schema=SCHEMA)
 
-    monkeypatch.setattr(reading, "_patience_s", lambda client: 0.01)
+    monkeypatch.setattr(range_reader, "_patience_s", lambda client: 0.01)
     with pytest.raises(TimeoutError, match=r"t-0 at offset 3, reading 3 to 9: nothing came for 0\.01 s"):
         read_with(Silent(0, 100), 3, 9)

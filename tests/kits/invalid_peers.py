@@ -26,7 +26,7 @@ def serving(answer: Answer) -> Iterator[str]:
                 with connection, contextlib.suppress(OSError):
                     answer(connection)
 
-    thread = threading.Thread(target=serve, name="stranger", daemon=True)
+    thread = threading.Thread(target=serve, name="invalid peer", daemon=True)
     thread.start()
     try:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
