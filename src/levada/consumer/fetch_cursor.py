@@ -8,9 +8,9 @@ It runs in the caller's thread, without the engine's lock: checksums, decompress
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import CompletedFetch
@@ -32,6 +32,25 @@ class ColumnSink(Protocol):
     ) -> tuple[int, int]:
         """Add the batch's records in [start_offset, end_offset), at most `limit`; return (rows added, next offset)."""
         ...
+
+    @property
+    def rows(self) -> int:
+        """Rows collected so far."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the columns take so far."""
+        ...
+
+
+class Mark(NamedTuple):
+    """Where a cursor stood when its sink had so many rows. used_bytes: how much of the data was not needed for the last of them."""
+
+    rows: int
+    position: int
+    leader_epoch: int
+    used_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,28 +114,37 @@ class FetchCursor:
             raise self._explained(fault) from fault
         return []
 
-    def take_columns(self, sink: ColumnSink, limit: int | None, is_full: Callable[[], bool]) -> int:
-        """Add records to the columns until there are `limit`, they are full or it is exhausted; return how many.
+    def take_columns(self, sink: ColumnSink, limit: int | None, max_bytes: int, marks: list[Mark] | None = None) -> int:
+        """Add records to the columns until there are `limit`, they take `max_bytes` or it is exhausted; return how many.
 
-        A fault in the data is raised by a call that has added nothing before it.
+        marks: takes a mark per step. A fault in the data is raised by a call that has added nothing before it.
         """
-        tp = self.fetch.state.tp
         rows = 0
         try:
-            while (batch := self._current()) is not None:
-                left = None if limit is None else limit - rows
-                added, reached = sink.add(batch, tp.topic, tp.partition, self.position, self._stop, left)
+            while (limit is None or rows < limit) and sink.nbytes < max_bytes:
+                added = self._add_next(sink, None if limit is None else limit - rows)
+                if added is None:
+                    break
                 rows += added
-                if not added and reached <= self.position:
-                    break
-                self._reach(batch, reached)
-                if (limit is not None and rows >= limit) or is_full():
-                    break
+                if marks is not None:
+                    marks.append(Mark(sink.rows, self.position, self.leader_epoch, self.used_bytes))
         except KafkaError as fault:
             self._begin_again()
             if not rows:
                 raise self._explained(fault) from fault
         return rows
+
+    def _add_next(self, sink: ColumnSink, limit: int | None) -> int | None:
+        """Add what the batch being read has left, at most `limit`; return how many rows that were, None when there is no more to add."""
+        batch = self._current()
+        if batch is None:
+            return None
+        tp = self.fetch.state.tp
+        added, reached = sink.add(batch, tp.topic, tp.partition, self.position, self._stop, limit)
+        if not added and reached <= self.position:
+            return None
+        self._reach(batch, reached)
+        return added
 
     def _current(self) -> RecordBatch | None:
         """Return the batch being read, or the next visible one."""

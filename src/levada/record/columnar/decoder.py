@@ -69,7 +69,7 @@ class ColumnDecoder:
 
     columns: the columns wanted, in this order. text: which of key and value are UTF-8, and wanted as strings. max_decompressed: bytes one
     record batch may unpack to. max_column_bytes: where a binary column is full; add() then takes fewer rows than there are (int32 offsets
-    end at 2 GiB).
+    end at 2 GiB). notes_offsets: keep each row's offset, whether or not it is a column, for finish_with_offsets().
     """
 
     def __init__(
@@ -78,10 +78,13 @@ class ColumnDecoder:
         max_decompressed: int = DEFAULT_MAX_DECOMPRESSED,
         max_column_bytes: int = _MAX_INT32,
         text: Collection[str] = (),
+        *,
+        notes_offsets: bool = False,
     ) -> None:
         self.schema = schema(columns, text)
         self._kinds = [(field.name, field.type) for field in self.schema]
         self._names = frozenset(columns)
+        self._noted = self._names | {"offset"} if notes_offsets else self._names
         self._text = tuple(text)
         self._max_decompressed = max_decompressed
         self._max_column_bytes = max_column_bytes
@@ -90,7 +93,7 @@ class ColumnDecoder:
         self._reset()
 
     def _reset(self) -> None:
-        columns = self._names
+        columns = self._noted
         self._sink = RecordSink(columns, self._max_column_bytes)
         self._key = Binary(self._sink.key, self._max_column_bytes) if "key" in columns else None
         self._value = Binary(self._sink.value, self._max_column_bytes) if "value" in columns else None
@@ -164,6 +167,12 @@ class ColumnDecoder:
         self._expected_bytes = min(self._seen_bytes, _MOST_EXPECTED)
         self._reset()
         return result
+
+    def finish_with_offsets(self) -> tuple[pa.RecordBatch, memoryview]:
+        """Do what finish() does; return the offset of each row, too."""
+        assert self._offsets is not None
+        offsets = memoryview(self._offsets.buffer(self._sink.rows * 8)).cast("B").cast("q")
+        return self.finish(), offsets
 
     def discard(self) -> None:
         """Forget what was collected, and whatever an exception left half done."""
