@@ -135,10 +135,10 @@ class ConsumerCore:
         self._collector.begin()
         self.prepare()
 
-    def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int) -> tuple[Any, bool]:
+    def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int) -> tuple[Any, bool]:
         """Return rows that an earlier call decoded ahead, None without any, and whether the engine need not see that they are gone."""
         # Partitions that were just assigned have to be prepared for first.
-        part = None if self.subscription.initializing() else self._collector.take_ahead(sink, limit, max_bytes)
+        part = None if self.subscription.initializing() else self._collector.take_ahead(sink, limit, max_bytes, now_ms)
         return part, part is not None and self._collector.has_ahead
 
     def prepare(self) -> None:

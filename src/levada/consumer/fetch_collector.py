@@ -135,7 +135,7 @@ class FetchCollector:
 
         return (yield from self._collect(take, lambda: sink.rows, finish, max(limit, AHEAD_ROWS), now_ms))
 
-    def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int) -> Any:
+    def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> Any:
         """Return up to `limit` rows that an earlier collect_part() decoded ahead, as a call of their own; None if others come next.
 
         Under the lock. They may be fewer than the limit: what is left comes alone, so that nothing is copied.
@@ -144,6 +144,7 @@ class FetchCollector:
         if self._touched or not isinstance(ahead, ColumnsAhead) or not ahead.is_for(sink, max_bytes):
             return None
         self.calls += 1
+        self._now_ms = now_ms
         self._touched.append(ahead)
         part = ahead.take(limit)
         self._commit(None)

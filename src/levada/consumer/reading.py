@@ -68,7 +68,7 @@ class Reading:
         self._host.check_usable()
         with self._host.lock:
             self._raise_if_woken()
-            found, is_seen = self.core.take_ahead(sink, limit, max_bytes)
+            found, is_seen = self.core.take_ahead(sink, limit, max_bytes, self._host.now_ms())
         if found is not None and not is_seen:
             self._host.look()
         return found

@@ -62,7 +62,7 @@ class Stretch:
 
     def __init__(self, data: Any, stop: int) -> None:
         """stop: no batch may reach this offset."""
-        self.data = data
+        self.data = memoryview(data)
         # Without records of its own: it is taken from batch to batch.
         self.walker = RecordWalker(data, 0, 0, 0, 0, None)
         self.stop = stop

@@ -160,6 +160,16 @@ def test_a_call_that_was_lost_is_taken_back() -> None:
     assert reader.offsets(9) == [2, 3, 4, 5]
 
 
+def test_while_rows_are_left_nobody_waits_for_a_broker() -> None:
+    bench = filled(batch(0, [b""] * 6))
+    reader = Reader(bench)
+    assert reader.offsets(4) == [0, 1, 2, 3]
+    part = bench.collector.take_ahead(reader.sink, 4, LARGE, now_ms=90_000)
+    assert part["offset"].to_pylist() == [4, 5]
+    # A silent broker is told by how long ago it was heard: not while its data lay here.
+    assert bench.subscription.state(TP).heard_ms == 90_000
+
+
 def test_a_fault_comes_once_the_rows_before_it_are_out() -> None:
     damaged = bytearray(batch(4, [b"v"] * 2))
     damaged[-1] ^= 1
