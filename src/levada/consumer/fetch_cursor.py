@@ -88,6 +88,8 @@ class FetchCursor:
         self._at = 0
         """Where in the data the batch behind the current one begins."""
         self._hides_aborted = options.isolation_level is IsolationLevel.READ_COMMITTED and bool(fetch.aborted)
+        self._may_be_plain = not self._hides_aborted
+        """Whether to look for a stretch of plain batches where the next one begins."""
         self._stretch: Stretch | None = None
         self._batches = self._visible_batches()
         self._batch: RecordBatch | None = None
@@ -149,7 +151,7 @@ class FetchCursor:
 
         That is a stretch of plain batches where one begins here, else what the batch being read has left.
         """
-        if self._batch is None and not self._hides_aborted and not self.exhausted and (plain := self._add_plain(sink, limit, max_bytes)):
+        if self._batch is None and self._may_be_plain and not self.exhausted and (plain := self._add_plain(sink, limit, max_bytes)):
             return plain
         batch = self._current()
         if batch is None:
@@ -159,6 +161,8 @@ class FetchCursor:
         if not added and reached <= self.position:
             return None
         self._reach(batch, reached)
+        # Behind a compressed batch comes another one; looking for a stretch there costs a tenth of reading it.
+        self._may_be_plain = not (self._hides_aborted or batch.attributes & CODEC_BITS)
         return added
 
     def _add_plain(self, sink: ColumnSink, limit: int | None, max_bytes: int) -> int:
