@@ -1,6 +1,7 @@
 """A consumer's parts, wired to an engine. Faces wait and convert; everything that decides is below here.
 
-Methods are called under the engine's lock, but for collect_records() and collect_columns(), which take it for moments by themselves.
+Methods are called under the engine's lock, but for collect_records(), collect_columns() and collect_part(), which take it for moments
+by themselves.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
 from levada.client.retry import Retries
 from levada.clock import NEVER_MS
+from levada.consumer.columns_ahead import BatchSink
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import FetchBuffer
 from levada.consumer.fetch_collector import FetchCollector
@@ -92,6 +94,7 @@ class ConsumerCore:
         )
         self.collect_records = self._collector.collect_records
         self.collect_columns = self._collector.collect_columns
+        self.collect_part = self._collector.collect_part
         self.take_back = self._collector.take_back
         for poller in (self, validator, resetter, self._fetcher):
             engine.add_poller(poller)
@@ -134,6 +137,12 @@ class ConsumerCore:
         """A call for records begins; raises as prepare() does."""
         self._collector.begin()
         self.prepare()
+
+    def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int) -> tuple[Any, bool]:
+        """Return rows that an earlier call decoded ahead, None without any, and whether the engine need not see that they are gone."""
+        # Partitions that were just assigned have to be prepared for first.
+        part = None if self.subscription.initializing() else self._collector.take_ahead(sink, limit, max_bytes, now_ms)
+        return part, part is not None and self._collector.has_ahead
 
     def prepare(self) -> None:
         """Give every partition without a position a way to one; NoOffsetForPartitionError when there is none (O6)."""

@@ -19,17 +19,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from levada.consumer.columns_ahead import BatchSink, ColumnsAhead
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
-from levada.consumer.fetch_cursor import ColumnSink, FetchCursor, ReadOptions
+from levada.consumer.fetch_cursor import ColumnSink, FetchCursor, Mark, ReadOptions
 from levada.consumer.subscription_state import OUT_OF_RANGE, OffsetSpec, PartitionState
 from levada.errors import KafkaError, OffsetOutOfRangeError
 from levada.flow import CallerFlow, Compute
 from levada.types import AnyRecord
 
 T = TypeVar("T")
+
+Cursor: TypeAlias = FetchCursor | ColumnsAhead
+
+AHEAD_ROWS = 1 << 14
+"""How many rows a call that wants fewer decodes of the entry it ends in, so that the next calls get slices of them."""
 
 
 class _Moved(NamedTuple):
@@ -58,10 +64,12 @@ class FetchCollector:
         self._options = options
         self._converter = converter
         self._reset_to = reset_to
-        self._cursors: list[FetchCursor] = []
+        self._cursors: list[Cursor] = []
         """Entries that are being read, in order, and are not used up."""
-        self._touched: list[FetchCursor] = []
+        self._touched: list[Cursor] = []
         """Cursors that may be ahead of their positions, in order, used up ones included."""
+        self._ahead: ColumnsAhead | None = None
+        """What the running call decoded further than it has to; it takes its cursor's place with the positions."""
         self._moved: list[_Moved] = []
         """Positions before the last call that came to its end with a result."""
         self.calls = 0
@@ -88,9 +96,9 @@ class FetchCollector:
         return (yield from self._collect(take, lambda: len(taken), lambda: taken, limit, now_ms))
 
     def collect_columns(
-        self, sink: ColumnSink, limit: int | None, is_full: Callable[[], bool], finish: Callable[[], T], now_ms: int = 0
+        self, sink: ColumnSink, limit: int | None, max_bytes: int, finish: Callable[[], T], now_ms: int = 0
     ) -> CallerFlow[T | None]:
-        """Add buffered records to the columns until there are `limit` or is_full() says so.
+        """Add buffered records to the columns until there are `limit` or they take `max_bytes`.
 
         Return what finish() makes of them, None without calling it if none were added. Raises as collect_records() does.
         """
@@ -98,10 +106,54 @@ class FetchCollector:
 
         def take(cursor: FetchCursor) -> bool:
             nonlocal rows
-            rows += cursor.take_columns(sink, None if limit is None else limit - rows, is_full)
-            return cursor.exhausted and not is_full() and (limit is None or rows < limit)
+            rows += cursor.take_columns(sink, None if limit is None else limit - rows, max_bytes)
+            return cursor.exhausted and sink.nbytes < max_bytes and (limit is None or rows < limit)
 
         return (yield from self._collect(take, lambda: rows, finish, limit, now_ms))
+
+    def collect_part(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> CallerFlow[Any]:
+        """Return an Arrow batch of up to `limit` buffered records, None without any; raises as collect_records() does.
+
+        The entry that it ends in is decoded further than that, for take_ahead().
+        """
+        marks: list[Mark] = []
+        last: FetchCursor | None = None
+
+        def take(cursor: FetchCursor) -> bool:
+            nonlocal last
+            last = cursor
+            marks.clear()
+            cursor.take_columns(sink, max(limit - sink.rows, AHEAD_ROWS), max_bytes, marks)
+            return cursor.exhausted and sink.nbytes < max_bytes and sink.rows < limit
+
+        def finish() -> Any:
+            batch, offsets = sink.finish_with_offsets()
+            if last is None or batch.num_rows <= limit:
+                return batch
+            self._ahead = ColumnsAhead(last, sink, max_bytes, batch, offsets, marks, limit)
+            return batch.slice(0, limit)
+
+        return (yield from self._collect(take, lambda: sink.rows, finish, max(limit, AHEAD_ROWS), now_ms))
+
+    def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> Any:
+        """Return up to `limit` rows that an earlier collect_part() decoded ahead, as a call of their own; None if others come next.
+
+        Under the lock. They may be fewer than the limit: what is left comes alone, so that nothing is copied.
+        """
+        ahead = next((cursor for cursor in self._cursors if cursor.is_readable), None)
+        if self._touched or not isinstance(ahead, ColumnsAhead) or not ahead.is_for(sink, max_bytes):
+            return None
+        self.calls += 1
+        self._now_ms = now_ms
+        self._touched.append(ahead)
+        part = ahead.take(limit)
+        self._commit(None)
+        return part
+
+    @property
+    def has_ahead(self) -> bool:
+        """Whether there is more for take_ahead(): until then the engine has nothing new to act on."""
+        return any(isinstance(cursor, ColumnsAhead) for cursor in self._cursors)
 
     def take_back(self, call: int) -> None:
         """Undo call number `call`, if it is the last one and however far it came: its result did not reach the caller. Under the lock."""
@@ -120,6 +172,7 @@ class FetchCollector:
         """Let `take` have one entry after another until it has enough, nothing is left, or an error is in the way."""
         with self._lock:
             self._roll_back()
+            self._drop_ahead()
             self._now_ms = now_ms
         try:
             fault = yield from self._drain(take, limit)
@@ -154,7 +207,7 @@ class FetchCollector:
         with self._lock:
             if self._touched and self._touched[-1].exhausted:
                 self._used_up(self._touched[-1])
-            cursor = next((cursor for cursor in self._cursors if cursor.is_readable), None)
+            cursor = next((cursor for cursor in self._cursors if isinstance(cursor, FetchCursor) and cursor.is_readable), None)
             if cursor is None and (fetch := self._take()) is not None:
                 cursor = FetchCursor(fetch, self._options, self._converter)
                 self._cursors.append(cursor)
@@ -162,7 +215,7 @@ class FetchCollector:
                 self._touched.append(cursor)
             return cursor
 
-    def _used_up(self, cursor: FetchCursor) -> None:
+    def _used_up(self, cursor: Cursor) -> None:
         """Let more of the partition be fetched while the call goes on; the entry itself stays until the positions have moved."""
         if cursor in self._cursors:
             self._cursors.remove(cursor)
@@ -184,6 +237,10 @@ class FetchCollector:
 
     def _commit(self, fault: KafkaError | None) -> None:
         """Move the positions to where the cursors are, and give back what is used up. fault: the error that is raised now."""
+        if self._ahead is not None:
+            self._replace(self._ahead.cursor, self._ahead)
+            self._touched[-1] = self._ahead
+            self._ahead = None
         touched, self._touched = self._touched, []
         self._moved = []
         for cursor in touched:
@@ -195,13 +252,16 @@ class FetchCollector:
             # A broker's error is forgotten once it was raised; the next fetch says whether it still holds.
             if cursor.exhausted or fetch.is_stale or (fault is not None and fault is fetch.error):
                 self._drop(cursor)
-            else:
-                self._buffer.used(fetch, cursor.used_bytes)
+                continue
+            self._buffer.used(fetch, cursor.used_bytes)
+            if isinstance(cursor, ColumnsAhead) and cursor.is_used_up:
+                self._replace(cursor, cursor.onward())
         self.has_moved = bool(self._moved)
         self._buffer.compact(self._reopen)
 
     def _roll_back(self) -> None:
         """Begin again at the positions with everything that was touched, and drop what is stale."""
+        self._ahead = None
         if not self._touched and not self._cursors:
             return
         touched, self._touched = self._touched, []
@@ -216,17 +276,24 @@ class FetchCollector:
             if cursor.fetch.is_stale:
                 self._forget(cursor)
 
+    def _drop_ahead(self) -> None:
+        """Forget what was decoded ahead: other columns are wanted now, or records, or another entry comes first."""
+        self._cursors = [cursor.fresh() if isinstance(cursor, ColumnsAhead) else cursor for cursor in self._cursors]
+
+    def _replace(self, cursor: Cursor, by: Cursor) -> None:
+        self._cursors = [by if known is cursor else known for known in self._cursors]
+
     def _reopen(self, fetch: CompletedFetch) -> None:
         self._cursors = [cursor.fresh() if cursor.fetch is fetch else cursor for cursor in self._cursors]
 
-    def _drop(self, cursor: FetchCursor) -> None:
+    def _drop(self, cursor: Cursor) -> None:
         if cursor in self._cursors:
             self._cursors.remove(cursor)
         else:
             self._buffer.not_passed(cursor.fetch)
         self._forget(cursor)
 
-    def _forget(self, cursor: FetchCursor) -> None:
+    def _forget(self, cursor: Cursor) -> None:
         self._buffer.done(cursor.fetch)
         state = cursor.fetch.state
         # While its data lay here nobody waited for a broker.

@@ -8,20 +8,22 @@ It runs in the caller's thread, without the engine's lock: checksums, decompress
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import CompletedFetch
 from levada.errors import CorruptRecordError, KafkaError
 from levada.record.batch import RecordBatch, read_batches
 from levada.record.header import CODEC_BITS, CRC_FROM
+from levada.record.stretch import Stretch
 from levada.types import UNKNOWN_OFFSET, AnyRecord, IsolationLevel
 
 ABORT_MARKER = 0
 NO_PRODUCER_ID = -1
 USUAL_RECORD_BYTES = 512
+MAX_OFFSET = 2**63 - 1
 
 
 class ColumnSink(Protocol):
@@ -32,6 +34,29 @@ class ColumnSink(Protocol):
     ) -> tuple[int, int]:
         """Add the batch's records in [start_offset, end_offset), at most `limit`; return (rows added, next offset)."""
         ...
+
+    def add_plain(self, stretch: Stretch, topic: str, partition: int, limit: int | None, max_bytes: int, *, check_crcs: bool) -> int:
+        """Add the records of plain batches all at once; return how many. The stretch tells afterwards which batches these were."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """Rows collected so far."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the columns take so far."""
+        ...
+
+
+class Mark(NamedTuple):
+    """Where a cursor stood when its sink had so many rows. used_bytes: how much of the data was not needed for the last of them."""
+
+    rows: int
+    position: int
+    leader_epoch: int
+    used_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +85,12 @@ class FetchCursor:
         self._options = options
         self._converter = converter
         self._stop = fetch.state.stop_offset
+        self._at = 0
+        """Where in the data the batch behind the current one begins."""
+        self._hides_aborted = options.isolation_level is IsolationLevel.READ_COMMITTED and bool(fetch.aborted)
+        self._may_be_plain = not self._hides_aborted
+        """Whether to look for a stretch of plain batches where the next one begins."""
+        self._stretch: Stretch | None = None
         self._batches = self._visible_batches()
         self._batch: RecordBatch | None = None
 
@@ -95,28 +126,60 @@ class FetchCursor:
             raise self._explained(fault) from fault
         return []
 
-    def take_columns(self, sink: ColumnSink, limit: int | None, is_full: Callable[[], bool]) -> int:
-        """Add records to the columns until there are `limit`, they are full or it is exhausted; return how many.
+    def take_columns(self, sink: ColumnSink, limit: int | None, max_bytes: int, marks: list[Mark] | None = None) -> int:
+        """Add records to the columns until there are `limit`, they take `max_bytes` or it is exhausted; return how many.
 
-        A fault in the data is raised by a call that has added nothing before it.
+        marks: takes a mark per step. A fault in the data is raised by a call that has added nothing before it.
         """
-        tp = self.fetch.state.tp
         rows = 0
         try:
-            while (batch := self._current()) is not None:
-                left = None if limit is None else limit - rows
-                added, reached = sink.add(batch, tp.topic, tp.partition, self.position, self._stop, left)
+            while (limit is None or rows < limit) and sink.nbytes < max_bytes:
+                added = self._add_next(sink, None if limit is None else limit - rows, max_bytes)
+                if added is None:
+                    break
                 rows += added
-                if not added and reached <= self.position:
-                    break
-                self._reach(batch, reached)
-                if (limit is not None and rows >= limit) or is_full():
-                    break
+                if marks is not None:
+                    marks.append(Mark(sink.rows, self.position, self.leader_epoch, self.used_bytes))
         except KafkaError as fault:
             self._begin_again()
             if not rows:
                 raise self._explained(fault) from fault
         return rows
+
+    def _add_next(self, sink: ColumnSink, limit: int | None, max_bytes: int) -> int | None:
+        """Add what comes next, at most `limit` records; return how many rows that were, None when there is no more to add.
+
+        That is a stretch of plain batches where one begins here, else what the batch being read has left.
+        """
+        if self._batch is None and self._may_be_plain and not self.exhausted and (plain := self._add_plain(sink, limit, max_bytes)):
+            return plain
+        batch = self._current()
+        if batch is None:
+            return None
+        tp = self.fetch.state.tp
+        added, reached = sink.add(batch, tp.topic, tp.partition, self.position, self._stop, limit)
+        if not added and reached <= self.position:
+            return None
+        self._reach(batch, reached)
+        # Behind a compressed batch comes another one; looking for a stretch there costs a tenth of reading it.
+        self._may_be_plain = not (self._hides_aborted or batch.attributes & CODEC_BITS)
+        return added
+
+    def _add_plain(self, sink: ColumnSink, limit: int | None, max_bytes: int) -> int:
+        """Add a stretch of plain batches; 0 where none begins."""
+        if self._stretch is None:
+            self._stretch = Stretch(self.fetch.records, MAX_OFFSET if self._stop is None else self._stop)
+        tp, stretch = self.fetch.state.tp, self._stretch
+        stretch.begin_at(self._at, self.position)
+        added = sink.add_plain(stretch, tp.topic, tp.partition, limit, max_bytes, check_crcs=self._options.check_crcs)
+        if stretch.size_bytes:
+            self.used_bytes = self._at
+            self._at = stretch.end
+            self._batches = self._visible_batches()
+            self.position = stretch.next_offset
+            self.leader_epoch = stretch.leader_epoch
+            self._note_end()
+        return added
 
     def _current(self) -> RecordBatch | None:
         """Return the batch being read, or the next visible one."""
@@ -152,6 +215,9 @@ class FetchCursor:
     def _leave(self, batch: RecordBatch) -> None:
         self._pass(batch)
         self._batch = None
+        self._note_end()
+
+    def _note_end(self) -> None:
         # Said now, not when the next call finds nothing: the fetcher may go on while the caller works (F4).
         self.exhausted = UNKNOWN_OFFSET < self.fetch.next_offset <= self.position or self._is_at_stop(self.position)
 
@@ -166,12 +232,10 @@ class FetchCursor:
         """Yield the batches with something for the caller, checked; step over all others."""
         aborted = AbortedTransactions(self.fetch.aborted, self._options.max_decompressed_bytes)
         hides_aborted = self._options.isolation_level is IsolationLevel.READ_COMMITTED
-        at = seen = 0
-        for batch in read_batches(self.fetch.records):
-            seen += 1
+        for batch in read_batches(self.fetch.records, self._at):
             # Which transactions were aborted is told from the start of the data.
-            self.used_bytes = 0 if hides_aborted and self.fetch.aborted else at
-            at += batch.size_bytes
+            self.used_bytes = 0 if self._hides_aborted else self._at
+            self._at += batch.size_bytes
             if self._is_at_stop(max(batch.earliest_offset, self.position)):
                 self.position = self._stop if self._stop is not None else self.position
                 return
@@ -184,13 +248,14 @@ class FetchCursor:
                 self._pass(batch)
             else:
                 yield batch
-        if not seen and len(self.fetch.records):
+        if not self._at and len(self.fetch.records):
             raise CorruptRecordError(
                 f"{len(self.fetch.records)} bytes hold no complete record batch; the broker must send at least one, however large (KIP-74)"
             )
 
     def _begin_again(self) -> None:
         """Stand at the position anew, to meet the same fault: a generator that raised is finished."""
+        self._at = 0
         self._batches = self._visible_batches()
         self._batch = None
 

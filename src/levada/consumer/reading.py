@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.client.timeouts import timeout_error
 from levada.clock import NEVER_MS
+from levada.consumer.columns_ahead import BatchSink
 from levada.consumer.core import ConsumerCore
 from levada.consumer.fetch_cursor import ColumnSink
 from levada.errors import KafkaError, TimeoutError, WakeupError
@@ -31,28 +32,6 @@ SESSION_CLOSE_MS = 100
 """How long close() waits for brokers to take note; they forget a session by themselves."""
 FLOW_GRACE_MS = 250
 """A flow that ends at its deadline tells more than a wait that does, so the wait lets it go first."""
-
-
-class BatchSink(ColumnSink, Protocol):
-    """A ColumnSink that becomes Arrow batches: levada.record.columnar.ColumnDecoder."""
-
-    @property
-    def rows(self) -> int:
-        """Rows collected so far."""
-        ...
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the columns take so far."""
-        ...
-
-    def finish(self) -> Any:
-        """Return what was collected as one Arrow batch, and start anew."""
-        ...
-
-    def discard(self) -> None:
-        """Forget what was collected."""
-        ...
 
 
 class Reading:
@@ -77,16 +56,29 @@ class Reading:
         """Return an Arrow batch of up to `limit` records, with no rows where records() would return []."""
         # Rows that an earlier call left behind were taken back with the positions.
         sink.discard()
-        return (yield from self.columns(deadline_ms, sink, limit, lambda: sink.nbytes >= max_bytes, sink.finish))
+        if limit is None:
+            return (yield from self.columns(deadline_ms, sink, None, max_bytes, sink.finish))
+        found = self._ahead(sink, limit, max_bytes)
+        if found is None:
+            found = yield from self._until_some(deadline_ms, partial(self.core.collect_part, sink, limit, max_bytes))
+        return sink.finish() if found is None else found
 
-    def columns(
-        self, deadline_ms: int, sink: ColumnSink, limit: int | None, is_full: Callable[[], bool], finish: Callable[[], T]
-    ) -> CallerFlow[T]:
-        """Add records to columns until there are `limit` or they are full, and return what finish() makes of them, also of none.
+    def _ahead(self, sink: BatchSink, limit: int, max_bytes: int) -> Any:
+        """Return what an earlier call decoded ahead. Mostly the engine has nothing to do afterwards, and a step of it costs more."""
+        self._host.check_usable()
+        with self._host.lock:
+            self._raise_if_woken()
+            found, is_seen = self.core.take_ahead(sink, limit, max_bytes, self._host.now_ms())
+        if found is not None and not is_seen:
+            self._host.look()
+        return found
+
+    def columns(self, deadline_ms: int, sink: ColumnSink, limit: int | None, max_bytes: int, finish: Callable[[], T]) -> CallerFlow[T]:
+        """Add records to columns until there are `limit` or they take `max_bytes`, and return what finish() makes of them, also of none.
 
         finish() is called before positions move, so what it raises costs no records.
         """
-        found = yield from self._until_some(deadline_ms, partial(self.core.collect_columns, sink, limit, is_full, finish))
+        found = yield from self._until_some(deadline_ms, partial(self.core.collect_columns, sink, limit, max_bytes, finish))
         return finish() if found is None else found
 
     @property

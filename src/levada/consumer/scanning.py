@@ -16,9 +16,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from levada.client.engine import Engine
 from levada.client.host import Host
+from levada.consumer.columns_ahead import BatchSink
 from levada.consumer.core import ConsumerCore
 from levada.consumer.ranges import Range, Ranges, resolve
-from levada.consumer.reading import BatchSink, Reading
+from levada.consumer.reading import Reading
 from levada.consumer.subscription_state import OffsetSpec
 from levada.errors import DataLossError, KafkaError, LogTruncationError, OffsetOutOfRangeError, TimeoutError, TopicRecreatedError
 from levada.flow import CallerFlow
@@ -90,7 +91,7 @@ class Scanning:
 
         def read() -> CallerFlow[bool]:
             return self._reading.columns(
-                self._host.now_ms() + SLICE_MS, sink, most_rows - sink.rows, is_full, partial(_has_more, sink, sink.rows)
+                self._host.now_ms() + SLICE_MS, sink, most_rows - sink.rows, most_bytes, partial(_has_more, sink, sink.rows)
             )
 
         try:

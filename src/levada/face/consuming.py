@@ -47,7 +47,7 @@ class Consuming:
         self.reading = Reading(self.core, engine, host, default_api_timeout_ms=config.default_api_timeout_ms)
         self.wakeup = self.reading.wakeup
         self._host = host
-        self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...]], Any] = {}
+        self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...], bool], Any] = {}
 
     # What is read
 
@@ -113,7 +113,9 @@ class Consuming:
         self._check_assigned()
         limit = None if max_records is None else positive("max_records", max_records)
         most = ARROW_BYTES if max_bytes is None else positive("max_bytes", max_bytes)
-        return (yield from self.reading.batch(self._over_ms(timeout), self._decoder(columns, text), limit, most))
+        return (
+            yield from self.reading.batch(self._over_ms(timeout), self._decoder(columns, text, in_parts=limit is not None), limit, most)
+        )
 
     def marks(self) -> tuple[int, int]:
         """Return what tells whether records handed out earlier are outdated: a count of changes, and the newest generation for rewind()."""
@@ -175,21 +177,22 @@ class Consuming:
         if not len(self.core.subscription):
             raise IllegalStateError("nothing is assigned; assign() partitions before poll()")
 
-    def _decoder(self, columns: Sequence[str] | None, text: Sequence[str]) -> Any:
+    def _decoder(self, columns: Sequence[str] | None, text: Sequence[str], *, in_parts: bool) -> Any:
         # Used again: it knows how large the last batch was.
-        key = (None if columns is None else column_names(columns), column_names(text))
+        key = (None if columns is None else column_names(columns), column_names(text), in_parts)
         if key not in self._decoders:
-            self._decoders[key] = decoder(*key, self.config)
+            self._decoders[key] = decoder(*key[:2], self.config, notes_offsets=in_parts)
         return self._decoders[key]
 
 
-def decoder(columns: tuple[str, ...] | None, text: tuple[str, ...], config: ConsumerConfig) -> Any:
+def decoder(columns: tuple[str, ...] | None, text: tuple[str, ...], config: ConsumerConfig, *, notes_offsets: bool = False) -> Any:
     """Return a ColumnDecoder for these columns, None for DEFAULT_COLUMNS; imports pyarrow, which is an extra."""
     try:
         from levada.record.columnar import ColumnDecoder
     except ImportError as missing:
         raise ImportError("columns need pyarrow: pip install 'levada[arrow]'") from missing
-    return ColumnDecoder(DEFAULT_COLUMNS if columns is None else columns, config.max_decompressed_bytes, text=text)
+    wanted = DEFAULT_COLUMNS if columns is None else columns
+    return ColumnDecoder(wanted, config.max_decompressed_bytes, text=text, notes_offsets=notes_offsets)
 
 
 def _report_reset(on_reset: OnReset | None, reset: PositionReset) -> None:

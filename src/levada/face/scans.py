@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.config import ConsumerConfig
+from levada.consumer.columns_ahead import BatchSink
 from levada.consumer.ranges import Bound, Ranges
-from levada.consumer.reading import BatchSink
 from levada.consumer.scanning import Scanning, ScanPlan
 from levada.errors import ConfigError
 from levada.face.arguments import column_names, topic_names

@@ -264,13 +264,13 @@ class RecordBatch:
         return CorruptRecordError(f"record batch at offset {self.base_offset} ({len(self.data)} bytes): {fault}")
 
 
-def read_batches(data: Buffer) -> Iterator[RecordBatch]:
-    """Step through the batches in `data`; an incomplete one at the end is not an error, a broker cuts at its byte limit (M2).
+def read_batches(data: Buffer, at: int = 0) -> Iterator[RecordBatch]:
+    """Step through the batches in `data` from `at` on; an incomplete one at the end is not an error, a broker cuts at its byte limit (M2).
 
     Message sets, of brokers before 0.11, look like record batches (levada.record.legacy_batch). Raises CorruptRecordError.
     """
     view = memoryview(data)
-    at, end = 0, len(view)
+    end = len(view)
     while end - at > MAGIC_AT:
         base_offset, length = _PREFIX.unpack_from(view, at)
         magic = view[at + MAGIC_AT]

@@ -18,6 +18,7 @@ cdef void copy_bytes(unsigned char* target, Py_ssize_t to, const unsigned char* 
 cdef class RecordWalker:
     cdef const unsigned char[::1] view
     cdef const unsigned char* source
+    cdef readonly Py_ssize_t whole
     cdef Py_ssize_t end, at, key_at, key_size, value_at, value_size, headers_at
     cdef Py_ssize_t header_key_bytes, header_value_bytes
     cdef long long count, seen, header_count
@@ -26,6 +27,7 @@ cdef class RecordWalker:
     cdef bint stamped_by_broker, held
     cdef readonly int fault
 
+    cdef void enter(self, Py_ssize_t at, Py_ssize_t end, long long count, long long base_offset, long long last_offset_delta, long long timestamp, bint stamped_by_broker) noexcept nogil
     @cython.locals(at=Py_ssize_t, length=cython.longlong)
     cpdef bint advance(self) noexcept nogil
     @cython.locals(size=cython.longlong, timestamp_delta=cython.longlong, offset_delta=cython.longlong)

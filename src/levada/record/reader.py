@@ -91,16 +91,23 @@ class RecordWalker:
             self.source = cython.address(self.view[0])
         else:
             self.source = bytes(payload)
-        self.end = len(payload)
+        self.whole = len(payload)
+        first_time = base_timestamp if append_time is None else append_time
+        self.enter(0, self.whole, count, base_offset, last_offset_delta, first_time, append_time is not None)
+
+    def enter(
+        self, at: int, end: int, count: int, base_offset: int, last_offset_delta: int, timestamp: int, stamped_by_broker: bool
+    ) -> None:
+        """Go to the first of `count` records that lie between `at` and `end`. timestamp: their base, or that of each, set by the broker."""
+        self.end = end
         self.count = count
         self.base_offset = base_offset
         self.last_offset_delta = last_offset_delta
-        self.base_timestamp = base_timestamp
-        self.stamped_by_broker = append_time is not None
-        self.timestamp = append_time if append_time is not None else base_timestamp
+        self.base_timestamp = self.timestamp = timestamp
+        self.stamped_by_broker = stamped_by_broker
         self.offset_delta = -1
         self.offset = base_offset
-        self.at = 0
+        self.at = at
         self.seen = 0
         self.fault = 0
         self.held = False

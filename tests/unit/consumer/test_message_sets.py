@@ -60,7 +60,7 @@ def test_columns_begin_and_end_within_a_wrapper(bench: Bench) -> None:
     bench.fetched(PACKED)
     sink = ColumnDecoder(("offset",))
 
-    columns = run_flow(bench.collector.collect_columns(sink, None, lambda: False, sink.finish))
+    columns = run_flow(bench.collector.collect_columns(sink, None, 1 << 30, sink.finish))
 
     assert columns is not None
     assert columns["offset"].to_pylist() == [12, 13]

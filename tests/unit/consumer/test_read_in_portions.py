@@ -18,7 +18,7 @@ SMALL_THEN_LARGE = [b"%d" % n for n in range(60)] + [b"x" * n * 100 for n in ran
 def columns(bench: Bench, limit: int | None, names: tuple[str, ...] = COLUMNS) -> list[tuple[int, bytes]]:
     sink = ColumnDecoder(names)
     bench.collector.begin()
-    found = run_flow(bench.collector.collect_columns(sink, limit, lambda: False, sink.finish))
+    found = run_flow(bench.collector.collect_columns(sink, limit, 1 << 30, sink.finish))
     return [] if found is None else list(zip(found["offset"].to_pylist(), found["value"].to_pylist(), strict=True))
 
 

@@ -17,8 +17,10 @@ from levada.errors import RecordDeserializationError
 from levada.record.batch import RecordBatch
 from levada.record.columnar.buffers import HEADER, Binary, Headers, Memory, runs_array, utf8_fault
 from levada.record.compression import DEFAULT_MAX_DECOMPRESSED
+from levada.record.header import checksum
 from levada.record.reader import RecordSink, RecordWalker
-from levada.types import AnyRecord, TopicPartition
+from levada.record.stretch import Stretch
+from levada.types import AnyRecord, TimestampType, TopicPartition
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type", "headers", "leader_epoch")
 
@@ -69,7 +71,7 @@ class ColumnDecoder:
 
     columns: the columns wanted, in this order. text: which of key and value are UTF-8, and wanted as strings. max_decompressed: bytes one
     record batch may unpack to. max_column_bytes: where a binary column is full; add() then takes fewer rows than there are (int32 offsets
-    end at 2 GiB).
+    end at 2 GiB). notes_offsets: keep each row's offset, whether or not it is a column, for finish_with_offsets().
     """
 
     def __init__(
@@ -78,10 +80,13 @@ class ColumnDecoder:
         max_decompressed: int = DEFAULT_MAX_DECOMPRESSED,
         max_column_bytes: int = _MAX_INT32,
         text: Collection[str] = (),
+        *,
+        notes_offsets: bool = False,
     ) -> None:
         self.schema = schema(columns, text)
         self._kinds = [(field.name, field.type) for field in self.schema]
         self._names = frozenset(columns)
+        self._noted = self._names | {"offset"} if notes_offsets else self._names
         self._text = tuple(text)
         self._max_decompressed = max_decompressed
         self._max_column_bytes = max_column_bytes
@@ -90,7 +95,7 @@ class ColumnDecoder:
         self._reset()
 
     def _reset(self) -> None:
-        columns = self._names
+        columns = self._noted
         self._sink = RecordSink(columns, self._max_column_bytes)
         self._key = Binary(self._sink.key, self._max_column_bytes) if "key" in columns else None
         self._value = Binary(self._sink.value, self._max_column_bytes) if "value" in columns else None
@@ -152,8 +157,47 @@ class ColumnDecoder:
             self._headers.copy(walker)
         if not walker.finished:
             batch.pause(walker, following)
-        self._note_run(batch, topic, partition, self._sink.rows - before)
+        run = (topic, partition, batch.timestamp_type, batch.partition_leader_epoch)
+        self._note_run(run, self._sink.rows - before)
         return self._sink.rows - before, following
+
+    def add_plain(
+        self,
+        stretch: Stretch,
+        topic: str,
+        partition: int,
+        limit: int | None,
+        max_bytes: int,
+        *,
+        check_crcs: bool,
+    ) -> int:
+        """Add the records of plain batches all at once, as many batches as fit `limit` and `max_bytes`; return how many records.
+
+        stretch: tells afterwards which batches these were, maybe none. All others are for add(), with whatever is wrong with them.
+        """
+        self._is_touched = True
+        before = self._sink.rows
+        most = _MOST_ROWS if limit is None else min(limit, _MOST_ROWS)
+        most_bytes = max_bytes - self.nbytes
+        stretch.measure(most, most_bytes, self._row_width, checksum if check_crcs else None)
+        self._fill_plain(stretch)
+        bad = self._first_not_utf8(before) if self._text and stretch.size_bytes else None
+        if bad is not None:
+            self._sink.rewind(before)
+            stretch.measure(bad - before, most_bytes, self._row_width, None)
+            self._fill_plain(stretch)
+        if self._headers and stretch.size_bytes:
+            self._headers.copy(stretch.walker)
+        kind = TimestampType.LOG_APPEND_TIME if stretch.stamped_by_broker else TimestampType.CREATE_TIME
+        self._note_run((topic, partition, kind, stretch.leader_epoch), self._sink.rows - before)
+        return self._sink.rows - before
+
+    def _fill_plain(self, stretch: Stretch) -> None:
+        while stretch.size_bytes:
+            self._seen_bytes += stretch.size_bytes
+            self._reserve(stretch.rows, stretch.size_bytes)
+            if stretch.fill(self._sink):
+                return
 
     def finish(self) -> pa.RecordBatch:
         """Return what was collected as one Arrow batch, and start anew."""
@@ -164,6 +208,12 @@ class ColumnDecoder:
         self._expected_bytes = min(self._seen_bytes, _MOST_EXPECTED)
         self._reset()
         return result
+
+    def finish_with_offsets(self) -> tuple[pa.RecordBatch, memoryview]:
+        """Do what finish() does; return the offset of each row, too."""
+        assert self._offsets is not None
+        offsets = memoryview(self._offsets.buffer(self._sink.rows * 8)).cast("B").cast("q")
+        return self.finish(), offsets
 
     def discard(self) -> None:
         """Forget what was collected, and whatever an exception left half done."""
@@ -212,12 +262,12 @@ class ColumnDecoder:
         sink.attach(*views)
         self._rows_room = min((len(view) for view in views if view is not None), default=_MAX_INT64)
 
-    def _note_run(self, batch: RecordBatch, topic: str, partition: int, rows: int) -> None:
+    def _note_run(self, run: tuple[str, int, int, int], rows: int) -> None:
         if rows:
-            self._runs.append((topic, partition, batch.timestamp_type, batch.partition_leader_epoch))
+            self._runs.append(run)
             self._run_ends.append(self._sink.rows)
             if "topic" in self._names:
-                self._topic_bytes += rows * len(topic)
+                self._topic_bytes += rows * len(run[0])
 
     def _array(self, column: str, kind: pa.DataType, rows: int) -> pa.Array:
         if not self._runs:

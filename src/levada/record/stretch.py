@@ -1,0 +1,196 @@
+# cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Many record batches at once, where nothing about them takes a closer look.
+
+A fetch brings dozens of small batches, and an object per batch costs as much as its records. So batches that follow one another, whole,
+uncompressed, of one leader epoch and with nothing to hide, are measured together, and go into the columns in one walk without the
+interpreter lock.
+
+A stretch never raises and judges nothing: it ends before the first batch that is not plain, be it compressed, a marker, damaged or cut
+off, and that one is for RecordBatch, which knows the rules and the errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import cython  # type: ignore[import-untyped]
+else:
+    from levada import _pure as cython
+
+from levada.record.header import AFTER_LENGTH as _AFTER_LENGTH
+from levada.record.header import CODEC_BITS as _CODEC_BITS
+from levada.record.header import CONTROL as _CONTROL
+from levada.record.header import CRC_FROM as _CRC_FROM
+from levada.record.header import HEADER_SIZE as _HEADER_SIZE
+from levada.record.header import LOG_APPEND_TIME as _LOG_APPEND_TIME
+from levada.record.reader import MIN_RECORD_SIZE as _MIN_RECORD_SIZE
+from levada.record.reader import RecordSink, RecordWalker
+
+# Once more, so that compiled they are numbers of C.
+AFTER_LENGTH = _AFTER_LENGTH
+CRC_FROM = _CRC_FROM
+HEADER_SIZE = _HEADER_SIZE
+MIN_RECORD_SIZE = _MIN_RECORD_SIZE
+MOST = 2**63 - 1
+HIDDEN_OR_PACKED = _CODEC_BITS | _CONTROL
+LOG_APPEND_TIME = _LOG_APPEND_TIME
+MAGIC = 2
+UNSIGNED = 0xFFFFFFFF
+LENGTH_AT, EPOCH_AT, MAGIC_AT, CRC_AT, DELTA_AT, TIMESTAMP_AT, MAX_TIMESTAMP_AT, COUNT_AT = 8, 12, 16, 17, 23, 27, 35, 57
+
+
+def number(source: Any, at: int, size: int) -> int:
+    """Return the signed number of `size` bytes at `at`; the caller has checked the end."""
+    if cython.compiled:
+        raw = 0
+        for place in range(size):
+            byte = source[at + place]
+            raw = (raw << 8) | byte
+        # Moved to the top of a signed number of 64 bits, and back with its sign.
+        top = raw << (64 - 8 * size)
+        return top >> (64 - 8 * size)
+    return int.from_bytes(source[at : at + size], "big", signed=True)
+
+
+class Stretch:
+    """The plain batches in the data from `begin` up to `end`, found by measure().
+
+    rows: how many records their headers promise. next_offset: where reading goes on after them. leader_epoch, stamped_by_broker: of all.
+    """
+
+    def __init__(self, data: Any, stop: int) -> None:
+        """stop: no batch may reach this offset."""
+        self.data = memoryview(data)
+        # Without records of its own: it is taken from batch to batch.
+        self.walker = RecordWalker(data, 0, 0, 0, 0, None)
+        self.stop = stop
+        self.begin_at(0, 0)
+
+    def begin_at(self, begin: int, start: int) -> None:
+        """Stand before the batch at `begin`, without any. start: the first offset wanted, in the midst of that batch or before it."""
+        self.begin = begin
+        self.start = start
+        self.forget()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches."""
+        return self.end - self.begin
+
+    def forget(self) -> None:
+        """Have no batches."""
+        self.end = self.begin
+        self.rows = 0
+        self.next_offset = self.start
+        self.leader_epoch = self.stamped_by_broker = -1
+
+    def measure(self, most_rows: int, most_bytes: int, row_bytes: int, checksum: Callable[[Any], int] | None) -> None:
+        """Find the batches: together at most `most_rows` records, and no further batch once they may take `most_bytes` as columns.
+
+        row_bytes: what a row takes besides its bytes in the batch. checksum: CRC-32C, None when nobody wants to know.
+        """
+        self.forget()
+        while self.rows < most_rows and (self.end == self.begin or self.size_bytes + self.rows * row_bytes < most_bytes):
+            size = self.plain_size(self.end)
+            if size == 0 or self.count_at(self.end) > most_rows - self.rows:
+                return
+            if checksum is not None and checksum(self.data[self.end + CRC_FROM : self.end + size]) != self.crc_at(self.end):
+                return
+            self.take_in(size)
+
+    def plain_size(self, at: int) -> int:
+        """Return the size of the batch at `at`; 0 if it is not one for this stretch."""
+        source, left = self.walker.source, self.walker.whole - at
+        if left < HEADER_SIZE or source[at + MAGIC_AT] != MAGIC:
+            return 0
+        length = number(source, at + LENGTH_AT, 4)
+        if length < HEADER_SIZE - AFTER_LENGTH or length > left - AFTER_LENGTH:
+            return 0
+        base, delta, count = number(source, at, 8), number(source, at + DELTA_AT, 4), number(source, at + COUNT_AT, 4)
+        if base < 0 or delta < 0 or base >= MOST - delta or count < 1 or count > delta + 1:
+            return 0
+        if count > (length + AFTER_LENGTH - HEADER_SIZE) // MIN_RECORD_SIZE:
+            return 0
+        # Behind the first batch nothing overlaps, so that nobody sees an offset twice where a log is out of order.
+        if base + delta < self.start or base + delta >= self.stop or (self.end > self.begin and base < self.next_offset):
+            return 0
+        return length + AFTER_LENGTH if self.is_like_the_others(at) else 0
+
+    def is_like_the_others(self, at: int) -> bool:
+        """Whether a batch is neither hidden nor packed, and has what is the same for all rows in common with those before it."""
+        source = self.walker.source
+        attributes = number(source, at + CRC_FROM, 2)
+        if attributes & HIDDEN_OR_PACKED:
+            return False
+        if self.end == self.begin:
+            return True
+        stamped = 1 if attributes & LOG_APPEND_TIME else 0
+        return stamped == self.stamped_by_broker and number(source, at + EPOCH_AT, 4) == self.leader_epoch
+
+    def count_at(self, at: int) -> int:
+        """Return how many records the batch at `at` has."""
+        return number(self.walker.source, at + COUNT_AT, 4)
+
+    def crc_at(self, at: int) -> int:
+        """Return the checksum in the header of the batch at `at`."""
+        return number(self.walker.source, at + CRC_AT, 4) & UNSIGNED
+
+    def take_in(self, size: int) -> None:
+        """Let the batch that follows belong to the stretch."""
+        source, at = self.walker.source, self.end
+        self.stamped_by_broker = 1 if number(source, at + CRC_FROM, 2) & LOG_APPEND_TIME else 0
+        self.leader_epoch = number(source, at + EPOCH_AT, 4)
+        self.next_offset = number(source, at, 8) + number(source, at + DELTA_AT, 4) + 1
+        self.rows += self.count_at(at)
+        self.end = at + size
+
+    def fill(self, sink: RecordSink) -> bool:
+        """Put the records into columns that have room for them.
+
+        False: one of them is damaged or did not fit. Then nothing was put, and the stretch ends before its batch.
+        """
+        before = sink.rows
+        with cython.nogil:
+            reached = self.run(sink)
+        if reached < self.end:
+            sink.rewind(before)
+            self.walker.fault = 0
+            self.walker.held = False
+            self.end_at(reached)
+            return False
+        return True
+
+    def run(self, sink: RecordSink) -> int:
+        """Do the work of fill() without the interpreter lock; return where it ended."""
+        at, start = self.begin, self.start
+        while at < self.end:
+            size = number(self.walker.source, at + LENGTH_AT, 4) + AFTER_LENGTH
+            self.enter(at, size)
+            if sink.run(self.walker, start, MOST, MOST) or self.walker.fault != 0:
+                return at
+            at += size
+        self.walker.end = self.walker.whole
+        return at
+
+    def enter(self, at: int, size: int) -> None:
+        """Take the walker to the batch at `at`."""
+        source = self.walker.source
+        time_at = MAX_TIMESTAMP_AT if self.stamped_by_broker == 1 else TIMESTAMP_AT
+        self.walker.enter(
+            at + HEADER_SIZE,
+            at + size,
+            self.count_at(at),
+            number(source, at, 8),
+            number(source, at + DELTA_AT, 4),
+            number(source, at + time_at, 8),
+            self.stamped_by_broker == 1,
+        )
+
+    def end_at(self, end: int) -> None:
+        """Leave out the batches from `end` on."""
+        last = self.end
+        self.forget()
+        while self.end < min(end, last):
+            self.take_in(number(self.walker.source, self.end + LENGTH_AT, 4) + AFTER_LENGTH)

@@ -1,0 +1,174 @@
+"""Plain batches are decoded many at once; what comes out, with whatever is wrong, is what comes out batch by batch."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from consumer_kit import Bench, batch, emptied, run_flow
+from levada.consumer.fetch_cursor import FetchCursor
+from levada.errors import KafkaError
+from levada.record.batch import RecordBatch, assign_offsets
+from levada.record.builder import RecordBatchBuilder
+from levada.record.columnar import COLUMNS, ColumnDecoder
+from levada.record.compression import Codec
+from levada.types import IsolationLevel
+from settings_kit import read_options
+
+LARGE = 1 << 30
+
+
+def read(bench: Bench, sink: ColumnDecoder, limit: int | None, max_bytes: int) -> tuple[list[dict[str, Any]] | str, int, int]:
+    """What one call returns or raises, and where the partition stands after it."""
+    bench.collector.begin()
+    sink.discard()
+    try:
+        found = run_flow(bench.collector.collect_columns(sink, limit, max_bytes, sink.finish))
+        rows: list[dict[str, Any]] | str = [] if found is None else _rows(found)
+    except KafkaError as error:
+        rows = f"{type(error).__name__}: {error}"
+    state = bench.subscription.state(next(iter(bench.subscription.assignment)))
+    return rows, state.position, state.leader_epoch
+
+
+def _rows(found: Any) -> list[dict[str, Any]]:
+    """The rows; times as numbers, since damaged ones are beyond what Python's can be."""
+    columns = {name: found[name].cast("int64") if name == "timestamp" else found[name] for name in found.schema.names}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*(column.to_pylist() for column in columns.values()), strict=True)]
+
+
+def with_headers(base_offset: int, random: Random) -> bytes:
+    builder = RecordBatchBuilder()
+    for number in range(random.randrange(1, 5)):
+        headers = [(f"h{n}", random.choice([None, b"", b"value"])) for n in range(random.randrange(3))]
+        builder.append(1_000 - number, random.choice([None, b"key"]), random.choice([None, b"value"]), headers)
+    data = builder.build()
+    assign_offsets(data, base_offset=base_offset, leader_epoch=4, log_append_time_ms=random.choice([None, None, 5_000]))
+    return bytes(data)
+
+
+def a_batch(base_offset: int, random: Random, *, damages: bool) -> bytes:
+    """A batch of some kind, most often a plain one."""
+    values = [random.choice([None, b"", b"v" * random.randrange(300), "ü".encode()]) for _ in range(random.randrange(1, 9))]
+    kinds = [
+        lambda: batch(base_offset, values),
+        lambda: batch(base_offset, values, last_offset=base_offset + len(values) + random.randrange(3)),
+        lambda: batch(base_offset, values, epoch=random.choice([4, 5])),
+        lambda: with_headers(base_offset, random),
+        lambda: batch(base_offset, values, producer=(7, 0)),
+        lambda: batch(base_offset, values, codec=random.choice(list(Codec))),
+        lambda: batch(base_offset, control=random.choice([0, 1]), producer=(7, 0)),
+        lambda: emptied(batch(base_offset, values)),
+    ]
+    data = bytearray(random.choices(kinds, weights=[8, 2, 3, 4, 2, 1, 1, 1])[0]())
+    if damages and random.random() < 0.1:
+        data[random.randrange(17, len(data))] ^= 1 << random.randrange(8)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("checks", [True, False])
+@pytest.mark.parametrize("seed", range(60))
+def test_stretches_and_single_batches_give_the_same(monkeypatch: pytest.MonkeyPatch, seed: int, checks: bool) -> None:
+    def story(*, at_once: bool) -> list[Any]:
+        random = Random(seed)
+        level = random.choice(list(IsolationLevel))
+        bench = Bench(options=read_options(isolation_level=level, check_crcs=checks))
+        start = random.randrange(4)
+        bench.assign(start, stop=random.choice([None, None, 60]))
+        piece, offset = b"", 0
+        for _ in range(random.randrange(1, 25)):
+            data = a_batch(offset, random, damages=seed % 2 == 1)
+            piece += data
+            offset += max(RecordBatch(memoryview(data)).last_offset + 1 - offset, 1) if seed % 2 == 0 else 9
+        bench.fetched(piece[: len(piece) - random.choice([0, 0, 10])], aborted=random.choice([(), ((7, 20),)]))
+        sink = ColumnDecoder(COLUMNS, text=random.choice([(), ("value",)]))
+        limits = [(random.choice([None, 3, 11, 40]), random.choice([LARGE, 50, 700])) for _ in range(60)]
+        with monkeypatch.context() as patch:
+            if not at_once:
+                patch.setattr(FetchCursor, "_add_plain", lambda *_: 0)
+            return [read(bench, sink, *limit) for limit in limits]
+
+    def flat(calls: list[Any]) -> list[Any]:
+        """How rows are spread over the calls that max_bytes ends may differ by a batch."""
+        rows = [row for found, _, _ in calls if isinstance(found, list) for row in found]
+        return [rows, list(dict.fromkeys(found for found, _, _ in calls if isinstance(found, str))), calls[-1][1:]]
+
+    assert flat(story(at_once=True)) == flat(story(at_once=False))
+
+
+def filled(*data: bytes, **settings: Any) -> Bench:
+    bench = Bench(**settings)
+    bench.assign(0)
+    bench.fetched(b"".join(data))
+    return bench
+
+
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The base offsets of the batches that were looked at one by one."""
+    seen: list[int] = []
+    make = RecordBatch.__init__
+
+    def init(self: RecordBatch, data: memoryview) -> None:
+        make(self, data)
+        seen.append(self.base_offset)
+
+    monkeypatch.setattr(RecordBatch, "__init__", init)
+    return seen
+
+
+def test_plain_batches_are_not_looked_at_one_by_one(looked_at: list[int]) -> None:
+    bench = filled(*(batch(10 * n, [b"v"] * 10, epoch=n // 3) for n in range(9)))
+    rows, position, epoch = read(bench, ColumnDecoder(("offset", "leader_epoch")), None, LARGE)
+    assert rows == [{"offset": offset, "leader_epoch": offset // 30} for offset in range(90)]
+    assert (position, epoch) == (90, 2)
+    assert looked_at == []
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        batch(10, [b"v"] * 10, codec=Codec.LZ4),
+        batch(10, control=1, producer=(1, 0), last_offset=19),
+        emptied(batch(10, [b"v"] * 10)),
+    ],
+    ids=["compressed", "control", "empty"],
+)
+def test_a_stretch_ends_before_a_batch_that_takes_a_closer_look(looked_at: list[int], special: bytes) -> None:
+    looked_at.clear()
+    bench = filled(batch(0, [b"v"] * 10), special, batch(20, [b"v"] * 10), batch(30, [b"v"] * 10))
+    read(bench, ColumnDecoder(("offset",)), None, LARGE)
+    assert bench.position() == 40
+    assert 10 in looked_at
+    assert not set(looked_at) & {0, 30}
+
+
+def test_no_offset_comes_twice_where_batches_overlap() -> None:
+    bench = filled(batch(0, [b"v"] * 10), batch(4, [b"v"] * 16), batch(0, [b"v"] * 5), batch(20))
+    rows, _, _ = read(bench, ColumnDecoder(("offset",)), None, LARGE)
+    assert rows == [{"offset": offset} for offset in range(21)]
+
+
+def test_a_stretch_ends_where_the_columns_are_full() -> None:
+    bench = filled(*(batch(10 * n, [b"v" * 100] * 10) for n in range(20)))
+    sink = ColumnDecoder(("value", "offset"))
+    rows, position, _ = read(bench, sink, None, 3_000)
+    assert 30 <= len(rows) <= 40
+    assert position == len(rows)
+
+
+def test_damage_within_a_stretch_ends_it_with_all_that_belongs_to_the_rows_before() -> None:
+    random = Random(1)
+    damaged = bytearray(batch(100, [b"v"] * 3))
+    # The first record's length, behind the header.
+    damaged[61] ^= 0x40
+    pieces = [with_headers(10 * n, random) for n in range(5)]
+    expected = [header for piece in pieces for record in RecordBatch(memoryview(piece)).records() for header in record.headers]
+    bench = filled(*pieces, bytes(damaged), options=read_options(check_crcs=False))
+    sink = ColumnDecoder(("headers",))
+    rows, _, _ = read(bench, sink, None, LARGE)
+    assert [(header["key"], header["value"]) for row in rows for header in row["headers"]] == expected  # type: ignore[index]
+    error, _, _ = read(bench, sink, None, LARGE)
+    assert "offset 100" in error
