@@ -116,7 +116,7 @@ def test_pieces_of_a_frame_that_was_cut_off_are_let_go_of_unchanged_and_go_out_w
     net: Clocked, peer: socket.socket, listener: socket.socket
 ) -> None:
     records = bytearray(range(256)) * (64 << 10)
-    pieces = [struct.pack(">i", len(records) + 4), records, b"tail"]
+    pieces: list[bytes | bytearray | memoryview] = [struct.pack(">i", len(records) + 4), records, b"tail"]
     whole = b"".join(pieces)
     assert not net.selector.send(1, pieces)
     read_exactly(peer, 1 << 20)
