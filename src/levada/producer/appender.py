@@ -275,9 +275,9 @@ class Appender:
         self._filled.append(queue)
 
     def due(self, queue: PartitionQueue, due_ms: int) -> int:
-        """Return whether the engine has to be told of what is due then: not if it looks by itself."""
+        """Return whether the engine has to be told of what is due then: not if it looks by itself and nothing is to be compressed."""
         if due_ms >= queue.backlog.wakes_at_ms:
-            return APPENDED
+            return DUE_NOW if self.full else APPENDED
         queue.backlog.wakes_at_ms = due_ms
         return DUE_NOW if due_ms == 0 else DUE_LATER
 
