@@ -8,6 +8,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import partial
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,8 @@ import pytest
 import levada as lv
 from levada.error_codes import ErrorCode
 from levada.errors import ClosedError, KafkaError
+from levada.record import header
+from levada.record.compression import Buffer, Codec, compress
 from levada.testing import EmbeddedKafka
 
 PATIENCE_S = 20
@@ -241,3 +244,24 @@ def test_send_in_a_callback_while_memory_is_full_fails_instead_of_waiting_for_it
         producer.send(topic, b"x" * 15_000, on_delivery=send_on)
         producer.flush(PATIENCE_S)
     assert [type(outcome) for outcome in outcomes] == [lv.errors.BufferExhaustedError]
+
+
+def test_A4_full_batches_are_compressed_without_the_lock_and_not_remembered(
+    kafka: EmbeddedKafka, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compressed: list[tuple[int, bool]] = []
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, compression_type="lz4", batch_size=10_000, linger_ms=1000) as producer:
+
+        def spy(codec: Codec, data: Buffer, level: int | None) -> Buffer:
+            compressed.append((threading.get_ident(), producer._driver.lock._is_owned()))  # type: ignore[attr-defined]
+            return compress(codec, data, level)
+
+        monkeypatch.setattr(header, "compress", spy)
+        random = Random(4)
+        deliveries = [producer.send(topic, random.randbytes(900), partition=0) for _ in range(100)]
+        producer.flush(PATIENCE_S)
+        assert not producer._core.accumulator.full
+    assert sorted(delivery.result(0).offset for delivery in deliveries) == list(range(100))
+    mine = [owned for thread, owned in compressed if thread == threading.get_ident()]
+    assert len(mine) > 3
+    assert not any(mine[:-1]), "but for the last one, which was not full"

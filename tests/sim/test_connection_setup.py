@@ -158,7 +158,7 @@ def test_a_transport_does_its_handshake_before_the_connection_is_reported() -> N
         selector.connect("key", "localhost", listener.getsockname()[1], 0)
         events_until(selector, lambda events: events.connected == ["key"])
         assert HandshakingTransport.hosts == ["localhost"]
-        assert selector.send("key", b"\0\0\0\1x")
+        assert selector.send("key", [b"\0\0\0\1x"])
         events_until(selector, lambda events: [(key, bytes(data)) for key, data in events.received] == [("key", b"x")])
     finally:
         thread.join()

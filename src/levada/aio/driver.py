@@ -101,6 +101,10 @@ class Driver:
         with DeferredSignals(), self.lock:
             self._advance()
 
+    def undisturbed(self) -> DeferredSignals:
+        """Return a context in which signal handlers wait."""
+        return DeferredSignals()
+
     def due_now(self) -> None:
         """Have the engine act with the next step."""
         if not self._step_is_due:

@@ -14,14 +14,15 @@ import selectors
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from itertools import count, islice
+from collections.abc import Callable
+from itertools import count
 from typing import TypeVar
 
 from levada.broker.connection import Frame
 from levada.broker.node import BrokerNode
 from levada.clock import Clock, SystemClock
 from levada.errors import ConfigError, ConnectError, IllegalStateError, ProtocolError, TimeoutError
+from levada.net.outgoing import Outgoing
 from levada.net.transport import PlaintextTransport, TransportLayer
 from levada.protocol.frame import FrameReader
 from levada.wire.varint import Bytes
@@ -31,8 +32,6 @@ T = TypeVar("T")
 _log = logging.getLogger("levada.broker")
 
 _BACKLOG = 1024
-_GATHER = 64
-_WORTH_NAMING = 4096
 _ACCEPT_PAUSE_MS = 1_000
 _CLOSE_TIMEOUT_S = 10.0
 
@@ -48,7 +47,7 @@ class _Peer:
         self.transport = transport
         self.reader = FrameReader(max_frame_bytes)
         self.frames: deque[Frame] = deque()
-        self.unsent: deque[memoryview] = deque()
+        self.unsent = Outgoing()
         self.events = selectors.EVENT_READ
         self.closing = False
         self.active_ms = now_ms
@@ -63,18 +62,7 @@ class _Peer:
 
     def send(self, limit: int | None) -> None:
         """Write as much as the socket takes, up to a limit with each call to the system."""
-        while self.unsent:
-            pieces = islice(self.unsent, _GATHER) if limit is None else [self.unsent[0][:limit]]
-            sent = self.transport.write_pieces(list(pieces))
-            if not sent:
-                return
-            self._drop(sent)
-
-    def _drop(self, sent: int) -> None:
-        while self.unsent and sent >= len(self.unsent[0]):
-            sent -= len(self.unsent.popleft())
-        if sent:
-            self.unsent[0] = self.unsent[0][sent:]
+        self.unsent.write(self.transport, limit)
 
 
 class BrokerServer:
@@ -261,7 +249,7 @@ class BrokerServer:
             self._runnable.append(peer)
 
     def _send(self, peer: _Peer, frame: list[Bytes]) -> None:
-        peer.unsent.extend(_gathered(frame))
+        peer.unsent.add(frame)
         try:
             peer.send(self.node.faults.bytes_at_a_time)
         except OSError as fault:
@@ -394,20 +382,6 @@ class BrokerServer:
             self._wake_read.recv(4096)
         except BlockingIOError:
             return
-
-
-def _gathered(frame: list[Bytes]) -> Iterator[memoryview]:
-    """Join the small pieces between the large ones: a call takes a limited number, and copying a few bytes is cheaper than naming them."""
-    small: list[Bytes] = []
-    for piece in frame:
-        if len(piece) < _WORTH_NAMING:
-            small.append(piece)
-            continue
-        yield memoryview(b"".join(small))
-        yield memoryview(piece)
-        small.clear()
-    if small:
-        yield memoryview(b"".join(small))
 
 
 def _why_not_bound(host: str, port: int, fault: OSError) -> str:

@@ -33,6 +33,10 @@ class Host(Protocol):
         """Change something under the lock, at a time in ms, and have the engine act on it. Raises as check_usable()."""
         ...
 
+    def undisturbed(self) -> AbstractContextManager[object]:
+        """Return a context in which signal handlers wait: what they raise comes out at its end."""
+        ...
+
     def wakeup(self) -> None:
         """Have the engine act soon. From any thread, a signal handler and a finalizer."""
         ...

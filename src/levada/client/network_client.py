@@ -41,7 +41,7 @@ from levada.errors import (
 from levada.net.diagnose import is_invalid_peer
 from levada.net.selectable import ChannelState, Disconnect, Ending, NetEvents, Selectable
 from levada.promise import Promise
-from levada.protocol.frame import decode_response, encode_request, response_correlation_id
+from levada.protocol.frame import decode_response, encode_request_parts, response_correlation_id
 from levada.protocol.schema import Request
 from levada.types import Node
 
@@ -385,7 +385,7 @@ class NetworkClient:
         timeout_ms: int | None = None,
         expect_response: bool = True,
     ) -> None:
-        frame = encode_request(request, version, correlation_id, self._client_id)
+        frame = encode_request_parts(request, version, correlation_id, self._client_id)
         in_flight = InFlightRequest(
             type(request),
             version,

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from levada.client.engine import Engine
 from levada.clock import epoch_ms
@@ -15,9 +15,10 @@ from levada.errors import IllegalStateError, KafkaError
 from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
+from levada.producer.appender import batch_memory
 from levada.producer.arrow_delivery import ArrowOutcomes
 from levada.producer.core import ProducerCore, ProducerHost
-from levada.producer.delivery import Delivery, FailedSend
+from levada.producer.delivery import Delivery
 from levada.producer.partition_queue import TopicQueues
 from levada.producer.partitioning import Partitioning
 from levada.producer.producer_batch import DeliveryCallback
@@ -27,12 +28,13 @@ from levada.record.compression import Codec
 from levada.serialization import to_bytes
 from levada.types import Headers, PartitionInfo
 
+if TYPE_CHECKING:
+    from levada.record.columnar import PartitionRows, RejectedRow
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-ARROW_BATCH_SIZE = 256 * 1024
-"""Columns come all at once, so batches need not stay small for latency; a batch.size that was set is respected."""
 ERROR_EXIT_S = 5.0
 """How long leaving a `with` block by an exception waits for records."""
 LAST_CALLBACKS_S = 0.5
@@ -132,35 +134,31 @@ class Producing:
                 f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"
             )
         queues = yield from self.await_topic(topic)
-        batches, rejected = self._encoded(queues, data, columns)
+        parts, rejected = self._sorted(queues, data, columns)
         may_wait = not self._host.in_callback
-        for batch in batches:
-            outcome = yield from self.core.appending.send_sealed(queues, batch.partition, batch.data, batch.record_count, may_wait=may_wait)
-            may_wait = may_wait and not isinstance(outcome, FailedSend)
-            delivery.add(outcome, batch.rows)
+        for rows in parts:
+            had_room = yield from self.core.appending.send_rows(queues, rows, delivery, may_wait=may_wait)
+            may_wait = may_wait and had_room
         delivery.reject(rejected)
 
-    def _encoded(self, queues: TopicQueues, data: Any, columns: Mapping[str, str | None]) -> tuple[Iterator[Any], Any]:
-        from levada.record.columnar import encode_columns
+    def _sorted(
+        self, queues: TopicQueues, data: Any, columns: Mapping[str, str | None]
+    ) -> tuple[Iterator[PartitionRows], list[RejectedRow]]:
+        from levada.record.columnar import sort_columns
 
         config = self.config
-        return encode_columns(
+        shares = self.core.accumulator.sticky_shares(queues, self._host, self._lock)
+        return sort_columns(
             data,
-            **columns,
+            columns,
             partition_count=queues.count,
             choose_rows=self.core.partitioning.for_rows(queues.name, queues.count),
             hash_keys=not self.core.partitioning.ignores_keys,
-            next_sticky_partition=lambda: self._next_sticky(queues),
-            codec=Codec.parse(config.compression_type),
-            level=config.compression_level,
-            batch_size=config.batch_size if "batch.size" in config.given else min(ARROW_BATCH_SIZE, config.max_request_size),
-            max_record_size=min(config.max_request_size, config.buffer_memory),
+            next_sticky=lambda: next(shares),
+            batch_size=queues.sticky.limit,
+            max_record_size=min(config.max_request_size, config.buffer_memory - batch_memory(0, None)),
             now_ms=self._wall_ms(),
         )
-
-    def _next_sticky(self, topic: TopicQueues) -> int:
-        with self._lock:
-            return self.core.accumulator.next_sticky(topic, self._host.now_ms())
 
     # The end
 

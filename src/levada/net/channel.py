@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import deque
 
 from levada.errors import IllegalStateError
-from levada.net.selectable import ChannelState, ConnId, Frame
+from levada.net.outgoing import Outgoing
+from levada.net.selectable import ChannelState, ConnId, Frame, Pieces
 from levada.net.transport import TransportLayer
 from levada.protocol.frame import FrameReader
 
@@ -23,7 +24,7 @@ LARGE_BYTES = 1 << 14
 class Channel:
     """The bytes of one connection, in both directions."""
 
-    __slots__ = ("_frames", "_parked", "_transport", "closed_by_peer", "conn_id", "staged", "state")
+    __slots__ = ("_frames", "_outgoing", "_transport", "closed_by_peer", "conn_id", "staged", "state")
 
     def __init__(self, conn_id: ConnId, transport: TransportLayer, max_frame_bytes: int) -> None:
         self.conn_id = conn_id
@@ -32,7 +33,7 @@ class Channel:
         self.closed_by_peer = False
         self._transport = transport
         self._frames = FrameReader(max_frame_bytes)
-        self._parked: memoryview | None = None
+        self._outgoing = Outgoing()
 
     @property
     def first_bytes(self) -> bytes:
@@ -42,7 +43,7 @@ class Channel:
     @property
     def has_parked(self) -> bool:
         """Whether a frame is still on its way out."""
-        return self._parked is not None
+        return bool(self._outgoing)
 
     @property
     def has_buffered(self) -> bool:
@@ -61,23 +62,15 @@ class Channel:
             self.state = ChannelState.READY
         return self._transport.ready
 
-    def park(self, frame: bytes) -> None:
-        """Take one frame to be written; IllegalStateError while another one is unfinished (L2)."""
-        if self._parked is not None:
+    def park(self, frame: Pieces) -> None:
+        """Take the pieces of one frame to be written; IllegalStateError while another one is unfinished (L2)."""
+        if self._outgoing:
             raise IllegalStateError(f"connection {self.conn_id} is still sending its previous request")
-        self._parked = memoryview(frame)
+        self._outgoing.add(frame)
 
     def flush(self) -> bool:
         """Write as much of the parked frame as the transport takes; True when its last byte went out just now (L5)."""
-        while self._parked is not None:
-            written = self._transport.write(self._parked)
-            if written == 0:
-                return False
-            if written == len(self._parked):
-                self._parked = None
-                return True
-            self._parked = self._parked[written:]
-        return False
+        return bool(self._outgoing) and self._outgoing.write(self._transport)
 
     def read(self) -> None:
         """Read until a frame is complete, nothing is left, the fair share is used up or the other side has closed.

@@ -12,11 +12,16 @@ wakeup() may be called from any thread, with or without the lock. The Selector w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from levada.wire.varint import Bytes
+
 Frame: TypeAlias = bytes | memoryview
+Pieces: TypeAlias = Sequence[Bytes]
+"""One frame on its way out, in the pieces that follow one another."""
 ConnId: TypeAlias = Any
 """What the caller names a connection by: anything hashable. The client takes its connection keys."""
 
@@ -84,10 +89,11 @@ class Selectable(Protocol):
         """Begin to connect, at once; the outcome is an event. IllegalStateError when the id is in use."""
         ...
 
-    def send(self, conn_id: ConnId, frame: bytes) -> bool:
+    def send(self, conn_id: ConnId, frame: Pieces) -> bool:
         """Write one frame, size prefix included, as far as it goes now; True when all of it went: then no event follows.
 
-        Otherwise `sent` reports it later, or `disconnected` that the write failed. IllegalStateError while another frame is parked (L2).
+        frame: its pieces, which must stay as they are until it went or the connection ended. What did not go at once, `sent` reports later,
+        or `disconnected` that the write failed. IllegalStateError while another frame is parked (L2).
         """
         ...
 

@@ -26,7 +26,7 @@ from levada.errors import IllegalStateError, ProtocolError
 from levada.net.channel import Channel
 from levada.net.ending import ending_of, text_of
 from levada.net.resolver import Address, Lookup, Resolver, Route, look_up
-from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, NetEvents
+from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, NetEvents, Pieces
 from levada.net.transport import PlaintextTransport, TransportLayer
 
 Ready: TypeAlias = list[tuple[selectors.SelectorKey, int]]
@@ -113,8 +113,8 @@ class Selector:
         self._attempt_next(opening)
         self._wake_for_events()
 
-    def send(self, conn_id: ConnId, frame: bytes) -> bool:
-        """Write one frame, size prefix included, as far as it goes now; True when all of it went.
+    def send(self, conn_id: ConnId, frame: Pieces) -> bool:
+        """Write one frame, in pieces, size prefix included, as far as it goes now; True when all of it went.
 
         The rest is parked, and process() writes it and reports it as sent. IllegalStateError while another frame is parked (L2). A write
         that fails ends the connection, as the next process() reports. On a connection whose end is not reported yet, because answers that

@@ -7,7 +7,7 @@ from levada.producer.delivery cimport Delivery
 from levada.producer.partition_queue cimport Backlog, PartitionQueue, TopicQueues
 from levada.producer.producer_batch cimport ProducerBatch
 from levada.producer.sticky cimport StickyPartition
-from levada.record.builder cimport RecordBatchBuilder
+from levada.record.builder cimport RecordBatchBuilder, RowWriter
 from levada.wire.murmur2 cimport partition_for_key
 
 cdef extern from *:
@@ -62,6 +62,13 @@ cdef class Appender:
     )
     cdef int publish(self, PartitionQueue queue, ProducerBatch batch, bint charge) except -9
     cpdef bint publish_charged(self, PartitionQueue queue, ProducerBatch batch) except -1
+    cpdef ProducerBatch open_empty(self, PartitionQueue queue, long long allowance, long long now_ms)
+    @cython.locals(
+        builder=RecordBatchBuilder, index=Py_ssize_t, is_new=cython.bint, spare=cython.longlong, stop=Py_ssize_t, more=cython.longlong, end=Py_ssize_t
+    )
+    cpdef (Py_ssize_t, Py_ssize_t) fill(
+        self, PartitionQueue queue, ProducerBatch batch, RowWriter writer, const long long[::1] rows, Py_ssize_t first, const long long[::1] sizes
+    )
     cpdef list take_opened(self)
     cpdef list take_filled(self)
 

@@ -34,7 +34,7 @@ from levada.producer.delivery import Delivery
 from levada.producer.partition_queue import PartitionQueue, TopicQueues
 from levada.producer.partitioning import Partitioning
 from levada.producer.producer_batch import DeliveryCallback, ProducerBatch
-from levada.record.builder import NO_MEMORY, NO_ROOM, RecordBatchBuilder
+from levada.record.builder import NO_MEMORY, NO_ROOM, RecordBatchBuilder, RowWriter
 from levada.record.compression import Codec
 from levada.types import Headers
 from levada.wire.murmur2 import partition_for_key
@@ -275,9 +275,9 @@ class Appender:
         self._filled.append(queue)
 
     def due(self, queue: PartitionQueue, due_ms: int) -> int:
-        """Return whether the engine has to be told of what is due then: not if it looks by itself."""
+        """Return whether the engine has to be told of what is due then: not if it looks by itself and nothing is to be compressed."""
         if due_ms >= queue.backlog.wakes_at_ms:
-            return APPENDED
+            return DUE_NOW if self.full else APPENDED
         queue.backlog.wakes_at_ms = due_ms
         return DUE_NOW if due_ms == 0 else DUE_LATER
 
@@ -347,6 +347,40 @@ class Appender:
     def publish_charged(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
         """Publish a batch that is charged already, under the lock; whoever calls has the engine look. False if another was first."""
         return self.publish(queue, batch, False) >= APPENDED
+
+    # Rows of columns
+
+    def open_empty(self, queue: PartitionQueue, allowance: int, now_ms: int) -> ProducerBatch:
+        """Make a batch that nobody knows of yet, and that is charged already; fill() makes it the open one."""
+        builder = RecordBatchBuilder(self._codec, self._level, self._batch_size, queue.topic.compression_ratio, allowance)
+        return ProducerBatch(queue, builder, charged=batch_memory(allowance, None), created_ms=now_ms, waiter=self.waiter)
+
+    def fill(self, queue: PartitionQueue, batch: ProducerBatch, writer: RowWriter, rows: Any, first: int, sizes: Any) -> tuple[int, int]:
+        """Append rows[first], ... to the open batch of a partition, or to an empty one that becomes it, as far as room and memory go.
+
+        In one piece, under the lock. Return the first row's index in the batch, and where to go on in `rows`: at `first` when the batch is
+        not the open one any more, or cannot grow.
+        """
+        builder = batch.builder
+        index = builder.records_count
+        is_new = queue.tail is None and index == 0 and self._topics.get(queue.topic.name) is queue.topic
+        if self.closed or (queue.tail is not batch and not is_new):
+            return index, first
+        spare = self._pool.spare()
+        stop = writer.affordable(builder, rows, first, sizes, spare)
+        if stop == first:
+            return index, first
+        more = writer.growth(builder, rows[:stop], first, sizes, spare)
+        self._pool.try_allocate(more)
+        batch.charged += more
+        builder.allowance += more
+        end = writer.write(builder, rows[:stop], first, sizes)
+        if is_new:
+            self._opened.append(batch)
+            queue.tail = batch
+        if end < stop or builder.has_reached_limit():
+            self.close(queue)
+        return index, end
 
     # For the engine's thread
 

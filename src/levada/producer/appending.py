@@ -28,12 +28,13 @@ from levada.errors import (
     topic_error,
 )
 from levada.flow import CallerFlow, Compute, Until
+from levada.producer.arrow_delivery import ArrowOutcomes
 from levada.producer.buffer_pool import Ticket
 from levada.producer.delivery import Delivery, FailedSend
 from levada.producer.failed_sends import FailedSends
 from levada.producer.partition_queue import TopicQueues
-from levada.producer.producer_batch import ProducerBatch
 from levada.producer.record_accumulator import RecordAccumulator, ToSend
+from levada.producer.rows import RowsOfPartition
 from levada.promise import Promise
 from levada.types import PartitionInfo, TopicPartition
 
@@ -85,16 +86,20 @@ class Appending:
         self._host.look()
         return delivery
 
-    def send_sealed(
-        self, topic: TopicQueues, partition: int, data: bytearray, count: int, *, may_wait: bool = True
-    ) -> CallerFlow[ProducerBatch | FailedSend]:
-        """Queue an encoded batch."""
-        tp = TopicPartition(topic.name, partition)
-        append = partial(self._accumulator.append_sealed, topic.name, partition, data, count)
-        try:
-            return (yield from self._append(append, tp, self.deadline_ms(may_wait=may_wait)))
-        except TimeoutError as error:
-            return FailedSend(tp, error)
+    def send_rows(self, topic: TopicQueues, rows: RowsOfPartition, outcomes: ArrowOutcomes, *, may_wait: bool = True) -> CallerFlow[bool]:
+        """Append rows of columns to their partition and note where each went; False when there was no room for the last of them."""
+        tp = TopicPartition(topic.name, rows.partition)
+        first = 0
+        while first < len(rows.rows):
+            append = partial(self._accumulator.append_rows, topic.name, rows, first)
+            try:
+                batch, index, end = yield from self._append(append, tp, self.deadline_ms(may_wait=may_wait))
+            except TimeoutError as error:
+                outcomes.add(FailedSend(tp, error), 0, rows.rows[first:])
+                return False
+            outcomes.add(batch, index, rows.rows[first:end])
+            first = end
+        return True
 
     # Metadata
 

@@ -30,12 +30,12 @@ class ArrowOutcomes:
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
-        self._batches: list[tuple[Outcome, Sequence[int]]] = []
+        self._batches: list[tuple[Outcome, int, Sequence[int]]] = []
         self._rejected: list[tuple[int, KafkaError]] = []
 
-    def add(self, outcome: Outcome, rows: Sequence[int]) -> None:
-        """Take up a batch with the numbers of its rows."""
-        self._batches.append((outcome, rows))
+    def add(self, outcome: Outcome, first: int, rows: Sequence[int]) -> None:
+        """Take up rows by their numbers, the batch they went into, and the index of the first one there."""
+        self._batches.append((outcome, first, rows))
 
     def reject(self, rows: Iterable[RejectedRow]) -> None:
         """Take up rows that cannot be sent."""
@@ -46,12 +46,12 @@ class ArrowOutcomes:
 
     def done(self) -> bool:
         """Whether every row was acknowledged or has failed."""
-        return all(outcome.promise.done for outcome, _ in self._batches)
+        return all(outcome.promise.done for outcome, _, _ in self._batches)
 
     @property
     def promises(self) -> list[Promise[Any]]:
         """What settles when all rows are done."""
-        return [outcome.promise for outcome, _ in self._batches]
+        return [outcome.promise for outcome, _, _ in self._batches]
 
     @property
     def waits_for(self) -> str:
@@ -65,7 +65,7 @@ class ArrowOutcomes:
 
     def counts(self) -> ArrowReport:
         """Count the rows."""
-        rows = sum(len(rows) for _, rows in self._batches) + len(self._rejected)
+        rows = sum(len(rows) for _, _, rows in self._batches) + len(self._rejected)
         return ArrowReport(rows, sum(1 for _ in self._errors()))
 
     def table(self) -> pa.RecordBatch:
@@ -79,17 +79,17 @@ class ArrowOutcomes:
 
     def _errors(self) -> Iterator[tuple[int, KafkaError]]:
         yield from self._rejected
-        for outcome, rows in self._batches:
+        for outcome, start, rows in self._batches:
             if not outcome.succeeded:
-                errors = ((row, outcome.error_of(index)) for index, row in enumerate(rows))
+                errors = ((row, outcome.error_of(index)) for index, row in enumerate(rows, start))
                 yield from ((row, error) for row, error in errors if error is not None)
 
     def _columns(self) -> Iterator[tuple[Sequence[int], int, Sequence[int], Sequence[str | None]]]:
         """Yield rows, their partition, offsets and errors, batch by batch."""
-        for outcome, rows in self._batches:
-            indexes = range(len(rows))
+        for outcome, start, rows in self._batches:
+            indexes = range(start, start + len(rows))
             if outcome.succeeded:
-                first = outcome.metadata(0, NOT_SENT).offset
+                first = outcome.metadata(start, NOT_SENT).offset
                 offsets = range(first, first + len(rows)) if first >= 0 else [NOT_SENT] * len(rows)
                 yield rows, outcome.tp.partition, offsets, [None] * len(rows)
             else:

@@ -5,6 +5,7 @@ cdef class BufferPool:
     cdef long long _available
     cdef object _waiters, _closed
 
+    cpdef long long spare(self) except -1
     cpdef bint try_allocate(self, long long size) except -1
     cpdef overdraw(self, long long size)
     cpdef release(self, long long size)

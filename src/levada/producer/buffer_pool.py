@@ -59,6 +59,10 @@ class BufferPool:
         self._available -= size
         return True
 
+    def spare(self) -> int:
+        """Return how much try_allocate() would charge at once."""
+        return 0 if self._waiters or self._available < 0 else self._available
+
     def overdraw(self, size: int) -> None:
         """Charge what is there already, even if more is out then than there is: everybody else waits until it has come back."""
         self._available -= size

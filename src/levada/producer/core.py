@@ -126,8 +126,22 @@ class ProducerCore:
             self._host.wakeup()
             return
         # The record is appended: what is wrong with the client is told by its handle.
-        with suppress(KafkaError):
+        with suppress(KafkaError), self._host.undisturbed():
+            self._seal_full()
             self._host.change(lambda now_ms: None)
+
+    def _seal_full(self) -> None:
+        """Compress what is full in the sender's own thread, without the lock: others send on, and answers are taken in meanwhile."""
+        while self.accumulator.full:
+            with self._lock:
+                batch = self.accumulator.claim_full()
+            if batch is None:
+                return
+            try:
+                batch.seal()
+            finally:
+                with self._lock:
+                    self.accumulator.sealed(batch)
 
     # Outcomes
 

@@ -1,8 +1,8 @@
 """Where records wait: per partition a queue of batches, filled at the right by senders, drained at the left by the Sender.
 
-Records come in through the Appender, on users' threads and where it can without the engine's lock; all else is done under it, and none of
-it ever waits: who finds no memory is given a Ticket. Before anything here looks at queues it takes up what the appender has opened
-(adopt). Which partitions could be sent to whom is kept by Backlogs; talking to brokers is the Sender's.
+Records and rows of columns come in through the Appender, on users' threads and where it can without the engine's lock; all else is done
+under it, and none of it ever waits: who finds no memory is given a Ticket. Before anything here looks at queues it takes up what the
+appender has opened (adopt). Which partitions could be sent to whom is kept by Backlogs; talking to brokers is the Sender's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from levada.producer.delivery import Delivery
 from levada.producer.partition_queue import PartitionQueue, TopicQueues
 from levada.producer.partitioning import STICKY, Partitioning
 from levada.producer.producer_batch import DeliveryCallback, Final, ProducerBatch
-from levada.record.batch import record_size_upper_bound
+from levada.producer.rows import AppendedRows, RowsOfPartition
+from levada.record.batch import HEADER_SIZE, record_size_upper_bound
 from levada.record.compression import Codec
 from levada.types import Headers
 
@@ -204,26 +205,31 @@ class RecordAccumulator:
             self.pool.release(charged)
         return None
 
-    def append_sealed(
-        self, topic_name: str, partition: int, data: bytearray, records_count: int, now_ms: int, ticket: Ticket | None = None
-    ) -> ProducerBatch | Ticket | None:
-        """Queue a whole encoded batch behind what the partition already has; a Ticket or None as from append()."""
+    def append_rows(
+        self, topic_name: str, rows: RowsOfPartition, first: int, now_ms: int, ticket: Ticket | None = None
+    ) -> AppendedRows | Ticket | None:
+        """Append rows[first], ... as far as they fit into one batch; a Ticket or None as from append()."""
         self._check_open()
-        topic = self.topics.get(topic_name)
-        if topic is None or partition >= len(topic.partitions):
-            return None
-        if not self._charge(len(data), ticket):
-            self.adopt()
-            return self.pool.enqueue(len(data))
-        queue = topic.partitions[partition]
-        if queue.tail is not None:
-            self.appender.close(queue)
-        self.adopt()
-        batch = ProducerBatch.sealed(queue, data, records_count, charged=len(data), created_ms=now_ms, waiter=self.appender.waiter)
-        self._track(batch)
-        queue.batches.append(batch)
-        self.backlogs.place(queue)
-        return batch
+        while True:
+            topic = self.topics.get(topic_name)
+            if topic is None or rows.partition >= len(topic.partitions):
+                return None
+            queue = topic.partitions[rows.partition]
+            batch, charged = queue.tail, 0
+            if batch is None:
+                allowance = rows.size_at(first)
+                charged = batch_memory(allowance, None)
+                if not self._charge(charged, ticket):
+                    self.adopt()
+                    return self.pool.enqueue(charged)
+                batch = self.appender.open_empty(queue, allowance, now_ms)
+            index, end = self.appender.fill(queue, batch, rows.writer, rows.rows, first, rows.sizes)
+            if end > first:
+                return AppendedRows(batch, index, end)
+            self.pool.release(charged)
+            if queue.tail is batch:
+                # No memory for it to grow: it is due at once.
+                self.appender.close(queue)
 
     def next_sticky(self, topic: TopicQueues, now_ms: int) -> int:
         """Move a topic's keyless records on to another partition and return it (P5, P6)."""
@@ -233,6 +239,25 @@ class RecordAccumulator:
         candidates = usable or [queue for queue in queues if queue.leader is not None] or queues
         lengths = [len(queue.batches) for queue in candidates] if self._adaptive else None
         return topic.sticky.move([queue.tp.partition for queue in candidates], lengths)
+
+    def sticky_shares(self, topic: TopicQueues, clock: Clock, lock: AbstractContextManager[object]) -> Iterator[tuple[int, int]]:
+        """Yield the partition that keyless rows go to and how many bytes may go there: what the current one has left, then others."""
+        with lock:
+            left = self._sticky_room(topic)
+        if left > 0:
+            yield topic.sticky.current, left
+        while True:
+            with lock:
+                partition = self.next_sticky(topic, clock.now_ms())
+            yield partition, topic.sticky.limit - HEADER_SIZE
+
+    @staticmethod
+    def _sticky_room(topic: TopicQueues) -> int:
+        sticky = topic.sticky
+        if not 0 <= sticky.current < topic.count:
+            return 0
+        tail = topic.partitions[sticky.current].tail
+        return sticky.limit - HEADER_SIZE - sticky.produced - (0 if tail is None else tail.size)
 
     def claim_full(self) -> ProducerBatch | None:
         """Hand a full batch to the calling thread, which seals it outside the lock and then calls sealed()."""

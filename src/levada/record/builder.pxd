@@ -85,7 +85,7 @@ cdef class RowWriter:
     cdef BinaryColumn key, value
     cdef HeaderColumn headers
     cdef const long long[::1] timestamps
-    cdef long long first_row
+    cdef readonly long long first_row
 
     cpdef measure(self, long long[::1] sizes)
     @cython.locals(row=Py_ssize_t, headers=Py_ssize_t)
@@ -94,6 +94,14 @@ cdef class RowWriter:
     cpdef Py_ssize_t reject(self, const long long[::1] sizes, long long most, int[::1] partitions)
     @cython.locals(target=cython.p_uchar)
     cpdef Py_ssize_t write(self, RecordBatchBuilder batch, const long long[::1] rows, Py_ssize_t first, const long long[::1] sizes) except -1
+    @cython.locals(left=cython.longlong, taken=cython.longlong, index=Py_ssize_t)
+    cdef Py_ssize_t affordable(
+        self, RecordBatchBuilder batch, const long long[::1] rows, Py_ssize_t first, const long long[::1] sizes, long long spare
+    ) noexcept nogil
+    @cython.locals(needed=cython.longlong)
+    cdef long long growth(
+        self, RecordBatchBuilder batch, const long long[::1] rows, Py_ssize_t first, const long long[::1] sizes, long long spare
+    ) noexcept nogil
     @cython.locals(room=Py_ssize_t, needed=Py_ssize_t, index=Py_ssize_t)
     cdef Py_ssize_t room_for(
         self, RecordBatchBuilder batch, const long long[::1] rows, Py_ssize_t first, const long long[::1] sizes

@@ -2,7 +2,8 @@
 """Records into the bytes of a record batch, one at a time or as rows of columns (M8, M14).
 
 A record is written in two steps: the size of its body first, since the length goes in front, then the body, straight into the batch's
-memory. Rows of columns are written by the same two steps, compiled without the interpreter lock; the C types are in builder.pxd.
+memory. Rows of columns are written by the same two steps; all rows are measured first, without the interpreter lock where it is compiled.
+The C types are in builder.pxd.
 """
 
 from __future__ import annotations
@@ -351,12 +352,29 @@ class RowWriter:
     def write(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
         """Append the rows numbered rows[first], ... as far as the batch's write limit allows; return where to go on in `rows`.
 
-        sizes: as measure() put them. An empty batch takes the first row whatever its size.
+        sizes: as measure() put them. An empty batch takes the first row whatever its size. Compiled it keeps the interpreter lock, without
+        which other threads might append to the same batch.
         """
-        batch.reserve(self.room_for(batch, rows, first, sizes))
+        batch.reserve(min(self.room_for(batch, rows, first, sizes), batch.allowance - batch._at))
         target = batch._buffer
-        with cython.nogil:
-            return self.write_rows(target, batch, rows, first, sizes)
+        return self.write_rows(target, batch, rows, first, sizes)
+
+    def affordable(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any, spare: int) -> int:
+        """Return up to where in `rows` a batch has memory, if its allowance may grow by `spare` bytes; it may be full before that."""
+        left = batch.allowance - batch._at + spare
+        taken = 0
+        index = first
+        while index < len(rows) and taken < batch.write_limit:
+            taken += sizes[rows[index] - self.first_row] - RECORDS_AT
+            if taken > left:
+                break
+            index += 1
+        return index
+
+    def growth(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any, spare: int) -> int:
+        """Return by how much a batch's allowance has to grow for write(); `rows` end where affordable() said."""
+        needed = self.room_for(batch, rows, first, sizes) - (batch.allowance - batch._at)
+        return 0 if needed < 0 else min(needed, spare)
 
     def room_for(self, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
         """Return how many bytes write() needs room for, and more if the rest of the batch is going to need it soon."""
@@ -371,7 +389,7 @@ class RowWriter:
         return needed
 
     def write_rows(self, target: Any, batch: RecordBatchBuilder, rows: Any, first: int, sizes: Any) -> int:
-        """Do the work of write() without the interpreter lock."""
+        """Do the work of write(), where there is room."""
         if batch.records_count == 0:
             batch.base_timestamp = batch.max_timestamp = self.timestamps[rows[first] - self.first_row]
         index = first

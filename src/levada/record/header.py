@@ -9,6 +9,7 @@ from importlib.util import module_from_spec
 from typing import Any
 
 from levada.record.compression import Buffer, Codec, compress
+from levada.wire.crc import shifted
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
@@ -92,12 +93,18 @@ def seal(batch: bytearray | memoryview) -> None:
 def set_producer_state(
     batch: bytearray, *, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
 ) -> None:
-    """Put the producer's identity into a built batch, and seal it again."""
+    """Put the producer's identity into a sealed batch; the checksum is corrected without a look at the records."""
+    before = _header_checksum(batch)
     (attributes,) = struct.unpack_from(">h", batch, CRC_FROM)
     attributes = attributes | TRANSACTIONAL if is_transactional else attributes & ~TRANSACTIONAL
     struct.pack_into(">h", batch, CRC_FROM, attributes)
     struct.pack_into(">qhi", batch, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
-    seal(batch)
+    (sealed,) = struct.unpack_from(">I", batch, _CRC_AT)
+    struct.pack_into(">I", batch, _CRC_AT, sealed ^ shifted(before ^ _header_checksum(batch), len(batch) - HEADER_SIZE))
+
+
+def _header_checksum(batch: bytearray) -> int:
+    return checksum(batch[CRC_FROM:HEADER_SIZE])
 
 
 def assign_offsets(batch: bytearray | memoryview, *, base_offset: int, leader_epoch: int, log_append_time_ms: int | None = None) -> None:

@@ -113,6 +113,10 @@ class Driver:
             self._stepper.advance(now_ms)
         return changed
 
+    def undisturbed(self) -> DeferredSignals:
+        """Return a context in which signal handlers wait."""
+        return DeferredSignals()
+
     def due_now(self) -> None:
         """Have the engine act with the next step, after that has taken in what happened to the connections meanwhile."""
         with self.lock:

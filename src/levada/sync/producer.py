@@ -107,6 +107,8 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         binary or string, headers list<struct<key, value>> or map, timestamps those of any unit and zone, dates or integer milliseconds,
         partitions integers; each may be sliced, chunked, behind a dictionary, in runs or views. Data are read piece by piece.
 
+        Rows share batches with the records of send(), and wait for linger.ms as they do.
+
         Returns the rows' outcomes. A row that cannot be sent (too large, no such partition, a negative time, a header without key) fails
         alone, named by its number. Waits for metadata and, with every batch, for room in buffer.memory, up to max.block.ms. When that was
         not enough once, it waits no more: rows for which there is no room fail with BufferExhaustedError.

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from levada.clock import NEVER_MS
 from levada.errors import IllegalStateError, ProtocolError
-from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, Frame, NetEvents
+from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, Frame, NetEvents, Pieces
 from levada.protocol.api import request_type
 from levada.protocol.frame import FrameReader
 
@@ -273,13 +273,13 @@ class SimSelectable:
             raise IllegalStateError(f"connection {conn_id} exists already")
         self._links[conn_id] = self._network.connect(self, conn_id, (host, port))
 
-    def send(self, conn_id: ConnId, frame: bytes) -> bool:
+    def send(self, conn_id: ConnId, frame: Pieces) -> bool:
         """Put one frame on the wire; IllegalStateError before the last one was reported as sent."""
         if conn_id in self._endings:
             return False
         if conn_id not in self._open or conn_id in self._events.sent:
             raise IllegalStateError(f"connection {conn_id} is not open, or still sending")
-        self._network.send(self._links[conn_id], bytes(frame))
+        self._network.send(self._links[conn_id], b"".join(frame))
         self._sends += 1
         if self._sends % 4:
             return True

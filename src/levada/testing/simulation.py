@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -188,6 +189,10 @@ class SimDriver:
 
     def due_now(self) -> None:
         """The next step sees every change anyway."""
+
+    def undisturbed(self) -> AbstractContextManager[object]:
+        """Signals are nothing a simulation knows."""
+        return nullcontext()
 
     def is_within(self) -> bool:
         """One thread, which steps from outside only."""

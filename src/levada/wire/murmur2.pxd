@@ -6,7 +6,7 @@ cdef unsigned int SEED, M, MASK
 
 @cython.locals(key=bytes, unsigned=cython.longlong)
 cpdef long long murmur2(data)
-@cython.locals(key=bytes)
+@cython.locals(data=bytes)
 cpdef Py_ssize_t partition_for_key(key, Py_ssize_t count) except -1
 cpdef partitions_for_keys(data, offsets, validity, Py_ssize_t shift, unsigned int count, int[::1] partitions)
 @cython.locals(nullable=cython.bint, row=Py_ssize_t, hashed=cython.uint)

@@ -27,7 +27,9 @@ def murmur2(data: bytes | bytearray | memoryview) -> int:
 
 def partition_for_key(key: bytes, count: int) -> int:
     """Return the partition of a key among all `count` partitions of its topic, also those without a leader (P3, TR48)."""
-    return (murmur2(key) & 0x7FFFFFFF) % count
+    # For nearly every key bytes() would only look for a __bytes__ method, which takes longer than the hash.
+    data = key if type(key) is bytes else bytes(key)
+    return (hash_bytes(data, 0, len(data)) & 0x7FFFFFFF) % count
 
 
 def partitions_for_keys(data: Any, offsets: Any, validity: Any, shift: int, count: int, partitions: Any) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from levada.errors import FrameTooLargeError, IllegalStateError
 from levada.net.channel import FAIR_SHARE, LARGE_BYTES, Channel
+from levada.net.outgoing import WORTH_NAMING
 from levada.net.transport import PlaintextTransport
 
 A = b"\0\0\0\1a"
@@ -22,6 +23,7 @@ class FakeSocket:
         self.takes = takes
         self.written = b""
         self.closed = False
+        self.calls = 0
 
     def recv_into(self, buffer: memoryview, /) -> int:
         if not self.pieces or self.pieces[0] is None:
@@ -36,15 +38,16 @@ class FakeSocket:
         return count
 
     def send(self, data: memoryview, /) -> int:
-        if not self.takes:
-            raise BlockingIOError
-        count = min(len(data), self.takes)
-        self.written += bytes(data[:count])
-        self.takes -= count
-        return count
+        return self.sendmsg([data])
 
     def sendmsg(self, pieces: Sequence[memoryview], /) -> int:
-        return self.send(memoryview(b"".join(pieces)))
+        if not self.takes:
+            raise BlockingIOError
+        self.calls += 1
+        taken = b"".join(pieces)[: self.takes]
+        self.written += taken
+        self.takes -= len(taken)
+        return len(taken)
 
     def close(self) -> None:
         self.closed = True
@@ -107,7 +110,7 @@ def test_fairness_bounds_what_one_channel_reads() -> None:
 def test_L5_a_frame_may_take_several_writes() -> None:
     socket = FakeSocket(takes=2)
     subject = channel(socket)
-    subject.park(A)
+    subject.park([A])
     assert not subject.flush()
     assert subject.has_parked
     socket.takes = 100
@@ -119,9 +122,9 @@ def test_L5_a_frame_may_take_several_writes() -> None:
 
 def test_L2_only_one_frame_is_parked() -> None:
     subject = channel(FakeSocket())
-    subject.park(A)
+    subject.park([A])
     with pytest.raises(IllegalStateError):
-        subject.park(B)
+        subject.park([B])
 
 
 def test_M_C5_a_frame_too_large_is_refused_and_its_bytes_are_kept_as_evidence() -> None:
@@ -129,3 +132,26 @@ def test_M_C5_a_frame_too_large_is_refused_and_its_bytes_are_kept_as_evidence() 
     with pytest.raises(FrameTooLargeError):
         subject.read()
     assert subject.first_bytes == b"\x15\x03\x03\x00\x02\x02\x46"
+
+
+def test_L5_a_frame_in_pieces_goes_out_whole_however_many_bytes_a_write_takes() -> None:
+    pieces: list[bytes | bytearray | memoryview] = [b"head", bytearray(range(200)) * 50, b"between", b"", bytes(WORTH_NAMING), b"end"]
+    for takes in (1, 3, 7, 4096, 10_003, 1 << 20):
+        socket = FakeSocket(takes=takes)
+        subject = channel(socket)
+        subject.park(pieces)
+        while not subject.flush():
+            socket.takes = takes
+        assert socket.written == b"".join(pieces)
+        assert not subject.has_parked
+
+
+def test_large_pieces_are_not_copied_and_go_out_in_one_call() -> None:
+    records = bytearray(WORTH_NAMING)
+    socket = FakeSocket()
+    subject = channel(socket)
+    subject.park([b"size", b"head", records, b"tail"])
+    records[0] = 1
+    assert subject.flush()
+    assert socket.calls == 1
+    assert socket.written == b"sizehead\1" + bytes(WORTH_NAMING - 1) + b"tail"

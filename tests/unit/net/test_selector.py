@@ -84,7 +84,7 @@ def peer(net: Clocked, listener: socket.socket) -> Iterator[socket.socket]:
 
 def test_L5_a_frame_goes_out_whole_and_is_reported_once(net: Clocked, peer: socket.socket) -> None:
     body = bytes(32 << 20)
-    net.selector.send(1, frame(body))
+    net.selector.send(1, [frame(body)])
     got = bytearray()
 
     def read() -> None:
@@ -101,20 +101,51 @@ def test_L5_a_frame_goes_out_whole_and_is_reported_once(net: Clocked, peer: sock
 
 def test_L2_a_second_frame_while_one_is_parked_is_an_error(net: Clocked, peer: socket.socket) -> None:
     one = frame(bytes(32 << 20))
-    assert not net.selector.send(1, one)
+    assert not net.selector.send(1, [one])
     with pytest.raises(IllegalStateError, match="still sending"):
-        net.selector.send(1, frame(b"two"))
+        net.selector.send(1, [frame(b"two")])
     reader = threading.Thread(target=read_exactly, args=(peer, len(one)))
     reader.start()
     net.until(lambda: net.sent == [1])
     reader.join()
-    assert net.selector.send(1, frame(b"two"))
+    assert net.selector.send(1, [frame(b"two")])
     assert peer.recv(100) == frame(b"two")
 
 
+def test_pieces_of_a_frame_that_was_cut_off_are_let_go_of_unchanged_and_go_out_whole_again(
+    net: Clocked, peer: socket.socket, listener: socket.socket
+) -> None:
+    records = bytearray(range(256)) * (64 << 10)
+    pieces: list[bytes | bytearray | memoryview] = [struct.pack(">i", len(records) + 4), records, b"tail"]
+    whole = b"".join(pieces)
+    assert not net.selector.send(1, pieces)
+    read_exactly(peer, 1 << 20)
+    peer.close()
+    net.until(lambda: net.disconnected)
+    assert b"".join(pieces) == whole
+
+    net.selector.connect(2, "127.0.0.1", port_of(listener), 0)
+    net.until(lambda: net.connected == [1, 2])
+    again, _ = listener.accept()
+    with again:
+        got = bytearray()
+
+        def read() -> None:
+            while len(got) < len(whole):
+                got.extend(again.recv(1 << 20))
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        net.selector.send(2, pieces)
+        net.until(lambda: net.sent == [2])
+        reader.join()
+    assert got == whole
+    records.clear()  # BufferError if anything still held on to it
+
+
 def test_a_frame_that_fits_is_written_at_once_without_an_event(net: Clocked, peer: socket.socket) -> None:
-    assert net.selector.send(1, frame(b"one"))
-    assert net.selector.send(1, frame(b"two"))
+    assert net.selector.send(1, [frame(b"one")])
+    assert net.selector.send(1, [frame(b"two")])
     assert peer.recv(100) == frame(b"one") + frame(b"two")
     assert not net.step(0)
 
@@ -153,7 +184,7 @@ def test_TR22_a_frame_that_arrived_survives_a_failed_write(net: Clocked, peer: s
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     peer.close()
     time.sleep(0.05)
-    assert not net.selector.send(1, frame(bytes(100)))
+    assert not net.selector.send(1, [frame(bytes(100))])
     assert not net.selector._channels, "the write was the first to find out"
     net.until(lambda: net.disconnected)
     assert net.disconnected[1].ending is Ending.RESET
@@ -166,10 +197,10 @@ def test_TR22_a_frame_for_a_connection_that_is_ending_is_lost_with_it(net: Clock
     net.until(lambda: net.received == [b"one"])
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     peer.close()
-    net.selector.send(1, frame(b"the write finds out"))
+    net.selector.send(1, [frame(b"the write finds out")])
     net.step()
     assert not net.disconnected, "its user cannot know yet"
-    net.selector.send(1, frame(b"late"))
+    net.selector.send(1, [frame(b"late")])
     net.until(lambda: net.disconnected)
     assert net.received == [b"one", b"two"]
     assert net.sent == []
@@ -276,7 +307,7 @@ def test_L9_one_idle_connection_ends_per_round_oldest_first(listener: socket.soc
             net.selector.connect(conn_id, "127.0.0.1", port_of(listener), 0)
             net.until(lambda conn_id=conn_id: conn_id in net.connected)  # type: ignore[misc]
         net.now_ms = 900
-        assert net.selector.send(1, frame(b"x"))
+        assert net.selector.send(1, [frame(b"x")])
         net.step(0)
         net.now_ms = 1500
         net.step(0)

@@ -105,7 +105,7 @@ def test_a_connection_begun_while_another_thread_waits_is_made_and_read(net: Wai
     with connect(net, listener, 1) as peer:
         net.begin_waiting()
         with net.lock:
-            assert net.selector.send(1, frame(b"ask"))
+            assert net.selector.send(1, [frame(b"ask")])
         assert peer.recv(100) == frame(b"ask")
         peer.sendall(frame(b"answer"))
         net.until(lambda: net.received() == [b"answer"])
@@ -116,7 +116,7 @@ def test_the_rest_of_a_large_frame_is_written_although_its_sender_has_left(net: 
         data = frame(bytes(32 << 20))
         net.begin_waiting()
         with net.lock:
-            assert not net.selector.send(1, data)
+            assert not net.selector.send(1, [data])
         left = len(data)
         while left:
             left -= len(peer.recv(1 << 20))
@@ -128,7 +128,7 @@ def test_a_write_that_fails_is_reported_by_the_thread_that_waits(net: Waiting, l
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         peer.close()
         time.sleep(0.05)
-        net.selector.send(1, frame(b"lost"))
+        net.selector.send(1, [frame(b"lost")])
     net.until(lambda: net.ended())
     assert net.ended()[1] in (Ending.RESET, Ending.CLOSED)
 

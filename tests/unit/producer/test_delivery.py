@@ -54,7 +54,7 @@ def test_M_P3_a_wait_that_ends_does_not_say_that_the_record_may_be_sent_again(la
 def test_M_P3_nor_does_a_wait_for_rows(late: TimeoutError) -> None:
     outcome = Pending(late)
     delivery = ArrowDelivery("orders", lambda promises, timeout, what: outcome.wait(outcome.promise, timeout, what))
-    delivery.add(outcome, [0, 1])
+    delivery.add(outcome, 0, [0, 1])
     with pytest.raises(type(late)) as raised:
         delivery.result(timeout=1)
     assert (raised.value.retriable, raised.value.persisted) == (False, Persisted.UNKNOWN)

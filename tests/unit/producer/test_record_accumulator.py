@@ -4,99 +4,22 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
 
-from levada.client.snapshot import ClusterSnapshot, TopicMetadata
+from accumulator_kit import Bench, a_snapshot
+from levada.client.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS
 from levada.errors import ClosedError, KafkaError, RecordTooLargeError
-from levada.producer.buffer_pool import BufferPool, Ticket
+from levada.producer.buffer_pool import Ticket
 from levada.producer.delivery import Delivery
-from levada.producer.partition_queue import PartitionQueue
 from levada.producer.partitioning import Partitioning
 from levada.producer.producer_batch import ProducerBatch
-from levada.producer.record_accumulator import RecordAccumulator, ToSend
+from levada.producer.record_accumulator import ToSend
 from levada.record.batch import RecordBatch
 from levada.record.compression import Codec
-from levada.types import Node, PartitionInfo
-from settings_kit import PLAIN_PARTITIONING
-
-LEADERS = (1, 1, 2, -1)
-
-
-def a_snapshot(leaders: tuple[int, ...] = LEADERS, epoch: int = 0) -> ClusterSnapshot:
-    partitions = tuple(PartitionInfo("t", number, leader, epoch, (1, 2), (1, 2)) for number, leader in enumerate(leaders))
-    return ClusterSnapshot(nodes={1: Node(1, "a", 1), 2: Node(2, "b", 1)}, topics={"t": TopicMetadata("t", partitions=partitions)})
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.ms = 0
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def wall_ms(self) -> int:
-        return self.ms
-
-
-SETTINGS: dict[str, Any] = {
-    "batch_size": 1000,
-    "linger_ms": 10,
-    "max_request_size": 5000,
-    "delivery_timeout_ms": 1000,
-    "codec": Codec.NONE,
-    "level": None,
-    "adaptive": True,
-    "availability_timeout_ms": 0,
-    "partitioning": PLAIN_PARTITIONING,
-}
-
-
-class Bench:
-    def __init__(self, *, memory: int = 1_000_000, **settings: Any) -> None:
-        self.deferred: list[Callable[[], None]] = []
-        self.settled: list[ProducerBatch] = []
-        self.woken: list[bool] = []
-        self.clock = Clock()
-        self.lock = threading.RLock()
-        self.pool = BufferPool(memory)
-        self.accumulator = RecordAccumulator(
-            pool=self.pool,
-            rng=Random(1),
-            defer=self.deferred.append,
-            settled=self.settled.append,
-            lock=self.lock,
-            clock=self.clock,
-            wake=self.woken.append,
-            **{**SETTINGS, **settings},
-        )
-        self.accumulator.topic("t", a_snapshot())
-
-    def append(self, value: bytes = b"v", partition: int | None = 0, now_ms: int = 0, **fields: Any) -> Delivery:
-        self.clock.ms = now_ms
-        delivery = self.accumulator.append(self.record(value, partition, **fields), now_ms)
-        assert isinstance(delivery, Delivery)
-        self.accumulator.adopt()
-        return delivery
-
-    @staticmethod
-    def record(value: bytes = b"v", partition: int | None = 0, callback: Any = None) -> ToSend:
-        return ToSend("t", partition, None, value, (), 123, callback)
-
-    def queue(self, partition: int) -> PartitionQueue:
-        return self.accumulator.topics["t"].partitions[partition]
-
-    def drain(self, node: int = 1, now_ms: int = 0) -> list[ProducerBatch]:
-        due = self.accumulator.ready(now_ms).nodes
-        drained = self.accumulator.drain(node, now_ms, None) if node in due else []
-        for batch in drained:
-            batch.attempts += 1
-            batch.on_the_wire = True
-        return drained
 
 
 def test_A1_records_of_a_partition_share_a_batch_until_it_is_full() -> None:
@@ -459,7 +382,6 @@ def test_D3_a_topic_that_is_not_wanted_any_more_is_dropped_once_nothing_is_queue
     assert bench.accumulator.refresh(a_snapshot(), {"t"}) == []
     assert bench.accumulator.refresh(a_snapshot(), set()) == [topic]
     assert bench.accumulator.append(bench.record(), 0) is None
-    assert bench.accumulator.append_sealed("t", 0, bytearray(b"batch"), 1, 0) is None
 
 
 # The appender

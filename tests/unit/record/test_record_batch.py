@@ -172,7 +172,18 @@ def test_a_producer_identity_is_put_into_a_built_batch() -> None:
     assert stored.last_sequence == 0
     assert stored.codec is Codec.ZSTD
     set_producer_state(batch, producer_id=77, producer_epoch=4, base_sequence=0)
+    only_batch(batch).verify_crc()
     assert not only_batch(batch).is_transactional
+
+
+def test_M13_a_batch_damaged_between_sealing_and_numbering_does_not_become_valid() -> None:
+    batch = build(values(3))
+    batch[-2] ^= 0x10
+
+    set_producer_state(batch, producer_id=77, producer_epoch=3, base_sequence=0)
+
+    with pytest.raises(CorruptRecordError, match="checksum"):
+        only_batch(batch).verify_crc()
 
 
 @pytest.mark.parametrize(("sequence", "increment", "following"), [(2147483646, 1, 2147483647), (2147483647, 1, 0), (2147483640, 10, 2)])

@@ -10,20 +10,33 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from levada.record.columnar.decoder import COLUMNS, ColumnDecoder, schema
-    from levada.record.columnar.encoder import EncodedBatch, RejectedRow, encode_columns
+    from levada.record.columnar.encoder import EncodedBatch, encode_columns
     from levada.record.columnar.report import delivery_report
+    from levada.record.columnar.sorter import PartitionRows, RejectedRow, sort_columns
 
 _HOME = {
     "COLUMNS": "decoder",
     "ColumnDecoder": "decoder",
     "EncodedBatch": "encoder",
-    "RejectedRow": "encoder",
+    "PartitionRows": "sorter",
+    "RejectedRow": "sorter",
     "delivery_report": "report",
     "encode_columns": "encoder",
     "schema": "decoder",
+    "sort_columns": "sorter",
 }
 
-__all__ = ["COLUMNS", "ColumnDecoder", "EncodedBatch", "RejectedRow", "delivery_report", "encode_columns", "schema"]
+__all__ = [
+    "COLUMNS",
+    "ColumnDecoder",
+    "EncodedBatch",
+    "PartitionRows",
+    "RejectedRow",
+    "delivery_report",
+    "encode_columns",
+    "schema",
+    "sort_columns",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,70 @@
+"""Bytes on their way out of one connection: pieces of frames, written in as few calls as they take and never copied into one.
+
+A piece may belong to somebody else, as a batch's records do, who must leave it as it is until it has gone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+
+from levada.net.selectable import Pieces
+from levada.net.transport import TransportLayer
+from levada.wire.varint import Bytes
+
+GATHERED_PIECES = 64
+"""How many pieces one call to the system gets; it takes a limited number."""
+WORTH_NAMING = 4096
+"""Copying a smaller piece beside its neighbours is cheaper than naming it."""
+
+
+class Outgoing:
+    """See the module's text."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self) -> None:
+        self._pieces: deque[memoryview] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def add(self, frame: Pieces) -> None:
+        """Take one frame; small pieces between large ones are joined."""
+        if len(frame) == 1:
+            self._pieces.append(memoryview(frame[0]))
+            return
+        small: list[Bytes] = []
+        for piece in frame:
+            if len(piece) < WORTH_NAMING:
+                small.append(piece)
+                continue
+            self._add_joined(small)
+            self._pieces.append(memoryview(piece))
+            small.clear()
+        self._add_joined(small)
+
+    def write(self, transport: TransportLayer, limit: int | None = None) -> bool:
+        """Write as much as the transport takes, at most `limit` bytes with each call; True when nothing is left. Raises OSError."""
+        while self._pieces:
+            written = self._write_some(transport, limit)
+            if not written:
+                return False
+            self._drop(written)
+        return True
+
+    def _add_joined(self, small: list[Bytes]) -> None:
+        if small:
+            self._pieces.append(memoryview(b"".join(small)))
+
+    def _write_some(self, transport: TransportLayer, limit: int | None) -> int:
+        if limit is not None or len(self._pieces) == 1:
+            return transport.write(self._pieces[0][:limit])
+        return transport.write_pieces(list(islice(self._pieces, GATHERED_PIECES)))
+
+    def _drop(self, written: int) -> None:
+        pieces = self._pieces
+        while pieces and written >= len(pieces[0]):
+            written -= len(pieces.popleft())
+        if written:
+            pieces[0] = pieces[0][written:]
