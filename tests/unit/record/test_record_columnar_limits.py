@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from arrow_memory import at_most
 from levada.record.batch import RecordBatch, assign_offsets
-from levada.record.builder import BinaryColumn, HeaderColumn, RecordBatchBuilder, RowWriter, group_rows
+from levada.record.builder import BinaryColumn, HeaderColumn, RowWriter, group_rows
 from levada.record.columnar import COLUMNS, ColumnDecoder, decoder
 from levada.record.compression import Codec
 from levada.record.reader import COMPILED, BinarySink, RecordSink, RecordWalker
@@ -167,19 +167,13 @@ def test_other_threads_run_while_columns_are_decoded() -> None:
 
 
 @only_compiled
-def test_other_threads_run_while_columns_are_encoded() -> None:
+def test_other_threads_run_while_columns_are_measured_and_sorted() -> None:
     fields = BinaryColumn(bytes(10 * ROWS), memoryview(array("q", range(0, 10 * ROWS + 1, 10))))
     nothing = BinaryColumn()
     writer = RowWriter(fields, fields, HeaderColumn(nothing, nothing, nothing), numbers("q", NOW_MS, ROWS), 0)
     keys = bytes(10 * ROWS), memoryview(array("q", range(0, 10 * ROWS + 1, 10))), None, 0
-    rows = memoryview(array("q", range(ROWS)))
     sizes = numbers("q", 0, ROWS)
-
-    def write() -> None:
-        batch = RecordBatchBuilder(write_limit=60 * ROWS)
-        assert writer.write(batch, rows, 0, sizes) == ROWS
 
     assert lets_others_run(lambda: writer.measure(sizes))
     assert lets_others_run(lambda: partitions_for_keys(*keys, 1, numbers("i", -1, ROWS)))
     assert lets_others_run(lambda: group_rows(numbers("i", 0, ROWS), 0, numbers("q", 0, 2), numbers("q", 0, ROWS)))
-    assert lets_others_run(write)
