@@ -234,12 +234,12 @@ def _group_of(item: pytest.Item) -> str:
     """All of one real Kafka together, so that it starts once, and as much of a file as is left."""
     if item.get_closest_marker("spark"):
         return "spark"
-    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    for release in [value for value in parameters if isinstance(value, str)]:
-        if release in FIXTURES:
-            return f"kafka-{release}"
+    # A test on several faces has the face and the broker in one parameter.
+    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    parameters = {part for value in values for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, str)}
+    parameters.update(getattr(item, "fixturenames", ()))
     for release, fixture in FIXTURES.items():
-        if fixture in getattr(item, "fixturenames", ()):
+        if parameters & {release, fixture}:
             return f"kafka-{release}"
     return item.path.relative_to(ROOT).as_posix()
 
