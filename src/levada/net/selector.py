@@ -77,7 +77,7 @@ class Selector:
         self._max_idle_ms = max_idle_ms
         self._buffers = {socket.SO_SNDBUF: send_buffer_bytes, socket.SO_RCVBUF: receive_buffer_bytes}
         self._transport = transport
-        self._resolver = Resolver(self.wakeup, lookup)
+        self._resolver = Resolver(self._looked_up, lookup)
         self._poll = poll() if poll is not None else selectors.DefaultSelector()
         self._registers_live = isinstance(self._poll, _LIVE)
         self._events = NetEvents()
@@ -151,7 +151,7 @@ class Selector:
         _withdraw(self._events, conn_id)
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when select() would return at once, for an event loop to watch.
+        """Return a descriptor that is readable when a socket is ready or a look-up has ended, for an event loop to watch.
 
         Raises AttributeError where the system's selector has none.
         """
@@ -168,8 +168,7 @@ class Selector:
             return  # Whoever set it has written to the pipe, or select() will see it before it waits.
         self._woken = True
         if self._selecting:
-            with contextlib.suppress(OSError):  # A full pipe wakes as well; behind a closed one no thread waits.
-                self._wake_writer.send(b"\0")
+            self._write_wakeup()
 
     def shutdown(self) -> None:
         """Close everything, for ever. Not while a thread is in select()."""
@@ -240,6 +239,16 @@ class Selector:
     def _drain_wakeups(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._wake_reader.recv(4096)  # One byte per select(): what could be left only wakes once more.
+
+    def _looked_up(self) -> None:
+        """A look-up has ended; called on its own thread."""
+        self._woken = True
+        # Also while no thread is in select(): who waits may be an event loop, which watches fileno() and sees only what is written.
+        self._write_wakeup()
+
+    def _write_wakeup(self) -> None:
+        with contextlib.suppress(OSError):  # A full pipe wakes as well; behind a closed one no thread waits.
+            self._wake_writer.send(b"\0")
 
     def _wake_for_events(self) -> None:
         """Something to report came up while another thread may wait for it."""

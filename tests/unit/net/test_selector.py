@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import threading
@@ -276,6 +277,25 @@ def test_N23_a_slow_lookup_does_not_delay_other_connections(listener: socket.soc
         net.until(lambda: net.connected == [2])
         answer.set()
         net.until(lambda: net.connected == [2, 1])
+    finally:
+        net.selector.shutdown()
+
+
+def test_a_lookup_that_ends_while_nobody_selects_makes_the_descriptor_readable(listener: socket.socket) -> None:
+    """An event loop watches it, and has no thread in select()."""
+    answer = threading.Event()
+
+    def lookup(host: str, port: int) -> list[Address]:
+        answer.wait(PATIENCE_S)
+        return [Address(socket.AF_INET, ("127.0.0.1", port))]
+
+    net = Clocked(lookup=lookup)
+    try:
+        net.selector.connect(1, "slow.example", port_of(listener), 0)
+        net.step(0)
+        answer.set()
+        assert select.select([net.selector.fileno()], [], [], PATIENCE_S)[0]
+        net.until(lambda: net.connected == [1])
     finally:
         net.selector.shutdown()
 
