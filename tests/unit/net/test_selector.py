@@ -281,6 +281,17 @@ def test_N23_a_slow_lookup_does_not_delay_other_connections(listener: socket.soc
         net.selector.shutdown()
 
 
+def test_a_lookup_whose_thread_cannot_be_started_is_a_failed_connection(net: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    net.selector.connect(1, "kafka.example", 9092, 0)
+    net.until(lambda: net.disconnected)
+    assert net.disconnected[1].ending is Ending.UNRESOLVED
+    assert net.disconnected[1].cause == "can't start new thread"
+
+
 def test_a_lookup_that_ends_while_nobody_selects_makes_the_descriptor_readable(listener: socket.socket) -> None:
     """An event loop watches it, and has no thread in select()."""
     answer = threading.Event()
