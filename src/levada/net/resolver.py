@@ -78,14 +78,19 @@ class Route:
 
 
 class Resolver:
-    """Fills routes. notify: called from the lookup's thread when it has ended."""
+    """Fills routes. notify: called from the lookup's thread when it has ended.
+
+    A lookup cannot be broken off, so it outlives an attempt that was given up; the next attempt takes its answer.
+    """
 
     def __init__(self, notify: Callable[[], None], lookup: Lookup = look_up) -> None:
         self._notify = notify
         self._lookup = lookup
 
     def start(self, route: Route) -> None:
-        """Look a route's name up; a literal address is there at once."""
+        """Look a route's name up, unless that is pending already; a literal address is there at once."""
+        if route.pending:
+            return
         route.pending = True
         try:
             route.found(look_up(route.host, route.port, literal_only=True))

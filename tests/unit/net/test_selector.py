@@ -281,6 +281,28 @@ def test_N23_a_slow_lookup_does_not_delay_other_connections(listener: socket.soc
         net.selector.shutdown()
 
 
+def test_attempts_given_up_while_a_name_is_looked_up_share_that_lookup(listener: socket.socket) -> None:
+    lookups: list[str] = []
+    answer = threading.Event()
+
+    def lookup(host: str, port: int) -> list[Address]:
+        lookups.append(host)
+        answer.wait(PATIENCE_S)
+        return [Address(socket.AF_INET, ("127.0.0.1", port))]
+
+    net = Clocked(lookup=lookup)
+    try:
+        for _ in range(4):
+            net.selector.close(1)
+            net.selector.connect(1, "slow.example", port_of(listener), 0)
+            net.step(0)
+        answer.set()
+        net.until(lambda: net.connected == [1])
+        assert lookups == ["slow.example"]
+    finally:
+        net.selector.shutdown()
+
+
 def test_a_lookup_whose_thread_cannot_be_started_is_a_failed_connection(net: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
     def start(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
