@@ -3,7 +3,7 @@
 A name is looked up on a short-lived daemon thread, because the system's resolver can take half a minute and cannot be interrupted; a
 literal address is looked up in place, and so is any name while the interpreter exits and starts no thread any more. A Route belongs to one
 connection id and remembers across attempts which address comes next, so that every address gets its turn
-(client.dns.lookup=use_all_dns_ips, N23); when they are used up, or an established connection breaks, the name is looked up anew and the
+(client.dns.lookup=use_all_dns_ips, N23); when they are used up, or an established connection ends, the name is looked up anew and the
 address tried last goes to the end.
 """
 

@@ -440,7 +440,6 @@ class Selector:
             with contextlib.suppress(OSError, ProtocolError):
                 channel.drain()
         self._release(channel)
-        self._routes[channel.conn_id].forget()
         self._ending[channel.conn_id] = (channel, failure)
 
     def _deliver_endings(self) -> None:
@@ -455,6 +454,7 @@ class Selector:
 
     def _release(self, channel: Channel) -> None:
         conn_id = channel.conn_id
+        self._routes[conn_id].forget()
         self._poll.unregister(self._sockets.pop(conn_id))
         channel.close()
         for table in (self._channels, self._staged, self._last_active):

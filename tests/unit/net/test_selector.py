@@ -263,6 +263,44 @@ def test_N23_every_address_of_a_name_is_tried(listener: socket.socket) -> None:
         net.selector.shutdown()
 
 
+def closed_by_the_peer(net: Clocked, peer: socket.socket) -> None:
+    peer.close()
+    net.until(lambda: net.disconnected)
+
+
+def closed_here(net: Clocked, peer: socket.socket) -> None:
+    net.selector.close(1)
+
+
+def idle_for_too_long(net: Clocked, peer: socket.socket) -> None:
+    net.now_ms += 2000
+    net.until(lambda: net.disconnected)
+
+
+@pytest.mark.parametrize("end", [closed_by_the_peer, closed_here, idle_for_too_long])
+def test_N23_a_name_is_looked_up_again_however_its_connection_ended(
+    listener: socket.socket, end: Callable[[Clocked, socket.socket], None]
+) -> None:
+    lookups: list[str] = []
+
+    def lookup(host: str, port: int) -> list[Address]:
+        lookups.append(host)
+        return [Address(socket.AF_INET, ("127.0.0.1", port))] * 2
+
+    net = Clocked(max_idle_ms=1000, lookup=lookup)
+    try:
+        net.selector.connect(1, "two.example", port_of(listener), 0)
+        net.until(lambda: net.connected == [1])
+        net.step(0)
+        with listener.accept()[0] as peer:
+            end(net, peer)
+        net.selector.connect(1, "two.example", port_of(listener), 0)
+        net.until(lambda: net.connected == [1, 1])
+        assert len(lookups) == 2
+    finally:
+        net.selector.shutdown()
+
+
 def test_N23_a_slow_lookup_does_not_delay_other_connections(listener: socket.socket) -> None:
     answer = threading.Event()
 
