@@ -113,6 +113,10 @@ class Selector:
         self._attempt_next(opening)
         self._wake_for_events()
 
+    def is_resolving(self, conn_id: ConnId) -> bool:
+        """Whether a connection waits for its host's name to be looked up."""
+        return self._opening.get(conn_id) in self._resolving
+
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:
         """Write one frame, in pieces, size prefix included, as far as it goes now; True when all of it went.
 
