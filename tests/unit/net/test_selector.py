@@ -136,8 +136,8 @@ def test_pieces_of_a_frame_that_was_cut_off_are_let_go_of_unchanged_and_go_out_w
                 got.extend(again.recv(1 << 20))
 
         reader = threading.Thread(target=read)
+        assert not net.selector.send(2, pieces)
         reader.start()
-        net.selector.send(2, pieces)
         net.until(lambda: net.sent == [2])
         reader.join()
     assert got == whole
