@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import socket
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from random import Random
@@ -179,6 +181,28 @@ def test_a_loop_without_add_reader_gets_a_thread(kafka: EmbeddedKafka) -> None:
     with asyncio.Runner(loop_factory=LoopWithoutReaders) as runner:
         # asyncio itself watches its own wake-up pipe with a reader, through the private name.
         assert runner.run(both())[:2] == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("loop_factory", [on_asyncio, on_uvloop, LoopWithoutReaders])
+def test_N23_a_broker_is_reached_by_a_name_that_takes_time_to_look_up(
+    kafka: EmbeddedKafka, loop_factory: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_up = socket.getaddrinfo
+
+    def slow(host: Any, port: Any, *arguments: Any, flags: int = 0, **keywords: Any) -> Any:
+        if host == "slow.example" and not flags:
+            time.sleep(0.05)
+            host = "127.0.0.1"
+        return look_up(host, port, *arguments, flags=flags, **keywords)
+
+    async def ask() -> list[str]:
+        servers = kafka.bootstrap_servers.replace("127.0.0.1", "slow.example")
+        async with aio.KafkaAdmin(bootstrap_servers=servers) as admin:
+            return await admin.list_topics(timeout=5)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        assert "read" in runner.run(ask())
 
 
 def test_a_client_belongs_to_its_loop(kafka: EmbeddedKafka) -> None:

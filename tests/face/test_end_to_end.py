@@ -92,6 +92,12 @@ def header_rows(headers: Any) -> list[tuple[str, bytes | None]]:
     return [(entry["key"], entry["value"]) for entry in headers or []]
 
 
+def test_N23_a_broker_is_reached_by_its_name(any_kafka: Any, new_topic: NewTopicName) -> None:
+    topic = new_topic(any_kafka)
+    with lv.KafkaAdmin(bootstrap_servers=any_kafka.bootstrap_servers.replace("127.0.0.1", "localhost")) as admin:
+        assert topic in admin.list_topics(timeout=PATIENCE_S)
+
+
 # Records
 
 

@@ -66,9 +66,10 @@ class Failures:
         hung_up = disconnect.ending in (Ending.CLOSED, Ending.RESET) and waited_for
         return cause + _NOT_THAT_OLD if hung_up else cause
 
-    def so_far(self, state: ConnectionState) -> str:
-        """Return what can be said of a connection that is still being set up."""
-        return diagnose(SO_FAR[state], _DOING[state], security_protocol=self._security_protocol)
+    def so_far(self, state: ConnectionState, *, resolving: bool) -> str:
+        """Return what can be said of a connection that is still being set up. resolving: its host's name is being looked up."""
+        ending = Ending.LOOKUP_TIMED_OUT if resolving else SO_FAR[state]
+        return diagnose(ending, _DOING[state], security_protocol=self._security_protocol)
 
     def note(self, key: ConnectionKey, address: str, cause: str, *, level: int = logging.WARNING, invalid_peer: bool) -> None:
         """A connection failed."""

@@ -181,7 +181,11 @@ class NetworkClient:
 
     def failures(self) -> dict[str, str]:
         """Return what became of each address that could not be used, newest cause each; of those still being tried, what is known."""
-        trying = {known.node.address: self._failures.so_far(known.state) for known in self._states if known.state in SO_FAR}
+        trying = {
+            known.node.address: self._failures.so_far(known.state, resolving=self._selectable.is_resolving(known.key))
+            for known in self._states
+            if known.state in SO_FAR
+        }
         return {**trying, **self._failures.causes()}
 
     def bootstrap_error(self, waited_s: float) -> BootstrapError:
@@ -271,8 +275,9 @@ class NetworkClient:
 
     def _expire_setups(self, now_ms: int) -> None:
         for key in self._states.setup_timed_out(now_ms):
+            ending = Ending.LOOKUP_TIMED_OUT if self._selectable.is_resolving(key) else Ending.CONNECT_TIMED_OUT
             self._close(key, "not connected in time")
-            self._lose(key, now_ms, Disconnect(ChannelState.NOT_CONNECTED, "", Ending.CONNECT_TIMED_OUT))
+            self._lose(key, now_ms, Disconnect(ChannelState.NOT_CONNECTED, "", ending))
 
     def _expire_requests(self, now_ms: int, heard: Collection[Peer]) -> None:
         for peer, request in self._in_flight.timed_out(now_ms).items():

@@ -85,6 +85,8 @@ def _plain(ending: Ending, detail: str) -> str:
         return f"connection refused: nothing listens there; is the broker up, and is the port right?{_in_brackets(detail)}"
     if ending is Ending.UNRESOLVED:
         return f"the host name does not resolve{_in_brackets(detail)}"
+    if ending is Ending.LOOKUP_TIMED_OUT:
+        return f"{ending.value}{_in_brackets(detail)}: the system's name service is slow, or out of reach"
     if ending is Ending.CONNECT_TIMED_OUT:
         return f"no answer to the connection attempt{_in_brackets(detail)}: a firewall, a wrong address, or a host that is down"
     if ending is Ending.UNANSWERED and detail:

@@ -1,9 +1,10 @@
 """Host names to addresses, without making anybody wait.
 
 A name is looked up on a short-lived daemon thread, because the system's resolver can take half a minute and cannot be interrupted; a
-literal address is looked up in place. A Route belongs to one connection id and remembers across attempts which address comes next, so
-that every address gets its turn (client.dns.lookup=use_all_dns_ips, N23); when they are used up, or an established connection breaks,
-the name is looked up anew and the address tried last goes to the end.
+literal address is looked up in place, and so is any name while the interpreter exits and starts no thread any more. A Route belongs to one
+connection id and remembers across attempts which address comes next, so that every address gets its turn
+(client.dns.lookup=use_all_dns_ips, N23); when they are used up, or an established connection ends, the name is looked up anew and the
+address tried last goes to the end.
 """
 
 from __future__ import annotations
@@ -77,23 +78,42 @@ class Route:
 
 
 class Resolver:
-    """Fills routes. notify: called from the lookup's thread when an answer is there."""
+    """Fills routes. notify: called from the lookup's thread when it has ended.
+
+    A lookup cannot be broken off, so it outlives an attempt that was given up; the next attempt takes its answer.
+    """
 
     def __init__(self, notify: Callable[[], None], lookup: Lookup = look_up) -> None:
         self._notify = notify
         self._lookup = lookup
 
     def start(self, route: Route) -> None:
-        """Look a route's name up; a literal address is there at once."""
+        """Look a route's name up, unless that is pending already; a literal address is there at once."""
+        if route.pending:
+            return
         route.pending = True
         try:
             route.found(look_up(route.host, route.port, literal_only=True))
         except (OSError, ValueError, OverflowError):
+            self._start_thread(route)
+
+    def _start_thread(self, route: Route) -> None:
+        try:
             threading.Thread(target=self._run, args=(route,), name="levada-resolver", daemon=True).start()
+        except RuntimeError as error:
+            if threading.main_thread().is_alive():
+                route.failed(error)
+            else:
+                # At exit a producer flushes for some seconds yet, and from Python 3.12 on no thread can be started then.
+                self._look_up(route)
 
     def _run(self, route: Route) -> None:
+        self._look_up(route)
+        self._notify()
+
+    def _look_up(self, route: Route) -> None:
         try:
             route.found(self._lookup(route.host, route.port))
-        except (OSError, ValueError, OverflowError) as error:
+        except Exception as error:
+            # Whatever it is: a route that stayed pending would wait for ever.
             route.failed(error)
-        self._notify()

@@ -42,6 +42,7 @@ class Ending(Enum):
     """By what a connection ended."""
 
     UNRESOLVED = "the host name does not resolve"
+    LOOKUP_TIMED_OUT = "the host name was not looked up in time"
     REFUSED = "connection refused"
     UNREACHABLE = "the host cannot be reached"
     CONNECT_TIMED_OUT = "the connection was not made in time"
@@ -87,6 +88,10 @@ class Selectable(Protocol):
 
     def connect(self, conn_id: ConnId, host: str, port: int, now_ms: int) -> None:
         """Begin to connect, at once; the outcome is an event. IllegalStateError when the id is in use."""
+        ...
+
+    def is_resolving(self, conn_id: ConnId) -> bool:
+        """Whether a connection waits for its host's name to be looked up."""
         ...
 
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:

@@ -77,7 +77,7 @@ class Selector:
         self._max_idle_ms = max_idle_ms
         self._buffers = {socket.SO_SNDBUF: send_buffer_bytes, socket.SO_RCVBUF: receive_buffer_bytes}
         self._transport = transport
-        self._resolver = Resolver(self.wakeup, lookup)
+        self._resolver = Resolver(self._looked_up, lookup)
         self._poll = poll() if poll is not None else selectors.DefaultSelector()
         self._registers_live = isinstance(self._poll, _LIVE)
         self._events = NetEvents()
@@ -112,6 +112,10 @@ class Selector:
         opening = self._opening[conn_id] = _Opening(conn_id, route)
         self._attempt_next(opening)
         self._wake_for_events()
+
+    def is_resolving(self, conn_id: ConnId) -> bool:
+        """Whether a connection waits for its host's name to be looked up."""
+        return self._opening.get(conn_id) in self._resolving
 
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:
         """Write one frame, in pieces, size prefix included, as far as it goes now; True when all of it went.
@@ -151,7 +155,7 @@ class Selector:
         _withdraw(self._events, conn_id)
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when select() would return at once, for an event loop to watch.
+        """Return a descriptor that is readable when a socket is ready or a look-up has ended, for an event loop to watch.
 
         Raises AttributeError where the system's selector has none.
         """
@@ -168,8 +172,7 @@ class Selector:
             return  # Whoever set it has written to the pipe, or select() will see it before it waits.
         self._woken = True
         if self._selecting:
-            with contextlib.suppress(OSError):  # A full pipe wakes as well; behind a closed one no thread waits.
-                self._wake_writer.send(b"\0")
+            self._write_wakeup()
 
     def shutdown(self) -> None:
         """Close everything, for ever. Not while a thread is in select()."""
@@ -240,6 +243,16 @@ class Selector:
     def _drain_wakeups(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._wake_reader.recv(4096)  # One byte per select(): what could be left only wakes once more.
+
+    def _looked_up(self) -> None:
+        """A look-up has ended; called on its own thread."""
+        self._woken = True
+        # Also while no thread is in select(): who waits may be an event loop, which watches fileno() and sees only what is written.
+        self._write_wakeup()
+
+    def _write_wakeup(self) -> None:
+        with contextlib.suppress(OSError):  # A full pipe wakes as well; behind a closed one no thread waits.
+            self._wake_writer.send(b"\0")
 
     def _wake_for_events(self) -> None:
         """Something to report came up while another thread may wait for it."""
@@ -431,7 +444,6 @@ class Selector:
             with contextlib.suppress(OSError, ProtocolError):
                 channel.drain()
         self._release(channel)
-        self._routes[channel.conn_id].forget()
         self._ending[channel.conn_id] = (channel, failure)
 
     def _deliver_endings(self) -> None:
@@ -446,6 +458,7 @@ class Selector:
 
     def _release(self, channel: Channel) -> None:
         conn_id = channel.conn_id
+        self._routes[conn_id].forget()
         self._poll.unregister(self._sockets.pop(conn_id))
         channel.close()
         for table in (self._channels, self._staged, self._last_active):

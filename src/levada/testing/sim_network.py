@@ -273,6 +273,10 @@ class SimSelectable:
             raise IllegalStateError(f"connection {conn_id} exists already")
         self._links[conn_id] = self._network.connect(self, conn_id, (host, port))
 
+    def is_resolving(self, conn_id: ConnId) -> bool:
+        """Names are known here at once."""
+        return False
+
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:
         """Put one frame on the wire; IllegalStateError before the last one was reported as sent."""
         if conn_id in self._endings:

@@ -15,6 +15,7 @@ import pytest
 import invalid_peers
 from levada.errors import BootstrapError
 from levada.flow import Call, Flow
+from levada.net.resolver import Address, Lookup, look_up
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.sync.driver import Driver
 from settings_kit import new_engine, new_selector
@@ -27,11 +28,15 @@ def asking() -> Flow[object]:
     return (yield Call(MetadataRequest(topics=[])))
 
 
-def failure(*addresses: str, timeout_s: float = DEADLINE_S) -> tuple[BootstrapError, float]:
+def failure(
+    *addresses: str, timeout_s: float = DEADLINE_S, lookup: Lookup = look_up, setup_timeout_ms: int = 10_000
+) -> tuple[BootstrapError, float]:
     """Ask at addresses where no Kafka is; return the error and how long it took."""
-    selector = new_selector(max_frame_bytes=100 << 20)
+    selector = new_selector(max_frame_bytes=100 << 20, lookup=lookup)
     bootstrap = [(address.rpartition(":")[0], int(address.rpartition(":")[2])) for address in addresses]
-    engine = new_engine(selectable=selector, bootstrap=bootstrap, client_id="lost", random=Random(1))
+    engine = new_engine(
+        selectable=selector, bootstrap=bootstrap, client_id="lost", random=Random(1), connection_setup_timeout_ms=setup_timeout_ms
+    )
     driver = Driver(engine, selector, name="lost")
     driver.start()
     started = time.monotonic()
@@ -134,3 +139,19 @@ def test_M_C10_every_address_has_its_own_cause() -> None:
 def test_N23_a_name_that_does_not_resolve_is_named() -> None:
     error, _ = failure("no-such-host.invalid:9092", timeout_s=2)
     assert "resolve" in str(error)
+
+
+@pytest.mark.parametrize("setup_timeout_ms", [10_000, 100])
+def test_N23_a_name_that_is_not_looked_up_in_time_is_not_taken_for_a_silent_host(setup_timeout_ms: int) -> None:
+    answer = threading.Event()
+
+    def lookup(host: str, port: int) -> list[Address]:
+        answer.wait(DEADLINE_S * 2)
+        return []
+
+    try:
+        error, _ = failure("slow.example:9092", timeout_s=0.5, lookup=lookup, setup_timeout_ms=setup_timeout_ms)
+    finally:
+        answer.set()
+    assert "not looked up in time" in error.causes["slow.example:9092"]
+    assert "firewall" not in str(error)

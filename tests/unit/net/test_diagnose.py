@@ -54,6 +54,7 @@ def test_M_C10_the_same_bytes_later_mean_nothing_special() -> None:
     [
         (Ending.REFUSED, "connection refused"),
         (Ending.UNRESOLVED, "does not resolve"),
+        (Ending.LOOKUP_TIMED_OUT, "name service"),
         (Ending.CONNECT_TIMED_OUT, "firewall"),
         (Ending.UNREACHABLE, "cannot be reached"),
     ],

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import socket
+import threading
+from collections.abc import Sequence
 
-from levada.net.resolver import Address, Route, look_up
+import pytest
+
+from levada.net.resolver import Address, Resolver, Route, look_up
 
 ONE, TWO = Address(socket.AF_INET, ("10.0.0.1", 9092)), Address(socket.AF_INET, ("10.0.0.2", 9092))
 
@@ -36,3 +40,43 @@ def test_an_empty_answer_is_an_error() -> None:
 def test_a_literal_address_needs_no_lookup() -> None:
     assert [str(address) for address in look_up("127.0.0.1", 9092, literal_only=True)] == ["127.0.0.1:9092"]
     assert [str(address) for address in look_up("::1", 9092, literal_only=True)] == ["[::1]:9092"]
+
+
+@pytest.fixture
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+def one_address(host: str, port: int) -> Sequence[Address]:
+    return [ONE]
+
+
+def test_a_lookup_whose_thread_cannot_be_started_has_failed(no_threads: None) -> None:
+    route = Route("kafka.example", 9092)
+    Resolver(lambda: None, one_address).start(route)
+    assert not route.pending
+    assert route.exhausted
+    assert route.error == "can't start new thread"
+
+
+def test_at_the_interpreters_exit_a_name_is_looked_up_in_place(no_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "main_thread", lambda: threading.Thread(name="has ended"))
+    route = Route("kafka.example", 9092)
+    Resolver(lambda: None, one_address).start(route)
+    assert not route.pending
+    assert route.next_address() == ONE
+
+
+def test_a_lookup_that_fails_in_an_unknown_way_has_ended_too() -> None:
+    def broken(host: str, port: int) -> Sequence[Address]:
+        raise TypeError("a lookup of somebody's own")
+
+    ended = threading.Event()
+    route = Route("kafka.example", 9092)
+    Resolver(ended.set, broken).start(route)
+    assert ended.wait(5)
+    assert not route.pending
+    assert route.error == "a lookup of somebody's own"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import threading
@@ -135,9 +136,9 @@ def test_pieces_of_a_frame_that_was_cut_off_are_let_go_of_unchanged_and_go_out_w
                 got.extend(again.recv(1 << 20))
 
         reader = threading.Thread(target=read)
+        assert not net.selector.send(2, pieces)
         reader.start()
-        if not net.selector.send(2, pieces):
-            net.until(lambda: net.sent == [2])
+        net.until(lambda: net.sent == [2])
         reader.join()
     assert got == whole
     records.clear()  # BufferError if anything still held on to it
@@ -262,6 +263,44 @@ def test_N23_every_address_of_a_name_is_tried(listener: socket.socket) -> None:
         net.selector.shutdown()
 
 
+def closed_by_the_peer(net: Clocked, peer: socket.socket) -> None:
+    peer.close()
+    net.until(lambda: net.disconnected)
+
+
+def closed_here(net: Clocked, peer: socket.socket) -> None:
+    net.selector.close(1)
+
+
+def idle_for_too_long(net: Clocked, peer: socket.socket) -> None:
+    net.now_ms += 2000
+    net.until(lambda: net.disconnected)
+
+
+@pytest.mark.parametrize("end", [closed_by_the_peer, closed_here, idle_for_too_long])
+def test_N23_a_name_is_looked_up_again_however_its_connection_ended(
+    listener: socket.socket, end: Callable[[Clocked, socket.socket], None]
+) -> None:
+    lookups: list[str] = []
+
+    def lookup(host: str, port: int) -> list[Address]:
+        lookups.append(host)
+        return [Address(socket.AF_INET, ("127.0.0.1", port))] * 2
+
+    net = Clocked(max_idle_ms=1000, lookup=lookup)
+    try:
+        net.selector.connect(1, "two.example", port_of(listener), 0)
+        net.until(lambda: net.connected == [1])
+        net.step(0)
+        with listener.accept()[0] as peer:
+            end(net, peer)
+        net.selector.connect(1, "two.example", port_of(listener), 0)
+        net.until(lambda: net.connected == [1, 1])
+        assert len(lookups) == 2
+    finally:
+        net.selector.shutdown()
+
+
 def test_N23_a_slow_lookup_does_not_delay_other_connections(listener: socket.socket) -> None:
     answer = threading.Event()
 
@@ -276,6 +315,58 @@ def test_N23_a_slow_lookup_does_not_delay_other_connections(listener: socket.soc
         net.until(lambda: net.connected == [2])
         answer.set()
         net.until(lambda: net.connected == [2, 1])
+    finally:
+        net.selector.shutdown()
+
+
+def test_attempts_given_up_while_a_name_is_looked_up_share_that_lookup(listener: socket.socket) -> None:
+    lookups: list[str] = []
+    answer = threading.Event()
+
+    def lookup(host: str, port: int) -> list[Address]:
+        lookups.append(host)
+        answer.wait(PATIENCE_S)
+        return [Address(socket.AF_INET, ("127.0.0.1", port))]
+
+    net = Clocked(lookup=lookup)
+    try:
+        for _ in range(4):
+            net.selector.close(1)
+            net.selector.connect(1, "slow.example", port_of(listener), 0)
+            net.step(0)
+        answer.set()
+        net.until(lambda: net.connected == [1])
+        assert lookups == ["slow.example"]
+    finally:
+        net.selector.shutdown()
+
+
+def test_a_lookup_whose_thread_cannot_be_started_is_a_failed_connection(net: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    net.selector.connect(1, "kafka.example", 9092, 0)
+    net.until(lambda: net.disconnected)
+    assert net.disconnected[1].ending is Ending.UNRESOLVED
+    assert net.disconnected[1].cause == "can't start new thread"
+
+
+def test_a_lookup_that_ends_while_nobody_selects_makes_the_descriptor_readable(listener: socket.socket) -> None:
+    """An event loop watches it, and has no thread in select()."""
+    answer = threading.Event()
+
+    def lookup(host: str, port: int) -> list[Address]:
+        answer.wait(PATIENCE_S)
+        return [Address(socket.AF_INET, ("127.0.0.1", port))]
+
+    net = Clocked(lookup=lookup)
+    try:
+        net.selector.connect(1, "slow.example", port_of(listener), 0)
+        net.step(0)
+        answer.set()
+        assert select.select([net.selector.fileno()], [], [], PATIENCE_S)[0]
+        net.until(lambda: net.connected == [1])
     finally:
         net.selector.shutdown()
 
