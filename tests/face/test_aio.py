@@ -189,11 +189,11 @@ def test_N23_a_broker_is_reached_by_a_name_that_takes_time_to_look_up(
 ) -> None:
     look_up = socket.getaddrinfo
 
-    def slow(host: Any, port: Any, *arguments: Any, flags: int = 0, **keywords: Any) -> Any:
+    def slow(host: Any, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0) -> Any:
         if host == "slow.example" and not flags:
             time.sleep(0.05)
             host = "127.0.0.1"
-        return look_up(host, port, *arguments, flags=flags, **keywords)
+        return look_up(host, port, family, type, proto, flags)
 
     async def ask() -> list[str]:
         servers = kafka.bootstrap_servers.replace("127.0.0.1", "slow.example")

@@ -27,7 +27,7 @@ from levada.net.channel import Channel
 from levada.net.ending import ending_of, text_of
 from levada.net.resolver import Address, Lookup, Resolver, Route, look_up
 from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, NetEvents, Pieces
-from levada.net.transport import PlaintextTransport, TransportLayer
+from levada.net.transport import TransportLayer, plaintext
 
 Ready: TypeAlias = list[tuple[selectors.SelectorKey, int]]
 OS_DEFAULT = -1
@@ -69,7 +69,7 @@ class Selector:
         max_idle_ms: int,
         send_buffer_bytes: int,
         receive_buffer_bytes: int,
-        transport: Callable[[socket.socket, str], TransportLayer] = PlaintextTransport,
+        transport: Callable[[socket.socket, str], TransportLayer] = plaintext,
         lookup: Lookup = look_up,
         poll: Callable[[], selectors.BaseSelector] | None = None,
     ) -> None:

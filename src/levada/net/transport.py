@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from levada.net import short_io
+
+SHORT_BYTES = 1 << 16
+"""What is copied in less time than it takes to get the interpreter's lock back from a busy thread."""
+
 
 class SocketLike(Protocol):
     """The part of a connected, non-blocking socket that a transport uses."""
@@ -27,6 +32,10 @@ class SocketLike(Protocol):
 
     def close(self) -> None:
         """Release the descriptor."""
+        ...
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
         ...
 
 
@@ -108,3 +117,26 @@ class PlaintextTransport:
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
+
+
+class PromptTransport(PlaintextTransport):
+    """Plaintext whose short reads and writes keep the interpreter's lock, so that a busy thread does not delay them (see short_io)."""
+
+    __slots__ = ()
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        """Return how many bytes were read, 0 at the end of the stream, None when there are none now."""
+        if len(buffer) > SHORT_BYTES:
+            return super().read_into(buffer)
+        return short_io.receive(self._socket.fileno(), buffer)
+
+    def write(self, data: memoryview) -> int:
+        """Return how many bytes were taken, 0 when none can be now."""
+        if len(data) > SHORT_BYTES:
+            return super().write(data)
+        return short_io.write(self._socket.fileno(), data)
+
+
+def plaintext(socket: SocketLike, host: str = "") -> PlaintextTransport:
+    """Return the best plaintext transport that there is here."""
+    return (PromptTransport if short_io.COMPILED else PlaintextTransport)(socket, host)

@@ -52,6 +52,9 @@ class FakeSocket:
     def close(self) -> None:
         self.closed = True
 
+    def fileno(self) -> int:
+        return -1
+
 
 def channel(socket: FakeSocket) -> Channel:
     return Channel(1, PlaintextTransport(socket), 1000)

@@ -1,0 +1,47 @@
+# cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False
+# ruff: noqa: F821 - the C functions are named in short_io.pxd
+"""Short reads and writes of non-blocking sockets, with the interpreter's lock kept.
+
+The methods of `socket` give the lock up around each call. Beside a busy thread it comes back up to five milliseconds later
+(sys.getswitchinterval), and the engine's lock is held meanwhile, so the other threads of a client wait as well. A few kilobytes take
+microseconds.
+
+A [c] module, of use only where it is compiled; the C types are in short_io.pxd.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import cython  # type: ignore[import-untyped]
+else:
+    from levada import _pure as cython
+
+COMPILED: bool = cython.compiled
+
+
+def receive(descriptor: int, buffer: Any) -> int | None:
+    """Return how many bytes were read, 0 at the end of the stream, None when there are none now. Raises OSError."""
+    target = buffer
+    count = recv(descriptor, cython.address(target[0]), len(target), 0)  # type: ignore[name-defined]
+    if count < 0:
+        failed()
+        return None
+    return count  # type: ignore[no-any-return]
+
+
+def write(descriptor: int, data: Any) -> int:
+    """Return how many bytes were taken, 0 when none can be now. Raises OSError."""
+    source = data
+    count = send(descriptor, cython.address(source[0]), len(source), 0)  # type: ignore[name-defined]
+    return failed() if count < 0 else count
+
+
+def failed() -> int:
+    """Return 0 where the call is only to be made again later. Raises OSError."""
+    code = errno  # type: ignore[name-defined]
+    if code in (EAGAIN, EINTR):  # type: ignore[name-defined]
+        return 0
+    raise OSError(code, os.strerror(code))
