@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from levada.aio.watch import Watch, watch
 from levada.client.engine import Engine
 from levada.clock import NEVER_MS, SystemClock
-from levada.errors import ClosedError, ForkedError, IllegalStateError, KafkaError
+from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
 from levada.face.engines import WhenDropped
 from levada.face.process import Process
 from levada.face.signals import DeferredSignals
@@ -72,13 +72,13 @@ class Driver:
         return self._calling_back
 
     def check_usable(self) -> None:
-        """Raise ForkedError in a child process, ClosedError after close(), the bug's error after a crash, IllegalStateError elsewhere."""
+        """Raise ForkedError in a child process, ClosedError after close(), CrashedError after a bug, IllegalStateError elsewhere."""
         if Process.id != self._pid:
             raise ForkedError(
                 f"{self.name} was created in process {self._pid} and cannot be used in process {Process.id}; create the client after fork()"
             )
         if self._crash is not None:
-            raise KafkaError(f"{self.name} stopped because of a bug in levada: {self._crash!r}") from self._crash
+            raise CrashedError(self.name, self._crash)
         if self._closed:
             raise ClosedError(f"{self.name} is closed")
         if running_loop(self.name) is not self.loop:
