@@ -251,13 +251,13 @@ def test_a_dropped_producer_still_sends(kafka: EmbeddedKafka, run: Run) -> None:
 
 
 def test_a_producer_whose_loop_has_ended_says_what_is_lost(kafka: EmbeddedKafka, run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    async def write() -> aio.KafkaProducer:
+    async def write() -> tuple[aio.KafkaProducer, aio.Delivery]:
         producer = aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=10_000)
-        await producer.send("written", value=b"x")
-        return producer
+        return producer, await producer.send("written", value=b"x")
 
     with caplog.at_level(logging.WARNING):
-        producer = run(write())
+        producer, delivery = run(write())
         del producer
         gc.collect()
     assert "was not closed before its event loop ended" in caplog.text
+    assert "closed before the record was acknowledged; persisted: no" in repr(delivery)

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from levada.aio.watch import Watch, watch
+from levada.client.ended import how_it_ended
 from levada.client.engine import Engine
 from levada.clock import NEVER_MS, SystemClock
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
@@ -263,7 +264,7 @@ class Driver:
         """The engine's state cannot be trusted any more: stop, and tell everybody who waits or calls."""
         self._crash = crash
         with suppress(Exception):
-            self._engine.stop_taking()
+            self._engine.stop_taking(how_it_ended(self.name, crash))
         # Log handlers and the callbacks of what is given up are user code, which does not run under the lock.
         self._engine.deferred.append(lambda: log.error("%s stops because of a bug in levada", self.name, exc_info=crash))
         self.loop.call_soon(self.close)
@@ -291,7 +292,7 @@ class Driver:
             self._watch.close()
         try:
             with self.lock:
-                self._engine.close(self.now_ms())
+                self._engine.close(self.now_ms(), how_it_ended(self.name, self._crash))
         except BaseException:
             log.exception("%s could not be closed in order; this is a bug in levada", self.name)
         finally:
