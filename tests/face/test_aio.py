@@ -195,6 +195,31 @@ def test_a_client_belongs_to_its_loop(kafka: EmbeddedKafka) -> None:
         runner.run(producer.close())
 
 
+MADE: dict[str, Callable[[str], Any]] = {
+    "producer": lambda servers: aio.KafkaProducer(bootstrap_servers=servers, linger_ms=60_000),
+    "consumer": lambda servers: aio.KafkaConsumer(bootstrap_servers=servers),
+    "client": lambda servers: aio.KafkaClient(bootstrap_servers=servers),
+    "admin": lambda servers: aio.KafkaAdmin(bootstrap_servers=servers),
+}
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_close_in_another_loop_is_refused_and_leaves_the_client_as_it_was(kafka: EmbeddedKafka, kind: str) -> None:
+    async def make() -> Any:
+        made = MADE[kind](kafka.bootstrap_servers)
+        if kind == "producer":
+            await made.send("written", value=b"x")
+        return made
+
+    with asyncio.Runner() as runner:
+        made = runner.run(make())
+        with pytest.raises(IllegalStateError, match="another event loop"):
+            asyncio.run(made.close())
+        runner.run(made.close())
+        asyncio.run(made.close())
+    assert kind != "producer" or kafka.end_offset("written") == 1
+
+
 def test_one_task_at_a_time(kafka: EmbeddedKafka, run: Run) -> None:
     async def read() -> None:
         async with aio.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from levada.aio.watch import Watch, watch
-from levada.client.ended import how_it_ended
+from levada.client.ended import ENDED, how_it_ended
 from levada.client.engine import Engine
 from levada.clock import NEVER_MS, SystemClock
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
@@ -86,6 +86,14 @@ class Driver:
             raise IllegalStateError(f"{self.name} belongs to another event loop; create a client in each loop that uses one")
         if self.lock._is_owned():  # type: ignore[attr-defined]
             raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a task")
+
+    def has_ended(self) -> bool:
+        """Whether nothing is left that could be closed here. Raises IllegalStateError in another event loop, which cannot close it."""
+        try:
+            self.check_usable()
+        except (*ENDED, ForkedError):
+            return True
+        return False
 
     def is_within(self) -> bool:
         """Whether the calling thread holds the lock: a finalizer may find itself there."""
