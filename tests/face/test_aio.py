@@ -275,6 +275,38 @@ def test_a_dropped_producer_still_sends(kafka: EmbeddedKafka, run: Run) -> None:
     assert kafka.end_offset("written") == 1
 
 
+def test_a_producer_dropped_as_its_loop_ends_counts_what_is_lost(kafka: EmbeddedKafka, run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    called: list[KafkaError | None] = []
+
+    async def write() -> aio.Delivery:
+        producer = aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=10_000)
+        deliveries = [await producer.send("written", value=b"x", on_delivery=lambda _, error: called.append(error)) for _ in range(10)]
+        return deliveries[0]
+
+    kafka.faults.delay("Produce", 60_000, times=10)
+    with caplog.at_level(logging.WARNING):
+        first = run(write())
+    assert "was not closed: 10 records were not acknowledged" in caplog.text
+    assert first.done()
+    assert len(called) == 10
+    assert all(isinstance(error, ClosedError) for error in called)
+
+
+def test_a_dropped_producer_is_a_task_until_all_is_sent(kafka: EmbeddedKafka, run: Run) -> None:
+    async def write() -> None:
+        producer = aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=60_000)
+        await producer.send("written", value=b"x")
+        del producer
+        gc.collect()
+        await asyncio.sleep(0)
+        (ending,) = asyncio.all_tasks() - {asyncio.current_task()}
+        assert ending.get_name().startswith("the end of producer 'levada-producer-")
+        await asyncio.wait_for(ending, 5)
+
+    run(write())
+    assert kafka.end_offset("written") == 1
+
+
 def test_a_producer_whose_loop_has_ended_says_what_is_lost(kafka: EmbeddedKafka, run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def write() -> tuple[aio.KafkaProducer, aio.Delivery]:
         producer = aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=10_000)

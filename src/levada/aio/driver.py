@@ -56,7 +56,7 @@ class Driver:
         self._timer_ms = NEVER_MS
         self._step_is_due = False
         self._calling_back = False
-        self._ending: Promise[Any] | None = None
+        self._ending: asyncio.Task[bool] | None = None
         self._waiting: set[Callable[[], None]] = set()
         self._closed = False
         self._crash: BaseException | None = None
@@ -278,19 +278,23 @@ class Driver:
         self.loop.call_soon(self.close)
 
     def _end_by_itself(self) -> None:
-        """The client is no longer used: run its last flow, then close."""
+        """The client is no longer used: run its last flow, then close.
+
+        A task waits for the flow, so that whoever ends the loop, such as asyncio.run(), finds it: cancelled, it closes the client at once,
+        and the flow says what was not sent. So the flow has to have begun before.
+        """
         if self._closed or self._ending is not None:
             return
         if self.when_dropped is None:
             self.close()
             return
-        self._ending = self._engine.flows.start(self.when_dropped(), self.now_ms(), describe=f"the end of {self.name}")
-
-        def ended(_: object) -> None:
-            self.loop.call_soon(self.close)
-
-        self._ending.on_done(ended)
-        self.due_now()
+        what = f"the end of {self.name}"
+        with DeferredSignals(), self.lock:
+            flow = self._engine.flows.start(self.when_dropped(), self.now_ms(), describe=what)
+            self._advance()
+        self._ending = self.loop.create_task(self._until(Until(flow, NEVER_MS)), name=what)
+        # It may be cancelled before its first step.
+        self._ending.add_done_callback(lambda _: self.close())
 
     def _shut_down(self) -> None:
         self._closed = True
