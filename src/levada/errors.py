@@ -53,6 +53,16 @@ class ClosedError(KafkaError):
     """The client was closed, before or during the call."""
 
 
+class CrashedError(KafkaError):
+    """A bug in levada stopped the client; the bug's own error is the cause, and was logged."""
+
+    fatal = True
+
+    def __init__(self, client: str, bug: BaseException) -> None:
+        super().__init__(f"{client} stopped because of a bug in levada: {bug!r}")
+        self.__cause__ = bug
+
+
 class IllegalStateError(KafkaError, RuntimeError):
     """The call does not fit the state of the object, such as seek() on a partition that is not assigned."""
 

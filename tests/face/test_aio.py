@@ -219,6 +219,31 @@ def test_a_client_belongs_to_its_loop(kafka: EmbeddedKafka) -> None:
         runner.run(producer.close())
 
 
+MADE: dict[str, Callable[[str], Any]] = {
+    "producer": lambda servers: aio.KafkaProducer(bootstrap_servers=servers, linger_ms=60_000),
+    "consumer": lambda servers: aio.KafkaConsumer(bootstrap_servers=servers),
+    "client": lambda servers: aio.KafkaClient(bootstrap_servers=servers),
+    "admin": lambda servers: aio.KafkaAdmin(bootstrap_servers=servers),
+}
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_close_in_another_loop_is_refused_and_leaves_the_client_as_it_was(kafka: EmbeddedKafka, kind: str) -> None:
+    async def make() -> Any:
+        made = MADE[kind](kafka.bootstrap_servers)
+        if kind == "producer":
+            await made.send("written", value=b"x")
+        return made
+
+    with asyncio.Runner() as runner:
+        made = runner.run(make())
+        with pytest.raises(IllegalStateError, match="another event loop"):
+            asyncio.run(made.close())
+        runner.run(made.close())
+        asyncio.run(made.close())
+    assert kind != "producer" or kafka.end_offset("written") == 1
+
+
 def test_one_task_at_a_time(kafka: EmbeddedKafka, run: Run) -> None:
     async def read() -> None:
         async with aio.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
@@ -274,14 +299,46 @@ def test_a_dropped_producer_still_sends(kafka: EmbeddedKafka, run: Run) -> None:
     assert kafka.end_offset("written") == 1
 
 
-def test_a_producer_whose_loop_has_ended_says_what_is_lost(kafka: EmbeddedKafka, run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    async def write() -> aio.KafkaProducer:
+def test_a_producer_dropped_as_its_loop_ends_counts_what_is_lost(kafka: EmbeddedKafka, run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    called: list[KafkaError | None] = []
+
+    async def write() -> aio.Delivery:
         producer = aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=10_000)
+        deliveries = [await producer.send("written", value=b"x", on_delivery=lambda _, error: called.append(error)) for _ in range(10)]
+        return deliveries[0]
+
+    kafka.faults.delay("Produce", 60_000, times=10)
+    with caplog.at_level(logging.WARNING):
+        first = run(write())
+    assert "was not closed: 10 records were not acknowledged" in caplog.text
+    assert first.done()
+    assert len(called) == 10
+    assert all(isinstance(error, ClosedError) for error in called)
+
+
+def test_a_dropped_producer_is_a_task_until_all_is_sent(kafka: EmbeddedKafka, run: Run) -> None:
+    async def write() -> None:
+        producer = aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=60_000)
         await producer.send("written", value=b"x")
-        return producer
+        del producer
+        gc.collect()
+        await asyncio.sleep(0)
+        (ending,) = asyncio.all_tasks() - {asyncio.current_task()}
+        assert ending.get_name().startswith("the end of producer 'levada-producer-")
+        await asyncio.wait_for(ending, 5)
+
+    run(write())
+    assert kafka.end_offset("written") == 1
+
+
+def test_a_producer_whose_loop_has_ended_says_what_is_lost(kafka: EmbeddedKafka, run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def write() -> tuple[aio.KafkaProducer, aio.Delivery]:
+        producer = aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=10_000)
+        return producer, await producer.send("written", value=b"x")
 
     with caplog.at_level(logging.WARNING):
-        producer = run(write())
+        producer, delivery = run(write())
         del producer
         gc.collect()
     assert "was not closed before its event loop ended" in caplog.text
+    assert "closed before the record was acknowledged; persisted: no" in repr(delivery)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import levada as lv
+from levada.errors import ClosedError
 from levada.testing import EmbeddedKafka
 
 COUNT = 2_000
@@ -127,3 +128,43 @@ def test_a_finalizer_does_not_block(caplog: pytest.LogCaptureFixture) -> None:
         assert time.monotonic() - started < 0.2
         gc.collect()
         wait_until(lambda: not set(threading.enumerate()) - before)
+
+
+class Holder:
+    """What closes its producer when the garbage collector finds it, which may be between any two lines of levada."""
+
+    def __init__(self, producer: lv.KafkaProducer) -> None:
+        self.producer = producer
+        self.me = self
+
+    def __del__(self) -> None:
+        self.producer.close()
+
+
+@pytest.mark.parametrize("within", ["a step", "a select", "a call of a user"])
+def test_close_in_a_finalizer_within_the_clients_own_work_sends_what_is_left(
+    within: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with EmbeddedKafka() as kafka, caplog.at_level(logging.WARNING):
+        kafka.create_topic("t")
+        before = set(threading.enumerate())
+        producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=60_000)
+        handles = [producer.send("t", value=b"x") for _ in range(10)]
+        where, name = (producer._driver._stepper._selectable, "select") if within == "a select" else (producer._driver._engine, "advance")
+        interrupted, collected = getattr(where, name), threading.Event()
+
+        def collecting(*arguments: Any) -> Any:
+            if not collected.is_set() and (within == "a call of a user") == (threading.current_thread() is threading.main_thread()):
+                collected.set()
+                Holder(producer)
+                gc.collect()
+            return interrupted(*arguments)
+
+        monkeypatch.setattr(where, name, collecting)
+        producer._driver.look() if within == "a call of a user" else producer._driver.wakeup()
+        assert collected.wait(5)
+        assert [handle.result(5).offset for handle in handles] == list(range(10))
+        wait_until(lambda: not set(threading.enumerate()) - before)
+        with pytest.raises(ClosedError):
+            producer.send("t", value=b"x")
+    assert not caplog.records

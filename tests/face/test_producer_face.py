@@ -255,7 +255,7 @@ def test_B9_close_fails_a_send_that_waits_for_memory(kafka: EmbeddedKafka, topic
     time.sleep(0.2)
     producer.close()
     thread.join(PATIENCE_S)
-    assert "closed while send() waited for buffer memory" in str(errors[0])
+    assert "closed during a wait of send() for buffer.memory" in str(errors[0])
 
 
 def test_an_exception_in_the_with_block_still_delivers_what_was_sent(kafka: EmbeddedKafka, topic: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import levada as lv
 from levada import aio
-from levada.errors import IllegalStateError, KafkaError
+from levada.errors import CrashedError, IllegalStateError, KafkaError, Persisted
 from levada.testing import EmbeddedKafka
 
 TP = lv.TopicPartition("t", 0)
@@ -96,6 +96,77 @@ def test_a_finalizer_within_the_clients_own_work_gets_an_error_and_does_not_wait
                 driver._stepper._user_thread = 0
                 if within == "the lock":
                     driver.lock.release()
+
+
+def test_a_bug_ends_every_record_and_runs_its_callback(kafka: EmbeddedKafka) -> None:
+    called: list[KafkaError | None] = []
+    producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=60_000)
+    taken = [producer.send("t", value=b"x", on_delivery=lambda _, error: called.append(error)) for _ in range(10)]
+    taken += [producer.send("t", value=b"x", partition=0) for _ in range(10)]
+    producer._core._engine.add_poller(Broken())
+    producer._driver.wakeup()
+    assert producer._driver.join(5)
+    for error in (*called, *(handle.exception(0) for handle in taken)):
+        assert isinstance(error, CrashedError)
+        assert error.persisted is Persisted.UNKNOWN
+    assert len(called) == 10
+    producer.close()
+
+
+def test_a_bug_ends_a_send_that_waits_for_memory(kafka: EmbeddedKafka) -> None:
+    raised: list[BaseException] = []
+    producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=60_000, buffer_memory=100_000)
+    kafka.faults.delay("Produce", 60_000, times=10)
+    producer.send("t", value=bytes(90_000))
+
+    def send() -> None:
+        try:
+            producer.send("t", value=bytes(90_000))
+        except KafkaError as error:
+            raised.append(error)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    while not producer._core.pool.queued:
+        sender.join(0.01)
+    producer._core._engine.add_poller(Broken())
+    producer._driver.wakeup()
+    sender.join(5)
+    assert isinstance(raised[0], CrashedError)
+    assert raised[0].persisted is Persisted.NO
+    producer.close()
+
+
+def test_a_bug_while_positions_are_looked_up_ends_the_consumer_in_order(kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture) -> None:
+    kafka.faults.delay("ListOffsets", 60_000, times=10)
+    with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TP])
+        consumer.poll(0.3)
+        consumer._engine.add_poller(Broken())
+        consumer._driver.wakeup()
+        with pytest.raises(CrashedError):
+            consumer.poll(5)
+        assert consumer._driver.join(5)
+    assert "stops because of a bug in levada" in caplog.text
+    assert "could not be closed in order" not in caplog.text
+
+
+def test_a_bug_ends_every_record_on_asyncio(kafka: EmbeddedKafka) -> None:
+    called: list[KafkaError | None] = []
+
+    async def use() -> None:
+        producer = aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=60_000)
+        handle = await producer.send("t", value=b"x", on_delivery=lambda _, error: called.append(error))
+        producer._driver._engine.add_poller(Broken())
+        producer._driver.look()
+        while not handle.done():
+            await asyncio.sleep(0.01)
+        error = await handle.exception()
+        assert called == [error]
+        assert isinstance(error, CrashedError)
+        await producer.close()
+
+    asyncio.run(asyncio.wait_for(use(), 5))
 
 
 def test_a_bug_is_raised_to_every_task_on_asyncio_and_logged_without_the_lock(kafka: EmbeddedKafka) -> None:

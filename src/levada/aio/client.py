@@ -58,8 +58,12 @@ class KafkaClient(HoldsConnections):
         return dict(versions)
 
     async def close(self, timeout: float | None = None) -> None:
-        """Close the connections; a call still running in another task ends with ClosedError. Idempotent. timeout: not needed here."""
-        self._driver.close()
+        """Close the connections; a call still running in another task ends with ClosedError. Idempotent. timeout: not needed here.
+
+        Raises IllegalStateError in another event loop.
+        """
+        if not self._driver.has_ended():
+            self._driver.close()
 
     async def __aenter__(self) -> Self:
         return self

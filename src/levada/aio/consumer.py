@@ -193,12 +193,13 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     # Its end
 
     async def close(self, timeout: float | None = None) -> None:
-        """Stop reading and close the connections; idempotent. timeout: not needed here."""
+        """Stop reading and close the connections; idempotent. timeout: not needed here. Raises IllegalStateError in another event loop."""
+        if self._driver.has_ended():
+            return
         try:
-            self._driver.check_usable()
             await self._driver.call(self._consuming.reading.close())
         except KafkaError:
-            # It is closed, or cannot tell the brokers: they forget a fetch session by themselves.
+            # The brokers cannot be told; they forget a fetch session by themselves.
             pass
         finally:
             self._driver.close()

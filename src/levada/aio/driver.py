@@ -17,9 +17,10 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from levada.aio.watch import Watch, watch
+from levada.client.ended import ENDED, how_it_ended
 from levada.client.engine import Engine
 from levada.clock import NEVER_MS, SystemClock
-from levada.errors import ClosedError, ForkedError, IllegalStateError, KafkaError
+from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
 from levada.face.engines import WhenDropped
 from levada.face.process import Process
 from levada.face.signals import DeferredSignals
@@ -55,7 +56,7 @@ class Driver:
         self._timer_ms = NEVER_MS
         self._step_is_due = False
         self._calling_back = False
-        self._ending: Promise[Any] | None = None
+        self._ending: asyncio.Task[bool] | None = None
         self._waiting: set[Callable[[], None]] = set()
         self._closed = False
         self._crash: BaseException | None = None
@@ -72,19 +73,27 @@ class Driver:
         return self._calling_back
 
     def check_usable(self) -> None:
-        """Raise ForkedError in a child process, ClosedError after close(), the bug's error after a crash, IllegalStateError elsewhere."""
+        """Raise ForkedError in a child process, ClosedError after close(), CrashedError after a bug, IllegalStateError elsewhere."""
         if Process.id != self._pid:
             raise ForkedError(
                 f"{self.name} was created in process {self._pid} and cannot be used in process {Process.id}; create the client after fork()"
             )
         if self._crash is not None:
-            raise KafkaError(f"{self.name} stopped because of a bug in levada: {self._crash!r}") from self._crash
+            raise CrashedError(self.name, self._crash)
         if self._closed:
             raise ClosedError(f"{self.name} is closed")
         if running_loop(self.name) is not self.loop:
             raise IllegalStateError(f"{self.name} belongs to another event loop; create a client in each loop that uses one")
         if self.lock._is_owned():  # type: ignore[attr-defined]
             raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a task")
+
+    def has_ended(self) -> bool:
+        """Whether nothing is left that could be closed here. Raises IllegalStateError in another event loop, which cannot close it."""
+        try:
+            self.check_usable()
+        except (*ENDED, ForkedError):
+            return True
+        return False
 
     def is_within(self) -> bool:
         """Whether the calling thread holds the lock: a finalizer may find itself there."""
@@ -263,25 +272,29 @@ class Driver:
         """The engine's state cannot be trusted any more: stop, and tell everybody who waits or calls."""
         self._crash = crash
         with suppress(Exception):
-            self._engine.stop_taking()
+            self._engine.stop_taking(how_it_ended(self.name, crash))
         # Log handlers and the callbacks of what is given up are user code, which does not run under the lock.
         self._engine.deferred.append(lambda: log.error("%s stops because of a bug in levada", self.name, exc_info=crash))
         self.loop.call_soon(self.close)
 
     def _end_by_itself(self) -> None:
-        """The client is no longer used: run its last flow, then close."""
+        """The client is no longer used: run its last flow, then close.
+
+        A task waits for the flow, so that whoever ends the loop, such as asyncio.run(), finds it: cancelled, it closes the client at once,
+        and the flow says what was not sent. So the flow has to have begun before.
+        """
         if self._closed or self._ending is not None:
             return
         if self.when_dropped is None:
             self.close()
             return
-        self._ending = self._engine.flows.start(self.when_dropped(), self.now_ms(), describe=f"the end of {self.name}")
-
-        def ended(_: object) -> None:
-            self.loop.call_soon(self.close)
-
-        self._ending.on_done(ended)
-        self.due_now()
+        what = f"the end of {self.name}"
+        with DeferredSignals(), self.lock:
+            flow = self._engine.flows.start(self.when_dropped(), self.now_ms(), describe=what)
+            self._advance()
+        self._ending = self.loop.create_task(self._until(Until(flow, NEVER_MS)), name=what)
+        # It may be cancelled before its first step.
+        self._ending.add_done_callback(lambda _: self.close())
 
     def _shut_down(self) -> None:
         self._closed = True
@@ -291,7 +304,7 @@ class Driver:
             self._watch.close()
         try:
             with self.lock:
-                self._engine.close(self.now_ms())
+                self._engine.close(self.now_ms(), how_it_ended(self.name, self._crash))
         except BaseException:
             log.exception("%s could not be closed in order; this is a bug in levada", self.name)
         finally:

@@ -12,7 +12,6 @@ from levada.aio.connect import connect, start
 from levada.aio.delivery import ArrowDelivery, Delivery
 from levada.aio.driver import Driver
 from levada.config import ProducerConfig
-from levada.errors import KafkaError
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
 from levada.face.producing import ERROR_EXIT_S, Producing, engine_settings
@@ -98,14 +97,11 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.
 
         timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms.
+        Raises IllegalStateError in another event loop.
         """
-        try:
-            self._driver.check_usable()
-        except KafkaError:
-            # Closed already, stopped by a bug that was told, or in a forked child.
-            return
-        await self._driver.call(self._producing.close(timeout))
-        self._driver.close()
+        if not self._driver.has_ended():
+            await self._driver.call(self._producing.close(timeout))
+            self._driver.close()
 
     async def __aenter__(self) -> Self:
         return self

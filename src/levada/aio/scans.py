@@ -82,8 +82,9 @@ class _Reading:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.driver.has_ended():
+            return
         try:
-            self.driver.check_usable()
             await self.driver.call(self.flows.close())
         except KafkaError:
             # Brokers that cannot be told forget a fetch session by themselves.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from random import Random
 from typing import Protocol
 
@@ -22,6 +23,7 @@ from levada.client.connection_states import ConnectionStates
 from levada.client.coordinator_finder import CoordinatorFinder
 from levada.client.deferred_log import DeferredLog
 from levada.client.destination import Destinations
+from levada.client.ended import Ended
 from levada.client.flow_runner import FlowRunner
 from levada.client.metadata import Metadata
 from levada.client.metadata_updater import MetadataUpdater
@@ -39,6 +41,18 @@ class Poller(Protocol):
 
     def poll(self, now_ms: int) -> int:
         """Do what can be done now; return when to be polled again, NEVER_MS when only an event can change anything."""
+        ...
+
+
+class Holder(Protocol):
+    """A part of a client that holds what users handed over."""
+
+    def close(self, ended: Ended) -> None:
+        """Take nothing more."""
+        ...
+
+    def give_up(self, ended: Ended) -> None:
+        """Fail what is still there: everything else of the client has ended."""
         ...
 
 
@@ -103,7 +117,7 @@ class Engine:
         self.coordinators = self._add_router(ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random))
         self._updater = MetadataUpdater(self.metadata, self.network, rebootstrap=rebootstrap, rebootstrap_trigger_ms=rebootstrap_trigger_ms)
         self._pollers: list[Poller] = []
-        self.when_closed: list[Callable[[], None]] = []
+        self.holders: list[Holder] = []
         self._closed = False
 
     def _add_router(self, backoff: ExponentialBackoff) -> CoordinatorFinder:
@@ -155,15 +169,19 @@ class Engine:
             self.now.ms = now_ms
             self.network.complete(events, now_ms)
 
-    def stop_taking(self) -> None:
+    def stop_taking(self, ended: Ended) -> None:
         """Have nothing more taken that would never be sent: the client ends, in order or by a bug."""
-        for close in self.when_closed:
-            close()
+        for holder in self.holders:
+            holder.close(ended)
 
-    def close(self, now_ms: int) -> None:
-        """Close every connection; whatever still waits is rejected with ClosedError."""
+    def close(self, now_ms: int, ended: Ended) -> None:
+        """Close every connection; whatever still waits is rejected with the error for the client's end."""
         self._closed = True
-        self.stop_taking()
-        self.flows.close()
-        self.network.close()
-        self.metadata.close()
+        # From the last one up. A bug may have left one of them so that it cannot be closed; the others are all the same.
+        with ExitStack() as parts:
+            for holder in self.holders:
+                parts.callback(holder.give_up, ended)
+            parts.callback(self.metadata.close, ended)
+            parts.callback(self.network.close, ended)
+            parts.callback(self.flows.close, ended)
+            parts.callback(self.stop_taking, ended)

@@ -19,6 +19,7 @@ from itertools import count
 from typing import Any, Protocol, TypeVar
 
 from levada.client.connection_key import ConnectionKey, Peer, key_of
+from levada.client.ended import Ended
 from levada.client.network_client import NetworkClient
 from levada.clock import NEVER_MS
 from levada.errors import ClosedError, ConnectError, IllegalStateError, TimeoutError
@@ -92,17 +93,17 @@ class FlowRunner:
         self._timers: list[tuple[int, int, _Task]] = []
         self._numbers = count()
         self._seen_changes = 0
-        self._closed = False
+        self._ended: Ended | None = None
 
     def start(self, flow: Flow[T], now_ms: int, *, deadline_ms: int = NEVER_MS, describe: str = "") -> Promise[T]:
         """Have a flow run from the next poll on; resolves with what it returns, rejects with what it raises.
 
         deadline_ms: absolute. describe: names the operation in a TimeoutError.
         """
-        if self._closed:
-            flow.close()
-            return Promise.rejected(ClosedError("the client is closed"))
         task = _Task(flow, now_ms, deadline_ms, describe)
+        if self._ended is not None:
+            flow.close()
+            return Promise.rejected(self._ended(task.describe))
         self._tasks[task.promise] = task
         self._let_go_on(task)
         return task.promise
@@ -145,11 +146,11 @@ class FlowRunner:
         for task in list(self._blocked):
             self._abort(task, error)
 
-    def close(self) -> None:
-        """End every flow with a ClosedError."""
-        self._closed = True
+    def close(self, ended: Ended) -> None:
+        """End every flow with the error for the client's end."""
+        self._ended = ended
         for task in list(self._tasks.values()):
-            self._abort(task, ClosedError(f"the client was closed during {task.describe}"))
+            self._abort(task, ended(task.describe))
 
     # One flow
 

@@ -42,5 +42,5 @@ class Host(Protocol):
         ...
 
     def check_usable(self) -> None:
-        """Raise what says why the client cannot be used: ClosedError, ForkedError, the error of a bug."""
+        """Raise what says why the client cannot be used: ClosedError, CrashedError, ForkedError, IllegalStateError."""
         ...

@@ -15,11 +15,11 @@ from random import Random
 from typing import NamedTuple
 
 from levada.client.backoff import ExponentialBackoff
+from levada.client.ended import Ended
 from levada.client.metadata_update import apply_response, with_leader
 from levada.client.snapshot import ClusterSnapshot, TopicMetadata
 from levada.client.topic_queries import FIRST_VERSION_WITH_NULL_FOR_ALL, FIRST_VERSION_WITHOUT_CREATION, request_for, request_for_all
 from levada.clock import NEVER_MS
-from levada.errors import ClosedError
 from levada.promise import Promise
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from levada.types import NO_LEADER_EPOCH, Node, TopicPartition
@@ -67,7 +67,7 @@ class Metadata:
         self._equivalent = 0
         self._waiters: dict[int, Promise[None]] = {}
         self._fatal: BaseException | None = None
-        self._closed = False
+        self._ended: Ended | None = None
 
     # What is wanted
 
@@ -132,8 +132,8 @@ class Metadata:
         if self._fatal is not None:
             fatal, self._fatal = self._fatal, None
             promise.reject(fatal)
-        elif self._closed:
-            promise.reject(ClosedError("the client was closed while it waited for metadata"))
+        elif self._ended is not None:
+            promise.reject(self._ended("a wait for metadata"))
         elif self.version > version:
             promise.resolve(None)
         else:
@@ -193,10 +193,10 @@ class Metadata:
         self._need_full = True
         self.snapshot = ClusterSnapshot.bootstrap(self._bootstrap, self.snapshot.topics)
 
-    def close(self) -> None:
-        """End every wait for metadata with ClosedError."""
-        self._closed = True
-        self.fail(ClosedError("the client was closed while it waited for metadata"))
+    def close(self, ended: Ended) -> None:
+        """End every wait for metadata with the error for the client's end."""
+        self._ended = ended
+        self.fail(ended("a wait for metadata"))
 
     def _publish(self, snapshot: ClusterSnapshot) -> None:
         self.snapshot = snapshot

@@ -21,6 +21,7 @@ from levada.client.api_versions import AnyFrame, BrokerVersions
 from levada.client.connection_key import ConnectionKey, Peer, key_of
 from levada.client.connection_states import Connection, ConnectionStates
 from levada.client.deferred_log import DeferredLog
+from levada.client.ended import Ended
 from levada.client.failures import SO_FAR, Failures
 from levada.client.in_flight import InFlightRequest, InFlightRequests
 from levada.client.metadata import Metadata
@@ -30,7 +31,6 @@ from levada.client.throttling import throttle_ms
 from levada.clock import NEVER_MS
 from levada.errors import (
     BootstrapError,
-    ClosedError,
     ConnectError,
     DisconnectError,
     IllegalStateError,
@@ -88,7 +88,7 @@ class NetworkClient:
         self._just_heard: Collection[Peer] = ()
         self._failures = Failures(log, security_protocol, has_fallback=fallback is not None)
         self._correlation_id = 0
-        self._closed = False
+        self._ended: Ended | None = None
 
     # Asking
 
@@ -219,8 +219,8 @@ class NetworkClient:
         Rejected with DisconnectError, UnsupportedVersionError (nothing was sent) and ProtocolError, never from within this call.
         """
         key = key_of(peer)
-        if self._closed:
-            raise ClosedError("the client is closed")
+        if self._ended is not None:
+            raise self._ended(f"a {request.NAME} request")
         if self._usable(key, now_ms) is None:
             raise IllegalStateError(f"a {request.NAME} request was sent to {key}, which is not ready")
         promise: Promise[Any] = Promise()
@@ -244,13 +244,13 @@ class NetworkClient:
         if oldest is not None and oldest.promise is promise and self._in_flight.count(key_of(peer)) == 1:
             self.disconnect(peer, now_ms)
 
-    def close(self) -> None:
+    def close(self, ended: Ended) -> None:
         """Close every connection and reject what is in flight."""
-        self._closed = True
+        self._ended = ended
         for known in self._states:
             self._close(known.key, "the client is closed")
             for request in self._in_flight.clear(known.key):
-                self._reject(request, ClosedError(f"the client was closed while {request} waited for its answer"))
+                self._reject(request, ended(f"{request}"))
         self.settle()
 
     # Driven by the engine
@@ -333,7 +333,7 @@ class NetworkClient:
 
     def _connect_if_allowed(self, key: ConnectionKey, now_ms: int) -> None:
         node = self._node(key)
-        if node is None or self._closed:
+        if node is None or self._ended is not None:
             return
         known = self._states.get(key)
         if known is not None and known.node[:3] != node[:3]:

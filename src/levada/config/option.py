@@ -14,6 +14,8 @@ Read = Callable[[Any], Any]
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+LONGEST_TEXT = 2**15 - 1
+"""The length of text in a request has 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +85,22 @@ def boolean(default: bool, doc: str) -> Any:
 
 
 def text(default: str | None, doc: str) -> Any:
-    """Declare free text."""
+    """Declare free text. It goes to brokers as UTF-8."""
 
     def read(value: Any) -> str | None:
         if value is None and default is None:
             return None
         if not isinstance(value, str):
             raise ValueError(f"expected text, got {value!r}")
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError:
+            raise ValueError(f"expected text that can be written as UTF-8, got {value!r}") from None
+        if size > LONGEST_TEXT:
+            raise ValueError(f"must take at most {LONGEST_TEXT} bytes, takes {size}")
         return value
 
-    return Option("text", read, default, doc, annotation="str" if default is not None else "str | None")
+    return Option("text", read, default, doc, f"up to {LONGEST_TEXT} bytes", annotation="str" if default is not None else "str | None")
 
 
 def choice(

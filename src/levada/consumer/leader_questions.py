@@ -14,13 +14,14 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.connection_key import Peer
+from levada.client.ended import ENDED
 from levada.client.fan_out import Answer, FanOut, Spawn
 from levada.client.metadata import Metadata
 from levada.client.retry import Retries
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.leader_answer import LeaderAnswer
 from levada.consumer.subscription_state import PartitionState
-from levada.errors import ClosedError, KafkaError
+from levada.errors import KafkaError
 from levada.flow import Flow
 from levada.promise import Promise
 from levada.types import TopicPartition
@@ -84,7 +85,7 @@ class LeaderQuestions(Generic[Q, T]):
             while left := [tp for tp, question in questions.items() if self._holds(question)]:
                 try:
                     yield from self._asking(questions, retries).run(left)
-                except ClosedError:
+                except ENDED:
                     raise
                 except KafkaError as error:
                     # Metadata cannot be had. `Stalls` tells the caller, who may want records of other partitions first.
@@ -148,5 +149,5 @@ def _failed(questions: Mapping[TopicPartition, object], error: KafkaError) -> Le
 
 def _raise_bug(done: Promise[None]) -> None:
     """A flow that nobody waits for must not end with an error in silence."""
-    if done.error is not None and not isinstance(done.error, ClosedError):
+    if done.error is not None and not isinstance(done.error, ENDED):
         raise done.error

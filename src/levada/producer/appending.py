@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from levada.client.ended import ENDED
 from levada.client.host import Host
 from levada.client.metadata import Metadata
 from levada.client.network_client import NetworkClient
@@ -19,7 +20,6 @@ from levada.error_codes import ErrorCode
 from levada.errors import (
     FINAL_TOPIC_ERRORS,
     BufferExhaustedError,
-    ClosedError,
     IllegalStateError,
     KafkaError,
     MetadataTimeout,
@@ -75,7 +75,7 @@ class Appending:
         append = partial(self._accumulator.append, record)
         try:
             return (yield from self._append(append, (record.topic, record.partition), deadline_ms))
-        except (ClosedError, IllegalStateError):
+        except (*ENDED, IllegalStateError):
             raise
         except KafkaError as error:
             failure = error

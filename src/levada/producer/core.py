@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Protocol
 
 from levada.client.backoff import ExponentialBackoff
+from levada.client.ended import Ended, closed
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.clock import Clock
@@ -105,7 +106,7 @@ class ProducerCore:
         self.append = self.accumulator.appender.send
         engine.add_poller(self)
         # Also after a crash: what is appended then would never be sent.
-        engine.when_closed.append(self.close)
+        engine.holders.append(self)
 
     def wait_with(self, waiter: Waiter) -> None:
         """Let deliveries wait that way."""
@@ -169,9 +170,9 @@ class ProducerCore:
             self._engine.deferred.append(lambda: log.warning(text, name, lost))
         self.abort()
 
-    def close(self) -> None:
+    def close(self, ended: Ended = closed) -> None:
         """Take no more records; what is there is sent without lingering."""
-        self.accumulator.close()
+        self.accumulator.close(ended)
 
     def drain(self) -> Flow[None]:
         """Take no more records and return when all are done; when the flow's time is over, what is left fails (A23)."""
@@ -184,6 +185,10 @@ class ProducerCore:
     def abort(self) -> None:
         """Fail what is not done (A23)."""
         self.accumulator.abort(Failures.closed)
+
+    def give_up(self, ended: Ended) -> None:
+        """Fail what nobody will send any more. After a bug any record may be written: nothing that it left behind is certain."""
+        self.accumulator.abort(Failures.closed if ended is closed else lambda batch: ended(f"the delivery to {batch.tp}"))
 
     def _start(self, flow: Flow[Any], now_ms: int) -> Promise[Any]:
         return self._engine.flows.start(flow, now_ms, describe="InitProducerId")

@@ -13,9 +13,10 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
+from levada.client.ended import Ended, closed
 from levada.client.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS, Clock
-from levada.errors import ClosedError, KafkaError, RecordTooLargeError, not_written
+from levada.errors import KafkaError, RecordTooLargeError, not_written
 from levada.producer.appender import Appender, batch_memory
 from levada.producer.backlogs import Backlogs, Ready
 from levada.producer.buffer_pool import BufferPool, Ticket
@@ -90,6 +91,7 @@ class RecordAccumulator:
         self.next_expiry_ms = NEVER_MS
         self.backlogs = Backlogs(linger_ms)
         self._stalled_since: dict[int, int] = {}
+        self._ended: Ended = closed
         self._rng = rng
         self._defer = defer
         self._settled = settled
@@ -279,7 +281,7 @@ class RecordAccumulator:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise not_written(ClosedError("the producer is closed"))
+            raise not_written(self._ended("send()"))
 
     def _checked_size(self, record: ToSend) -> int:
         bound = record_size_upper_bound(len(record.key or b""), len(record.value or b""), record.headers)
@@ -444,14 +446,15 @@ class RecordAccumulator:
         for batch in list(self.incomplete):
             self.fail(batch, error(batch), final=Final.ABORTED)
 
-    def close(self) -> None:
+    def close(self, ended: Ended) -> None:
         """Take no more records; who waits for memory is turned away (A7, B9)."""
+        self._ended = ended
         self.appender.closed = True
         self.adopt()
         for batch in self.incomplete:
             batch.queue.tail = None
             self.backlogs.place(batch.queue)
-        self.pool.close(not_written(ClosedError("the producer was closed while send() waited for buffer memory")))
+        self.pool.close(not_written(ended("a wait of send() for buffer.memory")))
 
     def _unqueue(self, batch: ProducerBatch) -> None:
         queue = batch.queue

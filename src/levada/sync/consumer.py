@@ -219,7 +219,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         try:
             self._driver.check_usable()
         except KafkaError:
-            # Closed already, stopped by a bug, or in a forked child.
+            # Closed already, stopped by a bug, in a forked child, or in a finalizer that cannot wait: the fetch sessions are left.
             self._driver.close(limit_s)
             return
         with self._sole:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from levada.client.engine import Engine
 from levada.clock import Clock, SystemClock
-from levada.errors import ClosedError, ForkedError, IllegalStateError, KafkaError
+from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
 from levada.face.arguments import deadline_ms
 from levada.face.process import Process
 from levada.face.signals import DeferredSignals
@@ -59,6 +59,7 @@ class Driver:
         self._engine = engine
         self._pid = Process.id
         self._abandoned = False
+        self._calling_back = False
         self._ending: Promise[Any] | None = None
         self._finish_lock = threading.Lock()
         self._finished = False
@@ -78,7 +79,7 @@ class Driver:
         return threading.get_ident() == self._thread.ident
 
     def check_usable(self) -> None:
-        """Raise ForkedError in a child process, ClosedError after close(), the bug's error after a crash.
+        """Raise ForkedError in a child process, ClosedError after close(), CrashedError after a bug.
 
         Raises IllegalStateError where the calling thread is in the middle of this client's work already: a finalizer runs between any two
         bytecodes, and what it would wait for is its own thread.
@@ -89,15 +90,15 @@ class Driver:
                 "its connections and its thread did not come along; create the client after fork()"
             )
         if self._stepper.crash is not None:
-            raise KafkaError(f"{self.name} stopped because of a bug in levada: {self._stepper.crash!r}") from self._stepper.crash
+            raise CrashedError(self.name, self._stepper.crash)
         if self._stepper.closing:
             raise ClosedError(f"{self.name} is closed")
-        if self._stepper.is_within():
+        if self.is_within():
             raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a thread")
 
     def is_within(self) -> bool:
-        """Whether the calling thread is in the middle of a step, or holds the lock: a finalizer may find itself there."""
-        return self._stepper.is_within()
+        """Whether the calling thread is in the middle of the client's own work: a finalizer may find itself there."""
+        return self._stepper.is_within() or (self.in_callback and not self._calling_back)
 
     def look(self) -> None:
         """Have the engine act on what has just changed, in this thread; called without the lock or with it."""
@@ -165,7 +166,7 @@ class Driver:
         self.wakeup()
         if not self._thread.is_alive():
             self._finish()
-        elif not self.in_callback and not self._stepper.is_within():
+        elif not self.in_callback and not self.is_within():
             over_ms = deadline_ms(self.now_ms(), timeout_s)
             with DeferredSignals(self.wakeup) as signals:
                 while self._thread.is_alive() and (left_ms := over_ms - self.now_ms()) > 0:
@@ -249,11 +250,14 @@ class Driver:
         deferred = self._engine.deferred
         while deferred:
             callback = deferred.popleft()
+            self._calling_back = True
             try:
                 callback()
             except BaseException as error:
                 # SystemExit too: a callback cannot end the thread that everybody depends on.
                 self._log_callback_error(error)
+            finally:
+                self._calling_back = False
 
     def _log_callback_error(self, error: BaseException) -> None:
         try:

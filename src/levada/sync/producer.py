@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from levada.config import ProducerConfig
-from levada.errors import ClosedError, ForkedError, KafkaError
+from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
 from levada.face.producing import ERROR_EXIT_S, Producing, engine_settings
@@ -138,15 +138,20 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.
 
         timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. From a callback nothing is waited
-        for. In a forked child this does nothing.
+        for; nor in a finalizer that interrupts the producer's own work, after which the records are still sent. In a forked child this
+        does nothing.
         """
         try:
             self._driver.check_usable()
         except (ForkedError, ClosedError):
             return
-        except KafkaError:
+        except CrashedError:
             log.warning("the producer had stopped before it was closed; unsent records are lost")
             self._driver.close(timeout)
+            return
+        except IllegalStateError:
+            # What has to be waited for is this thread's own work. The client's thread sends what is left, and then closes.
+            self._driver.abandon()
             return
         self._driver.close(self._driver.call(self._producing.close(timeout)))
 

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
+from levada.client.ended import how_it_ended
 from levada.client.engine import Engine
 from levada.clock import NEVER_MS, Clock
 from levada.net.selectable import Selectable
@@ -110,7 +111,7 @@ class Stepper:
         self.crash = crash
         self.closing = True
         with suppress(Exception):
-            self.engine.stop_taking()
+            self.engine.stop_taking(how_it_ended(self.name, crash))
         self.engine.deferred.append(lambda: log.error("%s stops because of a bug in levada", self.name, exc_info=crash))
         self.wakeup()
 
@@ -119,7 +120,7 @@ class Stepper:
         with self._baton:
             try:
                 with self.lock:
-                    self.engine.close(self.now_ms())
+                    self.engine.close(self.now_ms(), how_it_ended(self.name, self.crash))
             finally:
                 self._selectable.shutdown()
 

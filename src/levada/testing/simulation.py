@@ -14,6 +14,7 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from levada.client.ended import closed
 from levada.client.engine import Engine
 from levada.clock import NEVER_MS
 from levada.config import ClientConfig
@@ -245,7 +246,7 @@ class SimDriver:
         """Close the engine and leave the simulation."""
         if not self._closed:
             self._closed = True
-            self._engine.close(self.now_ms())
+            self._engine.close(self.now_ms(), closed)
             self._selectable.shutdown()
             self._run_deferred()
             self._simulation.forget(self)

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from levada.client.ended import Ended
 from levada.clock import NEVER_MS
-from levada.errors import BootstrapError, ClosedError, ForkedError, KafkaError, TimeoutError
+from levada.errors import BootstrapError, ClosedError, CrashedError, ForkedError, KafkaError, TimeoutError
 from levada.flow import Call, Flow, Sleep
 from levada.promise import Promise
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -38,8 +39,8 @@ class Client:
         return self.driver.run(asking(), timeout_s, "asking")
 
 
-def asking() -> Flow[MetadataResponse]:
-    reply: MetadataResponse = yield Call(MetadataRequest(topics=[]))
+def asking(node: int | None = None) -> Flow[MetadataResponse]:
+    reply: MetadataResponse = yield Call(MetadataRequest(topics=[]), node=node)
     return reply
 
 
@@ -72,6 +73,20 @@ def connect() -> Iterator[Connect]:
 @pytest.fixture
 def client(kafka: EmbeddedKafka, connect: Connect) -> Client:
     return connect(kafka.bootstrap_servers)
+
+
+class Broken:
+    """A poller with a bug."""
+
+    def poll(self, now_ms: int) -> int:
+        raise ZeroDivisionError("broken poller")
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def in_thread(action: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
@@ -263,10 +278,6 @@ def test_M_B18_ctrl_c_ends_what_was_waited_for_too(client: Client) -> None:
 
 
 def test_K10_a_crash_of_the_engine_is_raised_to_every_waiter(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    class Broken:
-        def poll(self, now_ms: int) -> int:
-            raise ZeroDivisionError("broken poller")
-
     client.ask()
     waiting = in_thread(lambda: client.driver.wait(Promise[None](), 20, "for ever"))
     time.sleep(0.05)
@@ -279,6 +290,43 @@ def test_K10_a_crash_of_the_engine_is_raised_to_every_waiter(client: Client, cap
     with pytest.raises(KafkaError, match="broken poller"):
         client.ask()
     assert "broken poller" in caplog.text
+
+
+def test_a_crash_is_told_to_flows_and_to_whoever_waits_for_metadata_and_answers(kafka: EmbeddedKafka, client: Client) -> None:
+    client.ask()
+    wait_until(lambda: client.engine.metadata.version > 0)
+    client.driver.run(asking(node=1), 5, "asking")
+    kafka.faults.delay("Metadata", 60_000, times=10)
+    asked = in_thread(client.ask)
+    wait_until(lambda: client.engine.network.in_flight_count(1) > 0)
+    with client.driver.lock:
+        update = client.engine.metadata.await_update(client.engine.metadata.version + 10)
+        answer = client.engine.network.send(1, MetadataRequest(topics=[]), client.driver.now_ms())
+        client.engine.add_poller(Broken())
+    client.driver.wakeup()
+    asked[0].join(5)
+    assert client.driver.join(5)
+    for error in (asked[1][0], update.error, answer.error):
+        assert isinstance(error, CrashedError)
+        assert error.fatal
+        assert str(error) == "levada tested stopped because of a bug in levada: ZeroDivisionError('broken poller')"
+        assert isinstance(error.__cause__, ZeroDivisionError)
+    assert asked[1][0] is not update.error
+    late = client.engine.flows.start(sleeping(1), client.driver.now_ms())
+    assert isinstance(late.error, CrashedError)
+
+
+def test_M_P5_what_can_be_closed_is_closed(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    def break_down(ended: Ended) -> None:
+        raise ZeroDivisionError("cannot even close")
+
+    client.ask()
+    with client.driver.lock:
+        update = client.engine.metadata.await_update(client.engine.metadata.version + 10)
+    client.engine.flows.close = break_down  # type: ignore[method-assign]
+    client.driver.close(5)
+    assert isinstance(update.error, ClosedError)
+    assert "cannot even close" in caplog.text
 
 
 def test_M_P5_a_wait_that_begins_while_the_driver_ends_raises(client: Client) -> None:
@@ -296,7 +344,7 @@ def test_M_P5_a_wait_that_begins_while_the_driver_ends_raises(client: Client) ->
 
 
 def test_M_P5_waiters_end_even_when_the_engine_cannot_be_closed(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    def break_down(now_ms: int) -> None:
+    def break_down(now_ms: int, ended: Ended) -> None:
         raise ZeroDivisionError("cannot even close")
 
     client.ask()

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from levada.client.ended import closed
 from levada.client.metadata import Metadata
 from levada.client.snapshot import ClusterSnapshot, TopicMetadata
 from levada.error_codes import ErrorCode
@@ -353,9 +354,9 @@ def test_D20_without_a_waiter_the_error_is_raised_to_the_next_one() -> None:
 def test_D5_close_ends_every_wait() -> None:
     subject = metadata()
     waiting = subject.await_update(0)
-    subject.close()
+    subject.close(closed)
     assert isinstance(waiting.error, ClosedError)
-    assert subject.await_update(0).done
+    assert isinstance(subject.await_update(0).error, ClosedError)
 
 
 def test_D19_rebootstrap_keeps_topics_but_no_leaders_and_no_epochs() -> None:

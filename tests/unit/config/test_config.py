@@ -58,6 +58,8 @@ def test_bootstrap_servers_are_read_from_text_and_lists(value: Any, expected: An
         ({"enable.idempotence": True, "acks": 1}, "'enable.idempotence' needs 'acks=all', got acks=1"),
         ({"enable.idempotence": True, "retries": 0}, "'enable.idempotence' needs 'retries' above 0"),
         ({"delivery.timeout.ms": 10}, "'delivery.timeout.ms' must be at least linger.ms + request.timeout.ms = 30005, got 10"),
+        ({"client.id": "\ud800"}, "'client.id': expected text that can be written as UTF-8, got '\\ud800'"),
+        ({"client.id": "\N{EURO SIGN}" * 11_000}, "'client.id': must take at most 32767 bytes, takes 33000"),
         ({"qqqqqq": 1}, "unknown option 'qqqqqq'; ProducerConfig knows"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from accumulator_kit import Bench, a_snapshot
+from levada.client.ended import closed
 from levada.client.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS
 from levada.errors import ClosedError, KafkaError, RecordTooLargeError
@@ -77,7 +78,7 @@ def test_A2_a_ticket_is_not_used_when_another_thread_opened_a_batch() -> None:
 def test_A7_a_closed_accumulator_takes_nothing_more() -> None:
     bench = Bench()
     bench.append()
-    bench.accumulator.close()
+    bench.accumulator.close(closed)
     assert bench.accumulator.appender.send("t", b"v", None, 0, None, None, None) is None
     with pytest.raises(ClosedError):
         bench.append()
@@ -116,10 +117,10 @@ def test_A8_linger_full_flush_close_and_need_of_memory_make_a_partition_due() ->
         full.append(b"x" * 90)
     assert set(full.accumulator.ready(0).nodes) == {1}
 
-    closed = Bench()
-    closed.append()
-    closed.accumulator.close()
-    assert set(closed.accumulator.ready(0).nodes) == {1}
+    ended = Bench()
+    ended.append()
+    ended.accumulator.close(closed)
+    assert set(ended.accumulator.ready(0).nodes) == {1}
 
     exhausted = Bench(memory=1600)
     exhausted.append()

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from accumulator_kit import Bench
+from levada.client.ended import closed
 from levada.errors import ClosedError
 from levada.producer.buffer_pool import Ticket
 from levada.producer.rows import AppendedRows
@@ -121,7 +122,7 @@ def test_rows_of_a_topic_that_is_not_known_wait_for_metadata() -> None:
 
 def test_A7_a_closed_accumulator_takes_no_rows() -> None:
     bench = Bench()
-    bench.accumulator.close()
+    bench.accumulator.close(closed)
     with pytest.raises(ClosedError):
         bench.accumulator.append_rows("t", rows_of([b"late"]), 0, 0)
 

@@ -1,0 +1,24 @@
+"""How the end of a client is told to those who wait for something then, or ask for something afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from levada.errors import ClosedError, CrashedError, KafkaError
+
+Ended: TypeAlias = Callable[[str], KafkaError]
+"""Makes the error for what the end broke off, which it is given in words. Everybody gets his own: to raise it adds to its traceback."""
+
+ENDED = (ClosedError, CrashedError)
+"""What such an error can be. It is never an answer, and there is nothing to be tried again."""
+
+
+def how_it_ended(name: str, bug: BaseException | None) -> Ended:
+    """Return how the end of a client is told: one that was closed, or that a bug stopped."""
+    return closed if bug is None else lambda _: CrashedError(name, bug)
+
+
+def closed(what: str) -> KafkaError:
+    """Return the error for what close() broke off."""
+    return ClosedError(f"the client was closed during {what}")
