@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from levada.client.engine import Engine
 from levada.clock import epoch_ms
 from levada.config import ProducerConfig
-from levada.errors import IllegalStateError, KafkaError
+from levada.errors import IllegalStateError, KafkaError, not_written
 from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
@@ -86,7 +86,7 @@ class Producing:
         on_delivery: DeliveryCallback | None,
     ) -> ToSend:
         """Return a record for send(), for which append() has answered None."""
-        self._host.check_usable()
+        self._check_usable()
         config = self.config
         value = to_bytes(value, "value", config.value_serializer)
         key = to_bytes(key, "key", config.key_serializer)
@@ -107,13 +107,21 @@ class Producing:
 
     def await_topic(self, topic: str) -> CallerFlow[TopicQueues]:
         """Return a topic's queues when metadata knows it."""
-        self._host.check_usable()
+        self._check_usable()
         return self.core.appending.await_topic(topic_name(topic))
 
     def partitions_for(self, topic: str) -> CallerFlow[list[PartitionInfo]]:
         """Describe a topic's partitions."""
         self._host.check_usable()
         return self.core.appending.partitions_for(topic_name(topic))
+
+    def _check_usable(self) -> None:
+        """Raise what says why no record can be taken."""
+        try:
+            self._host.check_usable()
+        except KafkaError as error:
+            not_written(error)
+            raise
 
     # Columns
 
@@ -128,7 +136,7 @@ class Producing:
 
         delivery: takes the outcomes.
         """
-        self._host.check_usable()
+        self._check_usable()
         if columns["key"] is None and columns["value"] is None and columns["headers"] is None:
             raise ValueError(
                 f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"

@@ -44,6 +44,11 @@ class ArrowOutcomes:
             error = kind(f"row {row} for topic {self._topic!r}: {reason}; persisted: no")
             self._rejected.append((row, not_written(error)))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row has been taken up."""
+        return not self._batches
+
     def done(self) -> bool:
         """Whether every row was acknowledged or has failed."""
         return all(outcome.promise.done for outcome, _, _ in self._batches)
