@@ -12,6 +12,7 @@ between bytecodes only. docs/adr/0009-signals.md tells the alternatives.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 
@@ -36,7 +37,7 @@ class DeferredSignals:
     wake: called by the handler that notes, in the middle of anything, so it takes no lock.
     """
 
-    __slots__ = ("_deferring", "_replaced", "noted", "wake")
+    __slots__ = ("_deferring", "_replaced", "_thread", "noted", "wake")
 
     _outermost: DeferredSignals | None = None
 
@@ -45,6 +46,7 @@ class DeferredSignals:
         self.wake = wake
         self._replaced: list[tuple[int, Any]] = []
         self._deferring = False
+        self._thread = 0
 
     def __enter__(self) -> DeferredSignals:
         if threading.get_ident() != threading.main_thread().ident:
@@ -74,6 +76,7 @@ class DeferredSignals:
 
     def _replace(self) -> None:
         self._deferring = True
+        self._thread = threading.get_ident()
         DeferredSignals._outermost = self
         try:
             for number in compress(SIGNALS, map(callable, map(get_handler, SIGNALS))):
@@ -115,3 +118,16 @@ class DeferredSignals:
         else:
             # _restore() was broken off by a second signal before it had put this handler back.
             dict(self._replaced)[number](number, frame)
+
+    @classmethod
+    def _forked(cls) -> None:
+        """Leave what was noted to the parent. Put the handlers back in a child that lacks the thread which would do so."""
+        deferred = cls._outermost
+        if deferred is not None:
+            deferred.noted.clear()
+            if deferred._thread != threading.get_ident():
+                deferred._restore()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=DeferredSignals._forked)
