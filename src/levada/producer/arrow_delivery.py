@@ -119,7 +119,7 @@ class ArrowDelivery(ArrowOutcomes):
         """
         error = self.exception(timeout)
         if error is not None:
-            raise error
+            raise error.with_traceback(None)
         return self.counts()
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
