@@ -75,7 +75,8 @@ class Driver:
     @property
     def in_callback(self) -> bool:
         """Whether the calling thread is the one that runs user callbacks."""
-        return threading.get_ident() == self._thread.ident
+        # The ident of a thread that has ended is given to a new one.
+        return threading.get_ident() == self._thread.ident and self._thread.is_alive()
 
     def check_usable(self) -> None:
         """Raise ForkedError in a child process, ClosedError after close(), the bug's error after a crash.
