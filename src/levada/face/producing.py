@@ -85,7 +85,10 @@ class Producing:
         headers: Headers | Mapping[str, bytes | None] | None,
         on_delivery: DeliveryCallback | None,
     ) -> ToSend:
-        """Return a record for send(), for which append() has answered None."""
+        """Return a record for send(), for which append() has answered None.
+
+        Serializers, and the partitioner where metadata knows the topic, run here: before the call, with signal handlers as they are.
+        """
         self._check_usable()
         config = self.config
         value = to_bytes(value, "value", config.value_serializer)
@@ -96,14 +99,23 @@ class Producing:
             partition = whole("partition", partition)
             if partition < 0:
                 raise ValueError(f"partition {partition} of topic {topic!r}: partitions are numbered from 0")
-        return ToSend(topic_name(topic), partition, key, value, pairs, timestamp, on_delivery)
+        record = ToSend(topic_name(topic), partition, key, value, pairs, timestamp, on_delivery)
+        known = self.core.accumulator.topics.get(record.topic)
+        return record if known is None or not known.count else self._placed(record, known.count)
 
     def send(self, record: ToSend) -> CallerFlow[Delivery]:
         """Append where it takes metadata, memory, or a user's partitioner (K3, K4)."""
         if record.partition is None and self.config.partitioner is not None:
             count = (yield from self.await_topic(record.topic)).count
-            record = record._replace(partition=self.core.partitioning.for_record(record.topic, record.key, count))
+            with self._host.user_code():
+                record = self._placed(record, count)
         return (yield from self.core.appending.send(record, may_wait=not self._host.in_callback))
+
+    def _placed(self, record: ToSend, count: int) -> ToSend:
+        """Return a record with the partition that the user's partitioner chooses, if there is one and no partition was named."""
+        if record.partition is not None or self.config.partitioner is None:
+            return record
+        return record._replace(partition=self.core.partitioning.for_record(record.topic, record.key, count))
 
     def await_topic(self, topic: str) -> CallerFlow[TopicQueues]:
         """Return a topic's queues when metadata knows it."""
@@ -166,6 +178,7 @@ class Producing:
             batch_size=queues.sticky.limit,
             max_record_size=min(config.max_request_size, config.buffer_memory - batch_memory(0, None)),
             now_ms=self._wall_ms(),
+            user_code=self._host.user_code,
         )
 
     # The end
