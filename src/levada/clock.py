@@ -9,6 +9,8 @@ from typing import Protocol
 
 NEVER_MS = 1 << 62
 """A deadline that does not come."""
+TIME_BITS = 63
+"""Of a time on the wire, without its sign."""
 
 
 class Clock(Protocol):
@@ -39,7 +41,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def epoch_ms(time: datetime | int) -> int:
-    """Return milliseconds since the epoch; ValueError for a negative number or a datetime without a time zone."""
+    """Return milliseconds since the epoch; ValueError for a negative number, one beyond 64 bits, a datetime without a time zone."""
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise ValueError(f"{time!r} has no time zone; give an aware datetime, such as one with tzinfo=datetime.UTC")
@@ -51,4 +53,6 @@ def epoch_ms(time: datetime | int) -> int:
             raise TypeError(f"a time in milliseconds must be a whole number, got {time!r}") from None
     if ms < 0:
         raise ValueError(f"{time} is before 1970; times are milliseconds since the epoch")
+    if ms.bit_length() > TIME_BITS:
+        raise ValueError(f"{time} is too far in the future for a time; times are milliseconds since the epoch, in 64 bits")
     return ms

@@ -217,8 +217,9 @@ def test_K24_close_waits_no_longer_than_it_is_told(kafka: EmbeddedKafka, topic: 
         delivery.result()
     assert raised.value.persisted is Persisted.UNKNOWN
     assert called == [raised.value]
-    with pytest.raises(ClosedError):
+    with pytest.raises(ClosedError) as refused:
         producer.send(topic, b"2")
+    assert refused.value.persisted is Persisted.NO
     with pytest.raises(ClosedError):
         producer.flush()
 
@@ -235,6 +236,25 @@ def test_K7_close_in_a_callback_does_not_wait_for_itself(kafka: EmbeddedKafka, t
     assert closed.wait(PATIENCE_S)
     with pytest.raises(ClosedError):
         producer.send(topic, b"v")
+
+
+@pytest.mark.parametrize("partitioner", [None, lambda topic, key, count: 0], ids=["default", "own"])
+def test_M_P3_a_send_that_close_ends_while_it_waits_for_metadata_was_not_written(partitioner: Any) -> None:
+    errors: list[ClosedError] = []
+    with EmbeddedKafka(auto_create_topics_enable=False) as kafka:
+        producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, partitioner=partitioner)
+
+        def blocked() -> None:
+            with pytest.raises(ClosedError) as raised:
+                producer.send("missing", b"x")
+            errors.append(raised.value)
+
+        thread = threading.Thread(target=blocked)
+        thread.start()
+        time.sleep(0.2)
+        producer.close()
+        thread.join(PATIENCE_S)
+    assert errors[0].persisted is Persisted.NO
 
 
 def test_B9_close_fails_a_send_that_waits_for_memory(kafka: EmbeddedKafka, topic: str) -> None:
@@ -256,6 +276,20 @@ def test_B9_close_fails_a_send_that_waits_for_memory(kafka: EmbeddedKafka, topic
     producer.close()
     thread.join(PATIENCE_S)
     assert "closed during a wait of send() for buffer.memory" in str(errors[0])
+
+
+def test_M_P3_rows_taken_before_close_ends_a_wait_for_memory_keep_their_outcome(kafka: EmbeddedKafka, topic: str) -> None:
+    kafka.create_topic(topic, 1)
+    producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=100_000, batch_size=16_384, linger_ms=0)
+    kafka.faults.delay("Produce", ms=600)
+    closing = threading.Timer(0.3, producer.close)
+    closing.start()
+    rows = pa.table({"v": pa.array([b"x" * 900] * 1_000)})
+    report = producer.send_arrow(topic, rows, value="v").report(PATIENCE_S)
+    closing.join(PATIENCE_S)
+    written = len(read(kafka, topic))
+    assert 0 < written < 1_000
+    assert report == (1_000, 1_000 - written)
 
 
 def test_an_exception_in_the_with_block_still_delivers_what_was_sent(kafka: EmbeddedKafka, topic: str) -> None:

@@ -96,6 +96,17 @@ def test_a_record_is_checked(producer: lv.KafkaProducer, arguments: dict[str, An
     assert str(raised.value) == text
 
 
+@pytest.mark.parametrize("timestamp", [-1, (1 << 63) - 1, 1 << 63, 1 << 70])
+def test_a_timestamp_outside_of_what_a_record_can_hold_is_refused(producer: lv.KafkaProducer, timestamp: int) -> None:
+    with pytest.raises(ValueError, match=rf"{timestamp}.*milliseconds since the epoch"):
+        producer.send("orders", b"x", timestamp=timestamp)
+
+
+def test_a_time_to_look_up_that_no_request_can_hold_is_refused(consumer: lv.KafkaConsumer) -> None:
+    with pytest.raises(ValueError, match="too far in the future"):
+        consumer.offsets_for_times({TP: 1 << 63})
+
+
 def test_columns_must_be_named(producer: lv.KafkaProducer) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     with pytest.raises(ValueError, match="nothing to send to topic 'orders': name the columns, as in"):

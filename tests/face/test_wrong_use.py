@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -298,6 +299,27 @@ def test_a_closed_producer_says_so(embedded: Any) -> None:
     producer.close()
     with in_time(0), pytest.raises(ClosedError, match=r"producer.*closed"):
         producer.send("orders", value=b"x")
+
+
+def test_a_closed_producer_says_so_to_a_thread_that_has_the_ident_of_its_own(embedded: Any) -> None:
+    producer = lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers)
+    ended = producer._driver._thread.ident
+    producer.close()
+    told: dict[int, str] = {}
+
+    def flush() -> None:
+        try:
+            producer.flush()
+        except lv.KafkaError as error:
+            told[threading.get_ident()] = type(error).__name__
+
+    for _ in range(50):
+        thread = threading.Thread(target=flush)
+        thread.start()
+        thread.join()
+    if ended not in told:
+        pytest.skip("no thread was given the ident of the one that had ended")
+    assert told[ended] == "ClosedError"
 
 
 def test_a_closed_consumer_and_a_closed_admin_say_so(embedded: Any) -> None:

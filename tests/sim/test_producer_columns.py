@@ -10,6 +10,7 @@ import pytest
 
 from levada import KafkaProducer
 from levada.broker.node import BrokerNode
+from levada.errors import ClosedError, KafkaError, Persisted, UnknownTopicOrPartitionError
 from levada.testing import Simulation
 from levada.testing.simulation import EPOCH_MS
 from producer_kit import batches, values
@@ -27,7 +28,7 @@ def sim() -> Iterator[Simulation]:
 
 @pytest.fixture
 def broker(sim: Simulation) -> BrokerNode:
-    node = add_broker(sim, wall_offset_ms=EPOCH_MS)
+    node = add_broker(sim, wall_offset_ms=EPOCH_MS, auto_create_topics_enable=False)
     node.create_topic("t", PARTITIONS)
     return node
 
@@ -80,3 +81,58 @@ def test_I14_rows_wait_for_memory_and_survive_lost_answers_each_written_once(sim
         assert values(broker, "t", number) == rows[number::PARTITIONS]
     assert report["row"] == list(range(400))
     assert report["offset"] == [number // PARTITIONS for number in range(400)]
+
+
+def a_reader(pieces: Iterator[list[bytes]]) -> pa.RecordBatchReader:
+    schema = pa.schema([("value", pa.binary())])
+    return pa.RecordBatchReader.from_batches(schema, (pa.record_batch([piece], schema=schema) for piece in pieces))
+
+
+LONG = b"x" * 1_000
+A_PIECE = 5_000
+"""So many LONG rows are more than is sorted at once."""
+
+
+def test_M_P3_rows_taken_before_a_close_keep_their_outcome_and_the_others_were_not_written(sim: Simulation, broker: BrokerNode) -> None:
+    broker.create_topic("one", 1)
+    producer = a_producer(sim)
+
+    def pieces() -> Iterator[list[bytes]]:
+        yield [LONG] * A_PIECE
+        producer.close()
+        yield [b"late"] * A_PIECE
+        yield [b"later"] * A_PIECE
+
+    delivery = producer.send_arrow("one", a_reader(pieces()), value="value")
+    written = len(values(broker, "one", 0))
+    assert 0 < written <= A_PIECE
+    assert delivery.report() == (3 * A_PIECE, 3 * A_PIECE - written)
+    report = delivery.to_arrow().to_pydict()
+    assert [offset >= 0 for offset in report["offset"]] == [row < written for row in range(3 * A_PIECE)]
+    error = delivery.exception()
+    assert isinstance(error, ClosedError)
+    assert error.persisted is Persisted.NO
+
+
+def test_M_P3_a_close_before_the_first_row_is_raised(sim: Simulation, broker: BrokerNode) -> None:
+    producer = a_producer(sim)
+
+    def pieces() -> Iterator[list[bytes]]:
+        producer.close()
+        yield [b"late"]
+
+    with pytest.raises(ClosedError) as raised:
+        producer.send_arrow("t", a_reader(pieces()), value="value")
+    assert raised.value.persisted is Persisted.NO
+
+
+@pytest.mark.parametrize(("topic", "kind"), [("missing", UnknownTopicOrPartitionError), ("t", ClosedError)])
+def test_M_P3_send_arrow_that_raises_says_that_nothing_was_written(
+    sim: Simulation, broker: BrokerNode, topic: str, kind: type[KafkaError]
+) -> None:
+    producer = a_producer(sim, max_block_ms=1_000)
+    if kind is ClosedError:
+        producer.close()
+    with pytest.raises(kind) as raised:
+        producer.send_arrow(topic, a_table([b"v"], [None]), value="value")
+    assert raised.value.persisted is Persisted.NO

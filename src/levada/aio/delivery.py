@@ -66,7 +66,7 @@ class ArrowDelivery(arrow_delivery.ArrowOutcomes):
         """Wait for all rows; return how many there are, or raise what the first failed row failed with."""
         error = await self.exception(timeout)
         if error is not None:
-            raise error
+            raise error.with_traceback(None)
         return self.counts()
 
     async def exception(self, timeout: float | None = None) -> KafkaError | None:

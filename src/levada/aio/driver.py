@@ -13,7 +13,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TypeVar
 
 from levada.aio.watch import Watch, watch
@@ -113,6 +113,13 @@ class Driver:
     def undisturbed(self) -> DeferredSignals:
         """Return a context in which signal handlers wait."""
         return DeferredSignals()
+
+    def user_code(self) -> AbstractContextManager[object]:
+        """Signal handlers wait during a step only, and user code runs between steps."""
+        return nullcontext()
+
+    def run_handlers(self) -> None:
+        """None waits, as user_code() says."""
 
     def due_now(self) -> None:
         """Have the engine act with the next step."""

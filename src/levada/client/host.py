@@ -37,6 +37,14 @@ class Host(Protocol):
         """Return a context in which signal handlers wait: what they raise comes out at its end."""
         ...
 
+    def user_code(self) -> AbstractContextManager[object]:
+        """Return a context around code of the user's in a caller's flow: signal handlers run in there, and what they raise comes out."""
+        ...
+
+    def run_handlers(self) -> None:
+        """Run the signal handlers that wait; what they raise comes out."""
+        ...
+
     def wakeup(self) -> None:
         """Have the engine act soon. From any thread, a signal handler and a finalizer."""
         ...

@@ -7,12 +7,12 @@ by themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import AbstractContextManager
 from random import Random
 from typing import Any
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
+from levada.client.host import Host
 from levada.client.retry import Retries
 from levada.clock import NEVER_MS
 from levada.consumer.columns_ahead import BatchSink
@@ -36,13 +36,13 @@ RESET_POLICIES: Mapping[str, OffsetSpec | None] = {"earliest": OffsetSpec.EARLIE
 
 
 class ConsumerCore:
-    """Reads assigned partitions. lock: what guards the engine. on_reset: told of every position that auto.offset.reset had to move."""
+    """Reads assigned partitions. host: what runs the engine. on_reset: told of every position that auto.offset.reset had to move."""
 
     def __init__(
         self,
         engine: Engine,
         *,
-        lock: AbstractContextManager[object],
+        host: Host,
         random: Random,
         settings: ConsumerSettings,
         on_reset: Callable[[PositionReset], None] = lambda reset: None,
@@ -87,9 +87,9 @@ class ConsumerCore:
         )
         self._collector = FetchCollector(
             self._buffer,
-            lock=lock,
+            lock=host.lock,
             options=read,
-            converter=RecordConverter(settings.key_deserializer, settings.value_deserializer),
+            converter=RecordConverter(settings.key_deserializer, settings.value_deserializer, host.run_handlers),
             reset_to=self._reset_to,
         )
         self.collect_records = self._collector.collect_records

@@ -12,11 +12,21 @@ Deserializer: TypeAlias = Callable[[bytes], Any]
 
 
 class RecordConverter:
-    """Applies the deserializers. None leaves keys or values as they are; null keys and values always stay."""
+    """Applies the deserializers. None leaves keys or values as they are; null keys and values always stay.
 
-    def __init__(self, key_deserializer: Deserializer | None = None, value_deserializer: Deserializer | None = None) -> None:
+    run_handlers: called before each record, to run the signal handlers that wait. Not within a deserializer: what a handler raised there
+    would be taken for a fault of the record.
+    """
+
+    def __init__(
+        self,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        run_handlers: Callable[[], None] = lambda: None,
+    ) -> None:
         self._key = key_deserializer
         self._value = value_deserializer
+        self._run_handlers = run_handlers
 
     def convert(self, records: list[AnyRecord]) -> list[AnyRecord]:
         """Return all records, or those before the first that does not deserialize; RecordDeserializationError when that is the first."""
@@ -24,6 +34,7 @@ class RecordConverter:
             return records
         done: list[AnyRecord] = []
         for record in records:
+            self._run_handlers()
             try:
                 done.append(self._convert(record))
             except Exception as fault:

@@ -43,7 +43,7 @@ class Consuming:
     def __init__(self, config: ConsumerConfig, engine: Engine, host: Host, *, random: Random, on_reset: OnReset | None = None) -> None:
         self.config = config
         report = partial(_report_reset, on_reset)
-        self.core = ConsumerCore(engine, lock=host.lock, random=random, settings=ConsumerSettings.of(config), on_reset=report)
+        self.core = ConsumerCore(engine, host=host, random=random, settings=ConsumerSettings.of(config), on_reset=report)
         self.reading = Reading(self.core, engine, host, default_api_timeout_ms=config.default_api_timeout_ms)
         self.wakeup = self.reading.wakeup
         self._host = host

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from levada.client.engine import Engine
 from levada.clock import epoch_ms
 from levada.config import ProducerConfig
-from levada.errors import IllegalStateError, KafkaError
+from levada.errors import IllegalStateError, KafkaError, not_written
 from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
@@ -85,8 +85,11 @@ class Producing:
         headers: Headers | Mapping[str, bytes | None] | None,
         on_delivery: DeliveryCallback | None,
     ) -> ToSend:
-        """Return a record for send(), for which append() has answered None."""
-        self._host.check_usable()
+        """Return a record for send(), for which append() has answered None.
+
+        Serializers, and the partitioner where metadata knows the topic, run here: before the call, with signal handlers as they are.
+        """
+        self._check_usable()
         config = self.config
         value = to_bytes(value, "value", config.value_serializer)
         key = to_bytes(key, "key", config.key_serializer)
@@ -96,24 +99,41 @@ class Producing:
             partition = whole("partition", partition)
             if partition < 0:
                 raise ValueError(f"partition {partition} of topic {topic!r}: partitions are numbered from 0")
-        return ToSend(topic_name(topic), partition, key, value, pairs, timestamp, on_delivery)
+        record = ToSend(topic_name(topic), partition, key, value, pairs, timestamp, on_delivery)
+        known = self.core.accumulator.topics.get(record.topic)
+        return record if known is None or not known.count else self._placed(record, known.count)
 
     def send(self, record: ToSend) -> CallerFlow[Delivery]:
         """Append where it takes metadata, memory, or a user's partitioner (K3, K4)."""
         if record.partition is None and self.config.partitioner is not None:
             count = (yield from self.await_topic(record.topic)).count
-            record = record._replace(partition=self.core.partitioning.for_record(record.topic, record.key, count))
+            with self._host.user_code():
+                record = self._placed(record, count)
         return (yield from self.core.appending.send(record, may_wait=not self._host.in_callback))
+
+    def _placed(self, record: ToSend, count: int) -> ToSend:
+        """Return a record with the partition that the user's partitioner chooses, if there is one and no partition was named."""
+        if record.partition is not None or self.config.partitioner is None:
+            return record
+        return record._replace(partition=self.core.partitioning.for_record(record.topic, record.key, count))
 
     def await_topic(self, topic: str) -> CallerFlow[TopicQueues]:
         """Return a topic's queues when metadata knows it."""
-        self._host.check_usable()
+        self._check_usable()
         return self.core.appending.await_topic(topic_name(topic))
 
     def partitions_for(self, topic: str) -> CallerFlow[list[PartitionInfo]]:
         """Describe a topic's partitions."""
         self._host.check_usable()
         return self.core.appending.partitions_for(topic_name(topic))
+
+    def _check_usable(self) -> None:
+        """Raise what says why no record can be taken."""
+        try:
+            self._host.check_usable()
+        except KafkaError as error:
+            not_written(error)
+            raise
 
     # Columns
 
@@ -128,7 +148,7 @@ class Producing:
 
         delivery: takes the outcomes.
         """
-        self._host.check_usable()
+        self._check_usable()
         if columns["key"] is None and columns["value"] is None and columns["headers"] is None:
             raise ValueError(
                 f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"
@@ -158,6 +178,7 @@ class Producing:
             batch_size=queues.sticky.limit,
             max_record_size=min(config.max_request_size, config.buffer_memory - batch_memory(0, None)),
             now_ms=self._wall_ms(),
+            user_code=self._host.user_code,
         )
 
     # The end

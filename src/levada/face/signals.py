@@ -6,12 +6,14 @@ signal does not help: the system then delivers it to another thread, and Python 
 
 So a call on the main thread replaces the handlers for its duration by one that only notes the signal and wakes the call. The call runs
 the noted handlers where it waits, with nothing held, and at its end. What a handler raises therefore comes out at a step of the call, as
-the cancellation of an asyncio task does, and never within one. Compiled functions that call no Python code need none of this: handlers run
-between bytecodes only. docs/adr/0009-signals.md tells the alternatives.
+the cancellation of an asyncio task does, and never within one. Around code of the user's, which may take long, the handlers are back
+(UserCode). Compiled functions that call no Python code need none of this: handlers run between bytecodes only. docs/adr/0009-signals.md
+tells the alternatives.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 
@@ -36,7 +38,7 @@ class DeferredSignals:
     wake: called by the handler that notes, in the middle of anything, so it takes no lock.
     """
 
-    __slots__ = ("_deferring", "_replaced", "noted", "wake")
+    __slots__ = ("_deferring", "_replaced", "_thread", "noted", "wake")
 
     _outermost: DeferredSignals | None = None
 
@@ -45,6 +47,7 @@ class DeferredSignals:
         self.wake = wake
         self._replaced: list[tuple[int, Any]] = []
         self._deferring = False
+        self._thread = 0
 
     def __enter__(self) -> DeferredSignals:
         if threading.get_ident() != threading.main_thread().ident:
@@ -66,14 +69,20 @@ class DeferredSignals:
             self._run_noted()
 
     def check(self) -> None:
-        """Run the program's handlers for the signals noted so far; what they raise comes out."""
+        """Run the program's handlers for the signals noted so far; what they raise comes out, and is followed up undisturbed."""
         if self.noted:
-            self._restore()
-            self._run_noted()
-            self._replace()
+            with UserCode():
+                pass
+
+    @classmethod
+    def of_this_thread(cls) -> DeferredSignals | None:
+        """Return the one that defers handlers in the calling thread, if any."""
+        deferred = cls._outermost
+        return deferred if deferred is not None and deferred._thread == threading.get_ident() else None
 
     def _replace(self) -> None:
         self._deferring = True
+        self._thread = threading.get_ident()
         DeferredSignals._outermost = self
         try:
             for number in compress(SIGNALS, map(callable, map(get_handler, SIGNALS))):
@@ -115,3 +124,48 @@ class DeferredSignals:
         else:
             # _restore() was broken off by a second signal before it had put this handler back.
             dict(self._replaced)[number](number, frame)
+
+    @classmethod
+    def _forked(cls) -> None:
+        """Leave what was noted to the parent. Put the handlers back in a child that lacks the thread which would do so."""
+        deferred = cls._outermost
+        if deferred is not None:
+            deferred.noted.clear()
+            if deferred._thread != threading.get_ident():
+                deferred._restore()
+
+
+class UserCode:
+    """A context around code of the user's within a call: the program's handlers run there as they do anywhere, those noted before at once.
+
+    What they raise comes out in between, so it is for steps of a call that leave nothing half done. Outside of a DeferredSignals of the
+    calling thread it does nothing.
+    """
+
+    __slots__ = ("_deferred",)
+
+    def __enter__(self) -> None:
+        deferred = self._deferred = DeferredSignals.of_this_thread()
+        if deferred is not None:
+            try:
+                deferred._restore()
+                if deferred.noted:
+                    deferred._run_noted()
+            except BaseException:
+                deferred._replace()
+                raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._deferred is not None:
+            self._deferred._replace()
+
+
+def run_noted() -> None:
+    """Run the handlers that wait in the calling thread, if any: between two pieces of user code whose errors are taken for its own."""
+    deferred = DeferredSignals._outermost
+    if deferred is not None and deferred.noted and deferred is DeferredSignals.of_this_thread():
+        deferred.check()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=DeferredSignals._forked)

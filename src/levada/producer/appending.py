@@ -25,6 +25,7 @@ from levada.errors import (
     MetadataTimeout,
     TimeoutError,
     UnknownTopicOrPartitionError,
+    not_written,
     topic_error,
 )
 from levada.flow import CallerFlow, Compute, Until
@@ -75,7 +76,8 @@ class Appending:
         append = partial(self._accumulator.append, record)
         try:
             return (yield from self._append(append, (record.topic, record.partition), deadline_ms))
-        except (*ENDED, IllegalStateError):
+        except (*ENDED, IllegalStateError) as error:
+            not_written(error)
             raise
         except KafkaError as error:
             failure = error
@@ -87,14 +89,20 @@ class Appending:
         return delivery
 
     def send_rows(self, topic: TopicQueues, rows: RowsOfPartition, outcomes: ArrowOutcomes, *, may_wait: bool = True) -> CallerFlow[bool]:
-        """Append rows of columns to their partition and note where each went; False when there was no room for the last of them."""
+        """Append rows of columns to their partition and note what became of each; False when the last of them could not be taken.
+
+        Raises KafkaError, but for a TimeoutError, as long as no row of the call has an outcome: rows that were taken keep theirs.
+        """
         tp = TopicPartition(topic.name, rows.partition)
         first = 0
         while first < len(rows.rows):
             append = partial(self._accumulator.append_rows, topic.name, rows, first)
             try:
                 batch, index, end = yield from self._append(append, tp, self.deadline_ms(may_wait=may_wait))
-            except TimeoutError as error:
+            except KafkaError as error:
+                if outcomes.is_empty and not isinstance(error, TimeoutError):
+                    not_written(error)
+                    raise
                 outcomes.add(FailedSend(tp, error), 0, rows.rows[first:])
                 return False
             outcomes.add(batch, index, rows.rows[first:end])
@@ -108,7 +116,10 @@ class Appending:
         return self._accumulator.topic(name, self._metadata.snapshot)
 
     def await_topic(self, name: str, partition: int | None = None, deadline_ms: int | None = None) -> CallerFlow[TopicQueues]:
-        """Return a topic's queues when metadata knows it, and the partition (K3). deadline_ms: None allows max.block.ms."""
+        """Return a topic's queues when metadata knows it, and the partition (K3). deadline_ms: None allows max.block.ms.
+
+        What it raises is about records that were not taken.
+        """
         metadata = self._metadata
         deadline_ms = self.deadline_ms() if deadline_ms is None else deadline_ms
         while True:
@@ -120,9 +131,13 @@ class Appending:
                 # A topic that was not asked for before takes a small update, about itself; one that was, a full one.
                 is_new = metadata.add_topic(name, self._host.now_ms())
                 update = metadata.await_update(metadata.version if is_new else metadata.request_update())
-            if not (yield from self._until(update, deadline_ms)):
-                raise self._unknown(name, partition)
-            update.result()
+            try:
+                if not (yield from self._until(update, deadline_ms)):
+                    raise self._unknown(name, partition)
+                update.result()
+            except KafkaError as error:
+                not_written(error)
+                raise
 
     def partitions_for(self, name: str) -> CallerFlow[list[PartitionInfo]]:
         """Describe a topic's partitions, from metadata."""
@@ -133,7 +148,7 @@ class Appending:
     def _check_topic(self, name: str) -> None:
         known = self._metadata.topic(name)
         if known is not None and known.error in FINAL_TOPIC_ERRORS:
-            raise topic_error(known.error, name)
+            raise not_written(topic_error(known.error, name))
 
     def _unknown(self, name: str, partition: int | None) -> KafkaError:
         known = self._metadata.topic(name)

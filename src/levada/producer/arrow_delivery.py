@@ -44,6 +44,11 @@ class ArrowOutcomes:
             error = kind(f"row {row} for topic {self._topic!r}: {reason}; persisted: no")
             self._rejected.append((row, not_written(error)))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row has been taken up."""
+        return not self._batches
+
     def done(self) -> bool:
         """Whether every row was acknowledged or has failed."""
         return all(outcome.promise.done for outcome, _, _ in self._batches)
@@ -114,7 +119,7 @@ class ArrowDelivery(ArrowOutcomes):
         """
         error = self.exception(timeout)
         if error is not None:
-            raise error
+            raise error.with_traceback(None)
         return self.counts()
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:

@@ -74,7 +74,8 @@ class Delivery:
         """
         error = self.exception(timeout)
         if error is not None:
-            raise error
+            # The records of a batch share the error, and each raise would add to its traceback, whose frames hold what they refer to.
+            raise error.with_traceback(None)
         return self._outcome.metadata(self.index, self.timestamp)
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:

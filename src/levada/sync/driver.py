@@ -16,7 +16,7 @@ from levada.clock import Clock, SystemClock
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
 from levada.face.arguments import deadline_ms
 from levada.face.process import Process
-from levada.face.signals import DeferredSignals
+from levada.face.signals import DeferredSignals, UserCode, run_noted
 from levada.face.waiting import result_of, run_flow
 from levada.flow import CallerFlow, Compute, Flow, Until
 from levada.net.selectable import Selectable
@@ -56,6 +56,7 @@ class Driver:
         self._stepper = Stepper(engine, selectable, clock, name)
         self.lock = self._stepper.lock
         self.wakeup = self._stepper.wakeup
+        self.run_handlers = run_noted
         self._engine = engine
         self._pid = Process.id
         self._abandoned = False
@@ -76,7 +77,8 @@ class Driver:
     @property
     def in_callback(self) -> bool:
         """Whether the calling thread is the one that runs user callbacks."""
-        return threading.get_ident() == self._thread.ident
+        # The ident of a thread that has ended is given to a new one.
+        return threading.get_ident() == self._thread.ident and self._thread.is_alive()
 
     def check_usable(self) -> None:
         """Raise ForkedError in a child process, ClosedError after close(), CrashedError after a bug.
@@ -118,6 +120,10 @@ class Driver:
         """Return a context in which signal handlers wait."""
         return DeferredSignals()
 
+    def user_code(self) -> UserCode:
+        """Return a context in which signal handlers do not wait, for code of the user's."""
+        return UserCode()
+
     def due_now(self) -> None:
         """Have the engine act with the next step, after that has taken in what happened to the connections meanwhile."""
         with self.lock:
@@ -126,8 +132,8 @@ class Driver:
     def call(self, steps: CallerFlow[T]) -> T:
         """Run a caller's flow to its end, without the lock: wait for each Until, compute each Compute.
 
-        What a signal handler raises is thrown into the flow at the step it waits at, or comes out at the very end, when the result is
-        lost: a caller that can take it back has to.
+        What a signal handler raises is thrown into the flow at the step it waits at, comes out of the user's code that the flow runs, or
+        comes out at the very end, when the result is lost: a caller that can take it back has to.
         """
         with DeferredSignals(self.wakeup) as signals:
             return self._run_steps(steps, signals)

@@ -112,9 +112,10 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         Returns the rows' outcomes. A row that cannot be sent (too large, no such partition, a negative time, a header without key) fails
         alone, named by its number. Waits for metadata and, with every batch, for room in buffer.memory, up to max.block.ms. When that was
         not enough once, it waits no more: rows for which there is no room fail with BufferExhaustedError.
-        Raises at once, with nothing sent: TimeoutError, UnknownTopicOrPartitionError, SerializationError for columns that do not fit,
-        ValueError when neither key, value nor headers name a column. What reading the data raises comes through as it is; rows read before
-        may have been sent by then.
+        Raises at once, with nothing sent: TimeoutError, UnknownTopicOrPartitionError, ClosedError, SerializationError for columns that do
+        not fit, ValueError when neither key, value nor headers name a column. Once rows were taken, the rest fails with such an error, as
+        after a close() meanwhile, and those taken have their own outcomes. What reading the data raises comes through as it is; rows read
+        before may have been sent by then.
         """
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         delivery = ArrowDelivery(topic, self._wait_for.all)

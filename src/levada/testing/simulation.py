@@ -195,6 +195,13 @@ class SimDriver:
         """Signals are nothing a simulation knows."""
         return nullcontext()
 
+    def user_code(self) -> AbstractContextManager[object]:
+        """Signals are nothing a simulation knows."""
+        return nullcontext()
+
+    def run_handlers(self) -> None:
+        """Signals are nothing a simulation knows."""
+
     def is_within(self) -> bool:
         """One thread, which steps from outside only."""
         return False

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from levada import aio
 from levada.errors import BootstrapError, KafkaError, Persisted, RecordTooLargeError, TimeoutError
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery, FailedSend, Waiter
@@ -75,3 +78,31 @@ def test_M_P3_neither_is_a_row_that_cannot_be_encoded() -> None:
     error = delivery.exception()
     assert error is not None
     assert error.persisted is Persisted.NO
+
+
+def failed_record() -> Callable[[], object]:
+    return Delivery(FailedSend(TP, KafkaError("too late")), 0, -1).result
+
+
+def failed_rows() -> Callable[[], object]:
+    delivery = ArrowDelivery("orders", lambda promises, timeout, what: None)
+    delivery.add(FailedSend(TP, KafkaError("too late")), 0, [0, 1])
+    return delivery.result
+
+
+def failed_rows_on_asyncio() -> Callable[[], object]:
+    driver: Any = None
+    delivery = aio.ArrowDelivery("orders", driver)
+    delivery.add(FailedSend(TP, KafkaError("too late")), 0, [0, 1])
+    return lambda: delivery.result().send(None)
+
+
+@pytest.mark.parametrize("failed", [failed_record, failed_rows, failed_rows_on_asyncio])
+def test_an_error_that_is_raised_again_and_again_has_one_traceback(failed: Callable[[], Callable[[], object]]) -> None:
+    result = failed()
+    lengths = set()
+    for _ in range(3):
+        with pytest.raises(KafkaError) as raised:
+            result()
+        lengths.add(len(traceback.extract_tb(raised.value.__traceback__)))
+    assert len(lengths) == 1

@@ -7,6 +7,7 @@ ways, such as an int key, are refused by name: a silent choice would show up as 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pyarrow as pa
@@ -133,11 +134,21 @@ _LAST: dict[str, Callable[[pa.Array], pa.Array]] = {
 }
 
 
-def pieces(reader: pa.RecordBatchReader, used: dict[str, str], size: int) -> Iterator[pa.RecordBatch]:
-    """Cut and join the reader's batches to pieces of about `size` bytes, with columns named and typed as in ROW."""
+def read(reader: pa.RecordBatchReader, user_code: Callable[[], AbstractContextManager[object]]) -> Iterator[pa.RecordBatch]:
+    """Yield the reader's batches. Reading may run code of the user's, which makes the data: a context of its own is entered for each."""
+    while True:
+        with user_code():
+            batch = next(reader, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def pieces(batches: Iterator[pa.RecordBatch], used: dict[str, str], size: int) -> Iterator[pa.RecordBatch]:
+    """Cut and join batches to pieces of about `size` bytes, with columns named and typed as in ROW."""
     waiting: list[pa.RecordBatch] = []
     waiting_size = 0
-    for batch in reader:
+    for batch in batches:
         for start in range(0, batch.num_rows, _WINDOW_ROWS):
             for part in _cut(_window(batch.slice(start, _WINDOW_ROWS), used), size):
                 waiting.append(_row_batch(part, used))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from levada.record.builder import (
     group_rows,
 )
 from levada.record.columnar.layouts import OUT_OF_RANGE
-from levada.record.columnar.rows import check_columns, open_reader, pieces
+from levada.record.columnar.rows import check_columns, open_reader, pieces, read
 from levada.record.header import HEADER_SIZE
 from levada.wire.murmur2 import partitions_for_keys
 
@@ -70,23 +71,27 @@ def sort_columns(
     now_ms: int,
     choose_rows: Callable[[pa.Array], Sequence[int]] | None = None,
     hash_keys: bool = True,
+    user_code: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> tuple[Iterator[PartitionRows], list[RejectedRow]]:
     """Sort the rows of Arrow data (a Table, a RecordBatch, anything with __arrow_c_stream__) into partitions.
 
     columns: key, value, headers, timestamp and partition, each the name of a column or None. A row goes to its `partition`, where that is
     null by the hash of its key, without a key to the sticky partition. next_sticky: returns that partition and how many bytes may go there
-    before it is asked again. Rows of a partition keep their order. A null timestamp becomes now_ms.
+    before it is asked again. Rows of a partition keep their order. A null timestamp becomes now_ms. user_code: makes a context that is
+    entered while the data are read, and around choose_rows.
 
     The rows come while the iterator is used, and the list of rejected rows grows meanwhile; it is complete when the iterator ends.
     Raises SerializationError, at once, for a column that is missing or of a type with no single way into bytes.
     """
-    reader = open_reader(data)
+    reading = nullcontext if isinstance(data, pa.Table | pa.RecordBatch) else user_code
+    with reading():
+        reader = open_reader(data)
     used = {role: name for role, name in columns.items() if name is not None}
     check_columns(reader.schema, used)
     rejected: list[RejectedRow] = []
-    choice = _Choice(partition_count, next_sticky, choose_rows, hash_keys)
+    choice = _Choice(partition_count, next_sticky, choose_rows, hash_keys, user_code)
     sorter = _Sorter(choice, batch_size, max_record_size, now_ms, rejected)
-    return sorter.sort(pieces(reader, used, max(_PIECE_SIZE, _PIECE_SIZE_PER_PARTITION * partition_count))), rejected
+    return sorter.sort(pieces(read(reader, reading), used, max(_PIECE_SIZE, _PIECE_SIZE_PER_PARTITION * partition_count))), rejected
 
 
 class _Choice(NamedTuple):
@@ -96,6 +101,7 @@ class _Choice(NamedTuple):
     next_sticky: Callable[[], tuple[int, int]]
     choose_rows: Callable[[pa.Array], Sequence[int]] | None
     hash_keys: bool
+    user_code: Callable[[], AbstractContextManager[object]]
 
     def choose(self, keys: pa.Array | None, key: tuple[Any, Any, Any, int], partitions: memoryview) -> None:
         """Fill in `partitions` where it is UNASSIGNED. key: what BinaryColumn reads of `keys`."""
@@ -105,7 +111,10 @@ class _Choice(NamedTuple):
             return
         rows = [row for row, partition in enumerate(partitions) if partition == UNASSIGNED]
         column = pa.nulls(len(partitions), pa.large_binary()) if keys is None else keys
-        for row, partition in zip(rows, self.choose_rows(column.take(pa.array(rows, pa.int64()))), strict=True):
+        keys = column.take(pa.array(rows, pa.int64()))
+        with self.user_code():
+            chosen = self.choose_rows(keys)
+        for row, partition in zip(rows, chosen, strict=True):
             partitions[row] = partition
 
 
