@@ -419,7 +419,7 @@ class NetworkClient:
             return
         request: InFlightRequest | None = None
         try:
-            request = self._in_flight.answered(key, response_correlation_id(frame))
+            request = self._in_flight.answered(key, response_correlation_id(frame), now_ms)
             if request.promise is None:
                 self._set_up(key, self._setups.answered(key, frame), now_ms)
             else:
