@@ -423,6 +423,19 @@ def test_a_caller_that_took_its_time_is_not_blamed(world: World, simulation: Sim
     assert consumer.poll(timeout=1) == []
 
 
+def test_look_ups_whose_time_is_over_ask_nothing_later(world: World, simulation: Simulation) -> None:
+    consumer = world.consumer()
+    assert consumer.end_offsets([T0], timeout=5) == {T0: 0}
+    world.faults.throttle("ListOffsets", 60_000)
+    consumer.end_offsets([T0], timeout=5)
+    before = world.requests("ListOffsets")
+    for _ in range(10):
+        with pytest.raises(TimeoutError):
+            consumer.end_offsets([T0], timeout=1)
+    simulation.advance(60_000)
+    assert world.requests("ListOffsets") == before
+
+
 def test_O17_a_position_that_cannot_be_found_ends_in_time(world: World, simulation: Simulation) -> None:
     consumer = world.consumer(T0)
     consumer.poll(timeout=1)
