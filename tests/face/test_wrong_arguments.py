@@ -154,6 +154,14 @@ def test_a_name_that_no_request_can_carry_leaves_the_consumer_working(
 
 
 @NO_REQUEST_CARRIES
+def test_a_name_that_no_request_can_carry_is_not_scanned(kafka: EmbeddedKafka, name: str) -> None:
+    with pytest.raises(InvalidTopicError):
+        lv.scan(name, bootstrap_servers=kafka.bootstrap_servers)
+    with pytest.raises(InvalidTopicError):
+        lv.scan(assignments={TP: (0, 5), lv.TopicPartition(name, 0): (0, 5)}, bootstrap_servers=kafka.bootstrap_servers)
+
+
+@NO_REQUEST_CARRIES
 def test_a_topic_whose_name_no_request_can_carry_cannot_be_administered(admin: lv.KafkaAdmin, name: str) -> None:
     for use in (lambda: admin.describe_topics([name]), lambda: admin.create_topics([lv.NewTopic(name)])):
         with pytest.raises(InvalidTopicError):
