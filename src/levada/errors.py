@@ -162,6 +162,10 @@ class ProtocolError(KafkaError):
     """Bytes from the network break the protocol; the message names the API, its version, the position and the fault."""
 
 
+class UnwritableError(ProtocolError):
+    """What was to be sent does not fit the protocol, as a string of 40000 bytes; nothing was sent."""
+
+
 class TruncatedError(ProtocolError):
     """The bytes end before the structure does."""
 

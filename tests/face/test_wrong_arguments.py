@@ -126,6 +126,59 @@ def test_an_illegal_name_says_what_is_legal(producer: lv.KafkaProducer, name: st
         producer.send(name, b"x").result(timeout=5)
 
 
+NO_REQUEST_CARRIES = pytest.mark.parametrize("name", ["\ud800", "x" * 250, "x" * 40_000], ids=["no UTF-8", "too long", "much too long"])
+
+
+@NO_REQUEST_CARRIES
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda producer, topic: producer.send(topic, b"x"),
+        lambda producer, topic: producer.send(topic, b"x", partition=0),
+        lambda producer, topic: producer.partitions_for(topic),
+    ],
+)
+def test_a_name_that_no_request_can_carry_leaves_the_producer_working(
+    producer: lv.KafkaProducer, use: Callable[[lv.KafkaProducer, Any], object], name: str
+) -> None:
+    """Among the topics that metadata is asked about, it would keep every other one from being asked about."""
+    with pytest.raises(InvalidTopicError, match=r"topic '.*': a topic's name is 1 to 249 of a-z|x'\.\.\., \d+ characters long: ") as raised:
+        use(producer, name)
+    assert raised.value.persisted is lv.Persisted.NO
+    str(raised.value).encode()
+
+
+@NO_REQUEST_CARRIES
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda consumer, topic: consumer.assign([TP, lv.TopicPartition(topic, 0)]),
+        lambda consumer, topic: consumer.end_offsets([TP, lv.TopicPartition(topic, 0)]),
+        lambda consumer, topic: consumer.partitions_for(topic),
+    ],
+)
+def test_a_name_that_no_request_can_carry_leaves_the_consumer_working(
+    consumer: lv.KafkaConsumer, use: Callable[[lv.KafkaConsumer, Any], object], name: str
+) -> None:
+    with pytest.raises(InvalidTopicError):
+        use(consumer, name)
+
+
+@NO_REQUEST_CARRIES
+def test_a_name_that_no_request_can_carry_is_not_scanned(kafka: EmbeddedKafka, name: str) -> None:
+    with pytest.raises(InvalidTopicError):
+        lv.scan(name, bootstrap_servers=kafka.bootstrap_servers)
+    with pytest.raises(InvalidTopicError):
+        lv.scan(assignments={TP: (0, 5), lv.TopicPartition(name, 0): (0, 5)}, bootstrap_servers=kafka.bootstrap_servers)
+
+
+@NO_REQUEST_CARRIES
+def test_a_topic_whose_name_no_request_can_carry_cannot_be_administered(admin: lv.KafkaAdmin, name: str) -> None:
+    for use in (lambda: admin.describe_topics([name]), lambda: admin.create_topics([lv.NewTopic(name)])):
+        with pytest.raises(InvalidTopicError):
+            use()
+
+
 @pytest.mark.parametrize(
     ("use", "text"),
     [

@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 
 from levada.client.connection_key import ConnectionKey, Purpose
+from levada.client.setup.states import ConnectionState
+from levada.errors import DisconnectError
 from levada.flow import Call, Flow
 from levada.protocol.frame import RequestFrame
+from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from levada.protocol.messages.produce import ProduceRequest
 from levada.testing import Simulation
 from levada.types import Node
 from settings_kit import new_selector
-from sim_kit import HOST, PORT, SimClient, one_node, server
+from sim_kit import HOST, PORT, ScriptedServer, SimClient, one_node, server
 
 ADDRESSES = 3000
 
@@ -60,6 +64,54 @@ def test_brokers_that_come_and_go_leave_nothing_behind(sim: Simulation, same_id:
         most = {name: max(count, most.get(name, 0)) for name, count in kept(client).items()}
     assert max(most.values()) <= 10, most
     assert set(client.network.failures()) <= {f"pod-{turn}:9092", f"pod-{turn - 1}:9092"}
+
+
+@pytest.mark.parametrize("max_in_flight", [1, 5])
+def test_N23_a_connection_that_works_is_used_until_it_ends_although_its_node_has_moved(sim: Simulation, max_in_flight: int) -> None:
+    """Cutting it would have what is in flight sent again, and without idempotence written twice."""
+    host = HOST
+    silent: list[RequestFrame] = []
+    old = server(sim, {MetadataRequest: lambda frame: one_node(host=host), ProduceRequest: silent.append})
+    new = ScriptedServer({MetadataRequest: lambda frame: one_node(host=host)})
+    sim.network.add_server(new, "kafka-new", PORT)
+    client = SimClient(sim, max_in_flight=max_in_flight)
+    assert client.updated()
+    client.ask(MetadataRequest(), node=1)
+    host = "kafka-new"
+    client.metadata.request_update(sim.now_ms)
+    assert client.updated()
+    assert client.metadata.snapshot.nodes[1].host == host
+    sent = []
+    while client.network.ready(1, sim.now_ms):
+        sent.append(client.network.send(1, ProduceRequest(acks=1), sim.now_ms))
+        sim.advance(10)
+    sim.advance(5_000)
+    assert len(silent) == len(sent) == max_in_flight
+    assert not any(promise.done for promise in sent)
+    assert not new.connected
+    for conn_id in old.connected:
+        old.hang_up(conn_id)
+    sim.advance(5_000)
+    assert all(isinstance(promise.error, DisconnectError) for promise in sent)
+    client.ask(MetadataRequest(), node=1)
+    assert new.count(MetadataRequest)
+
+
+def test_N23_a_connection_that_is_not_set_up_yet_is_given_up_when_its_node_has_moved(sim: Simulation) -> None:
+    host = "kafka-gone"
+    server(sim, {MetadataRequest: lambda frame: one_node(host=host)})
+    stuck = ScriptedServer({ApiVersionsRequest: lambda frame: None})
+    sim.network.add_server(stuck, host, PORT)
+    client = SimClient(sim)
+    assert client.updated()
+    assert not client.network.ready(1, sim.now_ms)
+    sim.advance(50)
+    assert client.network.state(1) is ConnectionState.CHECKING_API_VERSIONS
+    host = HOST
+    client.metadata.rebootstrap()
+    assert client.updated()
+    client.ask(MetadataRequest(), node=1, timeout_s=1)
+    assert len(stuck.disconnected) == 1
 
 
 def test_coordinators_at_thousands_of_addresses_leave_nothing_behind(sim: Simulation) -> None:

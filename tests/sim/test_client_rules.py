@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from levada.client.setup.flow import FIRST_RESERVED_CORRELATION_ID
-from levada.errors import UnsupportedVersionError
+from levada.errors import UnsupportedVersionError, UnwritableError
 from levada.protocol.frame import RequestFrame
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.fetch import FetchRequest
@@ -51,6 +51,22 @@ def test_D9_one_metadata_request_is_in_progress_at_a_time(sim: Simulation) -> No
     assert asked_for_metadata(kafka) == 1
     sim.advance(30_000)
     assert asked_for_metadata(kafka) == 2
+
+
+def test_D12_a_metadata_request_that_cannot_be_written_fails_who_waits(sim: Simulation) -> None:
+    """It counts as no answer otherwise, and everybody would wait until their time is over."""
+    kafka = server(sim)
+    client = SimClient(sim)
+    assert client.updated()
+    before = asked_for_metadata(kafka)
+    client.metadata.set_topics(["t", "\ud800"], sim.now_ms)
+    update = client.metadata.await_update(client.metadata.version)
+    assert sim.run_until(update, 100)
+    assert isinstance(update.error, UnwritableError)
+    assert "cannot be written, in topics.name" in str(update.error)
+    assert asked_for_metadata(kafka) == before
+    client.metadata.set_topics(["t"], sim.now_ms)
+    assert client.updated(within_ms=5_000)
 
 
 def test_D11_metadata_is_asked_for_after_every_unexpected_disconnect(sim: Simulation) -> None:

@@ -226,6 +226,15 @@ def test_F16_a_fetch_may_take_its_wait_and_the_request_timeout(
     assert caplog.messages == []
 
 
+def test_N13_what_waits_behind_an_idle_fetch_does_not_end_its_connection(world: World, simulation: Simulation) -> None:
+    consumer = world.consumer(T0, request_timeout_ms=1_000, fetch_max_wait_ms=5_000, metadata_max_age_ms=1_000)
+    assert consumer.poll(timeout=0.5) == []
+    connections = world.requests("ApiVersions")
+    assert consumer.end_offsets([T0], timeout=10) == {T0: 0}
+    simulation.advance(20_000)
+    assert world.requests("ApiVersions") == connections
+
+
 def test_F16_a_replica_that_cannot_be_reached_is_left_at_once(simulation: Simulation) -> None:
     world = World(simulation, nodes=2)
     world.topic("t")
@@ -412,6 +421,19 @@ def test_a_caller_that_took_its_time_is_not_blamed(world: World, simulation: Sim
         found += consumer.poll(timeout=1)
         simulation.advance(60_000)
     assert consumer.poll(timeout=1) == []
+
+
+def test_look_ups_whose_time_is_over_ask_nothing_later(world: World, simulation: Simulation) -> None:
+    consumer = world.consumer()
+    assert consumer.end_offsets([T0], timeout=5) == {T0: 0}
+    world.faults.throttle("ListOffsets", 60_000)
+    consumer.end_offsets([T0], timeout=5)
+    before = world.requests("ListOffsets")
+    for _ in range(10):
+        with pytest.raises(TimeoutError):
+            consumer.end_offsets([T0], timeout=1)
+    simulation.advance(60_000)
+    assert world.requests("ListOffsets") == before
 
 
 def test_O17_a_position_that_cannot_be_found_ends_in_time(world: World, simulation: Simulation) -> None:

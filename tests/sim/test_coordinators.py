@@ -14,7 +14,7 @@ from levada.client.connection_key import ConnectionKey, Purpose
 from levada.client.destination import Coordinator, CoordinatorKind, Leader
 from levada.client.setup.states import ConnectionState
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError, ConnectError, DisconnectError, UnsupportedVersionError
+from levada.errors import BrokerError, ConnectError, DisconnectError, TimeoutError, UnsupportedVersionError
 from levada.flow import Call, Flow
 from levada.promise import Promise
 from levada.protocol.frame import RequestFrame
@@ -139,6 +139,18 @@ def test_a_coordinator_that_is_not_there_yet_is_looked_for_again(sim: Simulation
     ask_coordinator(SimClient(sim))
     assert node.count(FindCoordinatorRequest) == 3
     assert 200 < sim.now_ms - started_ms < 1000
+
+
+@pytest.mark.parametrize("named", [(), ("other",), ("other", "else")])
+def test_an_answer_without_the_key_is_asked_for_again_with_back_off(sim: Simulation, named: tuple[str, ...]) -> None:
+    answer = FindCoordinatorResponse(coordinators=[Found(key=key, node_id=1, host=HOST, port=PORT) for key in named])
+    kafka = finder(sim, lambda frame: answer)
+    client = SimClient(sim)
+    with pytest.raises(TimeoutError):
+        ask_coordinator(client, timeout_s=10)
+    assert 5 <= kafka.count(FindCoordinatorRequest) <= 20
+    kafka.handlers[FindCoordinatorRequest] = found
+    ask_coordinator(client, timeout_s=5)
 
 
 def test_a_refusal_is_raised(sim: Simulation) -> None:

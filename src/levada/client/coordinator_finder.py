@@ -87,9 +87,9 @@ class CoordinatorFinder:
         attempts = 0
         try:
             while wanted := self._awaited(kind):
-                found = yield from self._ask(kind, wanted)
-                taken = sum(self._take(kind, answer) for answer in found)
-                if taken >= len(wanted):
+                for answer in (yield from self._ask(kind, wanted)):
+                    self._take(kind, answer)
+                if self._wanted[kind].keys().isdisjoint(wanted):
                     attempts = 0
                 else:
                     yield Sleep(self._backoff.delay_ms(attempts))
@@ -144,22 +144,21 @@ class CoordinatorFinder:
             return ANY_NODE
         return ConnectionKey(node.id, Purpose.COORDINATOR)
 
-    def _take(self, kind: CoordinatorKind, answer: Coordinator) -> bool:
-        """Take the answer for one key; False when it has to be asked for again."""
+    def _take(self, kind: CoordinatorKind, answer: Coordinator) -> None:
+        """Take the answer for one key; the key stays wanted when it has to be asked for again."""
         code = ErrorCode.of(answer.error_code)
         if code and (code in FORGET_ON or code.retriable):
-            return False
+            return
         promise = self._wanted[kind].pop(answer.key, None)
         if promise is None:
-            return True
+            return
         if code:
             promise.reject(broker_error(code, f"coordinator of {kind.name.lower()} {answer.key!r}: {answer.error_message or code.name}"))
-            return True
+            return
         key = ConnectionKey(answer.node_id, Purpose.COORDINATOR)
         self._network.learn_endpoint(key, Node(answer.node_id, answer.host, answer.port))
         self._known[kind, answer.key] = _Known(key, self._network.losses(key))
         promise.resolve(key)
-        return True
 
     def _reject(self, kind: CoordinatorKind, error: KafkaError) -> None:
         wanted, self._wanted[kind] = self._wanted[kind], {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from levada.client.connection_key import Peer
 from levada.client.retry import Retries
@@ -17,11 +17,21 @@ from levada.errors import KafkaError
 from levada.flow import Flow, WaitAny
 from levada.promise import Promise
 
+T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 
-Spawn: TypeAlias = Callable[[Flow[Any]], Promise[Any]]
-"""Starts a flow beside the running one."""
+
+class Spawn(Protocol):
+    """Runs flows beside the one that starts them (client.flow_runner.FlowsBeside)."""
+
+    def start(self, flow: Flow[T]) -> Promise[T]:
+        """Start a flow."""
+        ...
+
+    def cancel(self, promise: Promise[Any]) -> None:
+        """End the flow of a promise; nothing happens when it has ended."""
+        ...
 
 
 @dataclass(slots=True)
@@ -82,26 +92,37 @@ class FanOut(Generic[K, V]):
         self._stop_at_error = False
 
     def run(self, wanted: Collection[K], *, stop_at_error: bool = False) -> Flow[None]:
-        """Ask until nothing is left. stop_at_error: or until something failed."""
+        """Ask until nothing is left. stop_at_error: or until something failed.
+
+        However it ends, nobody is being asked any more.
+        """
         self.reasons = dict.fromkeys(wanted, "not asked yet")
         self._stop_at_error = stop_at_error
         left, turns = _Left(list(wanted), 0), dict[Promise[_Left[K]], None]()
-        while not self._stops:
-            for turn in self._turns(left):
-                turns[(yield from self._begin(turn))] = None
-            if not turns:
-                return
-            over = [promise for promise in turns if promise.done] or [(yield WaitAny(list(turns)))]
-            left = _joined([promise.result() for promise in over])
-            for promise in over:
-                del turns[promise]
+        try:
+            while not self._stops:
+                for turn in self._turns(left):
+                    turns[(yield from self._begin(turn))] = None
+                if not turns:
+                    return
+                over = [promise for promise in turns if promise.done] or [(yield WaitAny(list(turns)))]
+                left = _joined([promise.result() for promise in over])
+                for promise in over:
+                    del turns[promise]
+        finally:
+            self._cancel(turns)
+
+    def _cancel(self, turns: Iterable[Promise[Any]]) -> None:
+        if self._spawn is not None:
+            for promise in turns:
+                self._spawn.cancel(promise)
 
     @property
     def _stops(self) -> bool:
         return self._stop_at_error and bool(self.errors)
 
     def _begin(self, turn: Flow[_Left[K]]) -> Flow[Promise[_Left[K]]]:
-        return Promise.resolved((yield from turn)) if self._spawn is None else self._spawn(turn)
+        return Promise.resolved((yield from turn)) if self._spawn is None else self._spawn.start(turn)
 
     def _turns(self, left: _Left[K]) -> list[Flow[_Left[K]]]:
         """Return a flow for each node to be asked, and one that waits for those of which it is not known who that is."""

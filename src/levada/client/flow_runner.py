@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeVar
 from levada.client.connection_key import ConnectionKey, Peer, key_of
 from levada.client.ended import Ended
 from levada.client.network_client import NetworkClient
+from levada.client.now import Now
 from levada.clock import NEVER_MS
 from levada.errors import ClosedError, ConnectError, IllegalStateError, TimeoutError
 from levada.flow import Call, Destination, Flow, Sleep, Step, Wait, WaitAny
@@ -322,6 +323,22 @@ class FlowRunner:
                 flow.close()
                 value, raised = None, error
         self._finish(task, value, raised)
+
+
+class FlowsBeside:
+    """Runs flows beside the one that starts them: they have no deadline of their own, and are cancelled by whoever started them."""
+
+    def __init__(self, flows: FlowRunner, now: Now) -> None:
+        self._flows = flows
+        self._now = now
+
+    def start(self, flow: Flow[T]) -> Promise[T]:
+        """Have a flow run from the next poll on."""
+        return self._flows.start(flow, self._now.ms)
+
+    def cancel(self, promise: Promise[Any]) -> None:
+        """End the flow of a promise; nothing happens when it has ended."""
+        self._flows.cancel(promise, self._now.ms)
 
 
 def _routed(router: Router, call: Call) -> Flow[Any]:

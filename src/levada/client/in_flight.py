@@ -3,8 +3,12 @@
 A broker answers a connection's requests in order, so the next response belongs to the oldest request; the correlation id only confirms
 it (N5). A request without an answer (acks=0) is over when it is written, and is then the newest one of its connection (N6, TR17).
 
-Looking for late requests walks over all of them, so it is done no sooner than one may be late: `next_deadline_ms` is never later than the
-earliest deadline. It may be earlier, when the request that had it was answered; then one look finds nothing and sets it right.
+For the same reason only the oldest request of a connection can be late. What stands behind a Fetch that may wait for data cannot be
+answered before it. When the Fetch is answered, the next one has its own timeout from then on, but no longer than the Fetch still had. With
+equal timeouts that changes nothing: each is late when its own is over (N13).
+
+Looking for late requests walks over all connections, so it is done no sooner than one may be late: `next_deadline_ms` is never later than
+the earliest deadline. It may be earlier, when the request that had it was answered; then one look finds nothing and sets it right.
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ from levada.protocol.schema import Request
 class InFlightRequest:
     """One request on its way.
 
-    deadline_ms moves when the broker throttles: that time does not count (N27). promise is None for requests of the set-up.
+    deadline_ms holds once the request is the oldest of its connection. It moves when the broker throttles: that time does not count (N27).
+    promise is None for requests of the set-up.
     """
 
     __slots__ = ("correlation_id", "deadline_ms", "expect_response", "promise", "request_type", "timeout_ms", "version", "written")
@@ -75,8 +80,7 @@ class InFlightRequests:
         if queue is None:
             queue = self._queues[peer] = deque()
         queue.append(request)
-        if request.deadline_ms < self.next_deadline_ms:
-            self.next_deadline_ms = request.deadline_ms
+        self._note_deadline(queue[0])
 
     def written(self, peer: Peer) -> InFlightRequest | None:
         """The newest request was written. Return it, and forget it, when no answer will come."""
@@ -91,7 +95,7 @@ class InFlightRequests:
         queue = self._queues.get(peer)
         return queue[0] if queue else None
 
-    def answered(self, peer: Peer, correlation_id: int) -> InFlightRequest:
+    def answered(self, peer: Peer, correlation_id: int, now_ms: int) -> InFlightRequest:
         """Remove and return the oldest request; ProtocolError when the response is for another one, or for none."""
         queue = self._queues.get(peer)
         if not queue:
@@ -99,7 +103,12 @@ class InFlightRequests:
         if queue[0].correlation_id != correlation_id:
             oldest = queue[0]
             raise ProtocolError(f"a response with correlation id {correlation_id} arrived, {oldest} with {oldest.correlation_id} was next")
-        return queue.popleft()
+        answered = queue.popleft()
+        if queue:
+            following = queue[0]
+            following.deadline_ms = max(following.deadline_ms, min(answered.deadline_ms, now_ms + following.timeout_ms))
+            self._note_deadline(following)
+        return answered
 
     def throttled(self, peer: Peer, throttle_ms: int) -> None:
         """Give every request of a connection the time that the broker made it wait."""
@@ -111,9 +120,13 @@ class InFlightRequests:
         return list(self._queues.pop(peer, ()))
 
     def timed_out(self, now_ms: int) -> dict[Peer, InFlightRequest]:
-        """Return the connections of which any request is past its deadline, with one such request (N13)."""
+        """Return the connections whose oldest request is past its deadline, with that request (N13)."""
         if now_ms < self.next_deadline_ms:
             return {}
-        self.next_deadline_ms = min((request.deadline_ms for queue in self._queues.values() for request in queue), default=NEVER_MS)
-        late = ((peer, request) for peer, queue in self._queues.items() for request in queue if now_ms >= request.deadline_ms)
-        return dict(late)
+        oldest = {peer: queue[0] for peer, queue in self._queues.items() if queue}
+        self.next_deadline_ms = min((request.deadline_ms for request in oldest.values()), default=NEVER_MS)
+        return {peer: request for peer, request in oldest.items() if now_ms >= request.deadline_ms}
+
+    def _note_deadline(self, oldest: InFlightRequest) -> None:
+        if oldest.deadline_ms < self.next_deadline_ms:
+            self.next_deadline_ms = oldest.deadline_ms

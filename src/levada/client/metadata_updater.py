@@ -12,7 +12,7 @@ from levada.client.network_client import NetworkClient
 from levada.client.topic_queries import keep_only, request_for_all
 from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
-from levada.errors import UnsupportedVersionError
+from levada.errors import UnsupportedVersionError, UnwritableError
 from levada.promise import Promise
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -70,7 +70,11 @@ class MetadataUpdater:
         (query, version, promise), self._asked = self._asked, None
         if promise.error is not None:
             self._metadata.update_failed(now_ms)
-            self._note_failing(now_ms)
+            if isinstance(promise.error, UnwritableError):
+                # No broker has seen it, and none ever will: those who wait would wait for nothing.
+                self._metadata.fail(promise.error)
+            else:
+                self._note_failing(now_ms)
             return
         response = promise.result()
         if query.topics is not None and version < query.min_version:

@@ -336,14 +336,17 @@ class NetworkClient:
         if node is None or self._ended is not None:
             return
         known = self._states.get(key)
-        if known is not None and known.node[:3] != node[:3]:
+        if known is not None and known.state is not ConnectionState.READY and known.node[:3] != node[:3]:
             self._move(key, now_ms)
         if self._states.can_connect(key, now_ms):
             self._states.connecting(key, node, now_ms)
             self._selectable.connect(key, node.host, node.port, now_ms)
 
     def _move(self, key: ConnectionKey, now_ms: int) -> None:
-        """The node has another address now: end the connection to the old one and begin with a clean slate (N23)."""
+        """The node has another address now: give up setting up a connection to the old one and begin with a clean slate (N23).
+
+        A connection that works is used until it ends by itself. Cutting it would have what is in flight sent again.
+        """
         self.disconnect(key, now_ms)
         self._forget(key)
 
@@ -421,7 +424,7 @@ class NetworkClient:
             return
         request: InFlightRequest | None = None
         try:
-            request = self._in_flight.answered(key, response_correlation_id(frame))
+            request = self._in_flight.answered(key, response_correlation_id(frame), now_ms)
             if request.promise is None:
                 self._set_up(key, self._setups.answered(key, frame), now_ms)
             else:

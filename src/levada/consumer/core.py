@@ -12,6 +12,7 @@ from typing import Any
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
+from levada.client.flow_runner import FlowsBeside
 from levada.client.host import Host
 from levada.client.retry import Retries
 from levada.clock import NEVER_MS
@@ -63,16 +64,13 @@ class ConsumerCore:
             patience_ms=settings.default_api_timeout_ms,
             deferred=engine.deferred,
         )
-        self._finder = OffsetFinder(
-            metadata=engine.metadata, isolation_level=read.isolation_level, backoff=backoff, spawn=self._spawn, now=engine.now
-        )
+        spawn = FlowsBeside(engine.flows, engine.now)
+        asking: Mapping[str, Any] = {"metadata": engine.metadata, "backoff": backoff, "spawn": spawn, "now": engine.now}
+        self._finder = OffsetFinder(isolation_level=read.isolation_level, **asking)
         positions: Mapping[str, Any] = {
+            **asking,
             "subscription": self.subscription,
             "buffer": self._buffer,
-            "metadata": engine.metadata,
-            "backoff": backoff,
-            "spawn": self._spawn,
-            "now": engine.now,
             "on_reset": lambda reset: engine.deferred.append(lambda: on_reset(reset)),
         }
         validator = PositionValidator(reset_to=self._reset_to, **positions)
@@ -243,9 +241,6 @@ class ConsumerCore:
     def _follow_assignment(self, now_ms: int) -> None:
         self._buffer.drop_stale()
         self._engine.metadata.set_topics(self.subscription.topics, now_ms)
-
-    def _spawn(self, flow: Flow[Any]) -> Promise[Any]:
-        return self._engine.flows.start(flow, self._engine.now.ms)
 
 
 def _at_once(offset: int) -> Flow[int]:

@@ -73,7 +73,7 @@ class LeaderQuestions(Generic[Q, T]):
         asked = {question.state.tp: question for question in questions if self._open.get(question.state) != question}
         if asked:
             self._open.update((question.state, question) for question in asked.values())
-            self._spawn(self._pursue(asked)).on_done(_raise_bug)
+            self._spawn.start(self._pursue(asked)).on_done(_raise_bug)
 
     def refuse(self, state: PartitionState, error: KafkaError) -> None:
         """Let the caller see an error in place of the partition's next records."""
@@ -114,6 +114,8 @@ class LeaderQuestions(Generic[Q, T]):
         """Ask one leader and use its answer; what is left is to be asked again."""
         try:
             answer = yield from self._ask(node, questions)
+        except ClosedError:
+            raise  # Nobody wants the answer any more.
         except KafkaError as error:
             answer = _failed(questions, error)
         current = {tp: question for tp, question in questions.items() if self._holds(question)}

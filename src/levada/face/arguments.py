@@ -9,10 +9,13 @@ from typing import Any
 
 from levada.client.request import CONTROLLER, Destination
 from levada.clock import NEVER_MS
+from levada.error_codes import ErrorCode
+from levada.errors import FINAL_TOPIC_ERRORS, InvalidTopicError, not_written
 from levada.protocol.schema import Request
 from levada.types import Headers, NewTopic, TopicPartition
 
 FOR_EVER_S = NEVER_MS / 1000
+MAX_TOPIC_NAME = 249
 
 
 def deadline_ms(now_ms: int, timeout_s: float | None) -> int:
@@ -35,10 +38,24 @@ def checked_timeout(timeout_s: float) -> float:
 
 
 def topic_name(topic: Any) -> str:
-    """Return the name of a topic."""
+    """Return the name of a topic. Raises InvalidTopicError for one that no request can carry, or that is too long for any broker.
+
+    What else is illegal the brokers say. But among the topics of a client, one name that cannot be written keeps the others from being
+    asked about.
+    """
     if not isinstance(topic, str):
         raise TypeError(f"a topic is named by a str, got {topic!r}")
+    if len(topic) > MAX_TOPIC_NAME:
+        raise _invalid_topic(f"{topic[:20]!r}..., {len(topic)} characters long")
+    try:
+        topic.encode()
+    except UnicodeEncodeError:
+        raise _invalid_topic(repr(topic)) from None
     return topic
+
+
+def _invalid_topic(shown: str) -> InvalidTopicError:
+    return not_written(InvalidTopicError(f"topic {shown}: {FINAL_TOPIC_ERRORS[ErrorCode.INVALID_TOPIC_EXCEPTION]}"))
 
 
 def topic_names(names: Any) -> list[str]:

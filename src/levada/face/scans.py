@@ -13,7 +13,7 @@ from levada.consumer.columns_ahead import BatchSink
 from levada.consumer.ranges import Bound, Ranges
 from levada.consumer.scanning import Scanning, ScanPlan
 from levada.errors import ConfigError
-from levada.face.arguments import column_names, topic_names
+from levada.face.arguments import column_names, topic_names, topic_partition
 from levada.face.consuming import Consuming, decoder
 from levada.flow import CallerFlow
 from levada.types import AnyRecord, TopicPartition
@@ -61,7 +61,8 @@ def scan_request(
     if (topics is None) == (assignments is None):
         raise ConfigError("give either topics or assignments")
     names = topic_names([topics] if isinstance(topics, str) else topics or ())
-    ranges = Ranges.of_assignments(assignments) if assignments is not None else Ranges.of_topics(names, start, end)
+    named = {topic_partition(tp): bounds for tp, bounds in (assignments or {}).items()}
+    ranges = Ranges.of_topics(names, start, end) if assignments is None else Ranges.of_assignments(named)
     plan = ScanPlan(ranges, skips=on_data_loss == "skip")
     wanted = None if columns is None else column_names(columns)
     return ScanRequest(plan, _config(config, settings), wanted, column_names(text), batch_rows, batch_bytes)

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
-from levada.errors import KafkaError, ProtocolError, TruncatedError, UnsupportedVersionError
+from levada.errors import ProtocolError, TruncatedError, UnsupportedVersionError, UnwritableError
 from levada.protocol.decoder import decoder_source
 from levada.protocol.encoder import encoder_source
 from levada.protocol.schema import Message
@@ -32,7 +32,7 @@ _decoders: dict[tuple[type[Message], int], Decoder] = {}
 def encode(message: Message, version: int) -> bytes:
     """Return a message's bytes in a version of its API.
 
-    Raises UnsupportedVersionError when the API has no such version or the version lacks a field that was set, and ProtocolError when a
+    Raises UnsupportedVersionError when the API has no such version or the version lacks a field that was set, and UnwritableError when a
     field holds what the wire cannot carry.
     """
     parts: list[Bytes] = []
@@ -106,9 +106,9 @@ def _decode_fault(cls: type[Message], version: int, source: Source) -> Callable[
     return fault
 
 
-def _encode_fault(cls: type[Message], version: int, source: Source) -> Callable[[Exception], KafkaError]:
-    def fault(error: Exception) -> KafkaError:
-        return ProtocolError(f"{cls.__name__} v{version} cannot be written{_field_text(error, source)}: {error}")
+def _encode_fault(cls: type[Message], version: int, source: Source) -> Callable[[Exception], UnwritableError]:
+    def fault(error: Exception) -> UnwritableError:
+        return UnwritableError(f"{cls.__name__} v{version} cannot be written{_field_text(error, source)}: {error}")
 
     return fault
 

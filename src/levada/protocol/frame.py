@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from levada.errors import ProtocolError
+from levada.errors import ProtocolError, UnwritableError
 from levada.protocol import header
 from levada.protocol.api import APIS
 from levada.protocol.codegen import decode, encode_parts
@@ -60,7 +60,7 @@ class UnsupportedRequestError(ProtocolError):
 
 
 def encode_request(request: Request, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """Return a request's whole frame. Raises UnsupportedVersionError and ProtocolError as codegen.encode does."""
+    """Return a request's whole frame. Raises UnsupportedVersionError and UnwritableError as codegen.encode does."""
     return b"".join(encode_request_parts(request, version, correlation_id, client_id))
 
 
@@ -70,7 +70,7 @@ def encode_request_parts(request: Request, version: int, correlation_id: int, cl
 
 
 def encode_response(response: Response, version: int, correlation_id: int) -> bytes:
-    """Return a response's whole frame. Raises UnsupportedVersionError and ProtocolError as codegen.encode does."""
+    """Return a response's whole frame. Raises UnsupportedVersionError and UnwritableError as codegen.encode does."""
     return b"".join(encode_response_parts(response, version, correlation_id))
 
 
@@ -85,7 +85,7 @@ def _frame_parts(head: bytes, message: Message, version: int) -> list[Bytes]:
     encode_parts(message, version, parts)
     size = sum(map(len, parts))
     if size > _MAX_FRAME:
-        raise ProtocolError(f"{type(message).__name__} v{version} takes {size} bytes, more than a frame can hold ({_MAX_FRAME})")
+        raise UnwritableError(f"{type(message).__name__} v{version} takes {size} bytes, more than a frame can hold ({_MAX_FRAME})")
     parts[0] = _SIZE.pack(size)
     return parts
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from levada.errors import ProtocolError, TruncatedError
+from levada.errors import ProtocolError, TruncatedError, UnwritableError
 from levada.protocol.runtime import length_fault, skip_tags
 from levada.protocol.schema import Request
 from levada.wire.varint import Bytes
@@ -43,7 +43,7 @@ def encode_request_header(request: type[Request], version: int, correlation_id: 
             return _START.pack(request.API_KEY, version, correlation_id)
         fixed = _FIXED.pack(request.API_KEY, version, correlation_id, length)
     except struct.error as error:
-        raise ProtocolError(f"{request.NAME} request header cannot be written: {error}") from error
+        raise UnwritableError(f"{request.NAME} request header cannot be written: {error}") from error
     return fixed + name + (_NO_TAGS if request.is_flexible(version) else b"")
 
 

@@ -11,6 +11,7 @@ import pytest
 from levada.client.backoff import ExponentialBackoff
 from levada.client.connection_key import Peer
 from levada.client.fan_out import Answer, FanOut
+from levada.client.flow_runner import FlowsBeside
 from levada.client.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, TimeoutError, broker_error
@@ -52,7 +53,7 @@ class Asked:
         retries = Retries(client.metadata, ExponentialBackoff(100, 1000, Random(1)))
         self.fan: FanOut[str, int] = FanOut(
             retries,
-            client.start,
+            FlowsBeside(client.engine.flows, client.engine.now),
             route=leader or (lambda key: 1 if key < "m" else 2),
             ask=lambda node, keys: self._ask(node, keys),
             still_wanted=still_wanted,
@@ -121,6 +122,28 @@ def test_a_node_that_does_not_answer_holds_up_its_own_subjects_only(client: SimC
     assert asked.fan.reasons == {"z": "not asked yet"}
     assert client.sim.run_until(promise, 5_000)
     assert asked.fan.found == {"a": 1, "z": 2}
+
+
+def test_nobody_is_asked_any_more_when_the_time_is_over(client: SimClient) -> None:
+    asked = Asked(client, lambda node, keys: Answer(found=dict.fromkeys(keys, 1)), takes_ms=lambda node: 5_000)
+    with pytest.raises(TimeoutError):
+        run(client, asked.fan.run(["a", "z"]), within_ms=1_000)
+    assert not client.engine.flows._tasks
+    client.sim.advance(10_000)
+    assert asked.fan.found == {}
+
+
+def test_the_others_are_not_asked_any_more_when_it_stops_at_an_error(client: SimClient) -> None:
+    failed = broker_error(29, "no")
+
+    def answer(node: Peer | None, keys: list[str]) -> Answer[str, int]:
+        return Answer(errors=dict.fromkeys(keys, failed)) if node == 2 else Answer(found=dict.fromkeys(keys, 1))
+
+    asked = Asked(client, answer, takes_ms=lambda node: 5_000 if node == 1 else 0)
+    run(client, asked.fan.run(["a", "z"], stop_at_error=True))
+    assert not client.engine.flows._tasks
+    client.sim.advance(10_000)
+    assert (asked.fan.found, asked.fan.errors) == ({}, {"z": failed})
 
 
 def test_what_is_not_wanted_any_more_is_not_asked_again(client: SimClient) -> None:

@@ -11,6 +11,7 @@ import pytest
 from levada.client.backoff import ExponentialBackoff
 from levada.client.connection_key import Peer
 from levada.client.fan_out import Answer
+from levada.client.flow_runner import FlowsBeside
 from levada.client.snapshot import ClusterSnapshot, TopicMetadata
 from levada.consumer.fetch_buffer import FetchBuffer
 from levada.consumer.leader_answer import LeaderAnswer
@@ -18,7 +19,7 @@ from levada.consumer.leader_questions import LeaderQuestions
 from levada.consumer.subscription_state import PartitionState, SubscriptionState
 from levada.error_codes import ErrorCode
 from levada.errors import BootstrapError, UnsupportedVersionError
-from levada.flow import Flow
+from levada.flow import Flow, Sleep
 from levada.testing import Simulation
 from levada.types import Node, PartitionInfo, TopicPartition
 from sim_kit import SimClient, server
@@ -48,6 +49,7 @@ class Bench:
         client.metadata.snapshot = ClusterSnapshot(nodes={1: Node(1, "kafka", 9092), 2: Node(2, "h", 1)}, topics=topics)
         self.asked: list[tuple[Peer | None, list[int]]] = []
         self.taken: list[int] = []
+        self.takes_ms: dict[Peer | None, int] = {}
         self.answers: Callable[[Peer | None, list[TopicPartition]], LeaderAnswer[int]] = lambda node, tps: Answer(
             found=dict.fromkeys(tps, 7)
         )
@@ -55,7 +57,7 @@ class Bench:
             buffer=self.buffer,
             metadata=client.metadata,
             backoff=ExponentialBackoff(100, 1000, Random(1)),
-            spawn=client.start,
+            spawn=FlowsBeside(client.engine.flows, client.engine.now),
             ask=self._ask,
             take=lambda question, found: self.taken.append(question.state.tp.partition),
         )
@@ -68,7 +70,7 @@ class Bench:
 
     def _ask(self, node: Peer | None, questions: Mapping[TopicPartition, Question]) -> Flow[LeaderAnswer[int]]:
         self.asked.append((node, [tp.partition for tp in questions]))
-        yield from ()
+        yield Sleep(self.takes_ms.get(node, 0))
         return self.answers(node, list(questions))
 
 
@@ -131,3 +133,19 @@ def test_while_metadata_cannot_be_had_the_question_stays_and_its_partition_says_
     )
     bench.client.sim.advance(500)
     assert bench.taken == [0]
+
+
+def test_a_leader_that_is_no_longer_waited_for_is_no_error_of_its_partitions(bench: Bench) -> None:
+    bench.client.metadata._allowed_ms = 1 << 40
+    bench.takes_ms = {2: 5_000}
+    bench.answers = lambda node, tps: Answer.missing(tps, "busy")
+    bench.put(0, 1)
+    bench.client.sim.advance(500)
+    bench.client.metadata.fail(BootstrapError("no broker could be reached", {}))
+    bench.client.sim.advance(1)
+    assert bench.buffer.first() is None
+    bench.answers = lambda node, tps: Answer(found=dict.fromkeys(tps, 7))
+    bench.client.sim.advance(10_000)
+    assert bench.buffer.first() is None
+    assert bench.asked == [(1, [0]), (2, [1])] * 2
+    assert bench.taken == [0, 1]

@@ -82,10 +82,13 @@ class Spawned:
         self.flows: list[Flow[Any]] = []
         self.promises: list[Promise[Any]] = []
 
-    def __call__(self, flow: Flow[Any]) -> Promise[Any]:
+    def start(self, flow: Flow[Any]) -> Promise[Any]:
         self.flows.append(flow)
         self.promises.append(Promise())
         return self.promises[-1]
+
+    def cancel(self, promise: Promise[Any]) -> None:
+        self.flows[self.promises.index(promise)].close()
 
     def answer(self, number: int, answer: Any) -> Promise[Any]:
         """Hand one of them its answer, which ends it."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from levada.errors import ProtocolError, TruncatedError, UnsupportedVersionError
+from levada.errors import ProtocolError, TruncatedError, UnsupportedVersionError, UnwritableError
 from levada.protocol import frame, header
 from levada.protocol.frame import (
     RequestFrame,
@@ -167,9 +167,9 @@ def test_a_response_in_pieces_is_the_same_response_with_its_records_uncopied() -
 def test_what_cannot_be_sent_is_refused() -> None:
     with pytest.raises(UnsupportedVersionError):
         encode_request(MetadataRequest(), 14, 1, None)
-    with pytest.raises(ProtocolError, match="Metadata request header cannot be written"):
+    with pytest.raises(UnwritableError, match="Metadata request header cannot be written"):
         encode_request(MetadataRequest(), 9, 1 << 31, None)
-    with pytest.raises(ProtocolError, match="Metadata request header cannot be written"):
+    with pytest.raises(UnwritableError, match="Metadata request header cannot be written"):
         encode_request(MetadataRequest(), 9, 1, "x" * 32768)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from levada.errors import ProtocolError, UnsupportedVersionError
+from levada.errors import UnsupportedVersionError, UnwritableError
 from levada.protocol.codegen import encode, encode_into
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from levada.protocol.messages.create_topics import CreateTopicsRequest
@@ -79,7 +79,7 @@ def test_W9_any_other_field_that_the_version_lacks_is_refused_by_name(message: M
     ],
 )
 def test_W2_null_where_it_is_not_allowed_is_not_written(message: Message, version: int, field: str) -> None:
-    with pytest.raises(ProtocolError, match=f"^{type(message).__name__} v{version} cannot be written, in {field}: "):
+    with pytest.raises(UnwritableError, match=f"^{type(message).__name__} v{version} cannot be written, in {field}: "):
         encode(message, version)
 
 
@@ -98,7 +98,7 @@ def test_W2_null_where_it_is_not_allowed_is_not_written(message: Message, versio
 )
 @pytest.mark.parametrize("version", [3, 9])
 def test_what_the_wire_cannot_carry_is_refused_by_field(message: Message, version: int, field: str) -> None:
-    with pytest.raises(ProtocolError, match=f"^ProduceRequest v{version} cannot be written, in .*{field}"):
+    with pytest.raises(UnwritableError, match=f"^ProduceRequest v{version} cannot be written, in .*{field}"):
         encode(message, version)
 
 
@@ -132,7 +132,7 @@ def test_W10_records_may_be_any_buffer(version: int) -> None:
 def test_a_failed_write_leaves_the_buffer_alone() -> None:
     buffer = bytearray(b"kept")
 
-    with pytest.raises(ProtocolError):
+    with pytest.raises(UnwritableError):
         encode_into(ProduceRequest(acks=1 << 20), 3, buffer)
 
     assert buffer == b"kept"
