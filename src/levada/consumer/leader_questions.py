@@ -114,8 +114,8 @@ class LeaderQuestions(Generic[Q, T]):
         """Ask one leader and use its answer; what is left is to be asked again."""
         try:
             answer = yield from self._ask(node, questions)
-        except ClosedError:
-            raise  # Nobody wants the answer any more.
+        except ENDED:
+            raise  # The answer is no longer wanted.
         except KafkaError as error:
             answer = _failed(questions, error)
         current = {tp: question for tp, question in questions.items() if self._holds(question)}
