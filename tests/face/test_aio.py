@@ -93,6 +93,29 @@ def test_a_poll_cancelled_at_any_await_neither_skips_nor_repeats(kafka: Embedded
     run(read())
 
 
+@pytest.mark.parametrize("goes_on", ["poll", "poll_arrow", "position", "loop"])
+def test_what_a_loop_was_left_with_is_not_skipped(kafka: EmbeddedKafka, run: Run, goes_on: str) -> None:
+    async def read() -> int | None:
+        async with aio.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TP])
+            async for record in consumer:
+                if record.offset == 2:
+                    break
+            if goes_on == "poll":
+                return (await consumer.poll(20))[0].offset
+            if goes_on == "poll_arrow":
+                columns = await consumer.poll_arrow(20, columns=["offset"])
+                return int(columns.column("offset")[0].as_py())
+            if goes_on == "position":
+                return await consumer.position(TP)
+            async for record in consumer:
+                return record.offset
+        return None
+
+    fill(kafka)
+    assert run(read()) == 3
+
+
 def test_a_send_cancelled_at_any_await_leaves_a_producer_that_works(kafka: EmbeddedKafka, run: Run) -> None:
     async def write() -> None:
         random = Random(4)

@@ -126,6 +126,23 @@ def test_leaving_a_loop_loses_no_record(kafka: EmbeddedKafka, consumer: KafkaCon
     assert seen == [b"%d" % n for n in range(10)]
 
 
+def test_an_iterator_that_is_kept_goes_on_after_what_was_polled_meanwhile(kafka: EmbeddedKafka, consumer: KafkaConsumer) -> None:
+    write(kafka, [b"%d" % n for n in range(10)])
+    records = iter(consumer)
+    assert next(records).offset == 0
+    assert consumer.position(T0) == 1
+    assert next(records).offset == 1
+    assert [record.offset for record in consumer.poll(5, max_records=3)] == [2, 3, 4]
+    assert next(records).offset == 5
+
+
+def test_no_column_at_all_is_refused(kafka: EmbeddedKafka, consumer: KafkaConsumer) -> None:
+    write(kafka, [b"one"])
+    with pytest.raises(ValueError, match="name at least one"):
+        consumer.poll_arrow(5, columns=[])
+    assert consumer.position(T0) == 0
+
+
 def test_a_seek_within_a_loop_takes_effect_with_the_next_record(kafka: EmbeddedKafka, consumer: KafkaConsumer) -> None:
     write(kafka, [b"%d" % n for n in range(10)])
     seen = []

@@ -174,6 +174,17 @@ def test_A25_a_record_that_was_never_sent_is_done_after_its_callback(producer: l
     assert delivery.done()
 
 
+@pytest.mark.parametrize("callback", [None, lambda metadata, error: None])
+def test_A4_a_record_beyond_buffer_memory_fails_by_its_handle_also_beside_an_open_batch(
+    kafka: EmbeddedKafka, topic: str, callback: Any
+) -> None:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=100_000, linger_ms=1_000) as producer:
+        first = producer.send(topic, b"small")
+        assert isinstance(producer.send(topic, b"x" * 150_000, on_delivery=callback).exception(PATIENCE_S), RecordTooLargeError)
+        producer.flush(PATIENCE_S)
+        assert first.exception(PATIENCE_S) is None
+
+
 def test_A25_a_callback_that_raises_is_over_too(producer: lv.KafkaProducer, topic: str) -> None:
     delivery = producer.send(topic, b"x" * 2_000_000, on_delivery=lambda metadata, error: 1 / 0)
     producer.flush(PATIENCE_S)

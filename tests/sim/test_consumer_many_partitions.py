@@ -8,7 +8,7 @@ from types import FrameType
 from consumer_sim import World
 from levada.sync.consumer import KafkaConsumer
 from levada.testing.simulation import Simulation
-from levada.types import TopicPartition
+from levada.types import ConsumerRecords, TopicPartition
 
 TURNS = 100
 
@@ -30,7 +30,7 @@ def lines_run(consumer: KafkaConsumer, now_ms: int) -> int:
             reading.core.begin_call()
             assert reading.core.explain(now_ms, last_word=True) is None
             assert not reading.core.changed().done
-            consumer._consuming.marks()
+            consumer._consuming.iterate(ConsumerRecords())
     finally:
         sys.settrace(None)
     return lines

@@ -135,16 +135,16 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """Yield record after record, without end. A loop that is left goes on, next time, after the last record it was given."""
         while True:
-            batch = await self.poll(ITERATION_POLL_S)
-            marks, given = self._consuming.marks(), 0
+            iteration = self._consuming.iterate(await self.poll(ITERATION_POLL_S))
             try:
-                for record in batch:
-                    given += 1
+                for record in iteration.records:
+                    iteration.given += 1
                     yield record
-                    if self._consuming.has_changed(marks):
+                    if iteration.is_over:
                         break
             finally:
-                self._consuming.give_back(batch[given:], marks)
+                if not iteration.is_over:
+                    self._consuming.end_iteration()
 
     def wakeup(self) -> None:
         """End the running call that waits, or the next one, with WakeupError. Any thread and any signal handler may call it."""

@@ -170,7 +170,9 @@ class FetchBuffer:
                     self.take(fetch)
                     self.done(fetch)
                 elif not state.paused:
-                    self._queue.setdefault(fetch)
+                    # All of the partition's, in their order: later ones may stand in the queue when the first is put back.
+                    self._queue.pop(fetch, None)
+                    self._queue[fetch] = None
         self._marks.clear()
 
     def changed(self) -> Promise[None]:

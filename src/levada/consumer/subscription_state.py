@@ -317,8 +317,6 @@ class SubscriptionState:
         self._states: dict[TopicPartition, PartitionState] = {}
         self._listeners: list[Marks] = []
         self._initializing: Marks = self.listen()
-        self.changes = 0
-        """Counts what the caller changed, so that who holds records handed out earlier can tell that they may be outdated."""
 
     def listen(self) -> Marks:
         """Return marks of a new listener, who empties them as it looks. All listeners come before the first partition."""
@@ -369,7 +367,6 @@ class SubscriptionState:
     def assign(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
         """Replace the assignment; partitions that stay keep their positions (O2)."""
         wanted = dict.fromkeys(_checked(tp) for tp in partitions)
-        self.changes += 1
         for tp, state in self._states.items():
             if tp not in wanted:
                 state.retire()
@@ -398,7 +395,6 @@ class SubscriptionState:
         state = self.state(tp)
         state.belongs_to(None)
         state.move_to(offset, leader_epoch)
-        self.changes += 1
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
         """Ask for the position to be looked up; no partitions means all (O5)."""
@@ -406,14 +402,12 @@ class SubscriptionState:
         for state in states:
             state.belongs_to(None)
             state.await_reset(to)
-        self.changes += 1
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop handing out and fetching, keeping positions and what is buffered (O4)."""
         for state in [self.state(tp) for tp in partitions]:
             state.paused = True
             state.mark()
-        self.changes += 1
 
     def resume(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
         """Go on where pause() stopped."""

@@ -37,6 +37,23 @@ Offsets: TypeAlias = dict[TopicPartition, OffsetAndTimestamp | None]
 OnReset: TypeAlias = Callable[[PositionReset], None]
 
 
+class Iteration:
+    """The records that a loop over a consumer has, and how many it was given. is_over: it may have no more of them."""
+
+    __slots__ = ("generation", "given", "is_over", "records")
+
+    def __init__(self, records: Sequence[AnyRecord], generation: int) -> None:
+        self.records = records
+        self.generation = generation
+        self.given = 0
+        self.is_over = False
+
+    @property
+    def left(self) -> Sequence[AnyRecord]:
+        """What it was not given."""
+        return self.records[self.given :]
+
+
 class Consuming:
     """One consumer. host: its driver. on_reset: the user's callback."""
 
@@ -47,6 +64,7 @@ class Consuming:
         self.reading = Reading(self.core, engine, host, default_api_timeout_ms=config.default_api_timeout_ms)
         self.wakeup = self.reading.wakeup
         self._host = host
+        self._iteration: Iteration | None = None
         self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...], bool], Any] = {}
 
     # What is read
@@ -54,6 +72,7 @@ class Consuming:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions."""
         wanted = topic_partitions(partitions)
+        self.end_iteration()
         self.reading.change(lambda core, now_ms: core.assign(wanted, now_ms))
 
     def assignment(self) -> set[TopicPartition]:
@@ -63,21 +82,25 @@ class Consuming:
     def seek(self, tp: TopicPartition, offset: int) -> None:
         """Go on at this offset."""
         place = topic_partition(tp), whole("offset", offset)
+        self.end_iteration()
         self.reading.change(lambda core, _: core.seek(*place))
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
         """Go on at one end of the log."""
         wanted = topic_partitions(partitions)
+        self.end_iteration()
         self.reading.change(lambda core, _: core.seek_to(wanted, to))
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these partitions until resume()."""
         wanted = topic_partitions(partitions)
+        self.end_iteration()
         self.reading.change(lambda core, _: core.subscription.pause(wanted))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Go on where pause() stopped."""
         wanted = topic_partitions(partitions)
+        self.end_iteration()
         self.reading.change(lambda core, now_ms: core.subscription.resume(wanted, now_ms))
 
     def paused(self) -> set[TopicPartition]:
@@ -98,6 +121,7 @@ class Consuming:
     def poll(self, timeout: float | None, max_records: int | None) -> CallerFlow[ConsumerRecords[Any, Any]]:
         """Return the next records."""
         self._check_assigned()
+        self.end_iteration()
         limit = self.config.max_poll_records if max_records is None else positive("max_records", max_records)
         return ConsumerRecords((yield from self.reading.records(self._over_ms(timeout), limit)))
 
@@ -111,36 +135,42 @@ class Consuming:
     ) -> CallerFlow[Any]:
         """Return the next records as columns."""
         self._check_assigned()
+        self.end_iteration()
         limit = None if max_records is None else positive("max_records", max_records)
         most = ARROW_BYTES if max_bytes is None else positive("max_bytes", max_bytes)
         return (
             yield from self.reading.batch(self._over_ms(timeout), self._decoder(columns, text, in_parts=limit is not None), limit, most)
         )
 
-    def marks(self) -> tuple[int, int]:
-        """Return what tells whether records handed out earlier are outdated: a count of changes, and the newest generation for rewind()."""
-        return self.reading.look(lambda core: (core.subscription.changes, core.subscription.generations.newest))
+    def iterate(self, records: ConsumerRecords[Any, Any]) -> Iteration:
+        """Let a loop have these records one by one."""
+        self._iteration = Iteration(records, self.reading.look(lambda core: core.subscription.generations.newest))
+        return self._iteration
 
-    def has_changed(self, marks: tuple[int, int]) -> bool:
-        """Whether the caller changed what is read since."""
-        return self.core.subscription.changes != marks[0]
+    def end_iteration(self) -> None:
+        """Take back what a loop has not been given yet, before anything is read, moved, or asked about positions.
 
-    def give_back(self, records: Sequence[AnyRecord], marks: tuple[int, int]) -> None:
-        """Take back records that an iteration was left with."""
-        if records:
-            with suppress(ClosedError):
-                self.reading.change(lambda core, _: core.rewind(records, marks[1]))
+        The loop itself may come too late for that: asyncio ends a generator that a loop was left with only some time later.
+        """
+        iteration, self._iteration = self._iteration, None
+        if iteration is not None:
+            iteration.is_over = True
+            if iteration.left:
+                with suppress(ClosedError):
+                    self.reading.change(lambda core, _: core.rewind(iteration.left, iteration.generation))
 
     # Positions and offsets
 
     def position(self, tp: TopicPartition, timeout: float | None) -> CallerFlow[int]:
         """Return the offset of the next record poll() will return."""
         wanted = topic_partition(tp)
+        self.end_iteration()
         return self.run(lambda core, now_ms: core.position(wanted, now_ms), timeout, f"position of {wanted}")
 
     def current_lag(self, tp: TopicPartition) -> int | None:
         """Return how many offsets the position is behind the end known from the last fetch."""
         wanted = topic_partition(tp)
+        self.end_iteration()
         return self.reading.look(lambda core: core.lag(wanted))
 
     def ends(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, timeout: float | None) -> CallerFlow[dict[TopicPartition, int]]:
@@ -186,7 +216,9 @@ class Consuming:
 
 
 def decoder(columns: tuple[str, ...] | None, text: tuple[str, ...], config: ConsumerConfig, *, notes_offsets: bool = False) -> Any:
-    """Return a ColumnDecoder for these columns, None for DEFAULT_COLUMNS; imports pyarrow, which is an extra."""
+    """Return a ColumnDecoder for these columns, None for DEFAULT_COLUMNS; imports pyarrow, an extra. Raises ValueError for none."""
+    if columns == ():
+        raise ValueError(f"columns=[] would read records and return nothing of them; name at least one of {', '.join(DEFAULT_COLUMNS)}")
     try:
         from levada.record.columnar import ColumnDecoder
     except ImportError as missing:

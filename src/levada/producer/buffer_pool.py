@@ -53,7 +53,8 @@ class BufferPool:
 
     def try_allocate(self, size: int) -> bool:
         """Charge at once when there is enough and nobody was here before."""
-        self._check(size)
+        if self._closed is not None:
+            raise self._closed
         if self._waiters or size > self._available:
             return False
         self._available -= size

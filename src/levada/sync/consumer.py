@@ -154,17 +154,17 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """Yield record after record, without end. A loop that is left goes on, next time, after the last record it was given."""
         while True:
-            batch = self.poll(ITERATION_POLL_S)
-            marks, given = self._consuming.marks(), 0
+            iteration = self._consuming.iterate(self.poll(ITERATION_POLL_S))
             try:
-                for record in batch:
-                    given += 1
+                for record in iteration.records:
+                    iteration.given += 1
                     yield record
-                    if self._consuming.has_changed(marks):
+                    if iteration.is_over:
                         break
             finally:
-                with self._sole:
-                    self._consuming.give_back(batch[given:], marks)
+                if not iteration.is_over:
+                    with self._sole:
+                        self._consuming.end_iteration()
 
     def wakeup(self) -> None:
         """End the running call that waits, or the next one, with WakeupError. Any thread and any signal handler may call it."""

@@ -285,3 +285,14 @@ def test_M_P4_ctrl_c_in_the_middle_of_a_poll_costs_no_record() -> None:
     assert (bench.position(0), bench.position(1)) == (10, 20)
     assert bench.offsets() == [10, 20, 21]
     assert bench.buffer.size_bytes == 0
+
+
+def test_F8_what_comes_in_while_a_partition_is_paused_stays_behind_what_was_there() -> None:
+    bench = Bench()
+    bench.assign(0)
+    bench.fetched(batch(0, [b""] * 2))
+    bench.subscription.pause([TopicPartition("orders", 0)])
+    assert bench.records() == []
+    bench.fetched(batch(2, [b""] * 2))
+    bench.subscription.resume([TopicPartition("orders", 0)], 0)
+    assert [record.offset for record in bench.records()] == [0, 1, 2, 3]

@@ -21,9 +21,8 @@ def test_B1_memory_goes_out_and_comes_back() -> None:
 
 def test_B2_more_than_there_is_would_wait_for_ever() -> None:
     pool = BufferPool(100)
+    assert not pool.try_allocate(101)
     with pytest.raises(ValueError, match=r"101 .*buffer\.memory=100"):
-        pool.try_allocate(101)
-    with pytest.raises(ValueError, match="101"):
         pool.enqueue(101)
 
 
