@@ -293,7 +293,9 @@ def _check_that_codes_are_told_once(admin: lv.KafkaAdmin, known: str) -> None:
 
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy], ids=lambda copied: copied.__name__)
 @pytest.mark.parametrize("kind", ["producer", "consumer", "admin", "client"])
-def test_M_B19_a_client_is_not_pickled(kind: str, copied: Callable[[Any], object], request: pytest.FixtureRequest) -> None:
+def test_M_B19_a_client_is_not_pickled(
+    kind: str, copied: Callable[[Any], object], request: pytest.FixtureRequest, kafka: EmbeddedKafka
+) -> None:
     with pytest.raises(TypeError, match=r"a Kafka\w+ holds connections and a thread, and cannot be pickled or copied; create one where"):
         copied(request.getfixturevalue(kind))
 
