@@ -185,6 +185,17 @@ class ConsumerCore:
         """When explain() may say something else than now."""
         return self._stalls.next_look_ms(now_ms)
 
+    def describe_standstill(self, now_ms: int) -> list[str]:
+        """Return a line for each partition that is not read to its end, with why, and one for each address that cannot be used."""
+        lines = []
+        for state in self.subscription:
+            if not state.finished:
+                end = self.end(state)
+                readable = "" if end == UNKNOWN_OFFSET else f" readable up to {end};"
+                why = self._stalls.standstill(state, now_ms)
+                lines.append(f"  {state.tp}: at offset {state.position} of {state.stop_offset};{readable} {why}")
+        return lines + self._stalls.failures()
+
     def end(self, state: PartitionState) -> int:
         """Return the offset up to which a partition could be read at the last fetch, -1 before one."""
         reads_stable = self._isolation_level is IsolationLevel.READ_COMMITTED
