@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 import levada as lv
+from levada import aio
+from levada.errors import ConfigError
 from levada.testing import EmbeddedKafka
 
 
@@ -44,6 +46,27 @@ def test_columns_over_many_fetches(kafka: EmbeddedKafka) -> None:
     assert [batch.num_rows for batch in batches] == [1_000] * 12
     assert sorted(int(value) for batch in batches for value in batch["value"].to_pylist()) == list(range(12_000))
     assert whole.to_table().num_rows == 12_000
+
+
+@pytest.mark.parametrize("scan", [lv.scan, aio.scan])
+def test_columns_that_do_not_exist_are_refused_before_anything_is_read(scan: Callable[..., object]) -> None:
+    pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match="unknown column 'vale'; there are: key, value"):
+        scan("t", bootstrap_servers="nowhere:9092", columns=["vale"])
+    with pytest.raises(ValueError, match="column 'offset' cannot be text"):
+        scan("t", bootstrap_servers="nowhere:9092", text=["offset"])
+    with pytest.raises(ValueError, match="column 'key' cannot be text: it is not among the columns asked for: value"):
+        scan("t", bootstrap_servers="nowhere:9092", columns=["value"], text=["key"])
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("colums", "columns"), ("txt", "text"), ("batch_row", "batch_rows"), ("on_dataloss", "on_data_loss")]
+)
+def test_M_C13_a_misspelt_argument_of_scan_is_answered_with_the_right_one(given: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"unknown option '{given}'; did you mean '{meant}'"):
+        lv.scan("t", bootstrap_servers="nowhere:9092", **{given: 1})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="unknown option 'fetch_max_byte'; did you mean 'fetch_max_bytes'"):
+        lv.scan("t", bootstrap_servers="nowhere:9092", fetch_max_byte=1)  # type: ignore[call-arg]
 
 
 def test_settings_may_come_as_a_mapping_with_dots(kafka: EmbeddedKafka) -> None:
