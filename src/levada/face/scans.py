@@ -36,6 +36,13 @@ class ScanRequest(NamedTuple):
         """Return what turns records into columns."""
         return decoder(self.columns, self.text, self.config)
 
+    def stream(self, batches: Iterable[Any], requested_schema: object | None) -> object:
+        """Return a reading's Arrow batches as a capsule of Arrow's C stream interface."""
+        schema = self.sink().schema
+        from levada.record.columnar import stream
+
+        return stream(schema, batches, requested_schema)
+
     @property
     def engine_settings(self) -> Mapping[str, Any]:
         """What the engine of a reading is made with, beyond the configuration."""
