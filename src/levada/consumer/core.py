@@ -57,11 +57,7 @@ class ConsumerCore:
         self._may_create = settings.allow_auto_create_topics
         self._buffer = FetchBuffer(self.subscription, settings.fetch.buffer_bytes)
         self._stalls = Stalls(
-            self.subscription,
-            engine.metadata,
-            engine.network,
-            patience_ms=settings.default_api_timeout_ms,
-            deferred=engine.deferred,
+            self.subscription, engine.metadata, engine.network, patience_ms=settings.default_api_timeout_ms, deferred=engine.deferred
         )
         self._finder = OffsetFinder(
             metadata=engine.metadata, isolation_level=read.isolation_level, backoff=backoff, spawn=self._spawn, now=engine.now
@@ -84,6 +80,7 @@ class ConsumerCore:
             network=engine.network,
             settings=settings.fetch,
             backoff=backoff,
+            deferred=engine.deferred,
         )
         self._collector = FetchCollector(
             self._buffer,
