@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 import levada as lv
+from levada import aio
+from levada.errors import ConfigError
 from levada.testing import EmbeddedKafka
 
 
@@ -44,6 +46,64 @@ def test_columns_over_many_fetches(kafka: EmbeddedKafka) -> None:
     assert [batch.num_rows for batch in batches] == [1_000] * 12
     assert sorted(int(value) for batch in batches for value in batch["value"].to_pylist()) == list(range(12_000))
     assert whole.to_table().num_rows == 12_000
+
+
+def test_polars_takes_a_scan_as_it_is_and_as_often_as_it_likes(kafka: EmbeddedKafka) -> None:
+    polars = pytest.importorskip("polars")
+    whole = lv.scan("t", bootstrap_servers=kafka.bootstrap_servers, columns=["value", "offset"], text=["value"], batch_rows=1_000)
+    for _ in range(2):
+        frame = polars.DataFrame(whole)
+        assert frame.shape == (12_000, 2)
+        assert sorted(map(int, frame["value"])) == list(range(12_000))
+
+
+def test_duckdb_queries_a_scan(kafka: EmbeddedKafka) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    whole = lv.scan("t", bootstrap_servers=kafka.bootstrap_servers, columns=["partition", "value"], text=["value"])
+    # A thread of DuckDB's own that has run Python stays in threading's list.
+    with duckdb.connect(config={"threads": 1}) as database:
+        database.register("whole", whole)
+        found = database.sql("SELECT partition, count(*), sum(value::INT) FROM whole GROUP BY ALL ORDER BY ALL").fetchall()
+    assert found == [(partition, 4_000, sum(range(partition, 12_000, 3))) for partition in range(3)]
+
+
+def test_a_stream_of_columns_that_is_left_closes_its_connections(kafka: EmbeddedKafka) -> None:
+    pa = pytest.importorskip("pyarrow")
+    before = threading.active_count()
+    stream = pa.RecordBatchReader.from_stream(lv.scan("t", bootstrap_servers=kafka.bootstrap_servers, batch_rows=100))
+    assert stream.read_next_batch().num_rows == 100
+    stream.close()
+    del stream
+    gc.collect()
+    assert threading.active_count() == before
+
+
+def test_what_a_scan_fails_with_stands_in_the_error_of_its_stream(kafka: EmbeddedKafka) -> None:
+    pa = pytest.importorskip("pyarrow")
+    stream = pa.RecordBatchReader.from_stream(lv.scan("nope", bootstrap_servers=kafka.bootstrap_servers, allow_auto_create_topics=False))
+    with pytest.raises(Exception, match="topic 'nope' does not exist"):
+        stream.read_all()
+
+
+@pytest.mark.parametrize("scan", [lv.scan, aio.scan])
+def test_columns_that_do_not_exist_are_refused_before_anything_is_read(scan: Callable[..., object]) -> None:
+    pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match="unknown column 'vale'; there are: key, value"):
+        scan("t", bootstrap_servers="nowhere:9092", columns=["vale"])
+    with pytest.raises(ValueError, match="column 'offset' cannot be text"):
+        scan("t", bootstrap_servers="nowhere:9092", text=["offset"])
+    with pytest.raises(ValueError, match="column 'key' cannot be text: it is not among the columns asked for: value"):
+        scan("t", bootstrap_servers="nowhere:9092", columns=["value"], text=["key"])
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("colums", "columns"), ("txt", "text"), ("batch_row", "batch_rows"), ("on_dataloss", "on_data_loss")]
+)
+def test_M_C13_a_misspelt_argument_of_scan_is_answered_with_the_right_one(given: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"unknown option '{given}'; did you mean '{meant}'"):
+        lv.scan("t", bootstrap_servers="nowhere:9092", **{given: 1})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="unknown option 'fetch_max_byte'; did you mean 'fetch_max_bytes'"):
+        lv.scan("t", bootstrap_servers="nowhere:9092", fetch_max_byte=1)  # type: ignore[call-arg]
 
 
 def test_settings_may_come_as_a_mapping_with_dots(kafka: EmbeddedKafka) -> None:

@@ -384,6 +384,24 @@ def test_M_P5_unreachable_brokers_are_reported_once_by_address(simulation: Simul
     assert values(consumer, 1) == numbered(1)
 
 
+@pytest.mark.parametrize(("count", "named"), [(1, "t-0"), (7, "t-0, t-1, t-2, t-3, t-4 and 2 more")])
+def test_M_P5_a_fetch_without_an_answer_names_the_partitions(
+    simulation: Simulation, caplog: pytest.LogCaptureFixture, count: int, named: str
+) -> None:
+    world = World(simulation)
+    world.topic("t", count)
+    consumer = world.consumer(*(TopicPartition("t", partition) for partition in range(count)), request_timeout_ms=3_000)
+    assert consumer.poll(timeout=1) == []
+    world.network.blackhole("b1", 9092)
+    assert consumer.poll(timeout=10) == []
+    (line,) = [line for line in caplog.messages if line.startswith("no records of")]
+    assert line.startswith(f"no records of {named} came: Fetch v")
+    assert line.endswith("was not answered within 3500 ms; they are asked for again when the broker is back")
+    world.network.start("b1", 9092)
+    world.append("t", numbered(1))
+    assert values(consumer, 1) == numbered(1)
+
+
 def test_M_P5_a_leader_that_went_silent_is_reported_once(world: World, simulation: Simulation, caplog: pytest.LogCaptureFixture) -> None:
     world.append("t", numbered(1))
     consumer = world.consumer(T0, request_timeout_ms=3_000, default_api_timeout_ms=10_000, socket_connection_setup_timeout_ms=2_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -143,6 +144,27 @@ def test_an_end_that_never_comes_ends_in_time(world: World, simulation: Simulati
     with pytest.raises(TimeoutError, match=r"no partition moved for 5.0 s\n  t-0: at offset 10 of 20; readable up to 10"):
         read(start={1: "latest"}, end={0: 20}, default_api_timeout_ms=5_000)
     assert 5_000 <= simulation.now_ms - started <= 8_000
+
+
+def test_a_scan_whose_broker_dies_says_why_it_stands_still(world: World) -> None:
+    reading = iter(begun(default_api_timeout_ms=5_000, max_partition_fetch_bytes=1))
+    next(reading)
+    world.network.stop("b1", 9092)
+    with pytest.raises(TimeoutError) as caught:
+        list(reading)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "no partition moved for 5.0 s"
+    assert re.match(r"  t-[01]: at offset \d+ of 10; (readable up to 10; )?.*b1:9092.*(no answer|refused)", lines[1])
+    assert lines[-1].startswith("  b1:9092  connection refused")
+    assert "-1" not in str(caught.value).replace("t-1", "")
+
+
+def test_a_scan_whose_broker_falls_silent_says_since_when(world: World) -> None:
+    reading = iter(begun(default_api_timeout_ms=5_000, max_partition_fetch_bytes=1))
+    next(reading)
+    world.network.blackhole("b1", 9092)
+    with pytest.raises(TimeoutError, match=r"t-[01]: at offset .*its leader, node 1 at b1:9092, last answered [5-6]\.\d s ago"):
+        list(reading)
 
 
 def test_a_slow_reader_is_not_timed_out(world: World, simulation: Simulation) -> None:

@@ -22,10 +22,16 @@ GONE_AFTER_FAILURES = 2
 
 
 class Connection:
-    """One connection: its state and what the next attempt depends on. losses counts how often it ended or could not be made."""
+    """One connection: its state and what the next attempt depends on. losses counts how often it ended or could not be made.
+
+    failures: since it last worked; the back-off grows with them. chances_used: of those, since the cluster's nodes were last asked for
+    anew. has_worked: whether it was ever set up.
+    """
 
     __slots__ = (
+        "chances_used",
         "failures",
+        "has_worked",
         "key",
         "last_attempt_ms",
         "losses",
@@ -43,6 +49,8 @@ class Connection:
         self.node = node
         self.state = ConnectionState.DISCONNECTED
         self.failures = 0
+        self.chances_used = 0
+        self.has_worked = False
         self.setup_failures = 0
         self.losses = 0
         self.last_attempt_ms = 0
@@ -54,7 +62,7 @@ class Connection:
     @property
     def given_up(self) -> bool:
         """Whether the node counts as gone: a lost connection gets one more try first."""
-        return self.state is ConnectionState.DISCONNECTED and self.failures >= GONE_AFTER_FAILURES
+        return self.state is ConnectionState.DISCONNECTED and self.chances_used >= GONE_AFTER_FAILURES
 
     def take(self, event: ConnectionEvent) -> None:
         """Change the state along TRANSITIONS; an event that the table does not have is a bug here."""
@@ -121,7 +129,8 @@ class ConnectionStates:
         known.take(ConnectionEvent.SET_UP)
         self._is_connected(known)
         known.versions = versions
-        known.failures = 0
+        known.has_worked = True
+        known.failures = known.chances_used = 0
 
     def _is_connected(self, known: Connection) -> None:
         self._connecting.pop(known.key, None)
@@ -140,6 +149,7 @@ class ConnectionStates:
         known.retry_at_ms = now_ms + self._reconnect.delay_ms(known.failures)
         known.setup_deadline_ms = NEVER_MS
         known.failures += 1
+        known.chances_used += 1
         known.losses += 1
         known.throttled_until_ms = 0
 

@@ -7,12 +7,15 @@ is an invalid peer; when all of them are, trying on is pointless.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from levada.client.connection_key import ConnectionKey
+from levada.client.connection_states import Connection
 from levada.client.deferred_log import DeferredLog
 from levada.client.setup.states import ConnectionState
+from levada.client.snapshot import ClusterSnapshot
 from levada.net.diagnose import Doing, diagnose
 from levada.net.selectable import Disconnect, Ending
 
@@ -29,7 +32,18 @@ SO_FAR: Mapping[ConnectionState, Ending] = {
 }
 """How a connection that is being set up would have ended if it ended now."""
 
+_MOST_TOLD = 8
 _NOT_THAT_OLD = "; brokers do that to a version they do not know: is broker.version.fallback right, and needed at all?"
+
+
+def advertised_by(known: Connection | None, snapshot: ClusterSnapshot) -> str:
+    """Return who named an address that never worked, such as one that means something in the broker's own network only; "" otherwise."""
+    if known is None or known.has_worked or snapshot.described_by in ("", known.node.address):
+        return ""
+    node = snapshot.nodes.get(known.key.node_id)
+    if node is None or node.address != known.node.address:
+        return ""
+    return f" (advertised by {snapshot.described_by}; check advertised.listeners)"
 
 
 class _Failure(NamedTuple):
@@ -39,7 +53,7 @@ class _Failure(NamedTuple):
 
 
 class Failures:
-    """See the module's theory. A cause is logged when it is new for its address, at DEBUG when it is not.
+    """See the module's theory. A cause is logged once for its address, and again at DEBUG until the address has worked.
 
     has_fallback: brokers are not asked what they speak, because the configuration says it.
     """
@@ -49,6 +63,8 @@ class Failures:
         self._security_protocol = security_protocol
         self._has_fallback = has_fallback
         self._by_key: dict[ConnectionKey, _Failure] = {}
+        self._told: dict[str, deque[str]] = {}
+        """The newest causes that were logged for an address; an address may fail in two ways by turns."""
 
     def diagnose(self, disconnect: Disconnect, state: ConnectionState, *, waited_for: int) -> str:
         """Return the probable cause of an end. state: up to which the connection had come. waited_for: how many answers it still owed."""
@@ -73,20 +89,27 @@ class Failures:
 
     def note(self, key: ConnectionKey, address: str, cause: str, *, level: int = logging.WARNING, invalid_peer: bool) -> None:
         """A connection failed."""
-        known = self.causes().get(address) == cause
+        told = self._told.setdefault(address, deque(maxlen=_MOST_TOLD))
+        known = cause in told
+        if not known:
+            told.append(cause)
         self._log.log(logging.DEBUG if known else level, "%s: %s", address, cause)
         self._by_key.pop(key, None)  # The newest stands last, and is the one that counts for its address.
         self._by_key[key] = _Failure(address, cause, invalid_peer)
 
     def works(self, key: ConnectionKey, address: str) -> None:
         """A connection to an address was set up: what was known against others of that purpose is out of date, too."""
+        self._told.pop(address, None)
         self._by_key = {
             other: failure for other, failure in self._by_key.items() if failure.address != address or other.purpose is not key.purpose
         }
 
     def forget(self, key: ConnectionKey) -> None:
         """The connection's address is no longer part of the cluster."""
-        self._by_key.pop(key, None)
+        gone = self._by_key.pop(key, None)
+        # The bootstrap addresses stay in the configuration, and are tried again and again while the brokers they name cannot be reached.
+        if gone is not None and key.node_id >= 0 and not any(failure.address == gone.address for failure in self._by_key.values()):
+            self._told.pop(gone.address, None)
 
     def causes(self) -> dict[str, str]:
         """Return the newest cause for each address."""

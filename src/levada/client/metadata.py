@@ -155,15 +155,18 @@ class Metadata:
 
     # What came of it
 
-    def update(self, query: MetadataQuery, response: MetadataResponse, version: int, now_ms: int) -> None:
-        """Take an answer in the encoding of `version`. One without brokers counts as failed: the broker is still starting (D10)."""
+    def update(self, query: MetadataQuery, response: MetadataResponse, version: int, now_ms: int, *, described_by: str = "") -> None:
+        """Take an answer in the encoding of `version`. One without brokers counts as failed: the broker is still starting (D10).
+
+        described_by: the address of the broker that gave it.
+        """
         if not response.brokers:
             self.update_failed(now_ms)
             return
         self._new -= self._new if query.topics is None else query.topics
         self._expire_topics(now_ms)
         keep = self.topics if query.partial else ()
-        update = apply_response(self.snapshot, self._epochs, response, version, keep=keep)
+        update = apply_response(self.snapshot, self._epochs, response, version, keep=keep, described_by=described_by)
         self._equivalent = self._equivalent + 1 if update.snapshot == self.snapshot else 0
         self._epochs = dict(update.epochs)
         self._need_full = update.incomplete or (self._need_full and query.partial)

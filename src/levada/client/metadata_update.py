@@ -30,12 +30,18 @@ class Update:
 
 
 def apply_response(
-    old: ClusterSnapshot, epochs: Mapping[TopicPartition, int], response: MetadataResponse, version: int, *, keep: Collection[str] = ()
+    old: ClusterSnapshot,
+    epochs: Mapping[TopicPartition, int],
+    response: MetadataResponse,
+    version: int,
+    *,
+    keep: Collection[str] = (),
+    described_by: str = "",
 ) -> Update:
     """Return the snapshot after a response.
 
     epochs: the newest leader epoch seen of each partition. keep: topics to carry over when the answer does not name them (a partial
-    update); a full answer replaces all.
+    update); a full answer replaces all. described_by: the address of the broker that answered.
     """
     topics = {name: old.topics[name] for name in keep if name in old.topics}
     for described in response.topics:
@@ -46,6 +52,7 @@ def apply_response(
         controller_id=response.controller_id,
         nodes={broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in response.brokers},
         topics=topics,
+        described_by=described_by,
     )
     return Update(snapshot, _epochs_after(snapshot, old, epochs), any(_incomplete(topic) for topic in topics.values()))
 

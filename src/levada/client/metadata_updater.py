@@ -25,7 +25,7 @@ class MetadataUpdater:
         self._network = network
         self._rebootstrap = rebootstrap
         self._rebootstrap_trigger_ms = rebootstrap_trigger_ms
-        self._asked: tuple[MetadataQuery, int, Promise[MetadataResponse]] | None = None
+        self._asked: tuple[MetadataQuery, int, str, Promise[MetadataResponse]] | None = None
         self._failing_since_ms: int | None = None
         network.update_due = self.update_due
 
@@ -62,12 +62,12 @@ class MetadataUpdater:
         asks_all = query.topics is None or version < query.min_version
         request = request_for_all(version) if asks_all else query.request
         promise = self._network.send(node_id, request, now_ms, min_version=version, max_version=version)
-        self._asked = (query, version, promise)
+        self._asked = (query, version, self._network.address(node_id), promise)
 
     def _take_answer(self, now_ms: int) -> None:
-        if self._asked is None or not self._asked[2].done:
+        if self._asked is None or not self._asked[-1].done:
             return
-        (query, version, promise), self._asked = self._asked, None
+        (query, version, address, promise), self._asked = self._asked, None
         if promise.error is not None:
             self._metadata.update_failed(now_ms)
             if isinstance(promise.error, UnwritableError):
@@ -84,7 +84,7 @@ class MetadataUpdater:
             self._metadata.rebootstrap()
             return
         before = self._metadata.version
-        self._metadata.update(query, response, version, now_ms)
+        self._metadata.update(query, response, version, now_ms, described_by=address)
         if self._metadata.version > before:
             self._failing_since_ms = None
 

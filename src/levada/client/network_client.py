@@ -22,7 +22,7 @@ from levada.client.connection_key import ConnectionKey, Peer, key_of
 from levada.client.connection_states import Connection, ConnectionStates
 from levada.client.deferred_log import DeferredLog
 from levada.client.ended import Ended
-from levada.client.failures import SO_FAR, Failures
+from levada.client.failures import SO_FAR, Failures, advertised_by
 from levada.client.in_flight import InFlightRequest, InFlightRequests
 from levada.client.metadata import Metadata
 from levada.client.setup.flow import FIRST_RESERVED_CORRELATION_ID, Ask, Authenticate, Setups
@@ -183,6 +183,7 @@ class NetworkClient:
         """Return what became of each address that could not be used, newest cause each; of those still being tried, what is known."""
         trying = {
             known.node.address: self._failures.so_far(known.state, resolving=self._selectable.is_resolving(known.key))
+            + advertised_by(known, self._metadata.snapshot)
             for known in self._states
             if known.state in SO_FAR
         }
@@ -280,12 +281,11 @@ class NetworkClient:
             self._lose(key, now_ms, Disconnect(ChannelState.NOT_CONNECTED, "", ending))
 
     def _expire_requests(self, now_ms: int, heard: Collection[Peer]) -> None:
-        for peer, request in self._in_flight.timed_out(now_ms).items():
-            if peer in heard:
-                continue
+        late = self._in_flight.timed_out(now_ms).items()
+        for key, request in [(key_of(peer), request) for peer, request in late if peer not in heard]:
             text = f"{request} was not answered within {request.timeout_ms} ms"
-            self._close(key_of(peer), text)
-            self._lose(key_of(peer), now_ms, Disconnect(ChannelState.READY, text, Ending.UNANSWERED))
+            self._close(key, text)
+            self._lose(key, now_ms, Disconnect(ChannelState.READY, text, Ending.UNANSWERED))
 
     def complete(self, events: NetEvents, now_ms: int) -> None:
         """Take what the network did, in Java's order (N9), then settle."""
@@ -355,6 +355,9 @@ class NetworkClient:
         known = self._states.get(key)
         if known is None or known.state is not ConnectionState.DISCONNECTED:
             return
+        if key.node_id >= 0 and self._metadata.snapshot.is_bootstrap:
+            known.chances_used = 0  # Most likely it will be named again: with new chances then, but no shorter back-off.
+            return
         node = self._metadata.node(key.node_id)
         if node is None or (key not in self._endpoints and node[:3] != known.node[:3]):
             self._endpoints.pop(key, None)
@@ -367,7 +370,7 @@ class NetworkClient:
 
     def _close(self, key: ConnectionKey, reason: str) -> None:
         if self._states.state(key) is not ConnectionState.DISCONNECTED:
-            self._log.debug("closing the connection to %s (%s): %s", self._address(key), key, reason)
+            self._log.debug("closing the connection to %s (%s): %s", self.address(key), key, reason)
         self._selectable.close(key)
 
     def _set_up(self, key: ConnectionKey, outcome: Ask | BrokerVersions, now_ms: int) -> None:
@@ -377,7 +380,7 @@ class NetworkClient:
             self._states.asked(key, outcome.event)
             return
         self._states.ready(key, outcome)
-        self._failures.works(key, self._address(key))
+        self._failures.works(key, self.address(key))
         if outcome.throttle_time_ms:
             self._throttle(key, outcome.throttle_time_ms, now_ms)
         self.ever_ready = True
@@ -454,7 +457,8 @@ class NetworkClient:
     def _lose(self, key: ConnectionKey, now_ms: int, disconnect: Disconnect) -> None:
         """A connection is gone: back off, reject its requests oldest first, have metadata refreshed (N14)."""
         cause = self._failures.diagnose(disconnect, self._states.state(key), waited_for=self._in_flight.count(key))
-        address = self._address(key)
+        cause += advertised_by(self._states.get(key), self._metadata.snapshot)
+        address = self.address(key)
         # A closed idle connection is not an error. It becomes one when reconnecting fails.
         idle = self._states.state(key) is ConnectionState.READY and not self._in_flight.count(key)
         self._states.disconnected(key, now_ms)
@@ -472,14 +476,15 @@ class NetworkClient:
         if request.promise is not None:
             self._settled.append((request.promise, None, error))
 
-    def _address(self, key: ConnectionKey) -> str:
-        known = self._states.get(key)
-        return str(key) if known is None else known.node.address
+    def address(self, peer: Peer) -> str:
+        """Return where a connection goes to, in the form of bootstrap.servers; the name of its key before its first attempt."""
+        known = self._states.get(key_of(peer))
+        return str(key_of(peer)) if known is None else known.node.address
 
     def connect_error(self, peer: Peer) -> ConnectError:
         """Return the error for who wanted to reach a node and could not."""
         key = key_of(peer)
-        address = self._address(key)
+        address = self.address(key)
         return ConnectError(f"{address} ({key}): {self._failures.cause(key, address) or 'not connected'}")
 
     def _preference(self, node_id: int, now_ms: int) -> tuple[int, int] | None:

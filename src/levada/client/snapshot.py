@@ -32,18 +32,27 @@ class TopicMetadata(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterSnapshot:
-    """Nodes, topics and leaders at one moment. Before the first answer: the bootstrap addresses as nodes -1, -2, ... (N24)."""
+    """Nodes, topics and leaders at one moment. Before the first answer: the bootstrap addresses as nodes -1, -2, ... (N24).
+
+    described_by: the address of the broker that said so, "" where none did.
+    """
 
     cluster_id: str | None = None
     controller_id: int = NO_CONTROLLER
     nodes: Mapping[int, Node] = field(default_factory=dict)
     topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
+    described_by: str = field(default="", compare=False)
 
     @classmethod
     def bootstrap(cls, addresses: Sequence[tuple[str, int]], topics: Mapping[str, TopicMetadata] | None = None) -> ClusterSnapshot:
         """Return the snapshot of a client that only knows addresses. topics: what is still believed of them."""
         nodes = {-index: Node(-index, host, port) for index, (host, port) in enumerate(addresses, start=1)}
         return cls(nodes=nodes, topics=topics or {})
+
+    @cached_property
+    def is_bootstrap(self) -> bool:
+        """Whether the nodes are the bootstrap addresses: which brokers the cluster has is not known, or not any more."""
+        return all(node_id < 0 for node_id in self.nodes)
 
     @cached_property
     def names_by_id(self) -> Mapping[UUID, str]:

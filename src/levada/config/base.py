@@ -31,6 +31,8 @@ class Config:
 
     given: frozenset[str]
     """Dotted names the user set, as opposed to defaults."""
+    _written: Mapping[str, str]
+    """How the user spelt these."""
 
     def __init_subclass__(cls) -> None:
         own = {key: value for key, value in vars(cls).items() if isinstance(value, Option)}
@@ -48,15 +50,17 @@ class Config:
         if settings is not None and not isinstance(settings, Mapping):
             raise ConfigError(f"settings are a mapping, or keywords such as bootstrap_servers='host:9092'; got {settings!r}")
         values: dict[str, Any] = {}
+        written: dict[str, str] = {}
         for key, raw in [*(settings or {}).items(), *keywords.items()]:
             option = cls._option(key, snake=key in keywords)
             if option.name in values:
                 raise ConfigError(f"'{option.name}' is given twice (once as '{key}')")
-            values[option.name] = _read(option, raw)
-        return cls._of(values)
+            values[option.name] = _read(option, raw, _named(option.name, key))
+            written[option.name] = key
+        return cls._of(values, written)
 
     @classmethod
-    def _of(cls, values: dict[str, Any]) -> Self:
+    def _of(cls, values: dict[str, Any], written: Mapping[str, str]) -> Self:
         missing = [name for name, option in cls.OPTIONS.items() if option.required and name not in values]
         if missing:
             raise ConfigError(f"'{missing[0]}' is required")
@@ -64,6 +68,7 @@ class Config:
         for name, option in cls.OPTIONS.items():
             object.__setattr__(config, _attribute(name), values.get(name, option.default))
         object.__setattr__(config, "given", frozenset(values))
+        object.__setattr__(config, "_written", written)
         config._check()
         return config
 
@@ -72,6 +77,10 @@ class Config:
 
     def _settle(self, attribute: str, value: Any) -> None:
         object.__setattr__(self, attribute, value)
+
+    def _named(self, name: str) -> str:
+        """Return an option's name for an error: with what the user wrote, where that is another client's name for it."""
+        return _named(name, self._written.get(name, name))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{type(self).__name__} does not change after construction")
@@ -115,8 +124,12 @@ def _covers(pattern: str, name: str) -> bool:
     return pattern.endswith(".*") and name.startswith(pattern[:-1])
 
 
-def _read(option: Option, raw: Any) -> Any:
+def _named(name: str, written: str) -> str:
+    return f"'{name}'" if written.replace("_", ".").strip() == name else f"'{name}' (given as '{written}')"
+
+
+def _read(option: Option, raw: Any, named: str) -> Any:
     try:
         return option.read(raw)
     except ValueError as fault:
-        raise ConfigError(f"'{option.name}': {fault}") from None
+        raise ConfigError(f"{named}: {fault}") from None

@@ -28,7 +28,8 @@ class ClientConfig(Config):
     FOREIGN: ClassVar[Mapping[str, str]] = foreign.CLIENT
 
     bootstrap_servers: tuple[tuple[str, int], ...] = addresses(
-        "Brokers to begin with, host:port separated by commas, or a list. Two or three are enough; the rest is learned from them."
+        "Brokers to begin with, host:port separated by commas, or a list. Two or three are enough; the rest is learned from them: "
+        "the client connects to the addresses in the brokers' advertised.listeners, which must be reachable from where it runs."
     )
     client_id: str = text("", "Name under which the broker logs, measures and throttles this client. Default: levada-producer-1 and so on.")
     client_dns_lookup: str = choice(

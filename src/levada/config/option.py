@@ -186,6 +186,8 @@ def _read_address(item: Any) -> tuple[str, int]:
             raise ValueError(f"{item!r} is a URL; give host:port, and the protocol as security.protocol")
     else:
         raise ValueError(f"expected host:port, got {item!r}")
+    if any(character.isspace() for character in str(host)):
+        raise ValueError(f"{item!r} has white space in an address; separate addresses by commas")
     if not host or not str(port).isdigit() or not 0 < int(port) < 65536:
         raise ValueError(f"expected host:port with a port from 1 to 65535, got {item!r}")
     return host.strip("[]"), int(port)

@@ -121,7 +121,9 @@ class ProducerConfig(ClientConfig):
         if self.delivery_timeout_ms >= least:
             return
         if "delivery.timeout.ms" in self.given:
+            shorter = "request.timeout.ms" if self.linger_ms < self.delivery_timeout_ms else "linger.ms and request.timeout.ms"
             raise ConfigError(
-                f"'delivery.timeout.ms' must be at least linger.ms + request.timeout.ms = {least}, got {self.delivery_timeout_ms}"
+                f"{self._named('delivery.timeout.ms')} must be at least linger.ms + request.timeout.ms = {least}, "
+                f"got {self.delivery_timeout_ms}; lower {shorter} too"
             )
         self._settle("delivery_timeout_ms", least)

@@ -17,7 +17,8 @@ class ClientSettings(TypedDict, total=False):
     """Settings of KafkaClient."""
 
     bootstrap_servers: str | Sequence[str | tuple[str, int]]
-    """Brokers to begin with, host:port separated by commas, or a list. Two or three are enough; the rest is learned from them."""
+    """Brokers to begin with, host:port separated by commas, or a list. Two or three are enough; the rest is learned from them: the client
+    connects to the addresses in the brokers' advertised.listeners, which must be reachable from where it runs."""
 
     client_id: str
     """Name under which the broker logs, measures and throttles this client. Default: levada-producer-1 and so on."""

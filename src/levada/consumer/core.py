@@ -58,11 +58,7 @@ class ConsumerCore:
         self._may_create = settings.allow_auto_create_topics
         self._buffer = FetchBuffer(self.subscription, settings.fetch.buffer_bytes)
         self._stalls = Stalls(
-            self.subscription,
-            engine.metadata,
-            engine.network,
-            patience_ms=settings.default_api_timeout_ms,
-            deferred=engine.deferred,
+            self.subscription, engine.metadata, engine.network, patience_ms=settings.default_api_timeout_ms, deferred=engine.deferred
         )
         spawn = FlowsBeside(engine.flows, engine.now)
         asking: Mapping[str, Any] = {"metadata": engine.metadata, "backoff": backoff, "spawn": spawn, "now": engine.now}
@@ -82,6 +78,7 @@ class ConsumerCore:
             network=engine.network,
             settings=settings.fetch,
             backoff=backoff,
+            deferred=engine.deferred,
         )
         self._collector = FetchCollector(
             self._buffer,
@@ -182,6 +179,17 @@ class ConsumerCore:
     def next_look_ms(self, now_ms: int) -> int:
         """When explain() may say something else than now."""
         return self._stalls.next_look_ms(now_ms)
+
+    def describe_standstill(self, now_ms: int) -> list[str]:
+        """Return a line for each partition that is not read to its end, with why, and one for each address that cannot be used."""
+        lines = []
+        for state in self.subscription:
+            if not state.finished:
+                end = self.end(state)
+                readable = "" if end == UNKNOWN_OFFSET else f" readable up to {end};"
+                why = self._stalls.standstill(state, now_ms)
+                lines.append(f"  {state.tp}: at offset {state.position} of {state.stop_offset};{readable} {why}")
+        return lines + self._stalls.failures()
 
     def end(self, state: PartitionState) -> int:
         """Return the offset up to which a partition could be read at the last fetch, -1 before one."""

@@ -13,11 +13,15 @@ nothing changed costs nothing, however many partitions there are.
 
 from __future__ import annotations
 
+import logging
+from collections import deque
+from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
 from levada.client.backoff import ExponentialBackoff
+from levada.client.deferred_log import DeferredLog
 from levada.client.metadata import Metadata
 from levada.client.network_client import NetworkClient
 from levada.client.snapshot import ClusterSnapshot
@@ -33,12 +37,14 @@ from levada.consumer.fetch_request import (
 from levada.consumer.fetch_response import Asked, FetchResponseHandler
 from levada.consumer.fetch_session import NO_SESSION, NO_TOPIC_ID, FetchSession, FetchTarget, SessionRequest
 from levada.consumer.subscription_state import PartitionState, SubscriptionState
-from levada.errors import ConnectError, KafkaError
+from levada.errors import ConnectError, DisconnectError, KafkaError
 from levada.promise import Promise
 from levada.protocol.messages.fetch import FetchRequest, FetchResponse
 from levada.types import TopicPartition
 
 SHORT_WAIT_MS = 10
+MOST_NAMED = 5
+"""How many partitions a line of the log names."""
 LAST_VERSION_WITHOUT_IDS = FIRST_VERSION_WITH_IDS - 1
 
 
@@ -108,12 +114,14 @@ class Fetcher:
         network: NetworkClient,
         settings: FetchSettings,
         backoff: ExponentialBackoff,
+        deferred: deque[Callable[[], None]],
     ) -> None:
         self._subscription = subscription
         self._buffer = buffer
         self._metadata = metadata
         self._network = network
         self._settings = settings
+        self._log = DeferredLog(logging.getLogger(__name__), deferred)
         self._responses = FetchResponseHandler(buffer, metadata, settings, backoff)
         self._marks = subscription.listen()
         self._snapshot: ClusterSnapshot | None = None
@@ -317,6 +325,8 @@ class Fetcher:
         share.session.failed(None)
         states = [state for state, round, _ in asked.partitions.values() if round == state.round]
         if isinstance(error, ConnectError):
+            if isinstance(error, DisconnectError) and error.timed_out and states:
+                self._tell_of_silence(states, error)
             # Connections come back by themselves, at the network client's pace.
             for state in states:
                 state.last_error = str(error)
@@ -326,6 +336,14 @@ class Fetcher:
             self._give_up(states, error)
         else:
             raise error
+
+    def _tell_of_silence(self, states: list[PartitionState], error: DisconnectError) -> None:
+        """Write what a broker's silence means: until now polls came back empty, as those of an idle topic do."""
+        names = ", ".join(str(state.tp) for state in states[:MOST_NAMED])
+        others = f" and {len(states) - MOST_NAMED} more" if len(states) > MOST_NAMED else ""
+        self._log.log(
+            logging.WARNING, "no records of %s%s came: %s; they are asked for again when the broker is back", names, others, error
+        )
 
     def _give_up(self, states: list[PartitionState], error: KafkaError) -> None:
         """Let the caller see an error that trying again does not mend; once, though it holds for several partitions."""

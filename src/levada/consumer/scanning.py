@@ -187,12 +187,8 @@ class Scanning:
 
     def _stuck(self) -> KafkaError:
         seconds = self._reading.default_api_timeout_ms / 1000
-
-        def describe(core: ConsumerCore) -> list[str]:
-            left = [state for state in core.subscription if not state.finished]
-            return [f"  {state.tp}: at offset {state.position} of {state.stop_offset}; readable up to {core.end(state)}" for state in left]
-
-        lines = self._reading.look(describe)
+        now_ms = self._host.now_ms()
+        lines = self._reading.look(lambda core: core.describe_standstill(now_ms))
         return TimeoutError("\n".join([f"no partition moved for {seconds:.1f} s", *lines]))
 
 

@@ -131,8 +131,19 @@ class Stalls:
         self._told_of.update((state, state.last_heard_ms) for state in told)
         lines = [f"nothing was heard for {self._patience_ms / 1000:.1f} s of"]
         lines += [f"  {state.tp} (position {state.position}): {state.last_error or self._so_far(state)}" for state in told]
-        lines += [f"  {address}  {cause}" for address, cause in self._network.failures().items()]
+        lines += self.failures()
         self._log.log(logging.WARNING, "%s", "\n".join(lines))
+
+    def failures(self) -> list[str]:
+        """Return a line for each address that cannot be used, with the cause."""
+        return [f"  {address}  {cause}" for address, cause in self._network.failures().items()]
+
+    def standstill(self, state: PartitionState, now_ms: int) -> str:
+        """Return what is known of why a partition does not move: what failed last, or else when its leader answered last."""
+        leader = self._metadata.snapshot.leader(state.tp)
+        if state.last_error or leader is None:
+            return state.last_error or self._so_far(state)
+        return f"its leader, node {leader.id} at {leader.address}, last answered {(now_ms - state.last_heard_ms) / 1000:.1f} s ago"
 
     def _so_far(self, state: PartitionState) -> str:
         leader = self._metadata.snapshot.leader(state.tp)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from random import Random
 from typing import Any, NamedTuple
 
@@ -35,6 +36,13 @@ class ScanRequest(NamedTuple):
         """Return what turns records into columns."""
         return decoder(self.columns, self.text, self.config)
 
+    def stream(self, batches: Iterable[Any], requested_schema: object | None) -> object:
+        """Return a reading's Arrow batches as a capsule of Arrow's C stream interface."""
+        schema = self.sink().schema
+        from levada.record.columnar import stream
+
+        return stream(schema, batches, requested_schema)
+
     @property
     def engine_settings(self) -> Mapping[str, Any]:
         """What the engine of a reading is made with, beyond the configuration."""
@@ -55,7 +63,8 @@ def scan_request(
     on_data_loss: str = "raise",
     **settings: Any,
 ) -> ScanRequest:
-    """Check the arguments of scan(), the same for every face (ScanArguments). Raises ConfigError."""
+    """Check the arguments of scan(), the same for every face (ScanArguments). Raises ConfigError, and ValueError for what is no column."""
+    _refuse_misspelt(settings)
     if on_data_loss not in ("raise", "skip"):
         raise ConfigError(f"on_data_loss must be 'raise' or 'skip', got {on_data_loss!r}")
     if (topics is None) == (assignments is None):
@@ -65,7 +74,21 @@ def scan_request(
     ranges = Ranges.of_topics(names, start, end) if assignments is None else Ranges.of_assignments(named)
     plan = ScanPlan(ranges, skips=on_data_loss == "skip")
     wanted = None if columns is None else column_names(columns)
-    return ScanRequest(plan, _config(config, settings), wanted, column_names(text), batch_rows, batch_bytes)
+    request = ScanRequest(plan, _config(config, settings), wanted, column_names(text), batch_rows, batch_bytes)
+    if columns is not None or request.text:
+        request.sink()  # It knows which columns there are.
+    return request
+
+
+def _refuse_misspelt(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError for what is no setting of a consumer, and nearly an argument of scan()."""
+    own = scan_request.__kwdefaults__ or ()
+    for name in settings:
+        dotted = name.replace("_", ".")
+        if dotted in ConsumerConfig.OPTIONS or dotted in ConsumerConfig.ALIASES:
+            continue
+        if close := get_close_matches(name, own, n=1, cutoff=0.7):
+            raise ConfigError(f"unknown option '{name}'; did you mean '{close[0]}'?")
 
 
 def _config(config: Mapping[str, Any] | None, settings: Mapping[str, Any]) -> ConsumerConfig:

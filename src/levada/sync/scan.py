@@ -56,6 +56,10 @@ class Scan(Generic[K, V]):
         empty = self._request.sink().schema.empty_table()
         return type(empty).from_batches(self.arrow(), empty.schema)
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Let other libraries read the columns, such as polars.DataFrame(scan); each time from the start, over connections of its own."""
+        return self._request.stream(self.arrow(), requested_schema)
+
 
 def scan(
     topics: str | Iterable[str] | None = None,
@@ -67,7 +71,8 @@ def scan(
 ) -> Scan[K, V]:
     """Read a piece of topics that has an end.
 
-    Iterate the result for records, its arrow() for pyarrow.RecordBatch, or take its to_table().
+    Iterate the result for records, its arrow() for pyarrow.RecordBatch, take its to_table(), or hand it to what takes Arrow's C stream
+    interface, such as polars.DataFrame() and a query of DuckDB.
 
     start, end: "earliest", "latest", an aware datetime (the first record at or after it), or a mapping from partition (a TopicPartition, or
     a number where there is one topic) to one of these or to an offset. Default: all there is; so for partitions that a mapping leaves out.

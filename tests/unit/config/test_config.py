@@ -39,6 +39,16 @@ def test_bootstrap_servers_are_read_from_text_and_lists(value: Any, expected: An
         assert AdminConfig.parse(bootstrap_servers=value).bootstrap_servers == expected
 
 
+@pytest.mark.parametrize("servers", ["localhost:9092 localhost:9093", "a:1,b :2", ["a:1 b:2"], [("a b", 1)], "a:1\nb:2"])
+def test_M_C13_addresses_are_not_separated_by_white_space(servers: Any) -> None:
+    with pytest.raises(ConfigError, match=r"'bootstrap.servers': .* has white space in an address; separate addresses by commas"):
+        ProducerConfig.parse({"bootstrap.servers": servers})
+
+
+def test_white_space_around_an_address_does_no_harm() -> None:
+    assert ProducerConfig.parse({"bootstrap.servers": " a:1 ,\n b:2 "}).bootstrap_servers == (("a", 1), ("b", 2))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -74,6 +74,19 @@ def test_M_C13_a_setting_of_another_unit_or_meaning_is_answered_with_ours(config
         config.parse({**SERVERS, name: "1"})
 
 
+def test_M_C13_an_error_names_the_option_and_what_was_written() -> None:
+    with pytest.raises(ConfigError) as caught:
+        ProducerConfig.parse(SERVERS, message_timeout_ms=1000)
+    assert str(caught.value) == (
+        "'delivery.timeout.ms' (given as 'message_timeout_ms') must be at least linger.ms + request.timeout.ms = 30005, got 1000; "
+        "lower request.timeout.ms too"
+    )
+    with pytest.raises(ConfigError, match=r"got 1000; lower linger\.ms and request\.timeout\.ms too"):
+        ProducerConfig.parse(SERVERS, delivery_timeout_ms=1000, linger_ms=1000)
+    with pytest.raises(ConfigError, match=r"'linger\.ms' \(given as 'queue\.buffering\.max\.ms'\): expected a whole number, got 'soon'"):
+        ProducerConfig.parse({**SERVERS, "queue.buffering.max.ms": "soon"})
+
+
 def test_M_C13_a_partitioner_of_librdkafka_is_answered_with_the_default() -> None:
     with pytest.raises(ConfigError, match="Java's partitioner is the default"):
         ProducerConfig.parse(SERVERS, partitioner="murmur2_random")

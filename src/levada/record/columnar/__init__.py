@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from levada.record.columnar.decoder import COLUMNS, ColumnDecoder, schema
+    from levada.record.columnar.decoder import COLUMNS, ColumnDecoder, schema, stream
     from levada.record.columnar.encoder import EncodedBatch, encode_columns
     from levada.record.columnar.report import delivery_report
     from levada.record.columnar.sorter import PartitionRows, RejectedRow, sort_columns
@@ -24,6 +24,7 @@ _HOME = {
     "encode_columns": "encoder",
     "schema": "decoder",
     "sort_columns": "sorter",
+    "stream": "decoder",
 }
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "encode_columns",
     "schema",
     "sort_columns",
+    "stream",
 ]
 
 

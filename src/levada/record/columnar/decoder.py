@@ -9,7 +9,7 @@ user says so, because Kafka has bytes; whether they are UTF-8 is seen while the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import pyarrow as pa
 
@@ -64,6 +64,11 @@ def schema(columns: Sequence[str] = COLUMNS, text: Collection[str] = ()) -> pa.S
         fault = f"it is not among the columns asked for: {', '.join(columns)}" if odd[0] in TEXTS else "only key and value can be text"
         raise ValueError(f"column {odd[0]!r} cannot be text: {fault}")
     return pa.schema([(column, pa.string() if column in text else _TYPES[column]) for column in columns])
+
+
+def stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch], requested_schema: object | None) -> object:
+    """Return Arrow batches as a capsule of Arrow's C stream interface, for any library; they are made as they are taken from it."""
+    return pa.RecordBatchReader.from_batches(schema, batches).__arrow_c_stream__(requested_schema)
 
 
 class ColumnDecoder:
