@@ -140,6 +140,8 @@ class Producing:
             had_room = yield from self.core.appending.send_rows(queues, rows, delivery, may_wait=may_wait)
             may_wait = may_wait and had_room
         delivery.reject(rejected)
+        with self._lock:
+            self.core.accumulator.unasked.add(delivery)
 
     def _sorted(
         self, queues: TopicQueues, data: Any, columns: Mapping[str, str | None]
@@ -162,6 +164,17 @@ class Producing:
 
     # The end
 
+    def flush(self, timeout: float | None) -> CallerFlow[None]:
+        """Return when each record sent before is done, and tell of failures that nobody asks about."""
+        yield from run_flow(self._host, self._engine, self.core.flush(), timeout, "flush()")
+        self._tell_unasked()
+
+    def _tell_unasked(self) -> None:
+        with self._lock:
+            text = self.core.unasked()
+        if text:
+            log.warning(text)
+
     def close(self, timeout: float | None) -> CallerFlow[float | None]:
         """Take no more records, wait until those sent are done, and give up what is not when the time is over.
 
@@ -175,6 +188,7 @@ class Producing:
                 yield from run_flow(self._host, self._engine, self.core.flush(), timeout, "close()")
             except KafkaError as error:
                 log.warning("close() gives up records that were not acknowledged: %s", error)
+        self._tell_unasked()
         with self._lock:
             self.core.abort()
         self._host.look()

@@ -95,7 +95,10 @@ class Appending:
             try:
                 batch, index, end = yield from self._append(append, tp, self.deadline_ms(may_wait=may_wait))
             except TimeoutError as error:
-                outcomes.add(FailedSend(tp, error), 0, rows.rows[first:])
+                refused = FailedSend(tp, error, records_count=len(rows.rows) - first)
+                with self._host.lock:
+                    self._accumulator.unasked.add(refused)
+                outcomes.add(refused, 0, rows.rows[first:])
                 return False
             outcomes.add(batch, index, rows.rows[first:end])
             first = end

@@ -24,6 +24,7 @@ from levada.producer.partition_queue import PartitionQueue, TopicQueues
 from levada.producer.partitioning import STICKY, Partitioning
 from levada.producer.producer_batch import DeliveryCallback, Final, ProducerBatch
 from levada.producer.rows import AppendedRows, RowsOfPartition
+from levada.producer.unasked import Unasked
 from levada.record.batch import HEADER_SIZE, record_size_upper_bound
 from levada.record.compression import Codec
 from levada.types import Headers
@@ -85,6 +86,7 @@ class RecordAccumulator:
         self.topics_made = 0
         self.incomplete: dict[ProducerBatch, None] = {}
         self.unsettled: dict[ProducerBatch, None] = {}
+        self.unasked = Unasked()
         self.flushes = 0
         self.delivery_timeout_ms = delivery_timeout_ms
         self.next_expiry_ms = NEVER_MS
@@ -471,8 +473,13 @@ class RecordAccumulator:
             self.unsettled[batch] = None
             self._defer(lambda: self._call_back(batch))
         else:
-            batch.promise.resolve(batch)
+            self._resolve(batch)
         self._release(batch)
+
+    def _resolve(self, batch: ProducerBatch) -> None:
+        if batch.final is Final.FAILED:
+            self.unasked.add(batch)
+        batch.promise.resolve(batch)
 
     def _call_back(self, batch: ProducerBatch) -> None:
         batch.run_callbacks()
@@ -481,7 +488,7 @@ class RecordAccumulator:
     def settle(self, batch: ProducerBatch) -> None:
         """Let those know who wait for the batch: its callbacks have run (A25)."""
         del self.unsettled[batch]
-        batch.promise.resolve(batch)
+        self._resolve(batch)
         self._release(batch)
 
     def _release(self, batch: ProducerBatch) -> None:

@@ -128,17 +128,17 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     def flush(self, timeout: float | None = None) -> None:
         """Send everything now and wait until each record sent before is acknowledged or has failed.
 
-        Failures are told by the records' handles, not here. Raises TimeoutError, and IllegalStateError in an on_delivery callback, where it
-        would wait for itself.
+        Failures are told by the records' handles and callbacks; a warning counts those that nobody has asked about. Raises TimeoutError,
+        and IllegalStateError in an on_delivery callback, where it would wait for itself.
         """
         self._producing.refuse_in_callback("flush()")
-        self._driver.run(self._core.flush(), timeout, "flush()")
+        self._driver.call(self._producing.flush(timeout))
 
     def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.
 
         timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. From a callback nothing is waited
-        for. In a forked child this does nothing.
+        for. A warning counts the failures that nobody has asked about. In a forked child this does nothing.
         """
         try:
             self._driver.check_usable()
