@@ -15,7 +15,8 @@ from levada.config import ProducerConfig
 from levada.errors import KafkaError
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
-from levada.face.producing import ERROR_EXIT_S, Producing, engine_settings
+from levada.face.producing import Producing, engine_settings
+from levada.flow import CallerFlow
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.producer_batch import DeliveryCallback
 from levada.serialization import K_in, V_in
@@ -102,16 +103,33 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
 
         timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms.
         """
+        await self._end(self._producing.close(timeout))
+
+    async def _end(self, closing: CallerFlow[float | None]) -> None:
         try:
             self._driver.check_usable()
         except KafkaError:
             # Closed already, stopped by a bug that was told, or in a forked child.
             return
-        await self._driver.call(self._producing.close(timeout))
+        await self._driver.call(closing)
         self._driver.close()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self.close(None if error is None else ERROR_EXIT_S)
+        if error is not None:
+            await self._leave()
+            return
+        try:
+            await self.close()
+        except BaseException:
+            # The task was cancelled while it waited.
+            await self._leave()
+            raise
+
+    async def _leave(self) -> None:
+        try:
+            await self._end(self._producing.leave())
+        finally:
+            self._driver.close()

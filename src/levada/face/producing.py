@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from levada.client.engine import Engine
 from levada.clock import epoch_ms
 from levada.config import ProducerConfig
-from levada.errors import IllegalStateError, KafkaError
+from levada.errors import IllegalStateError, KafkaError, TimeoutError
 from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
@@ -37,6 +37,10 @@ log = logging.getLogger(__name__)
 
 ERROR_EXIT_S = 5.0
 """How long leaving a `with` block by an exception waits for records."""
+QUIET_EXIT_S = 0.5
+"""How long it does so before it says that it waits."""
+NOT_WAITED_FOR = "not waited for"
+BROKEN_OFF = "the wait was broken off"
 LAST_CALLBACKS_S = 0.5
 """How long close() waits for callbacks when its time is over."""
 LONGEST_END_MS = 10_000
@@ -183,18 +187,50 @@ class Producing:
         over_ms = deadline_ms(self._host.now_ms(), timeout)
         with self._lock:
             self.core.close()
+        why = NOT_WAITED_FOR
         if timeout != 0 and not self._host.in_callback:
-            try:
-                yield from run_flow(self._host, self._engine, self.core.flush(), timeout, "close()")
-            except KafkaError as error:
-                log.warning("close() gives up records that were not acknowledged: %s", error)
-        self._tell_unasked()
-        with self._lock:
-            self.core.abort()
-        self._host.look()
+            why = yield from self._last_flush(timeout)
+        self._give_up(why)
         # What was just aborted has callbacks too; without a timeout the thread is waited for as long as they take.
         left_s = max((over_ms - self._host.now_ms()) / 1000, LAST_CALLBACKS_S)
         return None if timeout is None else left_s
+
+    def leave(self) -> CallerFlow[float]:
+        """Close after an exception: wait for ERROR_EXIT_S at most, say so when it takes long, and give up at once when broken off."""
+        with self._lock:
+            self.core.close()
+        why = BROKEN_OFF
+        try:
+            if self._host.in_callback:
+                why = NOT_WAITED_FOR
+            else:
+                yield from self._last_flush(QUIET_EXIT_S)
+                left_s = ERROR_EXIT_S - QUIET_EXIT_S
+                with self._lock:
+                    count = self.core.unfinished()
+                if count:
+                    log.warning("waiting up to %g s for %s to be acknowledged; Ctrl-C gives up", left_s, _records(count))
+                    why = yield from self._last_flush(left_s)
+        finally:
+            self._give_up(why)
+        return LAST_CALLBACKS_S
+
+    def _last_flush(self, timeout: float | None) -> CallerFlow[str]:
+        """Flush for so long; return why what is left then was not acknowledged."""
+        try:
+            yield from run_flow(self._host, self._engine, self.core.flush(), timeout, "close()")
+        except KafkaError as error:
+            return f"not acknowledged within {timeout:g} s" if type(error) is TimeoutError else str(error)
+        return ""
+
+    def _give_up(self, why: str) -> None:
+        self._tell_unasked()
+        with self._lock:
+            count = self.core.unfinished()
+            self.core.abort()
+        self._host.look()
+        if count:
+            log.warning("the producer was closed and gave up %s: %s", _records(count), why)
 
     def end_by_itself(self, name: str) -> Flow[None]:
         """Return the last flow of a producer that was dropped without close()."""
@@ -205,6 +241,10 @@ class Producing:
         if self._host.in_callback:
             raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
         self._host.check_usable()
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count:,} records"
 
 
 def _core(config: ProducerConfig, engine: Engine, host: ProducerHost, random: Random) -> ProducerCore:

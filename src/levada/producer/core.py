@@ -194,6 +194,11 @@ class ProducerCore:
         finally:
             self.abort()
 
+    def unfinished(self) -> int:
+        """Return how many records are neither acknowledged nor failed."""
+        self.accumulator.adopt()
+        return sum(batch.unsettled_count for batch in self.accumulator.incomplete)
+
     def abort(self) -> None:
         """Fail what is not done (A23)."""
         self.accumulator.abort(Failures.closed)

@@ -13,7 +13,8 @@ from levada.config import ProducerConfig
 from levada.errors import ClosedError, ForkedError, KafkaError
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
-from levada.face.producing import ERROR_EXIT_S, Producing, engine_settings
+from levada.face.producing import LAST_CALLBACKS_S, Producing, engine_settings
+from levada.flow import CallerFlow
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery
@@ -39,7 +40,8 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
 
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. All methods may be called from
     any thread; timeouts are in seconds. Every method but close() raises ClosedError after close(), ForkedError in a child process.
-    Leaving a `with` block closes the producer: it waits for all records, after an exception for at most 5 seconds.
+    Leaving a `with` block closes the producer: it waits for all records, after an exception for at most 5 seconds, and Ctrl-C then ends it
+    at once.
 
     To type checkers its parameters are the types that the serializers take, or Any: KafkaProducer[str, bytes] says what is sent.
     """
@@ -140,6 +142,9 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. From a callback nothing is waited
         for. A warning counts the failures that nobody has asked about. In a forked child this does nothing.
         """
+        self._end(self._producing.close(timeout), timeout)
+
+    def _end(self, closing: CallerFlow[float | None], timeout: float | None) -> None:
         try:
             self._driver.check_usable()
         except (ForkedError, ClosedError):
@@ -148,10 +153,24 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
             log.warning("the producer had stopped before it was closed; unsent records are lost")
             self._driver.close(timeout)
             return
-        self._driver.close(self._driver.call(self._producing.close(timeout)))
+        self._driver.close(self._driver.call(closing))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close(None if error is None else ERROR_EXIT_S)
+        if error is not None:
+            self._leave()
+            return
+        try:
+            self.close()
+        except BaseException:
+            # Ctrl-C, or another signal's handler that raises, broke the wait off.
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        try:
+            self._end(self._producing.leave(), LAST_CALLBACKS_S)
+        finally:
+            self._driver.close(LAST_CALLBACKS_S)
