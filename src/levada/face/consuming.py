@@ -21,6 +21,7 @@ from levada.consumer.settings import ConsumerSettings
 from levada.consumer.subscription_state import OffsetSpec
 from levada.errors import ClosedError, IllegalStateError
 from levada.face.arguments import column_names, deadline_ms, positive, topic_name, topic_partition, topic_partitions, whole
+from levada.face.columns import importing_columns
 from levada.flow import CallerFlow, Flow
 from levada.types import AnyRecord, ConsumerRecords, OffsetAndTimestamp, PartitionInfo, TopicPartition
 
@@ -187,10 +188,8 @@ class Consuming:
 
 def decoder(columns: tuple[str, ...] | None, text: tuple[str, ...], config: ConsumerConfig, *, notes_offsets: bool = False) -> Any:
     """Return a ColumnDecoder for these columns, None for DEFAULT_COLUMNS; imports pyarrow, which is an extra."""
-    try:
+    with importing_columns():
         from levada.record.columnar import ColumnDecoder
-    except ImportError as missing:
-        raise ImportError("columns need pyarrow: pip install 'levada[arrow]'") from missing
     wanted = DEFAULT_COLUMNS if columns is None else columns
     return ColumnDecoder(wanted, config.max_decompressed_bytes, text=text, notes_offsets=notes_offsets)
 

@@ -13,6 +13,7 @@ from levada.clock import epoch_ms
 from levada.config import ProducerConfig
 from levada.errors import IllegalStateError, KafkaError, TimeoutError
 from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
+from levada.face.columns import importing_columns
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
 from levada.producer.appender import batch_memory
@@ -150,7 +151,8 @@ class Producing:
     def _sorted(
         self, queues: TopicQueues, data: Any, columns: Mapping[str, str | None]
     ) -> tuple[Iterator[PartitionRows], list[RejectedRow]]:
-        from levada.record.columnar import sort_columns
+        with importing_columns():
+            from levada.record.columnar import sort_columns
 
         config = self.config
         shares = self.core.accumulator.sticky_shares(queues, self._host, self._lock)
