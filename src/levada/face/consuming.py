@@ -52,7 +52,7 @@ class Consuming:
 
     # What is read
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+    def assign(self, partitions: Iterable[TopicPartition | PartitionInfo]) -> None:
         """Read exactly these partitions."""
         wanted = topic_partitions(partitions)
         self.reading.change(lambda core, now_ms: core.assign(wanted, now_ms))
