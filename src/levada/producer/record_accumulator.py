@@ -411,15 +411,13 @@ class RecordAccumulator:
         self.adopt()
         if now_ms < self.next_expiry_ms:
             return
-        limit = now_ms - self.delivery_timeout_ms
-        yield from [batch for batch in self.incomplete if batch.created_ms <= limit]
+        yield from [batch for batch in self.incomplete if batch.created_ms + self.delivery_timeout_ms <= now_ms]
         self.next_expiry_ms = min((batch.created_ms for batch in self.incomplete), default=NEVER_MS) + self.delivery_timeout_ms
 
     def complete(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
         """The broker has it."""
         if batch.final is None:
-            batch.base_offset = base_offset
-            batch.log_append_time_ms = log_append_time_ms
+            batch.base_offset, batch.log_append_time_ms = base_offset, log_append_time_ms
             self._finish(batch, Final.SUCCEEDED)
 
     def fail(
