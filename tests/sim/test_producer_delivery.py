@@ -444,7 +444,7 @@ def test_K16_a_topic_this_user_may_not_write_is_named(sim: Simulation, broker: B
     broker.faults.fail_next("Produce", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     error = producer.send("t").exception()
     assert isinstance(error, TopicAuthorizationError)
-    assert "t-0: this user may not write to the topic (node 1, 1 attempt); persisted: no" in str(error)
+    assert "t-0: this user may not write to the topic (node 1, 1 attempt): TOPIC_AUTHORIZATION_FAILED (29); persisted: no" in str(error)
 
 
 def test_I3_nothing_is_produced_before_there_is_a_producer_id(sim: Simulation, broker: BrokerNode) -> None:

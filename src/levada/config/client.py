@@ -30,7 +30,10 @@ class ClientConfig(Config):
     bootstrap_servers: tuple[tuple[str, int], ...] = addresses(
         "Brokers to begin with, host:port separated by commas, or a list. Two or three are enough; the rest is learned from them."
     )
-    client_id: str = text("", "Name under which the broker logs, measures and throttles this client. Default: levada-producer-1 and so on.")
+    client_id: str = text(
+        "",
+        "Name under which the broker logs, measures and throttles this client. Default: its kind, as levada-producer-1.",
+    )
     client_dns_lookup: str = choice(
         "use_all_dns_ips", ("use_all_dns_ips",), "Try every address a host name resolves to, in turn, before giving up on it."
     )

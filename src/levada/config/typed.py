@@ -20,7 +20,7 @@ class ClientSettings(TypedDict, total=False):
     """Brokers to begin with, host:port separated by commas, or a list. Two or three are enough; the rest is learned from them."""
 
     client_id: str
-    """Name under which the broker logs, measures and throttles this client. Default: levada-producer-1 and so on."""
+    """Name under which the broker logs, measures and throttles this client. Default: its kind, as levada-producer-1."""
 
     client_dns_lookup: Literal["use_all_dns_ips"]
     """Try every address a host name resolves to, in turn, before giving up on it. Default: use_all_dns_ips."""

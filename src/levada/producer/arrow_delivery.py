@@ -42,7 +42,7 @@ class ArrowOutcomes:
         """Take up rows that cannot be sent."""
         for row, reason in rows:
             kind = RecordTooLargeError if "max.request.size" in reason else InvalidRecordError
-            error = kind(f"row {row} for topic {self._topic!r}: {reason}; persisted: no")
+            error = kind(f"row {row} for topic {self._topic!r}: {reason}")
             self._rejected.append((row, not_written(error)))
 
     @property
