@@ -148,7 +148,8 @@ class Appending:
         if known is not None and partition is not None and known.partitions:
             count = len(known.partitions)
             return UnknownTopicOrPartitionError(
-                f"{name}-{partition} does not exist, and did not appear within {self._limit}; the topic has partitions 0 to {count - 1}"
+                f"{name}-{partition} does not exist, and did not appear within {self._limit}; the topic has partitions 0 to {count - 1}; "
+                "send() waits because partitions may be added"
             )
         because = f" ({known.error.name})" if known is not None else ""
         error = MetadataTimeout(f"topic '{name}': no metadata within {self._limit}{because}")

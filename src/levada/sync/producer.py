@@ -82,7 +82,8 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         without a key spreads records. timestamp: milliseconds since the epoch or an aware datetime, default now. headers: pairs of name
         and bytes or None. on_delivery: called with (RecordMetadata, error or None) on the client's own thread; it must be quick.
 
-        Waits, up to max.block.ms, only for metadata of a new topic and for room in buffer.memory. What the cluster or the limits have
+        Waits, up to max.block.ms, only for metadata of a new topic, for a partition that is not there (some may be added), and for room in
+        buffer.memory. What the cluster or the limits have
         against the record comes through the handle and the callback: TimeoutError, BufferExhaustedError, RecordTooLargeError,
         UnknownTopicOrPartitionError, DeliveryTimeout, ... Wrong arguments are raised: SerializationError, ValueError, TypeError.
         """
