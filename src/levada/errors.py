@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import ClassVar, TypeVar
 
 from levada.error_codes import ErrorCode
@@ -28,6 +29,8 @@ class KafkaError(Exception):
     fatal: this client object cannot go on; close it.
     persisted: whether the record that an error of the producer is about may be in the log. NO only where that is certain, UNKNOWN else.
 
+    outcomes: of a KafkaAdmin call about several topics, what became of each: its error, or None where it was done. Empty elsewhere.
+
     A record may be sent again without harm if `persisted` is NO. If it is UNKNOWN and the error retriable, sending it again writes it once
     or twice. If it is UNKNOWN and the error not retriable, the first one may still be on its way: wait for it.
     """
@@ -35,6 +38,7 @@ class KafkaError(Exception):
     retriable: bool = False
     fatal: bool = False
     persisted: Persisted = Persisted.UNKNOWN
+    outcomes: Mapping[str, KafkaError | None] = MappingProxyType({})
 
 
 def not_written(error: E) -> E:

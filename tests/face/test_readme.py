@@ -25,9 +25,14 @@ PRINTS = {
 @pytest.mark.parametrize("name", [*NAMES[:-1], pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_quick_start_runs_as_it_stands(name: str, tmp_path: Path) -> None:
     program = tmp_path / "quick_start.py"
-    program.write_text(BLOCKS[name].replace("/tmp/levada-quick-start", str(tmp_path / "checkpoint")))
+    program.write_text(BLOCKS[name])
     # As in an activated virtual environment: PySpark's workers are the first python3 on the PATH.
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     run = subprocess.run([sys.executable, str(program)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110)
     assert run.returncode == 0, run.stderr
     assert PRINTS[name] in run.stdout
+
+
+def test_no_quick_start_leaves_files_that_its_next_run_would_trip_over() -> None:
+    fixed_paths = [path for block in BLOCKS.values() for path in re.findall(r"""["'](/[^"']+)["']""", block)]
+    assert fixed_paths == []

@@ -312,3 +312,11 @@ def test_a_setting_of_another_client_is_said_to_be_one() -> None:
         lv.KafkaProducer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest")  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match=r"unknown option 'linger.ms'; it is an option of the producer"):
         lv.KafkaConsumer({"bootstrap.servers": "localhost:9092", "linger.ms": 5})
+
+
+def test_what_partitions_for_returns_can_be_assigned(consumer: lv.KafkaConsumer) -> None:
+    partitions = consumer.partitions_for("orders")
+    consumer.assign(partitions)
+    assert consumer.assignment() == {TP}
+    with pytest.raises(TypeError, match=r"expected a list of TopicPartition, got PartitionInfo"):
+        consumer.assign(partitions[0])  # type: ignore[arg-type]

@@ -215,7 +215,7 @@ def test_N13_a_lost_answer_is_asked_for_again(world: World, simulation: Simulati
     assert 5_000 <= simulation.now_ms - started < 8_000
 
 
-def test_F16_a_fetch_may_take_its_wait_and_the_request_timeout(
+def test_N13_a_fetch_may_take_its_wait_and_the_request_timeout(
     world: World, simulation: Simulation, caplog: pytest.LogCaptureFixture
 ) -> None:
     consumer = world.consumer(T0, request_timeout_ms=1_000, fetch_max_wait_ms=5_000)

@@ -427,7 +427,9 @@ def test_C14_a_partition_that_may_yet_appear_is_waited_for(sim: Simulation, brok
     producer = SimProducer(sim, max_block_ms=5000)
     error = producer.send("t", partition=3).exception()
     assert isinstance(error, UnknownTopicOrPartitionError)
-    assert str(error).startswith("t-3 does not exist, and did not appear within max.block.ms=5000; the topic has partitions 0 to 0")
+    assert str(error).startswith(
+        "t-3 does not exist, and did not appear within max.block.ms=5000; the topic has partitions 0 to 0; send() waits because"
+    )
 
 
 def test_M_A24_a_topic_recreated_under_the_producer_is_written_from_its_start(sim: Simulation, broker: BrokerNode) -> None:
@@ -444,7 +446,7 @@ def test_K16_a_topic_this_user_may_not_write_is_named(sim: Simulation, broker: B
     broker.faults.fail_next("Produce", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     error = producer.send("t").exception()
     assert isinstance(error, TopicAuthorizationError)
-    assert "t-0: this user may not write to the topic (node 1, 1 attempt); persisted: no" in str(error)
+    assert "t-0: this user may not write to the topic (node 1, 1 attempt): TOPIC_AUTHORIZATION_FAILED (29); persisted: no" in str(error)
 
 
 def test_I3_nothing_is_produced_before_there_is_a_producer_id(sim: Simulation, broker: BrokerNode) -> None:

@@ -1,7 +1,7 @@
 """Create, delete, list and describe topics (behaviour X7).
 
 Every topic of a call has its own outcome. A call tries all of them, retries those that may yet succeed, and then raises the first error in
-the order given. The other topics of the call were tried all the same: a raised error does not mean that nothing was done.
+the order given, with what became of the other topics: they were tried all the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from levada.client.metadata_update import described_partitions
 from levada.client.retry import Reaction
 from levada.client.topic_queries import all_topics, these_topics
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError, DisconnectError, UnsupportedVersionError, broker_error
+from levada.errors import BrokerError, DisconnectError, KafkaError, UnsupportedVersionError, broker_error
 from levada.flow import Call, Flow
 from levada.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -58,6 +58,11 @@ class Outcome(NamedTuple):
     value: Any
 
 
+EXISTENCE: Mapping[int, str] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "it does not exist",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "it exists already",
+}
+"""What is said instead of the brokers' own words, which speak of partitions that a server hosts, or name the topic again."""
 LEFT_OUT = Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker left it out of its answer", None)
 
 
@@ -113,9 +118,21 @@ def _carry_out(change: Change, names: list[str], attempts: Attempts) -> Flow[dic
         attempts, None, route=lambda name: attempts.controller(), ask=lambda node, names: _ask(change, names, node, attempts)
     )
     yield from asking.run(names)
-    for error in (asking.errors[name] for name in names if name in asking.errors):
-        raise error
+    _raise_first(change.doing, names, asking.errors)
     return {name: asking.found[name] for name in names}
+
+
+def _raise_first(doing: str, names: Sequence[str], errors: Mapping[str, KafkaError]) -> None:
+    """Raise the first error in the order given, if there is one, with the outcomes of all topics."""
+    first = next((name for name in names if name in errors), None)
+    if first is None:
+        return
+    error = errors[first]
+    error.outcomes = {name: errors.get(name) for name in names}
+    for name in error.outcomes:
+        if name != first:
+            error.add_note(str(errors.get(name, f"{doing} '{name}': ok")))
+    raise error
 
 
 def _ask(change: Change, names: Sequence[str], node: Peer | None, attempts: Attempts) -> Flow[Answer[str, Any]]:
@@ -148,20 +165,24 @@ def _take(answer: Answer[str, Any], change: Change, name: str, outcome: Outcome,
 
 
 def _error(change: Change, name: str, outcome: Outcome, attempts: Attempts) -> BrokerError:
-    text = f"{change.doing} '{name}'" + (f": {outcome.message}" if outcome.message else "")
+    message = EXISTENCE.get(outcome.error_code, outcome.message)
+    text = f"{change.doing} '{name}'" + (f": {message}" if message else "")
     if attempts.answers_lost and outcome.error_code == change.done_already:
         text += " (an earlier attempt of this call got no answer, and may have done it)"
     return broker_error(outcome.error_code, text)
 
 
 def describe_topics(names: Sequence[str]) -> Flow[dict[str, TopicDescription]]:
-    """Describe topics by name; raises the first error in the order given."""
+    """Describe topics by name; raises the first error in the order given, with the outcomes of all."""
     response: MetadataResponse = yield from these_topics(*names, may_create=False)
     described = {topic.name: topic for topic in response.topics}
+    errors: dict[str, KafkaError] = {}
     for name in names:
         code = described[name].error_code if name in described else int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
-            raise broker_error(code, f"describe topic '{name}'")
+            why = f": {EXISTENCE[code]}" if code in EXISTENCE else ""
+            errors[name] = broker_error(code, f"describe topic '{name}'{why}")
+    _raise_first("describe topic", names, errors)
     return {name: _description(described[name]) for name in names}
 
 

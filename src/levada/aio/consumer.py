@@ -56,7 +56,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
     # What is read
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+    def assign(self, partitions: Iterable[TopicPartition | PartitionInfo]) -> None:
         """Read exactly these partitions. Those that stay keep their positions; others begin by auto.offset.reset, unless seek() says."""
         self._consuming.assign(partitions)
 

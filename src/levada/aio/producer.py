@@ -14,7 +14,8 @@ from levada.aio.driver import Driver
 from levada.config import ProducerConfig
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
-from levada.face.producing import ERROR_EXIT_S, Producing, engine_settings
+from levada.face.producing import Producing, engine_settings
+from levada.flow import CallerFlow
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.producer_batch import DeliveryCallback
 from levada.serialization import K_in, V_in
@@ -90,8 +91,11 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         return await self._driver.call(self._producing.partitions_for(topic))
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Send everything now and wait until each record sent before is acknowledged or has failed. Raises TimeoutError."""
-        await self._driver.run(self._producing.core.flush(), timeout, "flush()")
+        """Send everything now and wait until each record sent before is acknowledged or has failed. Raises TimeoutError.
+
+        Failures are told by the records' handles and callbacks; a warning counts those that nobody has asked about.
+        """
+        await self._driver.call(self._producing.flush(timeout))
 
     async def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.
@@ -99,12 +103,29 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms.
         Raises IllegalStateError in another event loop.
         """
+        await self._end(self._producing.close(timeout))
+
+    async def _end(self, closing: CallerFlow[float | None]) -> None:
         if not self._driver.has_ended():
-            await self._driver.call(self._producing.close(timeout))
+            await self._driver.call(closing)
             self._driver.close()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self.close(None if error is None else ERROR_EXIT_S)
+        if error is not None:
+            await self._leave()
+            return
+        try:
+            await self.close()
+        except BaseException:
+            # The task was cancelled while it waited.
+            await self._leave()
+            raise
+
+    async def _leave(self) -> None:
+        try:
+            await self._end(self._producing.leave())
+        finally:
+            self._driver.close()

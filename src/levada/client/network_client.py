@@ -191,8 +191,11 @@ class NetworkClient:
 
     def bootstrap_error(self, waited_s: float) -> BootstrapError:
         """Return the error for a client that never reached a broker, with what is known of each address."""
-        reason = ": no address is a Kafka listener of this security.protocol" if self.unrecoverable else f" within {waited_s:g} s"
-        return BootstrapError("no broker could be reached" + reason, self.failures())
+        unrecoverable = self.unrecoverable
+        reason = ": no address is a Kafka listener of this security.protocol" if unrecoverable else f" within {waited_s:g} s"
+        error = BootstrapError("no broker could be reached" + reason, self.failures())
+        error.retriable = not unrecoverable
+        return error
 
     @property
     def unrecoverable(self) -> bool:

@@ -31,7 +31,10 @@ class ClientConfig(Config):
         "Brokers to begin with, host:port separated by commas, or a list. Two or three are enough; the rest is learned from them: "
         "the client connects to the addresses in the brokers' advertised.listeners, which must be reachable from where it runs."
     )
-    client_id: str = text("", "Name under which the broker logs, measures and throttles this client. Default: levada-producer-1 and so on.")
+    client_id: str = text(
+        "",
+        "Name under which the broker logs, measures and throttles this client. Default: its kind, as levada-producer-1.",
+    )
     client_dns_lookup: str = choice(
         "use_all_dns_ips", ("use_all_dns_ips",), "Try every address a host name resolves to, in turn, before giving up on it."
     )

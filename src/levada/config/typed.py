@@ -21,7 +21,7 @@ class ClientSettings(TypedDict, total=False):
     connects to the addresses in the brokers' advertised.listeners, which must be reachable from where it runs."""
 
     client_id: str
-    """Name under which the broker logs, measures and throttles this client. Default: levada-producer-1 and so on."""
+    """Name under which the broker logs, measures and throttles this client. Default: its kind, as levada-producer-1."""
 
     client_dns_lookup: Literal["use_all_dns_ips"]
     """Try every address a host name resolves to, in turn, before giving up on it. Default: use_all_dns_ips."""

@@ -17,7 +17,7 @@ FIRST_VERSION_WITH_IDS = 13
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """How much to ask for and how long a broker may wait for it (F9, F16)."""
+    """How much to ask for and how long a broker may wait for it (F9), and in which rack to read (F16)."""
 
     min_bytes: int
     max_bytes: int

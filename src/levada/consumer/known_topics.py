@@ -34,5 +34,6 @@ def trouble_with(tp: TopicPartition, snapshot: ClusterSnapshot) -> BrokerError |
         )
     count = len(topic.partitions)
     if topic.error is ErrorCode.NONE and tp.partition >= count:
-        return UnknownTopicOrPartitionError(f"{tp} does not exist; topic '{tp.topic}' has {count} partitions, 0 to {count - 1}")
+        has = f"{count} partitions, 0 to {count - 1}" if count > 1 else "one partition, 0"
+        return UnknownTopicOrPartitionError(f"{tp} does not exist; topic '{tp.topic}' has {has}")
     return None

@@ -12,7 +12,7 @@ from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import FINAL_TOPIC_ERRORS, InvalidTopicError, not_written
 from levada.protocol.schema import Request
-from levada.types import Headers, NewTopic, TopicPartition
+from levada.types import Headers, NewTopic, PartitionInfo, TopicPartition
 
 FOR_EVER_S = NEVER_MS / 1000
 MAX_TOPIC_NAME = 249
@@ -65,7 +65,9 @@ def topic_names(names: Any) -> list[str]:
 
 
 def topic_partition(tp: Any) -> TopicPartition:
-    """Return a partition; any pair of a topic's name and a number will do."""
+    """Return a partition; any pair of a topic's name and a number will do, and what partitions_for() returns."""
+    if isinstance(tp, PartitionInfo):
+        return TopicPartition(tp.topic, tp.partition)
     if not isinstance(tp, tuple) or len(tp) != 2:
         raise TypeError(f"expected TopicPartition(topic, partition), got {tp!r}")
     return TopicPartition(topic_name(tp[0]), whole("partition", tp[1]))
@@ -73,7 +75,7 @@ def topic_partition(tp: Any) -> TopicPartition:
 
 def topic_partitions(partitions: Any) -> list[TopicPartition]:
     """Return a list of partitions."""
-    _refuse_lone(partitions, (str, TopicPartition), "TopicPartition")
+    _refuse_lone(partitions, (str, TopicPartition, PartitionInfo), "TopicPartition")
     return [topic_partition(tp) for tp in partitions]
 
 

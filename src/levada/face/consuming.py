@@ -21,6 +21,7 @@ from levada.consumer.settings import ConsumerSettings
 from levada.consumer.subscription_state import OffsetSpec
 from levada.errors import ClosedError, IllegalStateError
 from levada.face.arguments import column_names, deadline_ms, positive, topic_name, topic_partition, topic_partitions, whole
+from levada.face.columns import importing_columns
 from levada.flow import CallerFlow, Flow
 from levada.types import AnyRecord, ConsumerRecords, OffsetAndTimestamp, PartitionInfo, TopicPartition
 
@@ -69,7 +70,7 @@ class Consuming:
 
     # What is read
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+    def assign(self, partitions: Iterable[TopicPartition | PartitionInfo]) -> None:
         """Read exactly these partitions."""
         wanted = topic_partitions(partitions)
         self.end_iteration()
@@ -219,10 +220,8 @@ def decoder(columns: tuple[str, ...] | None, text: tuple[str, ...], config: Cons
     """Return a ColumnDecoder for these columns, None for DEFAULT_COLUMNS; imports pyarrow, an extra. Raises ValueError for none."""
     if columns == ():
         raise ValueError(f"columns=[] would read records and return nothing of them; name at least one of {', '.join(DEFAULT_COLUMNS)}")
-    try:
+    with importing_columns():
         from levada.record.columnar import ColumnDecoder
-    except ImportError as missing:
-        raise ImportError("columns need pyarrow: pip install 'levada[arrow]'") from missing
     wanted = DEFAULT_COLUMNS if columns is None else columns
     return ColumnDecoder(wanted, config.max_decompressed_bytes, text=text, notes_offsets=notes_offsets)
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from levada.client.engine import Engine
 from levada.clock import epoch_ms
 from levada.config import ProducerConfig
-from levada.errors import IllegalStateError, KafkaError, not_written
+from levada.errors import IllegalStateError, KafkaError, TimeoutError, not_written
 from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
+from levada.face.columns import importing_columns
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
 from levada.producer.appender import batch_memory
@@ -37,6 +38,10 @@ log = logging.getLogger(__name__)
 
 ERROR_EXIT_S = 5.0
 """How long leaving a `with` block by an exception waits for records."""
+QUIET_EXIT_S = 0.5
+"""How long it does so before it says that it waits."""
+NOT_WAITED_FOR = "not waited for"
+BROKEN_OFF = "the wait was broken off"
 LAST_CALLBACKS_S = 0.5
 """How long close() waits for callbacks when its time is over."""
 LONGEST_END_MS = 10_000
@@ -160,11 +165,14 @@ class Producing:
             had_room = yield from self.core.appending.send_rows(queues, rows, delivery, may_wait=may_wait)
             may_wait = may_wait and had_room
         delivery.reject(rejected)
+        with self._lock:
+            self.core.accumulator.unasked.add(delivery)
 
     def _sorted(
         self, queues: TopicQueues, data: Any, columns: Mapping[str, str | None]
     ) -> tuple[Iterator[PartitionRows], list[RejectedRow]]:
-        from levada.record.columnar import sort_columns
+        with importing_columns():
+            from levada.record.columnar import sort_columns
 
         config = self.config
         shares = self.core.accumulator.sticky_shares(queues, self._host, self._lock)
@@ -183,6 +191,17 @@ class Producing:
 
     # The end
 
+    def flush(self, timeout: float | None) -> CallerFlow[None]:
+        """Return when each record sent before is done, and tell of failures that nobody asks about."""
+        yield from run_flow(self._host, self._engine, self.core.flush(), timeout, "flush()")
+        self._tell_unasked()
+
+    def _tell_unasked(self) -> None:
+        with self._lock:
+            text = self.core.unasked()
+        if text:
+            log.warning(text)
+
     def close(self, timeout: float | None) -> CallerFlow[float | None]:
         """Take no more records, wait until those sent are done, and give up what is not when the time is over.
 
@@ -191,17 +210,50 @@ class Producing:
         over_ms = deadline_ms(self._host.now_ms(), timeout)
         with self._lock:
             self.core.close()
+        why = NOT_WAITED_FOR
         if timeout != 0 and not self._host.in_callback:
-            try:
-                yield from run_flow(self._host, self._engine, self.core.flush(), timeout, "close()")
-            except KafkaError as error:
-                log.warning("close() gives up records that were not acknowledged: %s", error)
-        with self._lock:
-            self.core.abort()
-        self._host.look()
+            why = yield from self._last_flush(timeout)
+        self._give_up(why)
         # What was just aborted has callbacks too; without a timeout the thread is waited for as long as they take.
         left_s = max((over_ms - self._host.now_ms()) / 1000, LAST_CALLBACKS_S)
         return None if timeout is None else left_s
+
+    def leave(self) -> CallerFlow[float]:
+        """Close after an exception: wait for ERROR_EXIT_S at most, say so when it takes long, and give up at once when broken off."""
+        with self._lock:
+            self.core.close()
+        why = BROKEN_OFF
+        try:
+            if self._host.in_callback:
+                why = NOT_WAITED_FOR
+            else:
+                yield from self._last_flush(QUIET_EXIT_S)
+                left_s = ERROR_EXIT_S - QUIET_EXIT_S
+                with self._lock:
+                    count = self.core.unfinished()
+                if count:
+                    log.warning("waiting up to %g s for %s to be acknowledged; Ctrl-C gives up", left_s, _records(count))
+                    why = yield from self._last_flush(left_s)
+        finally:
+            self._give_up(why)
+        return LAST_CALLBACKS_S
+
+    def _last_flush(self, timeout: float | None) -> CallerFlow[str]:
+        """Flush for so long; return why what is left then was not acknowledged."""
+        try:
+            yield from run_flow(self._host, self._engine, self.core.flush(), timeout, "close()")
+        except KafkaError as error:
+            return f"not acknowledged within {timeout:g} s" if type(error) is TimeoutError else str(error)
+        return ""
+
+    def _give_up(self, why: str) -> None:
+        self._tell_unasked()
+        with self._lock:
+            count = self.core.unfinished()
+            self.core.abort()
+        self._host.look()
+        if count:
+            log.warning("the producer was closed and gave up %s: %s", _records(count), why)
 
     def end_by_itself(self, name: str) -> Flow[None]:
         """Return the last flow of a producer that was dropped without close()."""
@@ -212,6 +264,10 @@ class Producing:
         if self._host.in_callback:
             raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
         self._host.check_usable()
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count:,} records"
 
 
 def _core(config: ProducerConfig, engine: Engine, host: ProducerHost, random: Random) -> ProducerCore:

@@ -103,7 +103,10 @@ class Appending:
                 if outcomes.is_empty and not isinstance(error, TimeoutError):
                     not_written(error)
                     raise
-                outcomes.add(FailedSend(tp, error), 0, rows.rows[first:])
+                refused = FailedSend(tp, error, records_count=len(rows.rows) - first)
+                with self._host.lock:
+                    self._accumulator.unasked.add(refused)
+                outcomes.add(refused, 0, rows.rows[first:])
                 return False
             outcomes.add(batch, index, rows.rows[first:end])
             first = end
@@ -160,7 +163,8 @@ class Appending:
         if known is not None and partition is not None and known.partitions:
             count = len(known.partitions)
             return UnknownTopicOrPartitionError(
-                f"{name}-{partition} does not exist, and did not appear within {self._limit}; the topic has partitions 0 to {count - 1}"
+                f"{name}-{partition} does not exist, and did not appear within {self._limit}; the topic has partitions 0 to {count - 1}; "
+                "send() waits because partitions may be added"
             )
         because = f" ({known.error.name})" if known is not None else ""
         error = MetadataTimeout(f"topic '{name}': no metadata within {self._limit}{because}")

@@ -32,6 +32,7 @@ class ArrowOutcomes:
         self._topic = topic
         self._batches: list[tuple[Outcome, int, Sequence[int]]] = []
         self._rejected: list[tuple[int, KafkaError]] = []
+        self._asked = False
 
     def add(self, outcome: Outcome, first: int, rows: Sequence[int]) -> None:
         """Take up rows by their numbers, the batch they went into, and the index of the first one there."""
@@ -41,13 +42,23 @@ class ArrowOutcomes:
         """Take up rows that cannot be sent."""
         for row, reason in rows:
             kind = RecordTooLargeError if "max.request.size" in reason else InvalidRecordError
-            error = kind(f"row {row} for topic {self._topic!r}: {reason}; persisted: no")
+            error = kind(f"row {row} for topic {self._topic!r}: {reason}")
             self._rejected.append((row, not_written(error)))
 
     @property
     def is_empty(self) -> bool:
         """Whether no row has been taken up."""
         return not self._batches
+
+    @property
+    def unasked(self) -> int:
+        """How many rows that cannot be sent nobody has asked about; the others are told of by their batches."""
+        return 0 if self._asked else len(self._rejected)
+
+    @property
+    def error(self) -> KafkaError | None:
+        """What the first row that cannot be sent is refused for, None when there is none."""
+        return self._rejected[0][1] if self._rejected else None
 
     def done(self) -> bool:
         """Whether every row was acknowledged or has failed."""
@@ -83,6 +94,7 @@ class ArrowOutcomes:
         return delivery_report(self._columns())
 
     def _errors(self) -> Iterator[tuple[int, KafkaError]]:
+        self._asked = True
         yield from self._rejected
         for outcome, start, rows in self._batches:
             if not outcome.succeeded:
@@ -91,6 +103,7 @@ class ArrowOutcomes:
 
     def _columns(self) -> Iterator[tuple[Sequence[int], int, Sequence[int], Sequence[str | None]]]:
         """Yield rows, their partition, offsets and errors, batch by batch."""
+        self._asked = True
         for outcome, start, rows in self._batches:
             indexes = range(start, start + len(rows))
             if outcome.succeeded:

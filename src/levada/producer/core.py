@@ -92,7 +92,7 @@ class ProducerCore:
             availability_timeout_ms=availability_timeout_ms,
             partitioning=self.partitioning,
         )
-        self.failed_sends = FailedSends(self.pool, defer=self._defer, settled=self._failed_send_settled)
+        self.failed_sends = FailedSends(self.pool, self.accumulator.unasked, defer=self._defer, settled=self._failed_send_settled)
         self.appending = Appending(self.accumulator, self.failed_sends, engine.network, engine.metadata, host, max_block_ms=max_block_ms)
         self._sender = Sender(
             accumulator=self.accumulator,
@@ -159,6 +159,7 @@ class ProducerCore:
     def end_by_itself(self, limit_ms: int, name: str) -> Flow[None]:
         """Flush a producer that nobody can close any more, for at most so long, and say what could not be sent."""
         self.close()
+        self._tell(self.unasked())
         counts = {batch: batch.unsettled_count for batch in self.accumulator.incomplete}
         now_ms = self._host.now_ms()
         flushed = self._engine.flows.start(self.flush(), now_ms, deadline_ms=now_ms + limit_ms, describe="the last flush")
@@ -169,6 +170,18 @@ class ProducerCore:
             text = "%s was not closed: %d records were not acknowledged, and may be lost; call close() or flush()"
             self._engine.deferred.append(lambda: log.warning(text, name, lost))
         self.abort()
+
+    def unasked(self) -> str:
+        """Say what has failed since the last call without anybody asking about it; empty when nothing has."""
+        count, first = self.accumulator.unasked.take()
+        if not count:
+            return ""
+        subject = "1 record failed and was" if count == 1 else f"{count:,} records failed and were"
+        return f"{subject} not asked about; the first: {first}"
+
+    def _tell(self, text: str) -> None:
+        if text:
+            self._warn(text)
 
     def close(self, ended: Ended = closed) -> None:
         """Take no more records; what is there is sent without lingering."""
@@ -181,6 +194,11 @@ class ProducerCore:
             yield from self.flush()
         finally:
             self.abort()
+
+    def unfinished(self) -> int:
+        """Return how many records are neither acknowledged nor failed."""
+        self.accumulator.adopt()
+        return sum(batch.unsettled_count for batch in self.accumulator.incomplete)
 
     def abort(self) -> None:
         """Fail what is not done (A23)."""

@@ -99,17 +99,25 @@ class Delivery:
 
 
 class FailedSend:
-    """The outcome of a record that never reached a batch. callback_promise: settles when its callback has run; None without one."""
+    """The outcome of records that never reached a batch. callback_promise: settles when their callback has run; None without one."""
 
-    __slots__ = ("error", "promise", "tp", "waiter")
+    __slots__ = ("_asked", "error", "promise", "records_count", "tp", "waiter")
 
     succeeded = False
 
     def __init__(
-        self, tp: TopicPartition, error: KafkaError, *, callback_promise: Promise[Any] | None = None, waiter: Waiter | None = None
+        self,
+        tp: TopicPartition,
+        error: KafkaError,
+        *,
+        records_count: int = 1,
+        callback_promise: Promise[Any] | None = None,
+        waiter: Waiter | None = None,
     ) -> None:
         self.tp = tp
         self.error = not_written(error)
+        self.records_count = records_count
+        self._asked: set[int] = set()
         self.waiter = waiter
         self.promise: Promise[Any] = Promise.resolved(None) if callback_promise is None else callback_promise
 
@@ -119,7 +127,13 @@ class FailedSend:
 
     def error_of(self, index: int) -> KafkaError | None:
         """Return the one error."""
+        self._asked.add(index)
         return self.error
+
+    @property
+    def unasked(self) -> int:
+        """How many of its records nobody has asked about."""
+        return self.records_count - len(self._asked)
 
 
 def mark_under_way(late: TimeoutError) -> None:

@@ -11,6 +11,7 @@ from levada.producer.buffer_pool import BufferPool
 from levada.producer.delivery import Delivery, FailedSend, Waiter
 from levada.producer.producer_batch import DeliveryCallback
 from levada.producer.record_accumulator import ToSend
+from levada.producer.unasked import Unasked
 from levada.promise import Promise
 from levada.types import RecordMetadata, TopicPartition
 
@@ -23,9 +24,12 @@ MEMORY_PER_RECORD = 1024
 class FailedSends:
     """See the module's text. defer: runs a function outside the engine lock, in order. settled: is told there whose callback has run."""
 
-    def __init__(self, pool: BufferPool, *, defer: Callable[[Callable[[], None]], None], settled: Callable[[Promise[Any]], None]) -> None:
+    def __init__(
+        self, pool: BufferPool, unasked: Unasked, *, defer: Callable[[Callable[[], None]], None], settled: Callable[[Promise[Any]], None]
+    ) -> None:
         self.waiter: Waiter | None = None
         self._pool = pool
+        self._unasked = unasked
         self._defer = defer
         self._settled = settled
         self._waiting: dict[Promise[Any], None] = {}
@@ -39,7 +43,9 @@ class FailedSends:
         """Report a record through its delivery and its callback."""
         tp = TopicPartition(record.topic, -1 if record.partition is None else record.partition)
         if record.callback is None:
-            return Delivery(FailedSend(tp, error), 0, record.timestamp)
+            refused = FailedSend(tp, error)
+            self._unasked.add(refused)
+            return Delivery(refused, 0, record.timestamp)
         called: Promise[Any] = Promise()
         failed = FailedSend(tp, error, callback_promise=called, waiter=self.waiter)
         self._waiting[called] = None

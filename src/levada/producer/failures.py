@@ -51,7 +51,7 @@ class Failures:
             text = f"{batch.tp}: not acknowledged {limit} ({_attempts(batch)}, last: {last})"
         else:
             text = f"{batch.tp}: not sent {limit} ({self._why_not_sent(batch)})"
-        self._fail(batch, DeliveryTimeout(text, batch.persisted()))
+        self._end(batch, DeliveryTimeout(text, batch.persisted()))
 
     def refuse(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int) -> None:
         """The broker's error is final (K18)."""
@@ -59,51 +59,52 @@ class Failures:
         said = answer.error_message or ADVICE.get(code) or "the broker refused the batch"
         # An attempt before this one, whose answer was lost, may have been appended when the topic still took such records.
         persisted = batch.persisted()
-        known = f"; persisted: {persisted.value}"
         errors = {
-            refused.batch_index: _with(broker_error(code, f"{batch.tp}: {refused.batch_index_error_message or said}{known}"), persisted)
+            refused.batch_index: _with(broker_error(code, f"{batch.tp}: {refused.batch_index_error_message or said}"), persisted)
             for refused in answer.record_errors
         }
-        text = f"{batch.tp}: {said} (node {node}, {_attempts(batch)}){known}"
+        text = f"{batch.tp}: {said} (node {node}, {_attempts(batch)})"
         if errors:
-            text = f"{batch.tp}: refused because other records of its batch were{known}"
+            text = f"{batch.tp}: refused because other records of its batch were"
         self._fail(batch, broker_error(answer.error_code, text), errors)
 
     def unfit(self, batch: ProducerBatch, error: UnsupportedRecordFormatError, node: int) -> None:
         """The node takes nothing that could hold these records (M15)."""
-        self._fail(batch, UnsupportedRecordFormatError(f"{batch.tp}: {error} (node {node}); persisted: {batch.persisted().value}"))
+        self._fail(batch, UnsupportedRecordFormatError(f"{batch.tp}: {error} (node {node})"))
 
     def too_large(self, batch: ProducerBatch) -> None:
         """A single record is more than the topic takes."""
         text = (
             f"{batch.tp}: the broker refuses a record that takes {batch.size} bytes; raise the topic's max.message.bytes "
-            f"(broker: message.max.bytes) or send smaller records; persisted: {batch.persisted().value}"
+            f"(broker: message.max.bytes) or send smaller records"
         )
         self._fail(batch, RecordTooLargeError(text))
 
     def lose(self, batch: ProducerBatch) -> None:
         """The partition begins a new sequence, and the batch may have been written under the old one."""
         text = f"{batch.tp}: the broker lost this producer's sequence while the batch was unanswered ({_attempts(batch)})"
-        self._fail(batch, OutOfOrderSequenceError(f"{text}; persisted: {batch.persisted().value}"))
+        self._fail(batch, OutOfOrderSequenceError(text))
 
     def fatal(self, batch: ProducerBatch) -> KafkaError:
         """Return the error for a batch of a producer that cannot go on."""
         error = self._transactions.error if self._transactions is not None else None
         code = getattr(error, "code", ErrorCode.UNKNOWN_SERVER_ERROR)
-        text = f"{batch.tp}: the producer cannot go on: {error}; persisted: {batch.persisted().value}"
+        text = f"{batch.tp}: the producer cannot go on: {error}"
         return _with(broker_error(code, text), batch.persisted())
 
     @staticmethod
     def closed(batch: ProducerBatch) -> KafkaError:
         """Return the error for a batch that close() did not wait for."""
         text = f"{batch.tp}: the producer was closed before the record was acknowledged"
-        return _with(ClosedError(f"{text}; persisted: {batch.persisted().value}"), batch.persisted())
+        return _with(ClosedError(text), batch.persisted())
 
     def _fail(self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None = None) -> None:
-        persisted = batch.persisted()
+        self._end(batch, _with(error, batch.persisted()), record_errors)
+
+    def _end(self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None = None) -> None:
         if self._transactions is not None:
-            self._transactions.gave_up(batch, persisted)
-        self._accumulator.fail(batch, _with(error, persisted), record_errors=record_errors)
+            self._transactions.gave_up(batch, error.persisted)
+        self._accumulator.fail(batch, error, record_errors=record_errors)
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
         leader = self._metadata.snapshot.leader(batch.tp)
@@ -122,5 +123,7 @@ def _attempts(batch: ProducerBatch) -> str:
 
 
 def _with(error: KafkaError, persisted: Persisted) -> KafkaError:
+    """Say whether the records may be in the log, behind all that the error says itself."""
     error.persisted = persisted
+    error.args = (f"{error}; persisted: {persisted.value}",)
     return error

@@ -3,7 +3,7 @@
 from levada.record.builder cimport RecordBatchBuilder
 
 cdef class ProducerBatch:
-    cdef public object queue, waiter, data, promise, last_error, final, error, record_errors, parts
+    cdef public object queue, waiter, data, promise, last_error, final, error, record_errors, asked, parts
     cdef public RecordBatchBuilder builder
     cdef public list callbacks
     cdef public long long charged, callback_room, created_ms, retry_at_ms, base_offset, log_append_time_ms

@@ -49,6 +49,7 @@ class ProducerBatch:
     """
 
     __slots__ = (
+        "asked",
         "attempts",
         "base_offset",
         "base_sequence",
@@ -104,6 +105,7 @@ class ProducerBatch:
         self.final: Final | None = None
         self.error: KafkaError | None = None
         self.record_errors: dict[int, KafkaError] = {}
+        self.asked: set[int] = set()
         self.base_offset = -1
         self.log_append_time_ms = -1
         self.parts: tuple[list[int], list[ProducerBatch]] | None = None
@@ -174,7 +176,8 @@ class ProducerBatch:
         return True
 
     def drop_bytes(self) -> None:
-        """Forget the records: handles that users keep must not keep the bytes."""
+        """Forget the records but for their number: handles that users keep must not keep the bytes."""
+        self.records_count = self.unsettled_count
         self.builder = None
         self.data = None
 
@@ -232,11 +235,19 @@ class ProducerBatch:
         )
 
     def error_of(self, index: int) -> KafkaError | None:
-        """Return what became of the record: None for success."""
+        """Return what became of the record, None for success, and note that it was asked for."""
         if self.parts is not None:
             part, inner = self._part_of(index)
             return part.error_of(inner)
-        return self.record_errors.get(index, self.error)
+        error = self.record_errors.get(index, self.error)
+        if error is not None:
+            self.asked.add(index)
+        return error
+
+    @property
+    def unasked(self) -> int:
+        """How many of its records have failed without anybody asking about them."""
+        return self.records_count - len(self.asked)
 
     def remember(self, code: ErrorCode, whence: str) -> None:
         """Keep the newest failure for the text of a delivery timeout."""

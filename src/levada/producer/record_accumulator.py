@@ -25,6 +25,7 @@ from levada.producer.partition_queue import PartitionQueue, TopicQueues
 from levada.producer.partitioning import STICKY, Partitioning
 from levada.producer.producer_batch import DeliveryCallback, Final, ProducerBatch
 from levada.producer.rows import AppendedRows, RowsOfPartition
+from levada.producer.unasked import Unasked
 from levada.record.batch import HEADER_SIZE, record_size_upper_bound
 from levada.record.compression import Codec
 from levada.types import Headers
@@ -86,6 +87,7 @@ class RecordAccumulator:
         self.topics_made = 0
         self.incomplete: dict[ProducerBatch, None] = {}
         self.unsettled: dict[ProducerBatch, None] = {}
+        self.unasked = Unasked()
         self.flushes = 0
         self.delivery_timeout_ms = delivery_timeout_ms
         self.next_expiry_ms = NEVER_MS
@@ -325,11 +327,6 @@ class RecordAccumulator:
         """Whether nothing should linger: memory is short, somebody flushes, or no more records will come (A8, B10)."""
         return self.flushes > 0 or self.closed or self.pool.queued > 0
 
-    @property
-    def has_backlog(self) -> bool:
-        """Whether any batch is to be sent, now or later."""
-        return self.backlogs.placed > 0
-
     def ready(self, now_ms: int) -> Ready:
         """Return the leaders that are due and when to look again."""
         self.adopt()
@@ -411,15 +408,13 @@ class RecordAccumulator:
         self.adopt()
         if now_ms < self.next_expiry_ms:
             return
-        limit = now_ms - self.delivery_timeout_ms
-        yield from [batch for batch in self.incomplete if batch.created_ms <= limit]
+        yield from [batch for batch in self.incomplete if batch.created_ms + self.delivery_timeout_ms <= now_ms]
         self.next_expiry_ms = min((batch.created_ms for batch in self.incomplete), default=NEVER_MS) + self.delivery_timeout_ms
 
     def complete(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
         """The broker has it."""
         if batch.final is None:
-            batch.base_offset = base_offset
-            batch.log_append_time_ms = log_append_time_ms
+            batch.base_offset, batch.log_append_time_ms = base_offset, log_append_time_ms
             self._finish(batch, Final.SUCCEEDED)
 
     def fail(
@@ -474,8 +469,13 @@ class RecordAccumulator:
             self.unsettled[batch] = None
             self._defer(lambda: self._call_back(batch))
         else:
-            batch.promise.resolve(batch)
+            self._resolve(batch)
         self._release(batch)
+
+    def _resolve(self, batch: ProducerBatch) -> None:
+        if batch.final is Final.FAILED:
+            self.unasked.add(batch)
+        batch.promise.resolve(batch)
 
     def _call_back(self, batch: ProducerBatch) -> None:
         batch.run_callbacks()
@@ -484,7 +484,7 @@ class RecordAccumulator:
     def settle(self, batch: ProducerBatch) -> None:
         """Let those know who wait for the batch: its callbacks have run (A25)."""
         del self.unsettled[batch]
-        batch.promise.resolve(batch)
+        self._resolve(batch)
         self._release(batch)
 
     def _release(self, batch: ProducerBatch) -> None:

@@ -116,7 +116,7 @@ class Sender:
             self._snapshot = self._metadata.snapshot
             self._refresh_topics(self._snapshot)
         deadline_ms, sent = NEVER_MS, True
-        while sent and self._accumulator.has_backlog:  # A request is written at once, so no event tells that the next one may follow.
+        while sent and self._accumulator.backlogs.placed:  # A request is written at once, so no event tells that the next one may follow.
             deadline_ms, sent = self._send_ready(now_ms)
         return min(deadline_ms, self._accumulator.next_expiry_ms, self._initialize_at_ms)
 

@@ -28,7 +28,8 @@ class KafkaAdmin(KafkaClient):
 
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. Timeouts are in seconds, default
     default.api.timeout.ms. Any thread may use it. Every call raises BootstrapError when no broker can be reached, TimeoutError when its
-    time is over, and the error of a broker that refuses; a call about several topics tries all of them, and then raises the first error.
+    time is over, and the error of a broker that refuses; a call about several topics tries all of them, and then raises the first
+    error, whose notes and `outcomes` tell what became of each.
     """
 
     _asking: Administering

@@ -65,8 +65,11 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
     # What is read
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions. Those that stay keep their positions; others begin by auto.offset.reset, unless seek() says."""
+    def assign(self, partitions: Iterable[TopicPartition | PartitionInfo]) -> None:
+        """Read exactly these partitions, such as partitions_for() returns.
+
+        Those that stay keep their positions; others begin by auto.offset.reset, unless seek() says.
+        """
         with self._sole:
             self._consuming.assign(partitions)
 

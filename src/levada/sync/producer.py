@@ -13,7 +13,8 @@ from levada.config import ProducerConfig
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
-from levada.face.producing import ERROR_EXIT_S, Producing, engine_settings
+from levada.face.producing import LAST_CALLBACKS_S, Producing, engine_settings
+from levada.flow import CallerFlow
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery
@@ -39,7 +40,8 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
 
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. All methods may be called from
     any thread; timeouts are in seconds. Every method but close() raises ClosedError after close(), ForkedError in a child process.
-    Leaving a `with` block closes the producer: it waits for all records, after an exception for at most 5 seconds.
+    Leaving a `with` block closes the producer: it waits for all records, after an exception for at most 5 seconds, and Ctrl-C then ends it
+    at once.
 
     To type checkers its parameters are the types that the serializers take, or Any: KafkaProducer[str, bytes] says what is sent.
     """
@@ -80,7 +82,8 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         without a key spreads records. timestamp: milliseconds since the epoch or an aware datetime, default now. headers: pairs of name
         and bytes or None. on_delivery: called with (RecordMetadata, error or None) on the client's own thread; it must be quick.
 
-        Waits, up to max.block.ms, only for metadata of a new topic and for room in buffer.memory. What the cluster or the limits have
+        Waits, up to max.block.ms, only for metadata of a new topic, for a partition that is not there (some may be added), and for room in
+        buffer.memory. What the cluster or the limits have
         against the record comes through the handle and the callback: TimeoutError, BufferExhaustedError, RecordTooLargeError,
         UnknownTopicOrPartitionError, DeliveryTimeout, ... Wrong arguments are raised: SerializationError, ValueError, TypeError.
         """
@@ -129,19 +132,22 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     def flush(self, timeout: float | None = None) -> None:
         """Send everything now and wait until each record sent before is acknowledged or has failed.
 
-        Failures are told by the records' handles, not here. Raises TimeoutError, and IllegalStateError in an on_delivery callback, where it
-        would wait for itself.
+        Failures are told by the records' handles and callbacks; a warning counts those that nobody has asked about. Raises TimeoutError,
+        and IllegalStateError in an on_delivery callback, where it would wait for itself.
         """
         self._producing.refuse_in_callback("flush()")
-        self._driver.run(self._core.flush(), timeout, "flush()")
+        self._driver.call(self._producing.flush(timeout))
 
     def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.
 
         timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. From a callback nothing is waited
-        for; nor in a finalizer that interrupts the producer's own work, after which the records are still sent. In a forked child this
-        does nothing.
+        for; nor in a finalizer that interrupts the producer's own work, after which the records are still sent. A warning counts the
+        failures that nobody has asked about. In a forked child this does nothing.
         """
+        self._end(self._producing.close(timeout), timeout)
+
+    def _end(self, closing: CallerFlow[float | None], timeout: float | None) -> None:
         try:
             self._driver.check_usable()
         except (ForkedError, ClosedError):
@@ -154,10 +160,24 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
             # What has to be waited for is this thread's own work. The client's thread sends what is left, and then closes.
             self._driver.abandon()
             return
-        self._driver.close(self._driver.call(self._producing.close(timeout)))
+        self._driver.close(self._driver.call(closing))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close(None if error is None else ERROR_EXIT_S)
+        if error is not None:
+            self._leave()
+            return
+        try:
+            self.close()
+        except BaseException:
+            # Ctrl-C, or another signal's handler that raises, broke the wait off.
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        try:
+            self._end(self._producing.leave(), LAST_CALLBACKS_S)
+        finally:
+            self._driver.close(LAST_CALLBACKS_S)

@@ -50,7 +50,9 @@ class EmbeddedKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port, for any client's bootstrap.servers."""
+        """host:port, for any client's bootstrap.servers. Raises RuntimeError while the port is not known yet, before start()."""
+        if not self._server.port:
+            raise RuntimeError("EmbeddedKafka has no port yet: enter its `with` block, or call start(), first")
         return self._server.address
 
     @property

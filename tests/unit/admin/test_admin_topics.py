@@ -95,8 +95,26 @@ def test_without_a_known_controller_any_broker_will_do() -> None:
 def test_X7_all_topics_are_tried_before_the_first_error_is_raised() -> None:
     flow = creating(NewTopic("a"), NewTopic("b"), NewTopic("c"))
     assert names(next(flow)) == ["a", "b", "c"]
-    with pytest.raises(BrokerError, match="create topic 'b': why: INVALID_PARTITIONS"):
+    with pytest.raises(BrokerError, match="create topic 'b': why: INVALID_PARTITIONS") as raised:
         flow.send(created(a=0, b=ErrorCode.INVALID_PARTITIONS, c=ErrorCode.POLICY_VIOLATION))
+    assert raised.value.__notes__ == ["create topic 'a': ok", "create topic 'c': why: POLICY_VIOLATION (44)"]
+    outcomes = raised.value.outcomes
+    assert (outcomes["a"], outcomes["b"], str(outcomes["c"])) == (None, raised.value, raised.value.__notes__[1])
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (ErrorCode.TOPIC_ALREADY_EXISTS, "create topic 'a': it exists already: TOPIC_ALREADY_EXISTS (36)"),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "create topic 'a': it does not exist: UNKNOWN_TOPIC_OR_PARTITION (3)"),
+    ],
+)
+def test_whether_a_topic_exists_is_said_in_the_same_words_everywhere(code: ErrorCode, text: str) -> None:
+    flow = creating(NewTopic("a"))
+    next(flow)
+    with pytest.raises(BrokerError) as raised:
+        flow.send(created(a=code))
+    assert str(raised.value) == text
 
 
 def test_X2_another_controller_is_looked_for_and_asked_for_the_rest() -> None:
@@ -181,8 +199,17 @@ def test_description_creates_nothing_and_sorts_partitions() -> None:
 def test_a_topic_that_does_not_exist_is_named(answer: MetadataResponse) -> None:
     flow = describe_topics(["a"])
     next(flow)
-    with pytest.raises(UnknownTopicOrPartitionError, match="describe topic 'a'"):
+    with pytest.raises(UnknownTopicOrPartitionError, match="describe topic 'a': it does not exist: UNKNOWN_TOPIC"):
         flow.send(answer)
+
+
+def test_description_tells_the_outcome_of_every_topic() -> None:
+    flow = describe_topics(["a", "b", "c"])
+    next(flow)
+    with pytest.raises(UnknownTopicOrPartitionError, match="describe topic 'b'") as raised:
+        flow.send(described(a=0))
+    assert [name for name, error in raised.value.outcomes.items() if error] == ["b", "c"]
+    assert raised.value.__notes__ == ["describe topic 'a': ok", "describe topic 'c': it does not exist: UNKNOWN_TOPIC_OR_PARTITION (3)"]
 
 
 def test_listing_asks_for_all_topics_and_sorts() -> None:

@@ -1,0 +1,57 @@
+"""Records that failed and that nobody has asked about: without this, flush() and close() would lose them without a word.
+
+A record is asked about when its error is read: by its callback, by result() or exception(), or in a report of send_arrow(). That is noted
+where the error is, so a record that is written costs nothing. Methods are called under the engine's lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from levada.errors import KafkaError
+
+KEPT = 100
+"""How many failures are kept, to see whether they are asked about yet. Of older ones a number remains, and one error."""
+
+
+class Failed(Protocol):
+    """Records that failed together: a producer batch, a send that never became part of one, rows that could not be sent."""
+
+    @property
+    def unasked(self) -> int:
+        """How many of its records nobody has asked about."""
+        ...
+
+    @property
+    def error(self) -> KafkaError | None:
+        """What they failed with."""
+        ...
+
+
+class Unasked:
+    """See the module's text."""
+
+    def __init__(self) -> None:
+        self._kept: deque[Failed] = deque()
+        self._older = 0
+        self._first: KafkaError | None = None
+
+    def add(self, failed: Failed) -> None:
+        """Take up records that have failed, and whose callbacks have run."""
+        self._kept.append(failed)
+        if len(self._kept) > KEPT:
+            self._count(self._kept.popleft())
+
+    def take(self) -> tuple[int, KafkaError | None]:
+        """Return how many have not been asked about since the last call, and what the first of them failed with."""
+        while self._kept:
+            self._count(self._kept.popleft())
+        told = self._older, self._first
+        self._older, self._first = 0, None
+        return told
+
+    def _count(self, failed: Failed) -> None:
+        if failed.unasked:
+            self._older += failed.unasked
+            self._first = self._first or failed.error

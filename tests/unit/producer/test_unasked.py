@@ -1,0 +1,33 @@
+"""Failures that nobody asks about are counted in bounded memory."""
+
+from __future__ import annotations
+
+from levada.errors import KafkaError
+from levada.producer.delivery import FailedSend
+from levada.producer.unasked import KEPT, Unasked
+from levada.types import TopicPartition
+
+
+def failed(text: str) -> FailedSend:
+    return FailedSend(TopicPartition("t", 0), KafkaError(text), records_count=2)
+
+
+def test_each_failure_is_told_once_and_the_first_by_its_error() -> None:
+    unasked = Unasked()
+    sends = [failed(str(number)) for number in range(3)]
+    for send in sends:
+        unasked.add(send)
+    for index in range(2):
+        sends[0].error_of(index)
+    sends[1].error_of(0)
+    count, first = unasked.take()
+    assert (count, str(first)) == (3, "1")
+    assert unasked.take() == (0, None)
+
+
+def test_of_old_failures_a_number_and_the_first_error_remain() -> None:
+    unasked = Unasked()
+    for number in range(3 * KEPT):
+        unasked.add(failed(str(number)))
+    count, first = unasked.take()
+    assert (count, str(first)) == (6 * KEPT, "0")
