@@ -301,7 +301,7 @@ def test_M_A24_a_partition_that_the_new_topic_lacks_is_named(world: World) -> No
     assert read(consumer) == [b"0"]
     world.cluster.remove(world.cluster.topics["u"])
     world.topic("u", 1)
-    with pytest.raises(UnknownTopicOrPartitionError, match="u-1 does not exist; topic 'u' has 1 partitions"):
+    with pytest.raises(UnknownTopicOrPartitionError, match="u-1 does not exist; topic 'u' has one partition"):
         consumer.poll(timeout=30)
 
 
