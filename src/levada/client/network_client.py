@@ -130,8 +130,7 @@ class NetworkClient:
 
     def losses(self, peer: Peer) -> int:
         """How often a connection ended or could not be made."""
-        known = self._states.get(key_of(peer))
-        return 0 if known is None else known.losses
+        return 0 if (known := self._states.get(key_of(peer))) is None else known.losses
 
     def poll_delay_ms(self, peer: Peer, now_ms: int) -> int:
         """How long it is pointless to ask for the connection again; NEVER_MS while an event will tell (N21)."""
@@ -147,8 +146,7 @@ class NetworkClient:
 
     def versions(self, peer: Peer) -> BrokerVersions | None:
         """Return what the broker at the other end speaks, None while it has not said."""
-        known = self._states.get(key_of(peer))
-        return None if known is None else known.versions
+        return None if (known := self._states.get(key_of(peer))) is None else known.versions
 
     def version_for(self, peer: Peer, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:
         """Return the version a request would be sent with. Raises UnsupportedVersionError; IllegalStateError before it is ready."""
@@ -176,8 +174,8 @@ class NetworkClient:
     @property
     def has_usable_node(self) -> bool:
         """Whether any node works, is being tried, or deserves a try before the client looks elsewhere."""
-        nodes = [self._states.get(key_of(node_id)) for node_id in self._metadata.snapshot.nodes]
-        return any(known is None or not known.given_up for known in nodes)
+        known = [self._states.get(key_of(node_id)) for node_id in self._metadata.snapshot.nodes]
+        return any(connection is None or not connection.given_up for connection in known)
 
     def failures(self) -> dict[str, str]:
         """Return what became of each address that could not be used, newest cause each; of those still being tried, what is known."""
@@ -284,8 +282,7 @@ class NetworkClient:
             self._lose(key, now_ms, Disconnect(ChannelState.NOT_CONNECTED, "", ending))
 
     def _expire_requests(self, now_ms: int, heard: Collection[Peer]) -> None:
-        late = self._in_flight.timed_out(now_ms).items()
-        for key, request in [(key_of(peer), request) for peer, request in late if peer not in heard]:
+        for key, request in [(key_of(peer), late) for peer, late in self._in_flight.timed_out(now_ms).items() if peer not in heard]:
             text = f"{request} was not answered within {request.timeout_ms} ms"
             self._close(key, text)
             self._lose(key, now_ms, Disconnect(ChannelState.READY, text, Ending.UNANSWERED))
