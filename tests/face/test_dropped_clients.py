@@ -133,17 +133,22 @@ def test_a_finalizer_does_not_block(caplog: pytest.LogCaptureFixture) -> None:
 class Holder:
     """What closes its producer when the garbage collector finds it, which may be between any two lines of levada."""
 
-    def __init__(self, producer: lv.KafkaProducer) -> None:
+    def __init__(self, producer: lv.KafkaProducer, end: str) -> None:
         self.producer = producer
+        self.end = end
         self.me = self
 
     def __del__(self) -> None:
-        self.producer.close()
+        if self.end == "close":
+            self.producer.close()
+        else:
+            self.producer.__exit__(ValueError, ValueError(), None)
 
 
+@pytest.mark.parametrize("end", ["close", "leave by an exception"])
 @pytest.mark.parametrize("within", ["a step", "a select", "a call of a user"])
 def test_close_in_a_finalizer_within_the_clients_own_work_sends_what_is_left(
-    within: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    within: str, end: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with EmbeddedKafka() as kafka, caplog.at_level(logging.WARNING):
         kafka.create_topic("t")
@@ -156,7 +161,7 @@ def test_close_in_a_finalizer_within_the_clients_own_work_sends_what_is_left(
         def collecting(*arguments: Any) -> Any:
             if not collected.is_set() and (within == "a call of a user") == (threading.current_thread() is threading.main_thread()):
                 collected.set()
-                Holder(producer)
+                Holder(producer, end)
                 gc.collect()
             return interrupted(*arguments)
 

@@ -93,7 +93,8 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     async def flush(self, timeout: float | None = None) -> None:
         """Send everything now and wait until each record sent before is acknowledged or has failed. Raises TimeoutError.
 
-        Failures are told by the records' handles and callbacks; a warning counts those that nobody has asked about.
+        The handles and callbacks of the records report failures. One warning gives the number of failures that the program has not looked
+        at.
         """
         await self._driver.call(self._producing.flush(timeout))
 
@@ -127,5 +128,6 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     async def _leave(self) -> None:
         try:
             await self._end(self._producing.leave())
-        finally:
+        except BaseException:
             self._driver.close()
+            raise

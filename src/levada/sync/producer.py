@@ -82,10 +82,10 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         without a key spreads records. timestamp: milliseconds since the epoch or an aware datetime, default now. headers: pairs of name
         and bytes or None. on_delivery: called with (RecordMetadata, error or None) on the client's own thread; it must be quick.
 
-        Waits, up to max.block.ms, only for metadata of a new topic, for a partition that is not there (some may be added), and for room in
-        buffer.memory. What the cluster or the limits have
-        against the record comes through the handle and the callback: TimeoutError, BufferExhaustedError, RecordTooLargeError,
-        UnknownTopicOrPartitionError, DeliveryTimeout, ... Wrong arguments are raised: SerializationError, ValueError, TypeError.
+        Waits, up to max.block.ms, only for metadata of a new topic, for a partition that does not exist yet, and for room in buffer.memory.
+        What the cluster or the limits have against the record comes through the handle and the callback: TimeoutError,
+        BufferExhaustedError, RecordTooLargeError, UnknownTopicOrPartitionError, DeliveryTimeout, ... Wrong arguments are raised:
+        SerializationError, ValueError, TypeError.
         """
         delivery = self._append(topic, value, key, partition, timestamp, headers, on_delivery)
         if delivery is None:
@@ -132,8 +132,8 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     def flush(self, timeout: float | None = None) -> None:
         """Send everything now and wait until each record sent before is acknowledged or has failed.
 
-        Failures are told by the records' handles and callbacks; a warning counts those that nobody has asked about. Raises TimeoutError,
-        and IllegalStateError in an on_delivery callback, where it would wait for itself.
+        The handles and callbacks of the records report failures. One warning gives the number of failures that the program has not looked
+        at. Raises TimeoutError, and IllegalStateError in an on_delivery callback, where it would wait for itself.
         """
         self._producing.refuse_in_callback("flush()")
         self._driver.call(self._producing.flush(timeout))
@@ -142,8 +142,8 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.
 
         timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. From a callback nothing is waited
-        for; nor in a finalizer that interrupts the producer's own work, after which the records are still sent. A warning counts the
-        failures that nobody has asked about. In a forked child this does nothing.
+        for; nor in a finalizer that interrupts the producer's own work, after which the records are still sent. One warning gives the
+        number of failures that the program has not looked at. In a forked child this does nothing.
         """
         self._end(self._producing.close(timeout), timeout)
 
@@ -179,5 +179,6 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     def _leave(self) -> None:
         try:
             self._end(self._producing.leave(), LAST_CALLBACKS_S)
-        finally:
+        except BaseException:
             self._driver.close(LAST_CALLBACKS_S)
+            raise
