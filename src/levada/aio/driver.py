@@ -287,8 +287,8 @@ class Driver:
     def _end_by_itself(self) -> None:
         """The client is no longer used: run its last flow, then close.
 
-        A task waits for the flow, so that whoever ends the loop, such as asyncio.run(), finds it: cancelled, it closes the client at once,
-        and the flow says what was not sent. So the flow has to have begun before.
+        A task waits for the flow, so that asyncio.run() finds and cancels it when it ends the loop. A cancelled task closes the client at
+        once, and the flow logs how much was not sent; for that it must have begun before the task.
         """
         if self._closed or self._ending is not None:
             return

@@ -1,8 +1,8 @@
 """One question about many subjects, of which different nodes know different ones.
 
-The subjects are grouped by who is to be asked, and all are asked at once. What one of them cannot answer now is asked again after a pause,
-of whoever is to be asked by then, without waiting for the others: a node that does not answer holds up its own subjects only. It ends
-when everything is answered, has failed or is not wanted any more, or when the flow's time is over.
+The subjects are grouped by the node that knows them, and all nodes are asked at once. What a node cannot answer now is asked again after
+a pause, of the node that knows it then, without waiting for the other nodes: one that does not answer delays its own subjects only. It
+ends when everything is answered, has failed or is not wanted any more, or when the flow's time is over.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class FanOut(Generic[K, V]):
     def run(self, wanted: Collection[K], *, stop_at_error: bool = False) -> Flow[None]:
         """Ask until nothing is left. stop_at_error: or until something failed.
 
-        However it ends, nobody is being asked any more.
+        When it ends, also by an error, no request of it is under way any more.
         """
         self.reasons = dict.fromkeys(wanted, "not asked yet")
         self._stop_at_error = stop_at_error

@@ -326,7 +326,7 @@ class FlowRunner:
 
 
 class FlowsBeside:
-    """Runs flows beside the one that starts them: they have no deadline of their own, and are cancelled by whoever started them."""
+    """Runs flows beside the one that starts them: they have no deadline of their own, and the flow that started them cancels them."""
 
     def __init__(self, flows: FlowRunner, now: Now) -> None:
         self._flows = flows

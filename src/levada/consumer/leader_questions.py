@@ -150,6 +150,6 @@ def _failed(questions: Mapping[TopicPartition, object], error: KafkaError) -> Le
 
 
 def _raise_bug(done: Promise[None]) -> None:
-    """A flow that nobody waits for must not end with an error in silence."""
+    """Report an error of a background flow: no caller waits for its result."""
     if done.error is not None and not isinstance(done.error, ENDED):
         raise done.error

@@ -23,8 +23,8 @@ A status is entered here only, along STATUSES, and says whether there is a posit
 may be paused by the caller, or faulted: an error waits for the caller in place of its next records. Neither changes the status; both keep
 it from being fetched.
 
-Nobody looks at all partitions to see what to do. Whoever acts on partitions listens: every change that may matter to somebody marks the
-state, and a listener looks at the marked ones when it has its turn.
+No component looks at all partitions to see what to do. Each one that acts on partitions is a listener: every change marks the state for
+all listeners, and a listener looks at the marked states when it has its turn.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ class Producing:
     # The end
 
     def flush(self, timeout: float | None) -> CallerFlow[None]:
-        """Return when each record sent before is done, and tell of failures that nobody asks about."""
+        """Return when each record sent before is done, and log a warning about failures that the program has not looked at."""
         yield from run_flow(self._host, self._engine, self.core.flush(), timeout, "flush()")
         self._tell_unasked()
 

@@ -115,5 +115,5 @@ class Resolver:
         try:
             route.found(self._lookup(route.host, route.port))
         except Exception as error:
-            # Whatever it is: a route that stayed pending would wait for ever.
+            # Any exception: a route that stays pending would never be tried again.
             route.failed(error)

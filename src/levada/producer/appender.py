@@ -317,7 +317,7 @@ class Appender:
         timestamp: int,
         callback: DeliveryCallback | None,
     ) -> ProducerBatch:
-        """Make a batch with a first record, that nobody knows of yet."""
+        """Make a batch with a first record. It is not in any queue yet."""
         builder = RecordBatchBuilder(self._codec, self._level, self._batch_size, queue.topic.compression_ratio, allowance)
         charged = batch_memory(allowance, callback)
         batch = ProducerBatch(queue, builder, charged=charged, created_ms=now_ms, waiter=self.waiter)
@@ -351,7 +351,7 @@ class Appender:
     # Rows of columns
 
     def open_empty(self, queue: PartitionQueue, allowance: int, now_ms: int) -> ProducerBatch:
-        """Make a batch that nobody knows of yet, and that is charged already; fill() makes it the open one."""
+        """Make a batch that is charged already and is not in any queue yet; fill() makes it the open one."""
         builder = RecordBatchBuilder(self._codec, self._level, self._batch_size, queue.topic.compression_ratio, allowance)
         return ProducerBatch(queue, builder, charged=batch_memory(allowance, None), created_ms=now_ms, waiter=self.waiter)
 

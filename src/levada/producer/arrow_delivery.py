@@ -52,7 +52,7 @@ class ArrowOutcomes:
 
     @property
     def unasked(self) -> int:
-        """How many rows that cannot be sent nobody has asked about; the others are told of by their batches."""
+        """How many rows that cannot be sent the program has not looked at; other failed rows are counted by their batches."""
         return 0 if self._asked else len(self._rejected)
 
     @property

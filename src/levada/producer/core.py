@@ -187,14 +187,6 @@ class ProducerCore:
         """Take no more records; what is there is sent without lingering."""
         self.accumulator.close(ended)
 
-    def drain(self) -> Flow[None]:
-        """Take no more records and return when all are done; when the flow's time is over, what is left fails (A23)."""
-        self.close()
-        try:
-            yield from self.flush()
-        finally:
-            self.abort()
-
     def unfinished(self) -> int:
         """Return how many records are neither acknowledged nor failed."""
         self.accumulator.adopt()

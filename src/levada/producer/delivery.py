@@ -132,7 +132,7 @@ class FailedSend:
 
     @property
     def unasked(self) -> int:
-        """How many of its records nobody has asked about."""
+        """How many of its failed records the program has not looked at."""
         return self.records_count - len(self._asked)
 
 

@@ -1,7 +1,7 @@
-"""Records that failed and that nobody has asked about: without this, flush() and close() would lose them without a word.
+"""Records that failed, and whose failure the program has not looked at: flush() and close() log a warning about them.
 
-A record is asked about when its error is read: by its callback, by result() or exception(), or in a report of send_arrow(). That is noted
-where the error is, so a record that is written costs nothing. Methods are called under the engine's lock.
+A failure counts as looked at when its error is read: by its callback, by result() or exception(), or in a report of send_arrow(). That is
+noted where the error is, so a record that is written costs nothing. Methods are called under the engine's lock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Failed(Protocol):
 
     @property
     def unasked(self) -> int:
-        """How many of its records nobody has asked about."""
+        """How many of its failed records the program has not looked at."""
         ...
 
     @property

@@ -134,8 +134,8 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
         columns: of key, value, topic, partition, offset, timestamp (the default), timestamp_type, headers, leader_epoch. text: which of key
         and value are UTF-8 and wanted as strings; a record that is not raises RecordDeserializationError, once those before it are out.
-        max_bytes: stop adding record batches once the columns take this much; default 16 MiB. With max_records, batches that follow one
-        another may be slices of the same memory: whoever keeps a few rows for long copies them.
+        max_bytes: stop adding record batches once the columns take this much; default 16 MiB. With max_records, successive
+        results may be slices of the same memory: to keep a few rows for a long time, copy them.
         """
         return self._hand_out(self._consuming.poll_arrow(timeout, max_records, max_bytes, columns, text))
 

@@ -301,14 +301,19 @@ def test_N23_a_name_is_looked_up_again_however_its_connection_ended(
         net.selector.shutdown()
 
 
-def test_N23_a_slow_lookup_does_not_delay_other_connections(listener: socket.socket) -> None:
-    answer = threading.Event()
+def answered_after(answer: threading.Event) -> Callable[[str, int], list[Address]]:
+    """Return a look-up that waits for an event."""
 
     def lookup(host: str, port: int) -> list[Address]:
         answer.wait(PATIENCE_S)
         return [Address(socket.AF_INET, ("127.0.0.1", port))]
 
-    net = Clocked(lookup=lookup)
+    return lookup
+
+
+def test_N23_a_slow_lookup_does_not_delay_other_connections(listener: socket.socket) -> None:
+    answer = threading.Event()
+    net = Clocked(lookup=answered_after(answer))
     try:
         net.selector.connect(1, "slow.example", port_of(listener), 0)
         net.selector.connect(2, "127.0.0.1", port_of(listener), 0)
@@ -355,12 +360,7 @@ def test_a_lookup_whose_thread_cannot_be_started_is_a_failed_connection(net: Clo
 def test_a_lookup_that_ends_while_nobody_selects_makes_the_descriptor_readable(listener: socket.socket) -> None:
     """An event loop watches it, and has no thread in select()."""
     answer = threading.Event()
-
-    def lookup(host: str, port: int) -> list[Address]:
-        answer.wait(PATIENCE_S)
-        return [Address(socket.AF_INET, ("127.0.0.1", port))]
-
-    net = Clocked(lookup=lookup)
+    net = Clocked(lookup=answered_after(answer))
     try:
         net.selector.connect(1, "slow.example", port_of(listener), 0)
         net.step(0)
