@@ -34,7 +34,7 @@ FACES = {"levada", *(f"levada.sync.{face}" for face in ("producer", "consumer", 
 BLOCKING = {"socket", "selectors", "asyncio", "threading", "time", "queue", "concurrent", "select", "ssl"}
 PURE = ("wire", "record", "protocol")
 SANS_IO = ("net", "client", "producer", "consumer", "admin", "broker")
-MAY_BLOCK = {"levada.net.selector", "levada.net.resolver", "levada.broker.server", "levada.broker.__main__"}
+MAY_BLOCK = {"levada.net.selector", "levada.net.opening", "levada.net.resolver", "levada.broker.server", "levada.broker.__main__"}
 
 MODULES = modules()
 NAMES = [module.name for module in MODULES]

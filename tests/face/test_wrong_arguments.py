@@ -300,6 +300,20 @@ def test_M_B19_a_client_is_not_pickled(
         copied(request.getfixturevalue(kind))
 
 
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy], ids=lambda copied: copied.__name__)
+def test_a_delivery_is_not_pickled(copied: Callable[[Any], object], producer: lv.KafkaProducer[Any, Any]) -> None:
+    with pytest.raises(TypeError, match="a Delivery belongs to the process of its producer, and cannot be pickled or copied; hand over"):
+        copied(producer.send("orders", b"v"))
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_what_cannot_be_called_is_no_on_delivery(producer: lv.KafkaProducer[Any, Any], is_known: bool) -> None:
+    if is_known:
+        producer.send("orders", b"v").result(timeout=10)
+    with pytest.raises(TypeError, match=r"on_delivery is a function of the record's metadata and the error, got 'written'"):
+        producer.send("orders", b"v", on_delivery="written")  # type: ignore[arg-type]
+
+
 def test_settings_are_no_address() -> None:
     with pytest.raises(
         ConfigError, match=r"settings are a mapping, or keywords such as bootstrap_servers='host:9092'; got 'localhost:9092'"

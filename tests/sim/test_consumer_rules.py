@@ -88,6 +88,19 @@ def test_F13_only_assigned_partitions_that_are_not_paused_are_fetched(
     assert fetches.partitions() <= {2}
 
 
+def test_TR32_topics_assigned_while_the_first_metadata_are_on_their_way_are_read_without_a_pause(
+    world: World, simulation: Simulation
+) -> None:
+    world.append("t", [b"v"])
+    began_ms = simulation.now_ms
+    consumer = world.consumer()
+    while not world.requests("Metadata"):
+        simulation.advance(1)
+    consumer.assign([T0])
+    assert [record.value for record in consumer.poll(timeout=1)] == [b"v"]
+    assert simulation.now_ms - began_ms < 30, "one round trip takes 2 ms, and a pause at least 80"
+
+
 def test_F13_one_fetch_is_in_progress_at_a_node(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     fetches = Fetches(monkeypatch)
     for partition in range(3):

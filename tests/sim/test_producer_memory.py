@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from levada.broker.node import BrokerNode
-from levada.errors import BufferExhaustedError, RecordTooLargeError
+from levada.errors import BufferExhaustedError, ClosedError, Persisted, RecordTooLargeError
 from levada.flow import Until
 from levada.producer.record_accumulator import ToSend
 from levada.testing import Simulation
@@ -74,6 +74,22 @@ def test_B12_failed_records_alone_make_send_wait_for_their_callbacks(sim: Simula
     sim.advance(1)
     assert producer.core.pool.available == 3000
     assert producer.core.pool.queued == 0
+
+
+def test_A19_what_is_on_the_wire_when_the_producer_ends_is_let_go(sim: Simulation, broker: BrokerNode) -> None:
+    producer = SimProducer(sim, linger_ms=0)
+    producer.send("t", b"known")
+    producer.flush()
+    broker.faults.drop_response("Produce")
+    delivery = producer.send("t", b"v" * 100)
+    sim.advance(5)
+    assert producer.core.pool.available < producer.core.pool.total
+    producer.core.abort()
+    producer.driver.close()
+    error = delivery.exception(0)
+    assert isinstance(error, ClosedError)
+    assert error.persisted is Persisted.UNKNOWN
+    assert producer.core.pool.available == producer.core.pool.total
 
 
 def test_send_in_a_callback_fails_at_once_when_memory_is_full(sim: Simulation, broker: BrokerNode) -> None:

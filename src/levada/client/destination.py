@@ -66,7 +66,7 @@ class Destinations:
     def _node(self, destination: ThisNode | Controller) -> Flow[ConnectionKey]:
         found = self._look_up(destination)
         if found is None:
-            yield Wait(self._metadata.await_update(self._metadata.request_update()))
+            yield Wait(self._metadata.refreshed())
             found = self._look_up(destination)
         if found is not None:
             return ConnectionKey(found.id)
@@ -87,5 +87,5 @@ class Destinations:
             topic = self._metadata.topic(tp.topic)
             if topic is not None and topic.error and not topic.error.retriable:
                 raise topic_error(topic.error, tp.topic)
-            yield Wait(self._metadata.await_update(self._metadata.request_update()))
+            yield Wait(self._metadata.refreshed())
         return ConnectionKey(leader.id)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from levada.errors import ClosedError, CrashedError, KafkaError
 
 Ended: TypeAlias = Callable[[str], KafkaError]
-"""Makes the error for what the end broke off, which it is given in words. Everybody gets his own: to raise it adds to its traceback."""
+"""Makes the error for what the end broke off, which it is given in words. Each waiter gets an error of its own: raising one changes it."""
 
 ENDED = (ClosedError, CrashedError)
 """What such an error can be. It is never an answer, and there is nothing to be tried again."""

@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from levada.client.connection_key import Peer
 from levada.client.retry import Retries
 from levada.errors import KafkaError
-from levada.flow import Flow, WaitAny
+from levada.flow import Flow, Wait, WaitAny
 from levada.promise import Promise
 
 T = TypeVar("T")
@@ -137,7 +137,12 @@ class FanOut(Generic[K, V]):
                 groups.setdefault(peer, []).append(subject)
         self.reasons.update(unknown)
         turns = [self._turn(peer, subjects, left.attempts) for peer, subjects in groups.items()]
-        return [*turns, self._later(list(unknown), left.attempts, refresh=True)] if unknown else turns
+        return [*turns, self._when_known(list(unknown), left.attempts)] if unknown else turns
+
+    def _when_known(self, subjects: list[K], attempts: int) -> Flow[_Left[K]]:
+        """Wait for news of who knows these subjects; a pause on top would hold up a client that has just begun."""
+        yield Wait(self._retries.metadata.refreshed())
+        return _Left(subjects, attempts + 1)
 
     def _turn(self, peer: Peer | None, subjects: list[K], attempts: int) -> Flow[_Left[K]]:
         """Ask one node; return what is left, when it is time to ask again."""

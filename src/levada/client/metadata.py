@@ -123,6 +123,10 @@ class Metadata:
             self._allowed_ms = min(self._allowed_ms, now_ms + self._backoff.delay_ms(0))
         return self.version
 
+    def refreshed(self) -> Promise[None]:
+        """Have the whole snapshot refreshed; return what resolves when it is. Updates have pauses of their own between them."""
+        return self.await_update(self.request_update())
+
     def await_update(self, version: int) -> Promise[None]:
         """Resolve when the version is higher than that; reject when the cluster refuses for good, or on close.
 
@@ -172,7 +176,8 @@ class Metadata:
         self._need_full = update.incomplete or (self._need_full and query.partial)
         self._failed_attempts = 0
         self._fatal = None
-        self._allowed_ms = now_ms + self._backoff.delay_ms(max(self._equivalent - 1, 0))
+        # Topics that were added while this was on its way need not wait.
+        self._allowed_ms = now_ms + (0 if self._new else self._backoff.delay_ms(max(self._equivalent - 1, 0)))
         if not query.partial:
             self._age_ends_ms = now_ms + self._max_age_ms
         self._publish(update.snapshot)

@@ -99,7 +99,7 @@ class OffsetFinder:
 
     def _learn(self, wanted: Mapping[TopicPartition, int]) -> Flow[None]:
         if any(tp.topic not in self._metadata.snapshot.topics for tp in wanted):
-            yield Wait(self._metadata.await_update(self._metadata.request_update()))
+            yield Wait(self._metadata.refreshed())
 
     def _leader(self, tp: TopicPartition, waited_ms: int) -> int | str:
         leader = self._metadata.snapshot.leader(tp)

@@ -100,6 +100,8 @@ class Producing:
         key = to_bytes(key, "key", config.key_serializer)
         timestamp = self._wall_ms() if timestamp is None else epoch_ms(timestamp)
         pairs = () if not headers else header_pairs(headers)
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(f"on_delivery is a function of the record's metadata and the error, got {on_delivery!r}")
         if partition is not None:
             partition = whole("partition", partition)
             if partition < 0:

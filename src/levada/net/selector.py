@@ -25,32 +25,15 @@ from typing import TypeAlias
 from levada.errors import IllegalStateError, ProtocolError
 from levada.net.channel import Channel
 from levada.net.ending import ending_of, text_of
-from levada.net.resolver import Address, Lookup, Resolver, Route, look_up
+from levada.net.opening import Opening, is_connected, new_socket, raise_if_failed
+from levada.net.resolver import Lookup, Resolver, Route, look_up
 from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, NetEvents, Pieces
 from levada.net.transport import TransportLayer, plaintext
 
 Ready: TypeAlias = list[tuple[selectors.SelectorKey, int]]
-OS_DEFAULT = -1
 LONGEST_SELECT_S = 3600.0
 _LIVE = tuple(getattr(selectors, name) for name in ("EpollSelector", "KqueueSelector", "DevpollSelector") if hasattr(selectors, name))
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN)
-
-
-class _Opening:
-    """A connection that is not there yet: which address is tried, and what became of those before."""
-
-    def __init__(self, conn_id: ConnId, route: Route) -> None:
-        self.conn_id = conn_id
-        self.route = route
-        self.socket: socket.socket | None = None
-        self.address: Address | None = None
-        self.failure = Disconnect(ChannelState.NOT_CONNECTED, "", Ending.UNRESOLVED)
-
-    def attempt_failed(self, error: Exception) -> None:
-        ending = ending_of(error)
-        where = f"tried {self.address}" if self.address is not None and self.address.sockaddr[0] != self.route.host else ""
-        what = "" if ending is Ending.REFUSED else text_of(error)
-        self.failure = Disconnect(ChannelState.NOT_CONNECTED, "; ".join(filter(None, [where, what])), ending)
 
 
 class Selector:
@@ -82,8 +65,8 @@ class Selector:
         self._registers_live = isinstance(self._poll, _LIVE)
         self._events = NetEvents()
         self._routes: dict[ConnId, Route] = {}
-        self._opening: dict[ConnId, _Opening] = {}
-        self._resolving: set[_Opening] = set()
+        self._opening: dict[ConnId, Opening] = {}
+        self._resolving: set[Opening] = set()
         self._channels: dict[ConnId, Channel] = {}
         self._sockets: dict[ConnId, socket.socket] = {}
         self._staged: dict[ConnId, Channel] = {}
@@ -109,7 +92,7 @@ class Selector:
         route = self._routes.get(conn_id)
         if route is None or (route.host, route.port) != (host, port):
             route = self._routes[conn_id] = Route(host, port)
-        opening = self._opening[conn_id] = _Opening(conn_id, route)
+        opening = self._opening[conn_id] = Opening(conn_id, route)
         self._attempt_next(opening)
         self._wake_for_events()
 
@@ -215,7 +198,7 @@ class Selector:
         for key, mask in ready:
             if key.data is None:
                 self._drain_wakeups()
-            elif isinstance(key.data, _Opening):
+            elif isinstance(key.data, Opening):
                 self._finish_attempt(key.data)
             else:
                 self._serve(key.data, mask)
@@ -266,7 +249,7 @@ class Selector:
             self._resolving.discard(opening)
             self._attempt_next(opening)
 
-    def _attempt_next(self, opening: _Opening) -> None:
+    def _attempt_next(self, opening: Opening) -> None:
         """Try addresses until one connects or is under way; report the failure when they are used up."""
         route = opening.route
         if route.exhausted and opening.address is None and not route.error:
@@ -280,13 +263,13 @@ class Selector:
         else:
             self._give_up(opening)
 
-    def _attempt(self, opening: _Opening) -> bool:
+    def _attempt(self, opening: Opening) -> bool:
         assert opening.address is not None
         try:
-            sock = opening.socket = self._new_socket(opening.address.family)
+            sock = opening.socket = new_socket(opening.address.family, self._buffers)
             code = sock.connect_ex(opening.address.sockaddr)
             if code not in _IN_PROGRESS:
-                self._check(code)
+                raise_if_failed(code)
                 self._open(opening, sock)  # Connected at once: no event would ever tell (L7, TR21).
             else:
                 self._register(sock, selectors.EVENT_WRITE, opening)
@@ -296,23 +279,13 @@ class Selector:
             return False
         return True
 
-    def _new_socket(self, family: int) -> socket.socket:
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, size in self._buffers.items():
-            if size != OS_DEFAULT:
-                sock.setsockopt(socket.SOL_SOCKET, option, size)
-        return sock
-
-    def _finish_attempt(self, opening: _Opening) -> None:
+    def _finish_attempt(self, opening: Opening) -> None:
         sock = opening.socket
         if sock is None or self._opening.get(opening.conn_id) is not opening:
             return
         try:
-            self._check(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
-            if not _is_connected(sock):
+            raise_if_failed(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+            if not is_connected(sock):
                 return  # What was reported is about another socket, which had this descriptor before.
         except OSError as error:
             opening.attempt_failed(error)
@@ -322,11 +295,7 @@ class Selector:
         self._poll.unregister(sock)
         self._open(opening, sock)
 
-    def _check(self, code: int) -> None:
-        if code:
-            raise OSError(code, errno.errorcode.get(code, "error"))
-
-    def _open(self, opening: _Opening, sock: socket.socket) -> None:
+    def _open(self, opening: Opening, sock: socket.socket) -> None:
         conn_id = opening.conn_id
         channel = Channel(conn_id, self._transport(sock, opening.route.host), self._max_frame_bytes)
         del self._opening[conn_id]
@@ -355,7 +324,7 @@ class Selector:
         self._events.connected.append(conn_id)
         self._active.add(conn_id)
 
-    def _close_opening(self, opening: _Opening) -> None:
+    def _close_opening(self, opening: Opening) -> None:
         sock, opening.socket = opening.socket, None
         if sock is None:
             return
@@ -363,7 +332,7 @@ class Selector:
             self._poll.unregister(sock)
         sock.close()
 
-    def _give_up(self, opening: _Opening) -> None:
+    def _give_up(self, opening: Opening) -> None:
         route = opening.route
         failure = opening.failure
         if opening.address is None:
@@ -426,7 +395,7 @@ class Selector:
         self._poll.modify(self._sockets[channel.conn_id], mask, channel)
         self._wake_unless_live()
 
-    def _register(self, sock: socket.socket, mask: int, data: _Opening | Channel) -> None:
+    def _register(self, sock: socket.socket, mask: int, data: Opening | Channel) -> None:
         self._poll.register(sock, mask, data)
         self._wake_unless_live()
 
@@ -488,13 +457,3 @@ def _withdraw(events: NetEvents, conn_id: ConnId) -> None:
     events.sent[:] = [other for other in events.sent if other != conn_id]
     events.received[:] = [pair for pair in events.received if pair[0] != conn_id]
     events.disconnected.pop(conn_id, None)
-
-
-def _is_connected(sock: socket.socket) -> bool:
-    try:
-        sock.getpeername()
-    except OSError as error:
-        if error.errno != errno.ENOTCONN:
-            raise
-        return False
-    return True

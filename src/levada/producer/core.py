@@ -199,6 +199,8 @@ class ProducerCore:
     def give_up(self, ended: Ended) -> None:
         """Fail what nobody will send any more. After a bug any record may be written: nothing that it left behind is certain."""
         self.accumulator.abort(Failures.closed if ended is closed else lambda batch: ended(f"the delivery to {batch.tp}"))
+        # Only now: what was on the wire until then may have been written.
+        self._sender.let_go()
 
     def _start(self, flow: Flow[Any], now_ms: int) -> Promise[Any]:
         return self._engine.flows.start(flow, now_ms, describe="InitProducerId")

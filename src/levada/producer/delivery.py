@@ -7,7 +7,7 @@ A [c] module, because one is made for every record; the C types are in delivery.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 from levada.errors import KafkaError, Persisted, TimeoutError, not_written
 from levada.promise import Promise
@@ -88,6 +88,9 @@ class Delivery:
                 mark_under_way(late)
                 raise
         return outcome.error_of(self.index)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Delivery belongs to the process of its producer, and cannot be pickled or copied; hand over its result()")
 
     def __repr__(self) -> str:
         tp = self._outcome.tp

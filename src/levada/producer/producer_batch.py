@@ -246,7 +246,7 @@ class ProducerBatch:
 
     @property
     def unasked(self) -> int:
-        """How many of its records have failed without anybody asking about them."""
+        """How many of its records have failed, and the program has not looked at that."""
         return self.records_count - len(self.asked)
 
     def remember(self, code: ErrorCode, whence: str) -> None:

@@ -120,6 +120,12 @@ class Sender:
             deadline_ms, sent = self._send_ready(now_ms)
         return min(deadline_ms, self._accumulator.next_expiry_ms, self._initialize_at_ms)
 
+    def let_go(self) -> None:
+        """Release the batches of requests that have ended, and whose answers poll() will take in no more."""
+        while self._answers:
+            for batch in self._answers.popleft().batches:
+                self._accumulator.off_the_wire(batch)
+
     def _refresh_topics(self, snapshot: ClusterSnapshot) -> None:
         dropped = self._accumulator.refresh(snapshot, self._metadata.topics)
         if self._transactions is not None:
