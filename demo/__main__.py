@@ -21,7 +21,7 @@ import pyarrow as pa
 from chart import draw
 from console import Console
 from data import airlines, expected_delays, flights, to_json, weather
-from pipeline import Stream, spark_session
+from pipeline import CtrlC, Stream, spark_session
 from verify import compare, read_back, summary
 
 import levada as lv
@@ -85,11 +85,15 @@ def produce(servers: str, topic: str, table: pa.Table, show: Console) -> None:
 
 def stream_delays(servers: str, source: str, target: str, rows: int, show: Console) -> None:
     """Let Spark read one topic and write the other."""
+    ctrl_c = CtrlC()
     with show.stage("Start Spark") as stage:
-        spark = spark_session(OUT / "spark.log")
+        spark = spark_session(OUT / "spark.log", ctrl_c)
         stage.done(f"PySpark {spark.version}, log in {os.path.relpath(OUT / 'spark.log')}")
     try:
-        with show.stage("Stream through Spark") as stage, Stream(spark, servers, source, target, airlines(), weather()) as stream:
+        with (
+            show.stage("Stream through Spark") as stage,
+            Stream(spark, ctrl_c, servers, source, target, airlines(), weather()) as stream,
+        ):
             began = time.perf_counter()
             for done in stream.until_caught_up():
                 stage.progress(done / rows, f"{done:,} flights" if done else "Spark warms up")
@@ -100,6 +104,7 @@ def stream_delays(servers: str, source: str, target: str, rows: int, show: Conso
                 show.say(f"  {stream.dropped} records came after their day was written")
     finally:
         spark.stop()
+        ctrl_c.release()
 
 
 def collect(servers: str, topic: str, show: Console) -> pa.Table:

@@ -7,6 +7,7 @@ the next one, so a closing record, a month later, takes their part; its own day 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,8 +38,38 @@ TIMESTAMP_FORMAT = "yyyy-MM-dd'T'HH:mm"
 LATENESS = "7 days"
 
 
-def spark_session(log: Path) -> SparkSession:
-    """Start Spark, whose own messages go to a file. No package and no jar: the format registers itself."""
+class CtrlC:
+    """Holds Ctrl-C back while Spark is called, and raises it between two calls.
+
+    PySpark's own handler calls the JVM from the middle of another call to it, and py4j prints what that breaks.
+    """
+
+    def __init__(self) -> None:
+        self._pressed = False
+
+    def hold(self) -> None:
+        """Only note Ctrl-C from now on."""
+        signal.signal(signal.SIGINT, self._note)
+
+    def release(self) -> None:
+        """Let Ctrl-C raise KeyboardInterrupt at once again, as in any Python program."""
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.raise_if_pressed()
+
+    def raise_if_pressed(self) -> None:
+        """Raise KeyboardInterrupt if Ctrl-C was noted."""
+        if self._pressed:
+            raise KeyboardInterrupt
+
+    def _note(self, *_: object) -> None:
+        self._pressed = True
+
+
+def spark_session(log: Path, ctrl_c: CtrlC) -> SparkSession:
+    """Start Spark, whose own messages go to a file; Ctrl-C is held back when it runs.
+
+    No package and no jar: the format registers itself.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # PySpark says this of every pandas 3, which it does not even use here.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
@@ -54,7 +85,9 @@ def spark_session(log: Path) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     with _stderr_to(log), _no_jvm_left_behind():
-        return builder.getOrCreate()
+        spark = builder.getOrCreate()
+        ctrl_c.hold()
+        return spark
 
 
 @contextmanager
@@ -118,7 +151,10 @@ def delays(flights: DataFrame, airlines: DataFrame, weather: DataFrame) -> DataF
 class Stream:
     """The running query."""
 
-    def __init__(self, spark: SparkSession, servers: str, source: str, target: str, airlines: pa.Table, weather: pa.Table) -> None:
+    def __init__(
+        self, spark: SparkSession, ctrl_c: CtrlC, servers: str, source: str, target: str, airlines: pa.Table, weather: pa.Table
+    ) -> None:
+        self._ctrl_c = ctrl_c
         self._servers = servers
         self._source = source
         self._checkpoint = tempfile.TemporaryDirectory(prefix="levada-demo-", ignore_cleanup_errors=True)
@@ -155,6 +191,7 @@ class Stream:
                 while not caught_up.done():
                     yield self._sum("numInputRows")
                     time.sleep(0.25)
+                    self._ctrl_c.raise_if_pressed()
             except BaseException:
                 self._query.stop()  # or the thread would wait for the rest of the year
                 raise
@@ -165,7 +202,8 @@ class Stream:
         """Send the closing record and wait until the days it closes are written."""
         with lv.KafkaProducer(bootstrap_servers=self._servers) as producer:
             producer.send(self._source, value=CLOSING).result(timeout=30)
-        self._query.processAllAvailable()
+        for _ in self.until_caught_up():
+            pass
 
     @property
     def warm_rate(self) -> float:
