@@ -39,10 +39,7 @@ LATENESS = "7 days"
 
 
 class CtrlC:
-    """Holds Ctrl-C back while Spark is called, and raises it between two calls.
-
-    PySpark's own handler calls the JVM from the middle of another call to it, and py4j prints what that breaks.
-    """
+    """Holds Ctrl-C back while Spark is called, and raises it between two calls: py4j prints a traceback of a call that it breaks off."""
 
     def __init__(self) -> None:
         self._pressed = False
@@ -84,8 +81,9 @@ def spark_session(log: Path, ctrl_c: CtrlC) -> SparkSession:
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with _stderr_to(log), _no_jvm_left_behind():
-        spark = builder.getOrCreate()
+    # Not on the main thread, where PySpark would install a handler of its own for Ctrl-C.
+    with _stderr_to(log), ThreadPoolExecutor(1) as starting, _no_jvm_left_behind():
+        spark = starting.submit(builder.getOrCreate).result()
         ctrl_c.hold()
         return spark
 
@@ -94,15 +92,22 @@ def spark_session(log: Path, ctrl_c: CtrlC) -> SparkSession:
 def _no_jvm_left_behind() -> Iterator[None]:
     """End a JVM that is still starting when Ctrl-C comes. PySpark would leave it behind, waiting for nobody."""
     started: list[subprocess.Popen] = []
+    is_over = False
 
     def popen(*args: object, **options: object) -> subprocess.Popen:
         started.append(subprocess.Popen(*args, **options))
+        if is_over:
+            started[-1].kill()
         return started[-1]
 
+    patch = mock.patch.object(java_gateway, "Popen", popen)
+    patch.start()
     try:
-        with mock.patch.object(java_gateway, "Popen", popen):
-            yield
+        yield
+        patch.stop()
     except BaseException:
+        # It stays patched: the thread that starts the JVM may be about to.
+        is_over = True
         for jvm in started:
             jvm.kill()
             jvm.wait()
