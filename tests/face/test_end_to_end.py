@@ -381,6 +381,19 @@ def test_iteration(any_kafka: Any, numbers: str) -> None:
     assert seen == list(range(1000))
 
 
+def test_a_loop_over_partitions_with_ends_ends(any_kafka: Any, producer: lv.KafkaProducer, numbers: str) -> None:
+    tp = lv.TopicPartition(numbers, 0)
+    with reading(any_kafka, numbers) as consumer:
+        end = consumer.end_offsets([tp])[tp]
+        producer.send(numbers, b"later").result(timeout=PATIENCE_S)
+        consumer.assign([tp], ends={tp: end})
+        consumer.seek(tp, end - 7)
+        assert [record.offset for record in consumer] == list(range(end - 7, end))
+        assert consumer.finished() == {tp}
+        consumer.assign([tp])
+        assert next(iter(consumer)).value == b"later"
+
+
 def test_a_paused_partition_waits_where_it_is(any_kafka: Any, producer: lv.KafkaProducer, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka, partitions=2)
     left, right = lv.TopicPartition(topic, 0), lv.TopicPartition(topic, 1)

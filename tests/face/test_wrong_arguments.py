@@ -328,6 +328,22 @@ def test_a_setting_of_another_client_is_said_to_be_one() -> None:
         lv.KafkaConsumer({"bootstrap.servers": "localhost:9092", "linger.ms": 5})
 
 
+@pytest.mark.parametrize(
+    ("ends", "error", "text"),
+    [
+        ([(TP, 3)], TypeError, "ends are a mapping of TopicPartition to offset, such as end_offsets() returns; got ["),
+        ({TP: "3"}, TypeError, "the end of orders-0 must be a whole number, got '3'"),
+        ({TP: -1}, ValueError, "the end of orders-0 must be an offset, got -1"),
+        ({("orders", 1): 3}, ValueError, "an end was given for orders-1, which is not among the partitions to be read"),
+    ],
+)
+def test_ends_are_checked(consumer: lv.KafkaConsumer[Any, Any], ends: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as raised:
+        consumer.assign([TP], ends=ends)
+    assert str(raised.value).startswith(text)
+    assert consumer.assignment() == set()
+
+
 def test_what_partitions_for_returns_can_be_assigned(consumer: lv.KafkaConsumer) -> None:
     partitions = consumer.partitions_for("orders")
     consumer.assign(partitions)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import levada as lv
 from levada.errors import DataLossError, OffsetOutOfRangeError, TimeoutError
-from levada.spark import range_reader
+from levada.spark import clients, range_reader
 from levada.spark.options import source_options
 from levada.spark.range_reader import OffsetRange, read
 from levada.spark.schema import arrow_schema, record_schema
+from levada.testing import EmbeddedKafka
 from levada.types import TopicPartition
 
 TP = TopicPartition("t", 0)
@@ -36,10 +41,12 @@ class FakeConsumer:
     def __init__(self, first: Any, after_last: Any, gaps: Any = (), step: Any = 4) -> None:
         self.first, self.after_last, self.gaps, self.step = first, after_last, set(gaps), step
         self.at: Any = None
+        self.end: Any = None
         self.assigned: list[Any] = []
 
-    def assign(self, partitions: Any) -> None:
+    def assign(self, partitions: Any, ends: Any = None) -> None:
         self.assigned.append(list(partitions))
+        self.end = (ends or {}).get(TP)
 
     def seek(self, tp: Any, offset: Any) -> None:
         self.at = offset
@@ -56,7 +63,7 @@ class FakeConsumer:
     def poll_arrow(self, *, timeout: Any, max_records: Any, max_bytes: Any, columns: Any) -> Any:
         if not self.first <= self.at <= self.after_last:
             raise OffsetOutOfRangeError("t-0")
-        until = min(self.at + self.step, self.after_last)
+        until = min(self.at + self.step, self.after_last, self.end)
         offsets = [offset for offset in range(self.at, until) if offset not in self.gaps]
         self.at = until
         rows = [
@@ -132,3 +139,27 @@ def test_silence_ends_with_a_timeout(read_with: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(range_reader, "_patience_s", lambda client: 0.01)
     with pytest.raises(TimeoutError, match=r"t-0 at offset 3, reading 3 to 9: nothing came for 0\.01 s"):
         read_with(Silent(0, 100), 3, 9)
+
+
+@pytest.fixture
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka() as kafka:
+        yield kafka
+        clients.close_idle()
+
+
+def test_a_task_in_a_reused_worker_waits_for_no_fetch_of_the_one_before(kafka: EmbeddedKafka) -> None:
+    """Each would take half a second otherwise, fetch.max.wait.ms, as the log ends where the ranges do."""
+    tasks, rows = 16, 1000
+    kafka.create_topic("t", tasks)
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for number in range(tasks * rows):
+            producer.send("t", b"v" * 100, partition=number % tasks)
+    given = source_options({"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": "t"}, streaming=True)
+    seconds = []
+    for partition in range(tasks):
+        began = time.monotonic()
+        batches = list(read(OffsetRange("t", partition, 0, rows), record_schema(False), given))
+        seconds.append(time.monotonic() - began)
+        assert [offset for batch in batches for offset in batch.column("offset").to_pylist()] == list(range(rows))
+    assert median(seconds) < 0.25

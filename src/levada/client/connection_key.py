@@ -1,8 +1,8 @@
 """Which connection: a connection is not a node.
 
-A broker answers the requests of a connection in order, and may keep a Fetch for a long time. What must not wait behind it goes over a
-connection of its own to the same node. As in Java's client and librdkafka, that is what goes to coordinators: heartbeats, commits,
-transactions. State, back-off, requests in flight and failures belong to the key.
+A broker answers the requests of a connection in order, and may keep a Fetch for a long time. So fetches have a connection of their own
+to each node, and nothing else ever waits behind one: no look-up of an offset, no metadata. What goes to coordinators has another one, as
+in Java's client and librdkafka: heartbeats, commits, transactions. State, back-off, requests in flight and failures belong to the key.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ class Purpose(IntEnum):
 
     GENERAL = 0
     COORDINATOR = 1
+    FETCH = 2
+
+
+_IN_WORDS = {Purpose.GENERAL: "", Purpose.COORDINATOR: " as coordinator", Purpose.FETCH: " for fetches"}
 
 
 class ConnectionKey(NamedTuple):
@@ -26,7 +30,7 @@ class ConnectionKey(NamedTuple):
     purpose: Purpose = Purpose.GENERAL
 
     def __str__(self) -> str:
-        return f"node {self.node_id}" if self.purpose is Purpose.GENERAL else f"node {self.node_id} as {self.purpose.name.lower()}"
+        return f"node {self.node_id}{_IN_WORDS[self.purpose]}"
 
 
 Peer: TypeAlias = int | ConnectionKey

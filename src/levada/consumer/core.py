@@ -103,9 +103,9 @@ class ConsumerCore:
 
     # What is read
 
-    def assign(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Replace the assignment (O2)."""
-        self.subscription.assign(partitions, now_ms)
+    def assign(self, partitions: Iterable[TopicPartition], ends: Mapping[TopicPartition, int], now_ms: int) -> None:
+        """Replace the assignment (O2). ends: the offsets to read up to, for partitions that have one."""
+        self.subscription.assign(partitions, now_ms, ends)
         self._follow_assignment(now_ms)
 
     def assign_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]], now_ms: int) -> None:

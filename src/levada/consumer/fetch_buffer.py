@@ -39,6 +39,8 @@ class CompletedFetch:
     error: KafkaError | None = None
     used_bytes: int = 0
     """How much of the data, from its start, is not needed any more."""
+    number: int = 0
+    """Counts the entries of a buffer."""
 
     @property
     def left_bytes(self) -> int:
@@ -74,6 +76,8 @@ class FetchBuffer:
     def __init__(self, subscription: SubscriptionState, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.size_bytes = 0
+        self.added = 0
+        """How many entries there have been."""
         self.amounts: Marks = {}
         """Partitions of which more or less is to be fetched because of what is buffered now; the fetcher empties it."""
         self._subscription = subscription
@@ -98,6 +102,8 @@ class FetchBuffer:
 
     def add(self, fetch: CompletedFetch) -> None:
         """Append an entry and wake who waits for a change."""
+        self.added += 1
+        fetch.number = self.added
         self._queue[fetch] = None
         self._entries.setdefault(fetch.state, []).append(fetch)
         self._hold(fetch)

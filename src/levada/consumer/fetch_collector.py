@@ -74,6 +74,8 @@ class FetchCollector:
         """Positions before the last call that came to its end with a result."""
         self.calls = 0
         """Counts the calls, so that only the last one can be taken back."""
+        self._newest = 0
+        """The last entry that was there when the running call began to collect."""
         self._now_ms = 0
         self.has_moved = False
         """Whether the last call moved a position, be it past records nobody may see (F5)."""
@@ -173,6 +175,7 @@ class FetchCollector:
         with self._lock:
             self._roll_back()
             self._drop_ahead()
+            self._newest = self._buffer.added
             self._now_ms = now_ms
         try:
             fault = yield from self._drain(take, limit)
@@ -222,12 +225,15 @@ class FetchCollector:
             self._buffer.passed(cursor.fetch)
 
     def _take(self) -> CompletedFetch | None:
-        """Take the next entry; an error waits for a call of its own, and an offset out of range becomes a reset where there is a policy."""
+        """Take the next entry; an error waits for a call of its own, and an offset out of range becomes a reset where there is a policy.
+
+        What comes while a call decodes waits for the next one, or a fast broker would keep a call from returning until it is full.
+        """
         while (fetch := self._buffer.first()) is not None:
-            if fetch.error is not None and self._touched:
+            if self._touched and (fetch.error is not None or fetch.number > self._newest):
                 return None
             self._buffer.take(fetch)
-            if self._reset_to is None or not isinstance(fetch.error, OffsetOutOfRangeError):
+            if self._reset_to is None or not fetch.state.may_be_reset or not isinstance(fetch.error, OffsetOutOfRangeError):
                 return fetch
             fetch.state.await_reset(self._reset_to, gave_up=fetch.fetch_offset, reason=OUT_OF_RANGE)
             self._buffer.done(fetch)

@@ -7,12 +7,19 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from levada.consumer.fetch_session import CLOSING_EPOCH, FetchTarget, SessionRequest
+from levada.consumer.subscription_state import PartitionState
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from levada.types import IsolationLevel, TopicPartition
 
 FIRST_VERSION_WITH_WHOLE_BATCH = 3
 """From here on the first batch comes whole, however large (KIP-74)."""
 FIRST_VERSION_WITH_IDS = 13
+
+FIRST_GUESS_BYTES = 32
+"""What a record is taken to need before one was seen."""
+ALLOWANCE = 1.25
+"""The last batch of a range is needed whole, and records vary."""
+LEAST_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,17 @@ class FetchSettings:
     """How much fetched data may be held before nothing more is fetched, but for what is needed to go on."""
     request_timeout_ms: int
     """How long a broker may take beyond the time it may wait."""
+
+
+def partition_bytes(state: PartitionState, most: int) -> int:
+    """Return how much to ask for of a partition: `most`, or what is likely to be left of a bounded read.
+
+    The first answer tells how large records are. Until then little is asked for: a second request costs less than what is thrown away.
+    """
+    if state.stop_offset is None:
+        return most
+    left = (state.stop_offset - state.fetch_offset) * (state.bytes_per_offset or FIRST_GUESS_BYTES)
+    return min(most, max(int(left * ALLOWANCE), LEAST_BYTES))
 
 
 def fetch_request(session: SessionRequest, settings: FetchSettings, *, max_wait_ms: int, max_bytes: int) -> FetchRequest:

@@ -21,6 +21,7 @@ from itertools import count
 from typing import Any
 
 from levada.client.backoff import ExponentialBackoff
+from levada.client.connection_key import ConnectionKey, Purpose
 from levada.client.deferred_log import DeferredLog
 from levada.client.metadata import Metadata
 from levada.client.network_client import NetworkClient
@@ -33,6 +34,7 @@ from levada.consumer.fetch_request import (
     FetchSettings,
     closing_request,
     fetch_request,
+    partition_bytes,
 )
 from levada.consumer.fetch_response import Asked, FetchResponseHandler
 from levada.consumer.fetch_session import NO_SESSION, NO_TOPIC_ID, FetchSession, FetchTarget, SessionRequest
@@ -55,10 +57,22 @@ class Share:
     is left out because enough of it is buffered. changed: what the next request must look at. asked: what the last one stood for.
     """
 
-    __slots__ = ("asked", "changed", "empty_answers", "failing", "heard_ms", "held", "in_flight", "losses", "node_id", "session", "wanted")
+    __slots__ = (
+        "asked",
+        "changed",
+        "connection",
+        "empty_answers",
+        "failing",
+        "heard_ms",
+        "held",
+        "in_flight",
+        "losses",
+        "session",
+        "wanted",
+    )
 
-    def __init__(self, node_id: int, losses: int) -> None:
-        self.node_id = node_id
+    def __init__(self, connection: ConnectionKey, losses: int) -> None:
+        self.connection = connection
         self.session = FetchSession()
         self.wanted: dict[TopicPartition, PartitionState] = {}
         self.held: set[PartitionState] = set()
@@ -69,6 +83,11 @@ class Share:
         self.empty_answers = 0
         self.heard_ms = 0
         self.losses = losses
+
+    @property
+    def node_id(self) -> int:
+        """The broker."""
+        return self.connection.node_id
 
     def want(self, state: PartitionState) -> None:
         """Ask for a partition, or for another position of it, from now on."""
@@ -158,9 +177,9 @@ class Fetcher:
     def close_sessions(self, now_ms: int) -> list[Promise[Any]]:
         """Tell the brokers that can be told at once that their sessions are over (F22)."""
         return [
-            self._network.send(node_id, closing_request(share.session.session_id), now_ms, min_version=7)
-            for node_id, share in self._shares.items()
-            if share.session.session_id != NO_SESSION and self._network.is_ready(node_id, now_ms)
+            self._network.send(share.connection, closing_request(share.session.session_id), now_ms, min_version=7)
+            for share in self._shares.values()
+            if share.session.session_id != NO_SESSION and self._network.is_ready(share.connection, now_ms)
         ]
 
     # Who is asked for what
@@ -207,7 +226,8 @@ class Fetcher:
             return None
         share = self._shares.get(node_id)
         if share is None:
-            share = self._shares[node_id] = Share(node_id, self._network.losses(node_id))
+            connection = ConnectionKey(node_id, Purpose.FETCH)
+            share = self._shares[node_id] = Share(connection, self._network.losses(connection))
         return share
 
     def _look_again(self, state: PartitionState, at_ms: int) -> None:
@@ -233,15 +253,14 @@ class Fetcher:
 
     def _ask(self, share: Share, now_ms: int) -> int:
         """Send the fetch if the broker can be written to; return when to look again."""
-        node_id = share.node_id
         if share.in_flight or not share.wanted:
-            del self._due[node_id]
+            del self._due[share.node_id]
             return NEVER_MS
-        if not self._network.ready(node_id, now_ms):
+        if not self._network.ready(share.connection, now_ms):
             self._leave_replica(share)
-            return now_ms + self._network.poll_delay_ms(node_id, now_ms)
-        del self._due[node_id]
-        share.losses = self._network.losses(node_id)
+            return now_ms + self._network.poll_delay_ms(share.connection, now_ms)
+        del self._due[share.node_id]
+        share.losses = self._network.losses(share.connection)
         try:
             self._send(share, now_ms)
         except KafkaError as error:
@@ -250,7 +269,7 @@ class Fetcher:
 
     def _leave_replica(self, share: Share) -> None:
         """Go back to the leaders when the connection to a replica was lost, or could not be made."""
-        losses = self._network.losses(share.node_id)
+        losses = self._network.losses(share.connection)
         if losses > share.losses:
             share.losses = losses
             for state in [*share.wanted.values(), *share.held]:
@@ -258,17 +277,16 @@ class Fetcher:
                     state.prefer(None)
 
     def _send(self, share: Share, now_ms: int) -> None:
-        node_id = share.node_id
         # What was not wanted any more when its change was noted, and is again, is in `wanted`.
         changes = {tp: self._target(state) if (state := share.wanted.get(tp)) else None for tp in share.changed}
         newest = FetchRequest.MAX_VERSION if self._all_have_ids(share, changes) else LAST_VERSION_WITHOUT_IDS
-        version = self._network.version_for(node_id, FetchRequest, max_version=newest)
+        version = self._network.version_for(share.connection, FetchRequest, max_version=newest)
         session = self._begin(share, changes, by_id=version >= FIRST_VERSION_WITH_IDS)
         wait_ms = self._wait_ms(share)
         request = fetch_request(session, self._settings, max_wait_ms=wait_ms, max_bytes=self._max_bytes())
-        asked = Asked(node_id, session, share.asked, cuts_first=version < FIRST_VERSION_WITH_WHOLE_BATCH, source=share)
+        asked = Asked(share.node_id, session, share.asked, cuts_first=version < FIRST_VERSION_WITH_WHOLE_BATCH, source=share)
         timeout_ms = wait_ms + self._settings.request_timeout_ms
-        promise = self._network.send(node_id, request, now_ms, max_version=newest, timeout_ms=timeout_ms)
+        promise = self._network.send(share.connection, request, now_ms, max_version=newest, timeout_ms=timeout_ms)
         share.in_flight = True
         promise.on_done(lambda promise: self._done(share, asked, promise))
 
@@ -298,7 +316,8 @@ class Fetcher:
         snapshot = self._metadata.snapshot
         topic = snapshot.topics.get(state.tp.topic)
         topic_id = NO_TOPIC_ID if topic is None or topic.topic_id is None else topic.topic_id
-        return FetchTarget(topic_id, state.fetch_offset, snapshot.leader_epoch(state.tp), self._settings.max_partition_bytes)
+        max_bytes = partition_bytes(state, self._settings.max_partition_bytes)
+        return FetchTarget(topic_id, state.fetch_offset, snapshot.leader_epoch(state.tp), max_bytes)
 
     def _wait_ms(self, share: Share) -> int:
         if not share.held:

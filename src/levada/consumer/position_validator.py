@@ -115,7 +115,7 @@ class PositionValidator:
             self._refuse(state, _recreated(state.tp, state.position))
 
     def _policy_for(self, state: PartitionState) -> OffsetSpec | None:
-        return None if state.stop_offset is not None else self._reset_to
+        return self._reset_to if state.may_be_reset else None
 
     def _give_up(self, state: PartitionState, policy: OffsetSpec, reason: str) -> None:
         state.await_reset(policy, gave_up=state.position, reason=reason)

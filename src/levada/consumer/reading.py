@@ -49,7 +49,7 @@ class Reading:
     # Records
 
     def records(self, deadline_ms: int, limit: int) -> CallerFlow[list[AnyRecord]]:
-        """Return up to `limit` records; [] when the time is over, or when positions moved without a record."""
+        """Return up to `limit` records; [] when the time is over, when positions moved without a record, or at the end of all ranges."""
         return (yield from self._until_some(deadline_ms, partial(self.core.collect_records, limit))) or []
 
     def batch(self, deadline_ms: int, sink: BatchSink, limit: int | None, max_bytes: int) -> CallerFlow[Any]:
@@ -108,6 +108,8 @@ class Reading:
                 if found is not None or self.core.has_moved:
                     is_due = self.core.is_due
                     return found
+                if self.core.subscription.is_finished:
+                    return None
                 now_ms = self._host.now_ms()
                 changed, look_ms = self._look_around(now_ms, is_over=now_ms >= deadline_ms)
                 if now_ms >= deadline_ms:

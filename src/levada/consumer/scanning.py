@@ -135,7 +135,7 @@ class Scanning:
         self._moved_ms = self._host.now_ms()
 
     def _is_done(self) -> bool:
-        return self._reading.look(lambda core: all(state.finished for state in core.subscription))
+        return self._reading.look(lambda core: core.subscription.is_finished)
 
     # Where records are gone
 

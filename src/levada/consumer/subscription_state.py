@@ -79,6 +79,8 @@ STATUSES: Mapping[PartitionStatus, StatusFacts] = {
     ),
 }
 
+NO_ENDS: Mapping[TopicPartition, int] = {}
+
 Marks = dict["PartitionState", None]
 """The states that changed since a listener looked, in the order in which they changed first."""
 
@@ -110,6 +112,7 @@ class PartitionState:
         "_generations",
         "asked_offset",
         "buffered",
+        "bytes_per_offset",
         "facts",
         "failed_attempts",
         "faulted",
@@ -164,6 +167,8 @@ class PartitionState:
         """The leader epoch whose log is known to hold what was read up to the position, or in which the position was looked up."""
         self.stop_offset: int | None = None
         """A bounded read hands out nothing at or after this offset."""
+        self.bytes_per_offset = 0.0
+        """What the last answer's records took, 0 before one."""
         self.paused = False
         self.buffered = 0
         """Entries of the fetch buffer that are not done with."""
@@ -206,6 +211,11 @@ class PartitionState:
     def finished(self) -> bool:
         """Whether a bounded read has handed out everything before its stop offset."""
         return self.stop_offset is not None and self.has_position and self.position >= self.stop_offset
+
+    @property
+    def may_be_reset(self) -> bool:
+        """Whether auto.offset.reset may move a position that does not hold. A bounded read is of these records, and of no others."""
+        return self.stop_offset is None
 
     @property
     def wants_data(self) -> bool:
@@ -262,10 +272,13 @@ class PartitionState:
         self.retired = True
         self._begin_generation()
 
-    def stop_at(self, offset: int) -> None:
-        """Read no further than this offset."""
+    def stop_at(self, offset: int | None) -> None:
+        """Read up to this offset, or without an end. What was fetched for another end is fetched again."""
+        if offset == self.stop_offset:
+            return
         self.stop_offset = offset
-        self.mark()
+        if self.has_position:
+            self.move_to(self.position, self.leader_epoch)
 
     def prefer(self, node_id: int | None, until_ms: int = 0) -> None:
         """Read from this replica for a while, as the leader said; None for the leader itself (KIP-392)."""
@@ -317,6 +330,8 @@ class SubscriptionState:
         self._states: dict[TopicPartition, PartitionState] = {}
         self._listeners: list[Marks] = []
         self._initializing: Marks = self.listen()
+        self._is_bounded = False
+        """Whether a partition has an end, or had one when partitions were assigned last."""
 
     def listen(self) -> Marks:
         """Return marks of a new listener, who empties them as it looks. All listeners come before the first partition."""
@@ -364,15 +379,22 @@ class SubscriptionState:
             raise IllegalStateError(f"{tp} is not assigned to this consumer; assign() it first")
         return state
 
-    def assign(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Replace the assignment; partitions that stay keep their positions (O2)."""
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing more to be read: every partition has an end and is there."""
+        return self._is_bounded and all(state.finished for state in self)
+
+    def assign(self, partitions: Iterable[TopicPartition], now_ms: int, ends: Mapping[TopicPartition, int] = NO_ENDS) -> None:
+        """Replace the assignment; partitions that stay keep their positions (O2). ends: the offsets to read up to, where there is one."""
         wanted = dict.fromkeys(_checked(tp) for tp in partitions)
         for tp, state in self._states.items():
             if tp not in wanted:
                 state.retire()
         known, self._states = self._states, {}
         for tp in wanted:
-            self._states[tp] = known.get(tp) or self._begin(tp, now_ms)
+            state = self._states[tp] = known.get(tp) or self._begin(tp, now_ms)
+            state.stop_at(ends.get(tp))
+        self._is_bounded = bool(ends)
 
     def _begin(self, tp: TopicPartition, now_ms: int) -> PartitionState:
         state = PartitionState(tp, now_ms, self.generations, self._listeners)
@@ -382,11 +404,10 @@ class SubscriptionState:
     def assign_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]], now_ms: int) -> None:
         """Replace the assignment by bounded reads: [start, stop) of each partition, begun afresh."""
         self.assign((), now_ms)
-        self.assign(ranges, now_ms)
-        for tp, (start, stop) in ranges.items():
-            state = self._states[tp]
-            state.move_to(start)
-            state.stop_at(stop)
+        self.assign(ranges, now_ms, {tp: stop for tp, (_, stop) in ranges.items()})
+        for tp, (start, _) in ranges.items():
+            self._states[tp].move_to(start)
+        self._is_bounded = True
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
         """Move a position; it takes effect with the next poll (O5)."""

@@ -79,6 +79,18 @@ def topic_partitions(partitions: Any) -> list[TopicPartition]:
     return [topic_partition(tp) for tp in partitions]
 
 
+def end_offsets(ends: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the offsets that partitions are to be read up to."""
+    if not isinstance(ends, Mapping):
+        raise TypeError(f"ends are a mapping of TopicPartition to offset, such as end_offsets() returns; got {ends!r}")
+    checked = {topic_partition(tp): whole(f"the end of {tp}", offset) for tp, offset in ends.items()}
+    if others := sorted(checked.keys() - set(partitions)):
+        raise ValueError(f"an end was given for {others[0]}, which is not among the partitions to be read")
+    if negative := [tp for tp, offset in checked.items() if offset < 0]:
+        raise ValueError(f"the end of {negative[0]} must be an offset, got {checked[negative[0]]}")
+    return checked
+
+
 def column_names(names: Any) -> tuple[str, ...]:
     """Return names of columns; which there are is for the decoder to know."""
     _refuse_lone(names, str, "columns")

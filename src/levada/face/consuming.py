@@ -20,7 +20,16 @@ from levada.consumer.reading import Reading
 from levada.consumer.settings import ConsumerSettings
 from levada.consumer.subscription_state import OffsetSpec
 from levada.errors import ClosedError, IllegalStateError
-from levada.face.arguments import column_names, deadline_ms, positive, topic_name, topic_partition, topic_partitions, whole
+from levada.face.arguments import (
+    column_names,
+    deadline_ms,
+    end_offsets,
+    positive,
+    topic_name,
+    topic_partition,
+    topic_partitions,
+    whole,
+)
 from levada.face.columns import importing_columns
 from levada.flow import CallerFlow, Flow
 from levada.types import AnyRecord, ConsumerRecords, OffsetAndTimestamp, PartitionInfo, TopicPartition
@@ -70,11 +79,22 @@ class Consuming:
 
     # What is read
 
-    def assign(self, partitions: Iterable[TopicPartition | PartitionInfo]) -> None:
-        """Read exactly these partitions."""
+    def assign(self, partitions: Iterable[TopicPartition | PartitionInfo], ends: Mapping[TopicPartition, int] | None) -> None:
+        """Read exactly these partitions, up to their ends where they have one."""
         wanted = topic_partitions(partitions)
+        stops = end_offsets(ends or {}, wanted)
         self.end_iteration()
-        self.reading.change(lambda core, now_ms: core.assign(wanted, now_ms))
+        self.reading.change(lambda core, now_ms: core.assign(wanted, stops, now_ms))
+
+    def finished(self) -> set[TopicPartition]:
+        """Return the partitions that are read to their ends."""
+        self.end_iteration()
+        return self.reading.look(lambda core: {state.tp for state in core.subscription if state.finished})
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all partitions are read to their ends."""
+        return self.reading.look(lambda core: core.subscription.is_finished)
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions now assigned."""

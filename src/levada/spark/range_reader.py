@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
@@ -73,12 +72,12 @@ class _RangeReader:
         self._patience_s = _patience_s(options.client)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        self._consumer.assign([self._wanted.tp])
+        self._consumer.assign([self._wanted.tp], ends={self._wanted.tp: self._wanted.end})
         try:
             self._consumer.seek(self._wanted.tp, self._wanted.start)
             yield from self._until_end()
         finally:
-            # The consumer outlives the task; without this it would go on fetching.
+            # The consumer outlives the task; one that was not read to its end would go on fetching.
             self._consumer.assign([])
 
     def _until_end(self) -> Iterator[pa.RecordBatch]:
@@ -92,7 +91,7 @@ class _RangeReader:
                 return
             elif time.monotonic() - moved_at > self._patience_s:
                 raise TimeoutError(f"{self._where(position)}: nothing came for {self._patience_s:g} s (kafka.default.api.timeout.ms)")
-            yield self._within(batch)
+            yield batch
 
     def _poll(self, position: int) -> pa.RecordBatch:
         rows = min(TARGET_ROWS, self._wanted.end - position)
@@ -127,12 +126,6 @@ class _RangeReader:
 
     def _where(self, position: int) -> str:
         return f"{self._wanted.tp} at offset {position}, reading {self._wanted.start} to {self._wanted.end}"
-
-    def _within(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        offsets = batch.column("offset")
-        if batch.num_rows == 0 or offsets[-1].as_py() < self._wanted.end:
-            return batch
-        return batch.slice(0, pc.sum(pc.less(offsets, self._wanted.end)).as_py())
 
     def _nothing(self) -> pa.RecordBatch:
         return pa.RecordBatch.from_pydict({"offset": pa.array([], pa.int64())})

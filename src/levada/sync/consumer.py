@@ -65,18 +65,26 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
     # What is read
 
-    def assign(self, partitions: Iterable[TopicPartition | PartitionInfo]) -> None:
+    def assign(self, partitions: Iterable[TopicPartition | PartitionInfo], ends: Mapping[TopicPartition, int] | None = None) -> None:
         """Read exactly these partitions, such as partitions_for() returns.
 
         Those that stay keep their positions; others begin by auto.offset.reset, unless seek() says.
+        ends: offsets to read up to, such as end_offsets() returns; nothing at or after them is fetched or handed out. When all partitions
+        are read to their ends, poll() returns at once and a loop over the consumer ends. auto.offset.reset never moves the position of a
+        partition with an end: where its records are gone, OffsetOutOfRangeError is raised.
         """
         with self._sole:
-            self._consuming.assign(partitions)
+            self._consuming.assign(partitions, ends)
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions now assigned."""
         with self._sole:
             return self._consuming.assignment()
+
+    def finished(self) -> set[TopicPartition]:
+        """Return the partitions whose records up to the end given to assign() were all handed out."""
+        with self._sole:
+            return self._consuming.finished()
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
         """Go on at this offset. Raises IllegalStateError when the partition is not assigned, ValueError for a negative offset."""
@@ -155,9 +163,14 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
             raise
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
-        """Yield record after record, without end. A loop that is left goes on, next time, after the last record it was given."""
+        """Yield record after record, until all partitions are read to the ends given to assign(), or without end.
+
+        A loop that is left goes on, next time, after the last record it was given.
+        """
         while True:
             iteration = self._consuming.iterate(self.poll(ITERATION_POLL_S))
+            if not iteration.records and self._consuming.is_finished:
+                return
             try:
                 for record in iteration.records:
                     iteration.given += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from levada.client.connection_key import ConnectionKey, Purpose
 from levada.consumer.fetcher import Share
 from levada.consumer.subscription_state import Generations, PartitionState
 from levada.types import TopicPartition
@@ -11,7 +12,7 @@ A, B, C = (PartitionState(TopicPartition("t", number), 0, GENERATIONS) for numbe
 
 
 def test_F12_what_brought_something_is_asked_last() -> None:
-    share = Share(1, 0)
+    share = Share(ConnectionKey(1, Purpose.FETCH), 0)
     for state in (A, B, C, A):
         share.want(state)
     assert list(share.wanted.values()) == [B, C, A]
@@ -21,7 +22,7 @@ def test_F12_what_brought_something_is_asked_last() -> None:
 
 
 def test_what_is_not_asked_for_any_more_is_a_change() -> None:
-    share = Share(1, 0)
+    share = Share(ConnectionKey(1, Purpose.FETCH), 0)
     share.want(A)
     share.changed.clear()
     share.heard_ms = 7
