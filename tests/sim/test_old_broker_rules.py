@@ -387,6 +387,16 @@ def test_V9_a_message_that_never_comes_whole_is_an_error_with_the_place_and_the_
     reader.close()
 
 
+def test_V9_a_bounded_read_asks_for_enough_where_a_first_message_may_come_cut(sim: Simulation) -> None:
+    broker = OldBroker(sim, KAFKA_0_10_0)
+    broker.on(FetchRequest, lambda frame: fetched(stored(1, b"x" * 10_000)[: frame.request.topics[0].partitions[0].partition_max_bytes]))
+    reader = consumer(sim)
+    reader.assign([TP], ends={TP: 1})
+    reader.seek(TP, 0)
+    assert [record.offset for record in reader] == [0]
+    reader.close()
+
+
 def test_V9_from_version_3_on_it_is_the_brokers_fault(sim: Simulation) -> None:
     broker = OldBroker(sim, KAFKA_0_10_2)
     broker.on(FetchRequest, lambda frame: fetched(stored(1, b"x" * 100)[:20]))

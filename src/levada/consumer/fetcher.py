@@ -55,12 +55,14 @@ class Share:
 
     wanted: what it is asked for, in the order in which it changed last, so that what just brought data is asked for last (F12). held: what
     is left out because enough of it is buffered. changed: what the next request must look at. asked: what the last one stood for.
+    cuts_first: the broker is so old that it cuts off even the first message of a partition.
     """
 
     __slots__ = (
         "asked",
         "changed",
         "connection",
+        "cuts_first",
         "empty_answers",
         "failing",
         "heard_ms",
@@ -80,6 +82,7 @@ class Share:
         self.changed: dict[TopicPartition, None] = {}
         self.asked: dict[TopicPartition, tuple[PartitionState, int, int]] = {}
         self.in_flight = False
+        self.cuts_first = False
         self.empty_answers = 0
         self.heard_ms = 0
         self.losses = losses
@@ -278,13 +281,15 @@ class Fetcher:
 
     def _send(self, share: Share, now_ms: int) -> None:
         # What was not wanted any more when its change was noted, and is again, is in `wanted`.
-        changes = {tp: self._target(state) if (state := share.wanted.get(tp)) else None for tp in share.changed}
+        changes = {tp: self._target(share, state) if (state := share.wanted.get(tp)) else None for tp in share.changed}
         newest = FetchRequest.MAX_VERSION if self._all_have_ids(share, changes) else LAST_VERSION_WITHOUT_IDS
         version = self._network.version_for(share.connection, FetchRequest, max_version=newest)
+        # Such a broker has no sessions either: _begin() looks at every partition anew.
+        share.cuts_first = version < FIRST_VERSION_WITH_WHOLE_BATCH
         session = self._begin(share, changes, by_id=version >= FIRST_VERSION_WITH_IDS)
         wait_ms = self._wait_ms(share)
         request = fetch_request(session, self._settings, max_wait_ms=wait_ms, max_bytes=self._max_bytes())
-        asked = Asked(share.node_id, session, share.asked, cuts_first=version < FIRST_VERSION_WITH_WHOLE_BATCH, source=share)
+        asked = Asked(share.node_id, session, share.asked, cuts_first=share.cuts_first, source=share)
         timeout_ms = wait_ms + self._settings.request_timeout_ms
         promise = self._network.send(share.connection, request, now_ms, max_version=newest, timeout_ms=timeout_ms)
         share.in_flight = True
@@ -294,7 +299,7 @@ class Fetcher:
         share.changed.clear()
         if share.session.needs_all(by_id=by_id):
             share.asked = {}
-            changes = {tp: self._target(state) for tp, state in share.wanted.items()}
+            changes = {tp: self._target(share, state) for tp, state in share.wanted.items()}
             session = share.session.begin({tp: target for tp, target in changes.items() if target is not None}, by_id=by_id)
         else:
             session = share.session.go_on(changes)
@@ -309,14 +314,15 @@ class Fetcher:
     def _all_have_ids(self, share: Share, changes: dict[TopicPartition, FetchTarget | None]) -> bool:
         """Whether every topic's id is known, so that topics may be named by them (F15)."""
         if share.session.topic_name(NO_TOPIC_ID) or share.session.needs_all(by_id=True):
-            return all(self._target(state).topic_id.int for state in share.wanted.values())
+            return all(self._target(share, state).topic_id.int for state in share.wanted.values())
         return 0 not in [target.topic_id.int for target in changes.values() if target is not None]
 
-    def _target(self, state: PartitionState) -> FetchTarget:
+    def _target(self, share: Share, state: PartitionState) -> FetchTarget:
         snapshot = self._metadata.snapshot
         topic = snapshot.topics.get(state.tp.topic)
         topic_id = NO_TOPIC_ID if topic is None or topic.topic_id is None else topic.topic_id
-        max_bytes = partition_bytes(state, self._settings.max_partition_bytes)
+        most = self._settings.max_partition_bytes
+        max_bytes = most if share.cuts_first else partition_bytes(state, most)
         return FetchTarget(topic_id, state.fetch_offset, snapshot.leader_epoch(state.tp), max_bytes)
 
     def _wait_ms(self, share: Share) -> int:
