@@ -9,20 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levada.errors import ConfigError
-from levada.spark.offsets import (
-    EARLIEST,
-    LATEST,
-    data_loss,
-    from_json,
-    limit_rows,
-    lost_beginnings,
-    lost_partitions,
-    never_back,
-    resolve,
-    start_of,
-    to_json,
-    with_start,
-)
+from levada.spark.bounds import EARLIEST, LATEST, resolve
+from levada.spark.loss import data_loss
+from levada.spark.offsets import from_json, start_of, to_json, with_start
+from levada.spark.trigger import findings, limit_rows, losses, lost_beginnings
 from levada.types import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
@@ -46,19 +36,38 @@ def test_the_end_of_batch_0_carries_its_start() -> None:
     assert start_of(start, to_json({T0: 9})) == start
 
 
-def test_starts_are_resolved_for_every_partition() -> None:
-    earliest, latest = {T0: 3, T1: 4}, {T0: 30, T1: 40}
-    assert resolve(EARLIEST, [T0, T1], earliest, latest, "o") == earliest
-    assert resolve(LATEST, [T0, T1], earliest, latest, "o") == latest
-    assert resolve({T0: EARLIEST, T1: LATEST}, [T0, T1], earliest, latest, "o") == {T0: 3, T1: 40}
-    assert resolve({T0: 7, T1: 8}, [T0, T1], earliest, latest, "o") == {T0: 7, T1: 8}
+class Ends:
+    """A cluster that notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, list[TopicPartition]]] = []
+
+    def earliest(self, partitions: Any) -> Any:
+        self.asked.append(("earliest", list(partitions)))
+        return {tp: 3 + tp.partition for tp in partitions}
+
+    def latest(self, partitions: Any) -> Any:
+        self.asked.append(("latest", list(partitions)))
+        return {tp: 30 + 10 * tp.partition for tp in partitions}
+
+
+def resolved(bound: Any, partitions: Any = (T0, T1)) -> tuple[Any, Any]:
+    ends = Ends()
+    return resolve(bound, partitions, ends, "startingOffsets"), ends.asked  # type: ignore[arg-type]
+
+
+def test_starts_are_resolved_for_every_partition_and_nothing_more_is_asked() -> None:
+    assert resolved(EARLIEST) == ({T0: 3, T1: 4}, [("earliest", [T0, T1])])
+    assert resolved(LATEST) == ({T0: 30, T1: 40}, [("latest", [T0, T1])])
+    assert resolved({T0: EARLIEST, T1: LATEST}) == ({T0: 3, T1: 40}, [("earliest", [T0]), ("latest", [T1])])
+    assert resolved({T0: 7, T1: 8}) == ({T0: 7, T1: 8}, [])
 
 
 def test_json_must_name_exactly_the_partitions() -> None:
     with pytest.raises(ConfigError, match="'startingOffsets' must name every partition that is read; missing: t-1, t-2"):
-        resolve({T0: 1}, [T0, T1, T2], {}, {}, "startingOffsets")
+        resolved({T0: 1}, [T0, T1, T2])
     with pytest.raises(ConfigError, match="'startingOffsets' names partitions that are not read: t-1"):
-        resolve({T0: 1, T1: 1}, [T0], {}, {}, "startingOffsets")
+        resolved({T0: 1, T1: 1}, [T0])
 
 
 def test_a_limit_is_shared_in_proportion() -> None:
@@ -94,16 +103,20 @@ def test_a_limited_batch_moves_forward_within_its_bounds(backlogs: Any, most: An
     assert sum(limited.values()) - sum(start.values()) <= most + len(end)
 
 
-def test_offsets_never_go_back() -> None:
-    assert never_back({T0: 10, T1: 5}, {T0: 3, T1: 9, T2: 1}) == {T0: 10, T1: 9, T2: 1}
-
-
 def test_signs_of_lost_data_are_reported_in_sentences() -> None:
-    findings = lost_partitions({T0: 10, T1: 20, T2: 5}, {T1: 7, T2: 6})
-    assert findings[0] == "t-0 was read up to offset 10 and does not exist any more"
-    assert findings[1].startswith("t-1 ends at offset 7, but was read up to 20")
-    assert len(findings) == 2
+    reached, latest = {T0: 10, T1: 20, T2: 5}, {T1: 7, T2: 6}
+    lost = losses(reached, latest, remade_topics=(), same_topics=())
+    said = findings(lost, reached, latest)
+    assert said[0] == "t-0 was read up to offset 10 and does not exist any more"
+    assert said[1].startswith("t-1 ends at offset 7, but was read up to 20: the topic was probably deleted and created again")
+    assert len(said) == 2
     assert lost_beginnings({T0: 0, T1: 3}) == ["t-1 is new to this query, but begins at offset 3: the records before are gone already"]
+
+
+def test_an_id_tells_a_new_topic_from_a_log_that_was_cut() -> None:
+    assert losses({T0: 10}, {T0: 50}, remade_topics={"t"}, same_topics=()).remade == [T0]
+    assert losses({T0: 10}, {T0: 9}, remade_topics=(), same_topics={"t"}).shorter == [T0]
+    assert not losses({T0: 10}, {T0: 10}, remade_topics=(), same_topics=())
 
 
 def test_the_error_says_what_to_do() -> None:

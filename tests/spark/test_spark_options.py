@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from levada.errors import ConfigError
-from levada.spark.offsets import EARLIEST, LATEST
-from levada.spark.options import NOT_YET, SINK_OPTIONS, SOURCE_OPTIONS, sink_options, source_options, wants_headers
+from levada.spark.bounds import EARLIEST, LATEST, AtTime
+from levada.spark.loss import OnLoss
+from levada.spark.option_text import UNKNOWN_OPTIONS
+from levada.spark.options import OF_GROUPS, OF_JAVA, SINK_OPTIONS, SOURCE_OPTIONS, sink_options, source_options
+from levada.spark.planning import Splitting
 from levada.types import TopicPartition
 
 KAFKA = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -28,7 +31,7 @@ def stream(**given: Any) -> Any:
 def test_a_batch_reads_everything_and_a_stream_begins_at_the_end() -> None:
     assert (batch().starting, batch().ending) == (EARLIEST, LATEST)
     assert stream().starting == LATEST
-    assert stream().fail_on_data_loss is True
+    assert stream().on_loss is OnLoss.FAIL
     assert stream().include_headers is False
     assert stream().max_offsets_per_trigger is None
 
@@ -36,20 +39,20 @@ def test_a_batch_reads_everything_and_a_stream_begins_at_the_end() -> None:
 def test_names_arrive_in_lower_case() -> None:
     options = stream(startingoffsets="earliest", failondataloss="FALSE", maxoffsetspertrigger="500", includeheaders="true")
     assert options.starting == EARLIEST
-    assert options.fail_on_data_loss is False
+    assert options.on_loss is OnLoss.EARLIEST
     assert options.max_offsets_per_trigger == 500
     assert options.include_headers is True
 
 
 def test_subscribe_is_a_list_with_commas() -> None:
     options = source_options({**KAFKA, "subscribe": " a, b,,a "}, streaming=True)
-    assert options.topics == ("a", "b")
-    assert options.assigned == ()
+    assert options.selection.topics == ("a", "b")
+    assert options.selection.partitions == ()
 
 
 def test_assign_names_partitions() -> None:
     options = source_options({**KAFKA, "assign": '{"t": [1, 0], "s": [2]}'}, streaming=True)
-    assert options.assigned == (TopicPartition("s", 2), TopicPartition("t", 0), TopicPartition("t", 1))
+    assert options.selection.partitions == (TopicPartition("s", 2), TopicPartition("t", 0), TopicPartition("t", 1))
 
 
 @pytest.mark.parametrize("text", ["t", "[1]", '{"t": 0}', '{"t": [-1]}', '{"t": ["0"]}', '{"t": [true]}', "{}", '{"t": []}'])
@@ -113,12 +116,6 @@ def test_a_switch_is_true_or_false() -> None:
         stream(failondataloss="yes")
 
 
-@pytest.mark.parametrize("option", NOT_YET)
-def test_every_other_option_of_the_connector_is_refused_by_name(option: Any) -> None:
-    with pytest.raises(ConfigError, match=f"option '{option}' is not there yet: "):
-        stream(**{option.lower(): "1"})
-
-
 @pytest.mark.parametrize(
     ("option", "hint"),
     [
@@ -180,17 +177,96 @@ def test_a_sink_takes_what_spark_adds() -> None:
     assert options.client == {"bootstrap.servers": "localhost:9092", "linger.ms": "0"}
 
 
+@pytest.mark.parametrize("name", [*OF_GROUPS, *OF_JAVA])
+def test_settings_of_java_that_mean_nothing_here_are_taken_with_a_warning(name: str, caplog: Any) -> None:
+    assert name not in stream(**{f"kafka.{name}": "x"}).client
+    assert f"no effect here, there is no consumer group and no Java client: kafka.{name}" in caplog.text
+
+
+def test_what_is_unknown_can_be_ignored_with_a_warning(caplog: Any) -> None:
+    assert stream(unknownoptions="warn", startingoffset="earliest").starting == LATEST
+    assert "unknown option 'startingoffset'; did you mean 'startingOffsets'?; ignored, as unknownOptions is warn" in caplog.text
+    with pytest.raises(ConfigError, match="option 'unknownOptions': expected fail or warn, got 'maybe'"):
+        stream(unknownoptions="maybe")
+
+
+def test_a_pattern_chooses_topics() -> None:
+    pattern = source_options({**KAFKA, "subscribepattern": "orders-\\d+"}, streaming=True).selection.pattern
+    assert pattern is not None
+    assert pattern.fullmatch("orders-17")
+    assert not pattern.fullmatch("my-orders-17")
+
+
+@pytest.mark.parametrize(
+    ("given", "on_loss"),
+    [
+        ({}, OnLoss.FAIL),
+        ({"failondataloss": "false"}, OnLoss.EARLIEST),
+        ({"ondataloss": "skip"}, OnLoss.SKIP),
+        ({"ondataloss": "Earliest", "failondataloss": "false"}, OnLoss.EARLIEST),
+        ({"ondataloss": "fail", "failondataloss": "true"}, OnLoss.FAIL),
+    ],
+)
+def test_what_to_do_about_lost_records(given: Any, on_loss: OnLoss) -> None:
+    assert stream(**given).on_loss is on_loss
+
+
+def test_two_answers_about_lost_records_contradict_each_other() -> None:
+    with pytest.raises(ConfigError, match="options 'failOnDataLoss'=true and 'onDataLoss'=skip contradict each other"):
+        stream(failondataloss="true", ondataloss="skip")
+
+
+def test_times_win_over_offsets() -> None:
+    all_three = {"startingtimestamp": "5", "startingoffsetsbytimestamp": '{"orders":{"0":7}}', "startingoffsets": "earliest"}
+    assert stream(**all_three).starting == AtTime(5, or_latest=False)
+    del all_three["startingtimestamp"]
+    by_partition = {TopicPartition("orders", 0): 7}
+    assert stream(**all_three, startingoffsetsbytimestampstrategy="latest").starting == AtTime(by_partition, or_latest=True)
+    ends = {"endingoffsetsbytimestamp": '{"orders":{"0":7}}', "endingoffsets": "latest"}
+    assert batch(**ends).ending == AtTime(by_partition, or_latest=True)
+    assert batch(**ends, endingtimestamp="9").ending == AtTime(9, or_latest=True)
+    with pytest.raises(ConfigError, match="option 'endingTimestamp' is for batch queries"):
+        stream(endingtimestamp="9")
+
+
+@pytest.mark.parametrize(
+    ("option", "text"), [("startingtimestamp", "soon"), ("startingtimestamp", "-1"), ("startingoffsetsbytimestamp", '{"orders":{"0":-1}}')]
+)
+def test_a_bad_time_shows_the_form(option: str, text: str) -> None:
+    with pytest.raises(ConfigError, match="milliseconds since the epoch"):
+        stream(**{option: text})
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("15m", 900.0), ("30s", 30.0), ("500", 0.5), ("250 ms", 0.25), ("1H", 3600.0)])
+def test_durations_are_those_of_spark(text: str, seconds: float) -> None:
+    assert stream(maxtriggerdelay=text).max_trigger_delay_s == seconds
+
+
+def test_a_bad_duration_shows_the_form() -> None:
+    with pytest.raises(ConfigError, match="option 'maxTriggerDelay': expected a duration such as 15m, 30s or 500ms, got 'a while'"):
+        stream(maxtriggerdelay="a while")
+
+
+def test_a_minimum_above_the_maximum_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="option 'minOffsetsPerTrigger'=7 is above 'maxOffsetsPerTrigger'=5"):
+        stream(minoffsetspertrigger="7", maxoffsetspertrigger="5")
+
+
+def test_the_rest_of_the_numbers() -> None:
+    given = {"minpartitions": "8", "maxrecordsperpartition": "50", "fetchoffset.numretries": "0", "fetchoffset.retryintervalms": "20"}
+    options = stream(**given, **{"kafkaconsumer.polltimeoutms": "512", "groupidprefix": "x"})
+    assert options.splitting == Splitting(8, 50)
+    assert (options.fetch_offset_retries, options.fetch_offset_interval_s, options.poll_timeout_s) == (0, 0.02, 0.512)
+    assert (stream().fetch_offset_retries, stream().poll_timeout_s) == (3, 120.0)
+    assert stream(recordspertask="1").splitting == Splitting(None, None, 1)
+
+
 def test_an_empty_topic_is_an_error() -> None:
     with pytest.raises(ConfigError, match="'topic' is empty"):
         sink_options({**KAFKA, "topic": " "})
 
 
-def test_headers_are_wanted_before_the_side_is_known() -> None:
-    assert wants_headers({"includeheaders": "true", "whatever": "x"}) is True
-    assert wants_headers({"topic": "t"}) is False
-
-
 def test_the_manual_names_every_option() -> None:
     manual = (Path(__file__).parents[2] / "docs" / "SPARK.md").read_text()
-    missing = [name for name in (*SOURCE_OPTIONS, *SINK_OPTIONS, *NOT_YET) if not re.search(rf"\b{re.escape(name)}\b", manual)]
+    missing = [name for name in (*SOURCE_OPTIONS, *SINK_OPTIONS, UNKNOWN_OPTIONS) if not re.search(rf"\b{re.escape(name)}\b", manual)]
     assert not missing

@@ -11,8 +11,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from levada.errors import ConfigError, DataLossError, UnknownTopicOrPartitionError
 from levada.spark.batch_source import BatchReader
+from levada.spark.cluster import Selection, View
 from levada.spark.options import source_options
-from levada.spark.range_reader import OffsetRange
+from levada.spark.planning import Span, TaskSpans
 from levada.spark.schema import record_schema
 from levada.spark.stream_source import StreamReader
 from levada.types import TopicPartition
@@ -26,13 +27,21 @@ class FakeCluster:
 
     def __init__(self, **logs: Any) -> None:
         self.logs = {TopicPartition("t", int(name[1:])): list(ends) for name, ends in logs.items()}
+        self.ids: dict[str, Any] = {}
+        self.views = 0
         self.closed = False
 
-    def partitions(self, topics: Any) -> Any:
-        found = {tp for tp in self.logs if tp.topic in topics}
-        if not found:
-            raise UnknownTopicOrPartitionError("topic 't' does not exist")
-        return found
+    def view(self, selection: Selection) -> View:
+        self.views += 1
+        if selection.pattern is not None:
+            found = {tp for tp in self.logs if selection.pattern.fullmatch(tp.topic)}
+        else:
+            found = {tp for tp in self.logs if tp in selection.partitions or tp.topic in selection.topics}
+        return View(frozenset(found), {tp.topic: self.ids.get(tp.topic) for tp in self.logs if tp in found or selection.partitions})
+
+    def at_times(self, times: Any) -> Any:
+        """Records are a millisecond apart: the offset is the time."""
+        return {tp: max(time, self.logs[tp][0]) if time < self.logs[tp][1] else None for tp, time in times.items()}
 
     def earliest(self, partitions: Any) -> Any:
         return {tp: self.logs[tp][0] for tp in partitions}
@@ -47,8 +56,18 @@ class FakeCluster:
         self.logs[TopicPartition("t", partition)][1] += count
 
 
+def span(partition: int, start: int, end: int) -> Span:
+    return Span(TopicPartition("t", partition), start, end)
+
+
+def spans(tasks: Any) -> list[Span]:
+    """What all tasks read."""
+    return [span for task in tasks for span in task.spans]
+
+
 def stream(cluster: Any, **given: Any) -> Any:
-    options = source_options({**KAFKA, "subscribe": "t", **given}, streaming=True)
+    where = {} if "subscribepattern" in given else {"subscribe": "t"}
+    options = source_options({**KAFKA, **where, "fetchoffset.retryintervalms": "0", **given}, streaming=True)
     return StreamReader(options, record_schema(False), connect=lambda client: cluster)
 
 
@@ -59,14 +78,14 @@ def batch(cluster: Any, **given: Any) -> Any:
 
 def test_a_batch_reads_from_the_first_to_the_last_offset() -> None:
     cluster = FakeCluster(p0=(3, 10), p1=(0, 5), p2=(4, 4))
-    assert batch(cluster).partitions() == [OffsetRange("t", 0, 3, 10), OffsetRange("t", 1, 0, 5)]
+    assert spans(batch(cluster).partitions()) == [span(0, 3, 10), span(1, 0, 5)]
     assert cluster.closed
 
 
 def test_a_batch_reads_between_offsets_in_json() -> None:
     cluster = FakeCluster(p0=(0, 10), p1=(0, 5))
     reader = batch(cluster, startingoffsets='{"t":{"0":4,"1":-2}}', endingoffsets='{"t":{"0":-1,"1":3}}')
-    assert reader.partitions() == [OffsetRange("t", 0, 4, 10), OffsetRange("t", 1, 0, 3)]
+    assert spans(reader.partitions()) == [span(0, 4, 10), span(1, 0, 3)]
 
 
 def test_a_batch_without_records_reads_nothing() -> None:
@@ -82,7 +101,7 @@ def test_a_batch_from_beyond_the_end_of_the_log_is_data_loss(caplog: Any) -> Non
     ):
         batch(FakeCluster(p0=(0, 10), p1=(0, 5)), **beyond).partitions()
     (nothing,) = batch(FakeCluster(p0=(0, 10), p1=(0, 5)), failondataloss="false", **beyond).partitions()
-    assert nothing.end <= nothing.start
+    assert nothing == TaskSpans(())
     assert "t-0 is to be read from offset 11, but ends at 10; going on, as failOnDataLoss is false" in caplog.text
 
 
@@ -99,14 +118,14 @@ def test_a_stream_from_the_end_does_not_lose_batch_0_to_a_crash() -> None:
     cluster.append(50)
     end = first.latestOffset(start, ALL)
     assert first.initialOffset() == start
-    assert first.partitions(start, end) == [OffsetRange("t", 0, 35_105, 35_155)]
+    assert spans(first.partitions(start, end)) == [span(0, 35_105, 35_155)]
 
     cluster.append(43)
     after_crash = stream(cluster)
     later_start = after_crash.initialOffset()
     assert later_start != start
-    assert after_crash.partitions(later_start, end) == [OffsetRange("t", 0, 35_105, 35_155)]
-    assert after_crash.partitions(end, after_crash.latestOffset(end, ALL)) == [OffsetRange("t", 0, 35_155, 35_198)]
+    assert spans(after_crash.partitions(later_start, end)) == [span(0, 35_105, 35_155)]
+    assert spans(after_crash.partitions(end, after_crash.latestOffset(end, ALL))) == [span(0, 35_155, 35_198)]
 
 
 def test_only_batch_0_carries_its_start() -> None:
@@ -146,7 +165,7 @@ def test_available_now_ends_where_the_log_ended_when_it_began() -> None:
     start, sizes = reader.initialOffset(), []
     while (end := reader.latestOffset(start, ReadMaxRows(400))) != start:
         cluster.append(50)
-        sizes.append(sum(part.end - part.start for part in reader.partitions(start, end)))
+        sizes.append(sum(span.size for span in spans(reader.partitions(start, end))))
         start = end
     assert sizes == [400, 400, 200]
 
@@ -168,7 +187,7 @@ def test_a_partition_that_appears_is_read_from_its_beginning() -> None:
     cluster.logs[TopicPartition("t", 1)] = [0, 8]
     end = reader.latestOffset({"t": {"0": 5}}, ReadMaxRows(4))
     assert end == {"t": {"0": 5, "1": 4}}
-    assert reader.partitions({"t": {"0": 5}}, end) == [OffsetRange("t", 1, 0, 4)]
+    assert spans(reader.partitions({"t": {"0": 5}}, end)) == [span(1, 0, 4)]
 
 
 def test_a_partition_that_appears_with_lost_records_is_data_loss(caplog: Any) -> None:
@@ -176,8 +195,8 @@ def test_a_partition_that_appears_with_lost_records_is_data_loss(caplog: Any) ->
     with pytest.raises(DataLossError, match="t-1 is new to this query, but begins at offset 3"):
         stream(cluster).partitions({"t": {"0": 5}}, {"t": {"0": 5, "1": 8}})
     with caplog.at_level(logging.WARNING):
-        ranges = stream(cluster, failondataloss="false").partitions({"t": {"0": 5}}, {"t": {"0": 5, "1": 8}})
-    assert ranges == [OffsetRange("t", 1, 3, 8)]
+        tasks = stream(cluster, failondataloss="false").partitions({"t": {"0": 5}}, {"t": {"0": 5, "1": 8}})
+    assert spans(tasks) == [span(1, 3, 8)]
     assert "t-1 is new to this query" in caplog.text
 
 
@@ -188,12 +207,152 @@ def test_a_partition_that_disappears_is_data_loss() -> None:
     assert stream(cluster, failondataloss="false").latestOffset({"t": {"0": 4, "1": 7}}, ALL) == {"t": {"0": 5}}
 
 
-def test_offsets_never_go_back_even_when_the_log_does() -> None:
-    cluster = FakeCluster(p0=(0, 5))
-    start = {"t": {"0": 9}}
-    with pytest.raises(DataLossError, match="t-0 ends at offset 5, but was read up to 9"):
+def test_a_log_that_is_shorter_after_a_restart_counts_as_a_new_one_and_is_read_from_its_start(caplog: Any) -> None:
+    cluster = FakeCluster(p0=(0, 5), p1=(0, 8))
+    start = {"t": {"0": 9, "1": 6}}
+    with pytest.raises(DataLossError, match="t-0 ends at offset 5, but was read up to 9: the topic was probably deleted and created again"):
         stream(cluster).latestOffset(start, ALL)
-    assert stream(cluster, failondataloss="false").latestOffset(start, ALL) == start
+    reader = stream(cluster, failondataloss="false")
+    noticed = reader.latestOffset(start, ALL)
+    assert noticed == {"t": {"0": 0, "1": 8}}
+    assert spans(reader.partitions(start, noticed)) == [span(1, 6, 8)]
+    assert "t-0 is to be read from offset 9, but the micro-batch ends at 0; going on" in caplog.text
+    assert spans(reader.partitions(noticed, reader.latestOffset(noticed, ALL))) == [span(0, 0, 5)]
+
+
+def test_with_skip_the_new_log_is_read_from_its_present_end() -> None:
+    assert stream(FakeCluster(p0=(0, 5)), ondataloss="skip").latestOffset({"t": {"0": 9}}, ALL) == {"t": {"0": 5}}
+
+
+def test_a_topic_that_is_made_again_while_a_query_runs_is_noticed_by_its_id() -> None:
+    cluster = FakeCluster(p0=(0, 5))
+    cluster.ids["t"] = "first"
+    for failing, reader in (("true", stream(cluster)), ("false", stream(cluster, failondataloss="false"))):
+        cluster.logs, cluster.ids["t"] = {TopicPartition("t", 0): [0, 5]}, "first"
+        start = reader.latestOffset(reader.initialOffset(), ALL)
+        cluster.logs, cluster.ids["t"] = {TopicPartition("t", 0): [0, 50]}, "second"
+        if failing == "true":
+            with pytest.raises(DataLossError, match="t-0 was read up to offset 5, and its topic was deleted and created again since"):
+                reader.latestOffset(start, ALL)
+            continue
+        noticed = reader.latestOffset(start, ALL)
+        assert noticed == {"t": {"0": 0}}
+        assert spans(reader.partitions(noticed, reader.latestOffset(noticed, ALL))) == [span(0, 0, 50)]
+
+
+def test_a_log_that_lost_its_end_to_a_new_leader_goes_on_there() -> None:
+    cluster = FakeCluster(p0=(0, 9))
+    cluster.ids["t"] = "the same"
+    reader = stream(cluster, failondataloss="false")
+    start = reader.latestOffset(reader.initialOffset(), ALL)
+    cluster.logs[TopicPartition("t", 0)] = [0, 7]
+    noticed = reader.latestOffset(start, ALL)
+    assert noticed == {"t": {"0": 7}}
+    cluster.append(4)
+    assert spans(reader.partitions(noticed, reader.latestOffset(noticed, ALL))) == [span(0, 7, 11)]
+
+
+def test_an_end_that_only_seems_smaller_is_looked_at_again() -> None:
+    """A broker that has just become the leader may know less for a moment."""
+    cluster = FakeCluster(p0=(0, 9))
+    ends = [4, 4, 9]
+    cluster.latest = lambda partitions: dict.fromkeys(partitions, ends.pop(0))  # type: ignore[method-assign]
+    assert stream(cluster).latestOffset({"t": {"0": 9}}, ALL) == {"t": {"0": 9}}
+    assert not ends
+
+
+def test_a_topic_that_is_deleted_while_a_query_runs_is_data_loss() -> None:
+    cluster = FakeCluster(p0=(0, 5))
+    reader = stream(cluster)
+    start = reader.latestOffset(reader.initialOffset(), ALL)
+    cluster.logs.clear()
+    with pytest.raises(DataLossError, match="t-0 was read up to offset 5 and does not exist any more"):
+        reader.latestOffset(start, ALL)
+
+
+def test_a_micro_batch_that_ends_before_it_starts_is_data_loss() -> None:
+    with pytest.raises(DataLossError, match="t-0 is to be read from offset 9, but the micro-batch ends at 5"):
+        stream(FakeCluster(p0=(0, 5))).partitions({"t": {"0": 9}}, {"t": {"0": 5}})
+
+
+def test_batch_0_of_another_source_is_not_replayed_without_a_word() -> None:
+    """Only Spark's own connector knows where it began; ours would begin later, at what is the latest offset now."""
+    cluster = FakeCluster(p0=(0, 120))
+    reader = stream(cluster)
+    with pytest.raises(DataLossError, match="the first micro-batch was planned by another source, whose start is not known"):
+        reader.partitions(reader.initialOffset(), {"t": {"0": 100}})
+    from_the_start = stream(cluster, startingoffsets="earliest")
+    assert spans(from_the_start.partitions(from_the_start.initialOffset(), {"t": {"0": 100}})) == [span(0, 0, 100)]
+
+
+def test_a_later_batch_of_another_source_is_replayed() -> None:
+    reader = stream(FakeCluster(p0=(0, 120)))
+    reader.initialOffset()
+    assert spans(reader.partitions({"t": {"0": 60}}, {"t": {"0": 100}})) == [span(0, 60, 100)]
+
+
+def test_a_minimum_is_waited_for_until_the_delay_is_over(monkeypatch: Any) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("levada.spark.stream_source.time.monotonic", lambda: now[0])
+    cluster = FakeCluster(p0=(0, 3))
+    reader = stream(cluster, startingoffsets="earliest", minoffsetspertrigger="10", maxtriggerdelay="1m")
+    limit = reader.getDefaultReadLimit()
+    first = reader.latestOffset(reader.initialOffset(), limit)
+    assert first["t"] == {"0": 3}, "the first trigger waits for nothing"
+    cluster.append(9)
+    assert reader.latestOffset(first, limit) == first
+    now[0] += 61
+    second = reader.latestOffset(first, limit)
+    assert second == {"t": {"0": 12}}
+    cluster.append(10)
+    assert reader.latestOffset(second, limit) == {"t": {"0": 22}}
+    cluster.append(1)
+    assert reader.latestOffset({"t": {"0": 22}}, ALL) == {"t": {"0": 23}}
+
+
+def test_available_now_waits_for_no_minimum() -> None:
+    cluster = FakeCluster(p0=(0, 25))
+    reader = stream(cluster, startingoffsets="earliest", minoffsetspertrigger="10", maxoffsetspertrigger="20")
+    reader.prepareForTriggerAvailableNow()
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, ReadMaxRows(20))
+    assert first["t"] == {"0": 20}
+    assert reader.latestOffset(first, ReadMaxRows(20)) == {"t": {"0": 25}}
+
+
+def test_what_available_now_was_to_read_and_is_gone_is_data_loss() -> None:
+    cluster = FakeCluster(p0=(0, 20), p1=(0, 20))
+    reader = stream(cluster, startingoffsets="earliest", maxoffsetspertrigger="10")
+    reader.prepareForTriggerAvailableNow()
+    first = reader.latestOffset(reader.initialOffset(), ReadMaxRows(10))
+    cluster.logs[TopicPartition("t", 1)] = [0, 12]
+    with pytest.raises(DataLossError, match="t-1 ends at offset 12, but was read up to 20"):
+        reader.latestOffset(first, ReadMaxRows(10))
+
+
+def test_a_pattern_finds_topics_that_come_later() -> None:
+    cluster = FakeCluster(p0=(0, 5))
+    reader = stream(cluster, subscribepattern="t|s.*", startingoffsets="earliest")
+    first = reader.latestOffset(reader.initialOffset(), ALL)
+    cluster.logs[TopicPartition("sales", 0)] = [0, 3]
+    cluster.logs[TopicPartition("other", 0)] = [0, 3]
+    assert reader.latestOffset(first, ALL) == {"t": {"0": 5}, "sales": {"0": 3}}
+
+
+def test_times_are_looked_up_and_missing_ones_have_a_strategy() -> None:
+    cluster = FakeCluster(p0=(0, 10), p1=(2, 5))
+    assert stream(cluster, startingtimestamp="4").initialOffset() == {"t": {"0": 4, "1": 4}}
+    by_partition = '{"t":{"0":7,"1":1}}'
+    assert stream(cluster, startingoffsetsbytimestamp=by_partition).initialOffset() == {"t": {"0": 7, "1": 2}}
+    with pytest.raises(ConfigError, match=r"option 'startingTimestamp': t-1 has no record from 6 ms on; choose an earlier time, or set"):
+        stream(cluster, startingtimestamp="6").initialOffset()
+    late = stream(cluster, startingtimestamp="6", startingoffsetsbytimestampstrategy="latest")
+    assert late.initialOffset() == {"t": {"0": 6, "1": 5}}
+
+
+def test_a_batch_ends_at_a_time_or_at_the_end_of_the_log() -> None:
+    reader = batch(FakeCluster(p0=(0, 10), p1=(2, 5)), endingtimestamp="6")
+    assert spans(reader.partitions()) == [span(0, 0, 6), span(1, 2, 5)]
 
 
 def test_assigned_partitions_are_taken_as_they_are() -> None:

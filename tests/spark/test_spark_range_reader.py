@@ -13,11 +13,12 @@ import pyarrow as pa
 import pytest
 
 import levada as lv
-from levada.errors import DataLossError, OffsetOutOfRangeError, TimeoutError
+from levada.errors import DataLossError, LogTruncationError, OffsetOutOfRangeError, TimeoutError, TopicRecreatedError
 from levada.spark import clients, range_reader
 from levada.spark.options import source_options
-from levada.spark.range_reader import OffsetRange, read
-from levada.spark.schema import arrow_schema, record_schema
+from levada.spark.planning import Span, TaskSpans
+from levada.spark.range_reader import read
+from levada.spark.schema import arrow_schema, record_schema, slices
 from levada.testing import EmbeddedKafka
 from levada.types import TopicPartition
 
@@ -43,6 +44,7 @@ class FakeConsumer:
         self.at: Any = None
         self.end: Any = None
         self.assigned: list[Any] = []
+        self.fault: Any = None
 
     def assign(self, partitions: Any, ends: Any = None) -> None:
         self.assigned.append(list(partitions))
@@ -54,6 +56,9 @@ class FakeConsumer:
     def position(self, tp: Any) -> Any:
         return self.at
 
+    def finished(self) -> Any:
+        return {TP} if self.at >= self.end else set()
+
     def beginning_offsets(self, tps: Any) -> Any:
         return {TP: self.first}
 
@@ -61,8 +66,11 @@ class FakeConsumer:
         return {TP: self.after_last}
 
     def poll_arrow(self, *, timeout: Any, max_records: Any, max_bytes: Any, columns: Any) -> Any:
+        if self.fault is not None:
+            fault, self.fault = self.fault, None
+            raise fault
         if not self.first <= self.at <= self.after_last:
-            raise OffsetOutOfRangeError("t-0")
+            raise OffsetOutOfRangeError("t-0", partition=TP, offset=self.at)
         until = min(self.at + self.step, self.after_last, self.end)
         offsets = [offset for offset in range(self.at, until) if offset not in self.gaps]
         self.at = until
@@ -82,7 +90,8 @@ def read_with(monkeypatch: Any) -> Any:
 
         monkeypatch.setattr(range_reader, "reused_consumer", reuse)
         given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "failOnDataLoss": str(fail_on_data_loss)}
-        batches = list(read(OffsetRange("t", 0, start, end), record_schema(False), source_options(given, streaming=True)))
+        given["kafkaConsumer.pollTimeoutMs"] = "10"
+        batches = list(read(TaskSpans((Span(TP, start, end),)), record_schema(False), source_options(given, streaming=True)))
         assert all(batch.schema.equals(arrow_schema(record_schema(False)), check_metadata=True) for batch in batches)
         return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
 
@@ -131,14 +140,30 @@ def test_Y2_a_log_that_ends_before_the_range_begins_was_made_anew(read_with: Any
     assert read_with(FakeConsumer(0, 2), 3, 9, fail_on_data_loss=False) == []
 
 
-def test_silence_ends_with_a_timeout(read_with: Any, monkeypatch: Any) -> None:
+def test_silence_ends_with_a_timeout(read_with: Any) -> None:
     class Silent(FakeConsumer):
         def poll_arrow(self, **_: Any) -> Any:
+            time.sleep(0.005)
             return pa.RecordBatch.from_pylist([], schema=SCHEMA)
 
-    monkeypatch.setattr(range_reader, "_patience_s", lambda client: 0.01)
-    with pytest.raises(TimeoutError, match=r"t-0 at offset 3, reading 3 to 9: nothing came for 0\.01 s"):
+    with pytest.raises(TimeoutError, match=r"t-0 at offset 3, reading 3 to 9: nothing came for 0\.01 s \(option kafkaConsumer"):
         read_with(Silent(0, 100), 3, 9)
+
+
+def test_a_truncated_log_is_read_from_where_it_parts(read_with: Any, caplog: Any) -> None:
+    consumer = FakeConsumer(0, 100, step=3)
+    truncated = LogTruncationError("the log was truncated", partition=TP, offset=14, divergent_offset=12)
+    consumer.fault = truncated
+    with pytest.raises(DataLossError, match="the log was truncated; what was written in place of lost records is read from offset 12"):
+        read_with(consumer, 10, 16)
+    consumer.fault = truncated
+    assert read_with(consumer, 10, 16, fail_on_data_loss=False) == [12, 13, 14, 15]
+
+
+def test_nothing_is_read_of_a_topic_that_is_another_one_now(read_with: Any) -> None:
+    consumer = FakeConsumer(0, 100)
+    consumer.fault = TopicRecreatedError("the topic is another one", partition=TP, offset=10)
+    assert read_with(consumer, 10, 16, fail_on_data_loss=False) == []
 
 
 @pytest.fixture
@@ -159,7 +184,68 @@ def test_a_task_in_a_reused_worker_waits_for_no_fetch_of_the_one_before(kafka: E
     seconds = []
     for partition in range(tasks):
         began = time.monotonic()
-        batches = list(read(OffsetRange("t", partition, 0, rows), record_schema(False), given))
+        batches = list(read(TaskSpans((Span(TopicPartition("t", partition), 0, rows),)), record_schema(False), given))
         seconds.append(time.monotonic() - began)
         assert [offset for batch in batches for offset in batch.column("offset").to_pylist()] == list(range(rows))
     assert median(seconds) < 0.25
+
+
+def test_a_task_reads_several_partitions_at_a_time_each_in_order(kafka: EmbeddedKafka) -> None:
+    kafka.create_topic("t", 3)
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for number in range(300):
+            producer.send("t", b"%d" % number, partition=number % 3)
+    given = source_options({"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": "t"}, streaming=True)
+    spans = {TopicPartition("t", 0): (10, 60), TopicPartition("t", 1): (0, 100), TopicPartition("t", 2): (99, 100)}
+    task = TaskSpans(tuple(Span(tp, *offsets) for tp, offsets in spans.items()))
+    found: dict[int, list[int]] = {}
+    for batch in read(task, record_schema(False), given):
+        for partition, offset in zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True):
+            found.setdefault(partition, []).append(offset)
+    assert found == {tp.partition: list(range(*offsets)) for tp, offsets in spans.items()}
+
+
+def test_an_open_transaction_is_told_from_a_deleted_topic(kafka44: Any, new_topic: Any) -> None:
+    from confluent_kafka import Producer
+
+    topic = new_topic(kafka44)
+    tp = TopicPartition(topic, 0)
+    producer = Producer({"bootstrap.servers": kafka44.bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"undecided")
+    producer.flush(10)
+    given = {"kafka.bootstrap.servers": kafka44.bootstrap_servers, "subscribe": topic, "kafka.isolation.level": "read_committed"}
+    options = source_options({**given, "kafkaConsumer.pollTimeoutMs": "300"}, streaming=True)
+    try:
+        with pytest.raises(TimeoutError, match=f"{tp} at offset 0, reading 0 to 1: a transaction that is not decided holds the rest back"):
+            list(read(TaskSpans((Span(tp, 0, 1),)), record_schema(False), options))
+    finally:
+        producer.abort_transaction(30)
+        clients.close_idle()
+
+
+def a_timestamp_beyond_spark(kafka: EmbeddedKafka, **given: str) -> list[int]:
+    kafka.create_topic("t", config={"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"})
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for timestamp in (1, 2**62 - 1, 3):
+            producer.send("t", b"v", timestamp=timestamp).result(timeout=10)
+    options = source_options({"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": "t", **given}, streaming=True)
+    batches = read(TaskSpans((Span(TP, 0, 3),)), record_schema(False, ["timestamp", "offset"]), options)
+    return [offset for batch in batches for offset in batch["offset"].to_pylist()]
+
+
+def test_a_timestamp_that_spark_cannot_hold_is_named_and_can_be_skipped(kafka: EmbeddedKafka, caplog: Any) -> None:
+    with pytest.raises(DataLossError, match=f"t-0 at offset 1: a timestamp of {2**62 - 1} ms is more than Spark can hold"):
+        a_timestamp_beyond_spark(kafka)
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.delete_topics(["t"])
+    assert a_timestamp_beyond_spark(kafka, failOnDataLoss="false") == [0, 2]
+    assert "t-0 at offset 1: a timestamp of" in caplog.text
+
+
+def test_pieces_of_an_arrow_batch_are_equal() -> None:
+    batch = pa.RecordBatch.from_pydict({"n": pa.array(range(100))})
+    assert [piece.num_rows for piece in slices(iter([batch]), most_rows=33)] == [25, 25, 25, 25]
+    assert [piece.num_rows for piece in slices(iter([batch]), most_rows=100)] == [100]
+    assert [piece.num_rows for piece in slices(iter([batch, batch.slice(0, 0)]), most_rows=99)] == [50, 50]

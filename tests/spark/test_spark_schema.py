@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from levada.errors import ConfigError
+from levada.spark.loss import OnLoss
 from levada.spark.schema import arrow_schema, check_schema, levada_columns, record_schema, slices, to_spark
 
 LEVADA = pa.schema(
@@ -46,7 +47,7 @@ def test_the_schema_is_that_of_sparks_own_connector() -> None:
 
 def test_an_arrow_batch_has_sparks_schema_to_the_letter() -> None:
     target = arrow_schema(record_schema(True))
-    batch = to_spark(records(), target)
+    batch = to_spark(records(), target, OnLoss.FAIL)
     assert batch.schema.equals(target, check_metadata=True)
     assert batch.column("timestamp").cast(pa.int64()).to_pylist() == [0, 1_700_000_000_123_000, -1_000]
     assert batch.column("key").to_pylist() == [b"k", None, b""]
@@ -54,21 +55,32 @@ def test_an_arrow_batch_has_sparks_schema_to_the_letter() -> None:
 
 
 def test_no_headers_are_null_as_in_sparks_own_connector() -> None:
-    batch = to_spark(records(), arrow_schema(record_schema(True)))
+    batch = to_spark(records(), arrow_schema(record_schema(True)), OnLoss.FAIL)
     assert batch.column("headers").to_pylist() == [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], None, None]
 
 
 def test_keys_and_values_are_not_copied() -> None:
     source = records()
-    batch = to_spark(source, arrow_schema(record_schema(False)))
+    batch = to_spark(source, arrow_schema(record_schema(False)), OnLoss.FAIL)
     assert batch.column("value").buffers()[2].address == source.column("value").buffers()[2].address
 
 
 def test_a_user_may_choose_columns() -> None:
     wanted = schema_of(offset=LongType(), timestampType=IntegerType(), value=BinaryType())
     check_schema(wanted)
-    assert levada_columns(wanted) == ("offset", "timestamp_type", "value")
-    assert to_spark(records(), arrow_schema(wanted)).schema.names == ["offset", "timestampType", "value"]
+    assert levada_columns(wanted) == ["offset", "timestamp_type", "value"]
+    assert to_spark(records(), arrow_schema(wanted), OnLoss.FAIL).schema.names == ["offset", "timestampType", "value"]
+
+
+def test_the_option_columns_chooses_columns() -> None:
+    assert record_schema(False, ["offset", "headers"]).fieldNames() == ["offset", "headers"]
+    with pytest.raises(ConfigError, match="option 'columns': there is no column 'values'; a levada source has key, value"):
+        record_schema(False, ["values"])
+
+
+def test_a_timestamp_is_asked_for_with_the_place_of_its_record() -> None:
+    assert levada_columns(schema_of(value=BinaryType())) == ["value"]
+    assert levada_columns(record_schema(False, ["timestamp", "offset"])) == ["timestamp", "offset", "topic", "partition"]
 
 
 def test_a_schema_of_other_columns_is_refused() -> None:
@@ -81,7 +93,7 @@ def test_a_schema_of_other_columns_is_refused() -> None:
 def test_large_batches_are_cut_by_rows_and_by_bytes() -> None:
     batch = pa.RecordBatch.from_pydict({"value": [b"x" * 92] * 1000})
     by_rows = list(slices(iter([batch]), most_rows=300, most_bytes=1 << 30))
-    assert [piece.num_rows for piece in by_rows] == [300, 300, 300, 100]
+    assert [piece.num_rows for piece in by_rows] == [250, 250, 250, 250]
     by_bytes = list(slices(iter([batch]), most_rows=1 << 30, most_bytes=20_000))
     assert max(piece.nbytes for piece in by_bytes) <= 20_000
     assert pa.Table.from_batches(by_bytes).equals(pa.Table.from_batches([batch]))

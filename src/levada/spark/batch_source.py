@@ -10,10 +10,12 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from levada.errors import ConfigError
+from levada.spark.bounds import resolve
 from levada.spark.cluster import Cluster, KafkaCluster
-from levada.spark.offsets import Offsets, data_loss, resolve
+from levada.spark.offsets import Offsets
 from levada.spark.options import SourceOptions
-from levada.spark.range_reader import OffsetRange, plan, read
+from levada.spark.planning import TaskSpans, plan
+from levada.spark.range_reader import read
 
 logger = logging.getLogger(__name__)
 
@@ -25,42 +27,38 @@ class BatchReader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._connect = connect
-        if options.max_offsets_per_trigger is not None:
-            logger.warning("option 'maxOffsetsPerTrigger' is for streams; a batch query reads everything")
+        for name in options.only_for_streams:
+            logger.warning("option '%s' is for streams; a batch query reads everything", name)
 
     def partitions(self) -> list[InputPartition]:
-        """Resolve the offsets and return one range for each partition that has records."""
+        """Resolve the offsets and return the tasks that read what lies between them."""
         cluster = self._connect(self._options.client)
         try:
             start, end = resolve_ends(self._options, cluster)
         finally:
             cluster.close()
-        # Without any range Spark would still run one task, with a partition of another kind.
-        return list(plan(start, end)) or [OffsetRange("", -1, 0, 0)]
+        # Without any task Spark would still run one, with a partition of another kind.
+        return list(plan(start, end, self._options.splitting)) or [TaskSpans(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield one range."""
-        assert isinstance(partition, OffsetRange)
-        return read(partition, self._schema, self._options) if partition.end > partition.start else iter(())
+        """Yield what one task reads."""
+        assert isinstance(partition, TaskSpans)
+        return read(partition, self._schema, self._options)
 
 
 def resolve_ends(options: SourceOptions, cluster: Cluster) -> tuple[Offsets, Offsets]:
     """Return where a batch query begins and ends, per partition."""
-    partitions = set(options.assigned) or cluster.partitions(options.topics)
-    earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
-    start = resolve(options.starting, partitions, earliest, latest, "startingOffsets")
-    end = resolve(options.ending, partitions, earliest, latest, "endingOffsets")
-    _check(start, end, latest, options)
+    partitions = cluster.view(options.selection).checked(options.selection).partitions
+    start = resolve(options.starting, partitions, cluster, options.starting_option)
+    end = resolve(options.ending, partitions, cluster, options.ending_option)
+    _check(start, end, cluster.latest(partitions), options)
     return start, end
 
 
 def _check(start: Offsets, end: Offsets, latest: Offsets, options: SourceOptions) -> None:
     """A query that begins where there is nothing, or after its own end, would silently read nothing."""
     beyond = [f"{tp} is to be read from offset {start[tp]}, but ends at {latest[tp]}" for tp in sorted(start) if start[tp] > latest[tp]]
-    if beyond and options.fail_on_data_loss:
-        raise data_loss(beyond)
-    for finding in beyond:
-        logger.warning("%s; going on, as failOnDataLoss is false", finding)
+    options.on_loss.report(beyond, logger)
     given = options.starting if isinstance(options.starting, dict) else {}
     backwards = [f"{tp} from {start[tp]} to {end[tp]}" for tp in sorted(given) if end[tp] < given[tp] <= latest[tp]]
     if backwards:

@@ -2,19 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from uuid import UUID
 
+from levada.config import AdminConfig
 from levada.errors import UnknownTopicOrPartitionError
 from levada.spark.offsets import Offsets
 from levada.types import TopicPartition
+
+if TYPE_CHECKING:
+    from levada import TopicDescription
+
+
+class Selection(NamedTuple):
+    """What a query reads: topics by name or by a pattern for the whole name, or partitions. One of the three is given."""
+
+    topics: tuple[str, ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
+    pattern: re.Pattern[str] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The topics that are named; none where a pattern chooses them."""
+        return sorted({*self.topics, *(tp.topic for tp in self.partitions)})
+
+
+class View(NamedTuple):
+    """The partitions there are of what a query reads, and the ids of their topics, None where brokers have none (before 2.8)."""
+
+    partitions: frozenset[TopicPartition]
+    topic_ids: Mapping[str, UUID | None]
+
+    def checked(self, selection: Selection) -> View:
+        """Return the view. Raises UnknownTopicOrPartitionError when something is named that does not exist."""
+        if missing := [name for name in selection.names if name not in self.topic_ids]:
+            advice = "create it before the query starts, or check the options 'subscribe' and 'assign'"
+            raise UnknownTopicOrPartitionError(f"topic '{missing[0]}' does not exist, or may not be seen by this user; {advice}")
+        if lacking := sorted(set(selection.partitions) - self.partitions):
+            raise UnknownTopicOrPartitionError(f"{lacking[0]} does not exist; check the option 'assign'")
+        return self
 
 
 class Cluster(Protocol):
     """The driver's view of Kafka; tests have one without a network."""
 
-    def partitions(self, topics: Iterable[str]) -> set[TopicPartition]:
-        """Return all partitions of the topics. Raises UnknownTopicOrPartitionError when a topic has none."""
+    def view(self, selection: Selection) -> View:
+        """Return what there is of a selection."""
         ...
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
@@ -23,6 +58,10 @@ class Cluster(Protocol):
 
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Return the offset after the last record that can be read."""
+        ...
+
+    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """Return the offset of the first record at or after a time in ms, None where there is none."""
         ...
 
     def close(self) -> None:
@@ -40,23 +79,33 @@ def reading_settings(client: Mapping[str, str]) -> dict[str, str]:
 
 
 class KafkaCluster:
-    """The cluster, asked through a consumer that is never assigned anything."""
+    """The cluster, asked through a consumer that is never assigned anything, and an admin client for what a topic is."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
-        from levada import KafkaConsumer  # tasks and writers, which ask nothing, need not load it
+        from levada import KafkaAdmin, KafkaConsumer  # tasks and writers, which ask nothing, need not load them
 
         self._consumer = KafkaConsumer(reading_settings(client))
+        self._admin = KafkaAdmin({name: value for name, value in client.items() if name in AdminConfig.OPTIONS})
 
-    def partitions(self, topics: Iterable[str]) -> set[TopicPartition]:
-        """Return all partitions of the topics."""
-        return {tp for topic in topics for tp in self._partitions(topic)}
+    def view(self, selection: Selection) -> View:
+        """Return what there is of a selection, by one request for all topics, or two for a pattern."""
+        names = selection.names
+        if selection.pattern is not None:
+            names = [name for name in self._admin.list_topics(internal=True) if selection.pattern.fullmatch(name)]
+        described = self._described(names)
+        found = {TopicPartition(topic.name, info.partition) for topic in described for info in topic.partitions}
+        wanted = found & set(selection.partitions) if selection.partitions else found
+        return View(frozenset(wanted), {topic.name: topic.topic_id for topic in described})
 
-    def _partitions(self, topic: str) -> set[TopicPartition]:
+    def _described(self, names: Sequence[str]) -> list[TopicDescription]:
+        """Describe the topics that exist."""
         try:
-            return {TopicPartition(topic, info.partition) for info in self._consumer.partitions_for(topic)}
+            return list(self._admin.describe_topics(names).values()) if names else []
         except UnknownTopicOrPartitionError as unknown:
-            advice = "create it before the query starts, or check the option 'subscribe'"
-            raise UnknownTopicOrPartitionError(f"topic '{topic}' does not exist, or may not be seen by this user; {advice}") from unknown
+            for error in unknown.outcomes.values():
+                if error is not None and not isinstance(error, UnknownTopicOrPartitionError):
+                    raise error from None
+            return self._described([name for name, error in unknown.outcomes.items() if error is None])
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Return the offset of the first record that is still there."""
@@ -66,6 +115,12 @@ class KafkaCluster:
         """Return the offset after the last record that can be read."""
         return dict(self._consumer.end_offsets(list(partitions)))
 
+    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """Return the offset of the first record at or after a time in ms, None where there is none."""
+        found = self._consumer.offsets_for_times(times)
+        return {tp: None if at is None else at.offset for tp, at in found.items()}
+
     def close(self) -> None:
         """Let go of the connections."""
         self._consumer.close()
+        self._admin.close()

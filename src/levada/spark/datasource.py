@@ -7,7 +7,7 @@ from pyspark.sql.types import StructType
 
 from levada.errors import ConfigError
 from levada.spark.batch_source import BatchReader
-from levada.spark.options import sink_options, source_options, wants_headers
+from levada.spark.options import sink_options, source_options
 from levada.spark.schema import check_schema, record_schema
 from levada.spark.sink import BatchWriter, StreamWriter, sink_columns
 from levada.spark.stream_source import StreamReader
@@ -24,10 +24,10 @@ class LevadaDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the columns of a source. Called by load(), so that a wrong option shows up there and not when the query runs."""
         try:
-            source_options(self.options, streaming=False)
+            options = source_options(self.options, streaming=False)
         except ConfigError:
-            source_options(self.options, streaming=True)
-        return record_schema(wants_headers(self.options))
+            options = source_options(self.options, streaming=True)
+        return record_schema(options.include_headers, options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the source of a batch query."""

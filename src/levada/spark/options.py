@@ -1,53 +1,58 @@
 """What a user may write after `.format("levada")`, read without Spark.
 
-The names and meanings are those of Spark's own Kafka connector. Spark hands option names over in lower case; they are shown back in
-their usual spelling. Options of the connector that are not built yet are refused by name, everything else with a did-you-mean: an option
-that is silently ignored is a wrong result.
+The names and meanings are those of Spark's own Kafka connector. Options of its own that levada adds are told apart in docs/SPARK.md.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from levada.config import Config, ConsumerConfig, ProducerConfig
 from levada.errors import ConfigError
-from levada.spark.offsets import EARLIEST, LATEST, Starts, parse_offsets
+from levada.spark.bounds import EARLIEST, LATEST, AtTime, Bound, parse_offsets, parse_time, parse_times
+from levada.spark.cluster import Selection
+from levada.spark.java_regex import translate
+from levada.spark.loss import OnLoss
+from levada.spark.option_text import Side, boolean, choice, duration_s, positive, split, whole
+from levada.spark.planning import Splitting
 from levada.types import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 SOURCE_OPTIONS = (
     "assign",
+    "columns",
     "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
     "failOnDataLoss",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "groupIdPrefix",
     "includeHeaders",
+    "kafkaConsumer.pollTimeoutMs",
     "maxOffsetsPerTrigger",
+    "maxRecordsPerPartition",
+    "maxTriggerDelay",
+    "minOffsetsPerTrigger",
+    "minPartitions",
+    "onDataLoss",
+    "recordsPerTask",
     "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "startingTimestamp",
     "subscribe",
+    "subscribePattern",
 )
 SINK_OPTIONS = ("topic",)
 FROM_SPARK = ("checkpointLocation", "queryName")
 """Spark passes these to a streaming sink along with the user's own."""
-
-_TIMES = "give startingOffsets or endingOffsets, or filter on the timestamp column"
-NOT_YET: Mapping[str, str] = {
-    "subscribePattern": "name the topics with subscribe",
-    "startingTimestamp": _TIMES,
-    "startingOffsetsByTimestamp": _TIMES,
-    "startingOffsetsByTimestampStrategy": _TIMES,
-    "endingTimestamp": _TIMES,
-    "endingOffsetsByTimestamp": _TIMES,
-    "minPartitions": "each topic partition is read by one task",
-    "maxRecordsPerPartition": "each topic partition is read by one task",
-    "minOffsetsPerTrigger": "choose a longer processing time trigger",
-    "maxTriggerDelay": "choose a longer processing time trigger",
-    "kafkaConsumer.pollTimeoutMs": "set kafka.default.api.timeout.ms",
-    "fetchOffset.numRetries": "offset look-ups are retried until kafka.default.api.timeout.ms has passed",
-    "fetchOffset.retryIntervalMs": "set kafka.retry.backoff.ms",
-    "groupIdPrefix": "levada reads without a consumer group",
-}
+ONLY_FOR_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 
 _ASSIGN_FORM = 'give {"topic": [0, 1]}'
 _FOREIGN_CODE = "levada hands out the bytes as they are; cast or parse the columns in Spark"
@@ -62,27 +67,56 @@ FORBIDDEN_TO_SINK: Mapping[str, str] = {
     "key.serializer": "give the key as a string or binary column",
     "value.serializer": "give the value as a string or binary column",
 }
+OF_GROUPS = (
+    "group.id",
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "partition.assignment.strategy",
+    "auto.commit.interval.ms",
+    "internal.leave.group.on.close",
+)
+OF_JAVA = (
+    "auto.include.jmx.reporter",
+    "enable.metrics.push",
+    "exclude.internal.topics",
+    "metric.reporters",
+    "metrics.num.samples",
+    "metrics.recording.level",
+    "metrics.sample.window.ms",
+)
+"""Settings of Java's client that mean nothing here: a job written for it may have them. Security is not among them."""
+
+DEFAULT_MAX_TRIGGER_DELAY_S = 15 * 60.0
+DEFAULT_POLL_TIMEOUT_S = 120.0
+DEFAULT_RECORDS_PER_TASK = 100_000
 
 C = TypeVar("C", bound=Config)
 
 
-class _Side(NamedTuple):
-    other: str
-    known: tuple[str, ...]
-    of_other: tuple[str, ...]
-
-
 @dataclass(frozen=True)
 class SourceOptions:
-    """Where to read, from where to where, and with which client settings (dotted Kafka names)."""
+    """Where to read, from where to where, how the work is divided, and with which client settings (dotted Kafka names)."""
 
-    topics: tuple[str, ...]
-    assigned: tuple[TopicPartition, ...]
-    starting: Starts
-    ending: Starts
-    fail_on_data_loss: bool
+    selection: Selection
+    starting: Bound
+    starting_option: str
+    ending: Bound
+    ending_option: str
+    on_loss: OnLoss
     include_headers: bool
+    columns: tuple[str, ...]
     max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_s: float
+    splitting: Splitting
+    fetch_offset_retries: int
+    fetch_offset_interval_s: float
+    poll_timeout_s: float
+    only_for_streams: tuple[str, ...]
     client: Mapping[str, str]
 
 
@@ -96,103 +130,91 @@ class SinkOptions:
 
 def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Read the options of a source. Raises ConfigError."""
-    own, client = _split(given, _Side("sink", SOURCE_OPTIONS, SINK_OPTIONS))
-    _refuse_forbidden(client, FORBIDDEN_TO_SOURCE)
-    _check_client(client, ConsumerConfig)
-    topics, assigned = _read_where(own)
+    own, client = split(given, Side("sink", SOURCE_OPTIONS, SINK_OPTIONS))
+    client = _of_client(client, FORBIDDEN_TO_SOURCE, ConsumerConfig)
+    starting_option, starting = _starting(own, streaming)
+    ending_option, ending = _ending(own, streaming)
+    least, most = positive(own, "minOffsetsPerTrigger"), positive(own, "maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise ConfigError(f"option 'minOffsetsPerTrigger'={least} is above 'maxOffsetsPerTrigger'={most}")
     return SourceOptions(
-        topics=topics,
-        assigned=assigned,
-        starting=_read_starting(own, streaming),
-        ending=_read_ending(own, streaming),
-        fail_on_data_loss=_boolean(own, "failOnDataLoss", True),
-        include_headers=_boolean(own, "includeHeaders", False),
-        max_offsets_per_trigger=_positive(own, "maxOffsetsPerTrigger"),
+        selection=_selection(own),
+        starting=starting,
+        starting_option=starting_option,
+        ending=ending,
+        ending_option=ending_option,
+        on_loss=_on_loss(own),
+        include_headers=boolean(own, "includeHeaders", False),
+        columns=_names(own.get("columns", "")),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_s=duration_s(own, "maxTriggerDelay", DEFAULT_MAX_TRIGGER_DELAY_S),
+        splitting=Splitting(
+            positive(own, "minPartitions"),
+            positive(own, "maxRecordsPerPartition"),
+            positive(own, "recordsPerTask") or DEFAULT_RECORDS_PER_TASK,
+        ),
+        fetch_offset_retries=_or(whole(own, "fetchOffset.numRetries"), 3),
+        fetch_offset_interval_s=_or(whole(own, "fetchOffset.retryIntervalMs"), 1000) / 1000,
+        poll_timeout_s=duration_s(own, "kafkaConsumer.pollTimeoutMs", DEFAULT_POLL_TIMEOUT_S),
+        only_for_streams=tuple(name for name in ONLY_FOR_STREAMS if name in own),
         client=client,
     )
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
     """Read the options of a sink. Raises ConfigError."""
-    own, client = _split(given, _Side("source", (*SINK_OPTIONS, *FROM_SPARK), SOURCE_OPTIONS))
-    _refuse_forbidden(client, FORBIDDEN_TO_SINK)
-    _check_client(client, ProducerConfig)
+    own, client = split(given, Side("source", (*SINK_OPTIONS, *FROM_SPARK), SOURCE_OPTIONS))
     topic = own.get("topic")
     if topic is not None and not topic.strip():
         raise ConfigError("option 'topic' is empty")
-    return SinkOptions(topic=topic.strip() if topic is not None else None, client=client)
+    return SinkOptions(topic=topic.strip() if topic is not None else None, client=_of_client(client, FORBIDDEN_TO_SINK, ProducerConfig))
 
 
-def wants_headers(given: Mapping[str, str]) -> bool:
-    """Whether the schema has the headers column; looked at before it is known whether Spark will read or write."""
-    values = [value for name, value in given.items() if name.lower() == "includeheaders"]
-    return _boolean({"includeHeaders": values[-1]} if values else {}, "includeHeaders", False)
+# The client's settings
 
 
-def _split(given: Mapping[str, str], side: _Side) -> tuple[dict[str, str], dict[str, str]]:
-    own: dict[str, str] = {}
-    client: dict[str, str] = {}
-    for name, value in given.items():
-        if name.lower().startswith("kafka."):
-            client[name.lower().removeprefix("kafka.")] = value
-        else:
-            own[_spelling(name, side)] = value
-    return own, client
-
-
-def _spelling(name: str, side: _Side) -> str:
-    by_folded = {option.lower(): option for option in side.known}
-    folded = name.lower()
-    if folded in by_folded:
-        return by_folded[folded]
-    for option, advice in NOT_YET.items():
-        if option.lower() == folded:
-            raise ConfigError(f"option '{option}' is not there yet: {advice}")
-    for option in side.of_other:
-        if option.lower() == folded:
-            raise ConfigError(f"option '{option}' belongs to a levada {side.other}, not here")
-    raise ConfigError(f"unknown option '{name}'{_did_you_mean(folded, by_folded)}")
-
-
-def _did_you_mean(folded: str, by_folded: Mapping[str, str]) -> str:
-    if folded == "path":
-        return "; topics are named with 'subscribe' or 'assign' when reading and with 'topic' when writing"
-    if folded in ConsumerConfig.OPTIONS or folded in ProducerConfig.OPTIONS:
-        return f"; did you mean 'kafka.{folded}'?"
-    candidates = {**by_folded, "kafka.bootstrap.servers": "kafka.bootstrap.servers"}
-    close = difflib.get_close_matches(folded, candidates, n=1, cutoff=0.6)
-    if close:
-        return f"; did you mean '{candidates[close[0]]}'?"
-    return f"; known here: {', '.join(sorted(by_folded.values()))} and kafka.* for the client's own settings"
-
-
-def _refuse_forbidden(client: Mapping[str, str], forbidden: Mapping[str, str]) -> None:
+def _of_client(client: Mapping[str, str], forbidden: Mapping[str, str], config: type[C]) -> dict[str, str]:
     for name, advice in forbidden.items():
         if name in client:
             raise ConfigError(f"option 'kafka.{name}' cannot be set: {advice}")
-
-
-def _check_client(client: Mapping[str, str], config: type[C]) -> C:
     if "bootstrap.servers" not in client:
         raise ConfigError("option 'kafka.bootstrap.servers' is required: host:port of one or more brokers, separated by commas")
+    idle = [f"kafka.{name}" for name in client if name in (*OF_GROUPS, *OF_JAVA)]
+    if idle:
+        logger.warning("no effect here, there is no consumer group and no Java client: %s", ", ".join(sorted(idle)))
+    kept = {name: value for name, value in client.items() if name not in (*OF_GROUPS, *OF_JAVA)}
     try:
-        return config.parse(client)
+        config.parse(kept)
     except ConfigError as fault:
         raise ConfigError(f"among the kafka.* options: {fault}") from fault
+    return kept
 
 
-def _read_where(own: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[TopicPartition, ...]]:
-    if ("subscribe" in own) == ("assign" in own):
-        raise ConfigError("give exactly one of the options 'subscribe' (topics) and 'assign' (partitions)")
+# What is read
+
+
+def _selection(own: Mapping[str, str]) -> Selection:
+    given = [name for name in ("assign", "subscribe", "subscribePattern") if name in own]
+    if len(given) != 1:
+        raise ConfigError(
+            "give exactly one of the options 'subscribe' (topics), 'subscribePattern' (a pattern for their names) and 'assign' (partitions)"
+        )
     if "assign" in own:
-        return (), _read_assign(own["assign"])
-    topics = tuple(dict.fromkeys(topic.strip() for topic in own["subscribe"].split(",") if topic.strip()))
+        return Selection(partitions=_assigned(own["assign"]))
+    if "subscribePattern" in own:
+        return Selection(pattern=translate(own["subscribePattern"], "subscribePattern"))
+    topics = _names(own["subscribe"])
     if not topics:
         raise ConfigError("option 'subscribe' names no topic; give one or more, separated by commas")
-    return topics, ()
+    return Selection(topics=topics)
 
 
-def _read_assign(text: str) -> tuple[TopicPartition, ...]:
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def _assigned(text: str) -> tuple[TopicPartition, ...]:
     try:
         data: Any = json.loads(text)
     except ValueError as fault:
@@ -209,41 +231,52 @@ def _are_partitions(numbers: Any) -> bool:
     return isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
 
 
-def _read_starting(own: Mapping[str, str], streaming: bool) -> Starts:
+def _on_loss(own: Mapping[str, str]) -> OnLoss:
+    fails = boolean(own, "failOnDataLoss", True)
+    if "onDataLoss" not in own:
+        return OnLoss.FAIL if fails else OnLoss.EARLIEST
+    chosen = OnLoss(choice(own, "onDataLoss", [kind.value for kind in OnLoss], OnLoss.FAIL.value))
+    if "failOnDataLoss" in own and fails is not (chosen is OnLoss.FAIL):
+        raise ConfigError(f"options 'failOnDataLoss'={own['failOnDataLoss']} and 'onDataLoss'={chosen.value} contradict each other")
+    return chosen
+
+
+# From where to where; the first option of a list that is given counts, as in Spark's own connector
+
+
+def _starting(own: Mapping[str, str], streaming: bool) -> tuple[str, Bound]:
+    or_latest = choice(own, "startingOffsetsByTimestampStrategy", ("error", "latest"), "error") == "latest"
+    if "startingTimestamp" in own:
+        return "startingTimestamp", AtTime(parse_time(own["startingTimestamp"], "startingTimestamp"), or_latest)
+    if "startingOffsetsByTimestamp" in own:
+        return "startingOffsetsByTimestamp", AtTime(parse_times(own["startingOffsetsByTimestamp"], "startingOffsetsByTimestamp"), or_latest)
     if "startingOffsets" not in own:
-        return LATEST if streaming else EARLIEST
+        return "startingOffsets", LATEST if streaming else EARLIEST
     starting = parse_offsets(own["startingOffsets"], "startingOffsets")
     if not streaming and (starting == LATEST or LATEST in _numbers(starting)):
         raise ConfigError("option 'startingOffsets': a batch query cannot start at latest (-1 in JSON), it would read nothing")
-    return starting
+    return "startingOffsets", starting
 
 
-def _read_ending(own: Mapping[str, str], streaming: bool) -> Starts:
-    if "endingOffsets" not in own:
-        return LATEST
+def _ending(own: Mapping[str, str], streaming: bool) -> tuple[str, Bound]:
+    given = [name for name in ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets") if name in own]
+    if not given:
+        return "endingOffsets", LATEST
     if streaming:
-        raise ConfigError("option 'endingOffsets' is for batch queries; a stream ends with trigger(availableNow=True) or stop()")
+        raise ConfigError(f"option '{given[0]}' is for batch queries; a stream ends with trigger(availableNow=True) or stop()")
+    if given[0] == "endingTimestamp":
+        return given[0], AtTime(parse_time(own[given[0]], given[0]), or_latest=True)
+    if given[0] == "endingOffsetsByTimestamp":
+        return given[0], AtTime(parse_times(own[given[0]], given[0]), or_latest=True)
     ending = parse_offsets(own["endingOffsets"], "endingOffsets")
     if ending == EARLIEST or EARLIEST in _numbers(ending):
         raise ConfigError("option 'endingOffsets': a batch query cannot end at earliest (-2 in JSON), it would read nothing")
-    return ending
+    return "endingOffsets", ending
 
 
-def _numbers(offsets: Starts) -> set[int]:
+def _numbers(offsets: int | dict[TopicPartition, int]) -> set[int]:
     return set() if isinstance(offsets, int) else set(offsets.values())
 
 
-def _boolean(own: Mapping[str, str], name: str, default: bool) -> bool:
-    word = own.get(name, str(default)).strip().lower()
-    if word not in ("true", "false"):
-        raise ConfigError(f"option '{name}': expected true or false, got {own[name]!r}")
-    return word == "true"
-
-
-def _positive(own: Mapping[str, str], name: str) -> int | None:
-    if name not in own:
-        return None
-    text = own[name].strip()
-    if not text.isdigit() or int(text) == 0:
-        raise ConfigError(f"option '{name}': expected a whole number above 0, got {own[name]!r}")
-    return int(text)
+def _or(number: int | None, default: int) -> int:
+    return default if number is None else number

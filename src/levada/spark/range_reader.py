@@ -1,28 +1,25 @@
-"""A task reads its range: one partition, from an offset to an offset, as Arrow columns.
+"""A task reads its spans, as Arrow columns.
 
-The range ends when the position reaches its end, not when a number of records has come: offsets have gaps where records were compacted
-away or transactions were aborted, and a gap is no loss. Lost are records below the log start (retention was faster than the query) and
-records above the log end (the topic was created again under the same name).
+A span ends when the position reaches its end, not when a number of records has come: offsets have gaps where records were compacted away or
+transactions were aborted, and a gap is no loss. Lost are records below the log start (retention was faster than the query), records above
+the log end (the topic was created again under the same name) and records that a new leader does not have.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from levada.config import ConsumerConfig
-from levada.errors import OffsetOutOfRangeError, TimeoutError
+from levada.errors import LogTruncationError, OffsetOutOfRangeError, TimeoutError, TopicRecreatedError
 from levada.spark.clients import reused_consumer
 from levada.spark.cluster import reading_settings
-from levada.spark.offsets import Offsets, data_loss
 from levada.spark.options import SourceOptions
+from levada.spark.planning import Span, TaskSpans
 from levada.spark.schema import TARGET_BYTES, TARGET_ROWS, arrow_schema, levada_columns, slices, to_spark
 from levada.types import TopicPartition
 
@@ -32,104 +29,114 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
+READ_UNCOMMITTED = "read_uncommitted"
 
 
-@dataclass(frozen=True)
-class OffsetRange(InputPartition):
-    """What one task reads: the offsets from `start` up to, but not including, `end`."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-    @property
-    def tp(self) -> TopicPartition:
-        """The partition."""
-        return TopicPartition(self.topic, self.partition)
-
-
-def plan(start: Offsets, end: Offsets) -> list[OffsetRange]:
-    """Return one range for each partition that has something to read; a pure function, since a replay plans again."""
-    return [OffsetRange(*tp, start[tp], end[tp]) for tp in sorted(end) if end[tp] > start[tp]]
-
-
-def read(wanted: OffsetRange, schema: StructType, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    """Yield the range in Spark's columns. Raises DataLossError by the rules of failOnDataLoss, TimeoutError when nothing comes."""
+def read(task: TaskSpans, schema: StructType, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    """Yield the spans in Spark's columns. Raises DataLossError by the rules of failOnDataLoss, TimeoutError when nothing comes."""
+    if not task.spans:
+        return
     target = arrow_schema(schema)
     with reused_consumer(reading_settings(options.client)) as consumer:
-        reader = _RangeReader(consumer, wanted, levada_columns(schema), options)
+        reader = SpanReader(consumer, task.spans, levada_columns(schema), options)
         for batch in slices(reader.batches()):
-            yield to_spark(batch, target)
+            yield to_spark(batch, target, options.on_loss)
 
 
-class _RangeReader:
-    def __init__(self, consumer: KafkaConsumer, wanted: OffsetRange, columns: Sequence[str], options: SourceOptions) -> None:
+class SpanReader:
+    """Reads spans of different partitions with one consumer, all at a time."""
+
+    def __init__(self, consumer: KafkaConsumer, spans: Sequence[Span], columns: Sequence[str], options: SourceOptions) -> None:
         self._consumer = consumer
-        self._wanted = wanted
-        self._columns = list(dict.fromkeys([*columns, "offset"]))
-        self._fail_on_data_loss = options.fail_on_data_loss
-        self._patience_s = _patience_s(options.client)
+        self._spans = {span.tp: span for span in spans}
+        self._columns = columns
+        self._on_loss = options.on_loss
+        self._patience_s = options.poll_timeout_s
+        self._reads_committed = options.client.get("isolation.level") == "read_committed"
+        self._client = options.client
+        self._positions: dict[TopicPartition, int] = {}
+        self._moved_at = 0.0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        self._consumer.assign([self._wanted.tp], ends={self._wanted.tp: self._wanted.end})
+        """Yield what there is, in order within each partition."""
+        self._consumer.assign(self._spans, ends={tp: span.end for tp, span in self._spans.items()})
         try:
-            self._consumer.seek(self._wanted.tp, self._wanted.start)
+            for tp, span in self._spans.items():
+                self._consumer.seek(tp, span.start)
             yield from self._until_end()
         finally:
             # The consumer outlives the task; one that was not read to its end would go on fetching.
             self._consumer.assign([])
 
     def _until_end(self) -> Iterator[pa.RecordBatch]:
-        position, moved_at = self._wanted.start, time.monotonic()
-        while position < self._wanted.end:
-            batch = self._poll(position)
-            reached = self._consumer.position(self._wanted.tp)
-            if reached > position:
-                position, moved_at = reached, time.monotonic()
-            elif self._is_cut_off(position):
-                return
-            elif time.monotonic() - moved_at > self._patience_s:
-                raise TimeoutError(f"{self._where(position)}: nothing came for {self._patience_s:g} s (kafka.default.api.timeout.ms)")
-            yield batch
+        self._moved_at = time.monotonic()
+        while len(self._consumer.finished()) < len(self._spans):
+            try:
+                batch = self._consumer.poll_arrow(
+                    timeout=min(POLL_SECONDS, self._patience_s), max_records=TARGET_ROWS, max_bytes=TARGET_BYTES, columns=self._columns
+                )
+            except OffsetOutOfRangeError as gone:
+                self._go_on_after(gone)
+                continue
+            if batch.num_rows:
+                self._moved_at = time.monotonic()
+                yield batch
+            elif not self._has_moved():
+                self._look_for_the_reason()
 
-    def _poll(self, position: int) -> pa.RecordBatch:
-        rows = min(TARGET_ROWS, self._wanted.end - position)
-        try:
-            return self._consumer.poll_arrow(timeout=POLL_SECONDS, max_records=rows, max_bytes=TARGET_BYTES, columns=self._columns)
-        except OffsetOutOfRangeError:
-            return self._skip_lost(position)
+    def _has_moved(self) -> bool:
+        """Whether a position moved past records that nobody may see."""
+        before, self._positions = self._positions, {tp: self._consumer.position(tp) for tp in self._spans}
+        if self._positions != before:
+            self._moved_at = time.monotonic()
+        return self._positions != before
 
-    def _skip_lost(self, position: int) -> pa.RecordBatch:
-        tp = self._wanted.tp
-        earliest = self._consumer.beginning_offsets([tp])[tp]
-        if earliest <= position:
-            self._report(f"{self._where(position)}: that is after the end of the log; the topic was probably deleted and created again")
-            earliest = self._wanted.end
+    def _look_for_the_reason(self) -> None:
+        """Nothing comes: find the logs that end before their span, and give up when time is over."""
+        waiting = [tp for tp in self._spans if tp not in self._consumer.finished()]
+        latest = self._consumer.end_offsets(waiting)
+        cut_off = [tp for tp in waiting if latest[tp] < self._spans[tp].end]
+        held_back = self._held_back(cut_off)
+        for tp in cut_off:
+            if tp not in held_back:
+                self._lost(tp, f"the log ends at offset {latest[tp]}; the topic was probably deleted and created again")
+                self._consumer.seek(tp, self._spans[tp].end)
+        if waiting and time.monotonic() - self._moved_at > self._patience_s:
+            why = "a transaction that is not decided holds the rest back" if waiting[0] in held_back else "nothing came"
+            raise TimeoutError(f"{self._where(waiting[0])}: {why} for {self._patience_s:g} s (option kafkaConsumer.pollTimeoutMs)")
+
+    def _held_back(self, cut_off: Sequence[TopicPartition]) -> set[TopicPartition]:
+        """Return the partitions that have the records, and do not hand them out before a transaction is decided."""
+        if not cut_off or not self._reads_committed:
+            return set()
+        with reused_consumer({**reading_settings(self._client), "isolation.level": READ_UNCOMMITTED}) as uncommitted:
+            ends = uncommitted.end_offsets(cut_off)
+        return {tp for tp in cut_off if ends[tp] >= self._spans[tp].end}
+
+    def _go_on_after(self, gone: OffsetOutOfRangeError) -> None:
+        """Report what is lost, and go on behind it."""
+        tp = gone.partition
+        if tp is None or gone.offset is None:
+            raise gone
+        span = self._spans[tp]
+        if isinstance(gone, LogTruncationError) and gone.divergent_offset is not None:
+            onward = max(gone.divergent_offset, span.start)
+            self._lost(tp, f"{gone.reason}; what was written in place of lost records is read from offset {onward}")
+        elif isinstance(gone, TopicRecreatedError):
+            onward = span.end
+            self._lost(tp, gone.reason)
         else:
-            self._report(f"{self._where(position)}: the log begins at offset {earliest}, retention has removed what was before")
-        self._consumer.seek(tp, min(earliest, self._wanted.end))
-        return self._nothing()
+            earliest = self._consumer.beginning_offsets([tp])[tp]
+            onward = earliest if earliest > gone.offset else span.end
+            if earliest > gone.offset:
+                self._lost(tp, f"the log begins at offset {earliest}, retention has removed what was before", gone.offset)
+            else:
+                self._lost(tp, "that is after the end of the log; the topic was probably deleted and created again", gone.offset)
+        self._consumer.seek(tp, min(onward, span.end))
 
-    def _is_cut_off(self, position: int) -> bool:
-        tp = self._wanted.tp
-        latest = self._consumer.end_offsets([tp])[tp]
-        if latest >= self._wanted.end:
-            return False
-        self._report(f"{self._where(position)}: the log ends at offset {latest}; the topic was probably deleted and created again")
-        return True
+    def _lost(self, tp: TopicPartition, finding: str, position: int | None = None) -> None:
+        self._on_loss.report([f"{self._where(tp, position)}: {finding}"], logger)
 
-    def _report(self, finding: str) -> None:
-        if self._fail_on_data_loss:
-            raise data_loss([finding])
-        logger.warning("%s; going on, as failOnDataLoss is false", finding)
-
-    def _where(self, position: int) -> str:
-        return f"{self._wanted.tp} at offset {position}, reading {self._wanted.start} to {self._wanted.end}"
-
-    def _nothing(self) -> pa.RecordBatch:
-        return pa.RecordBatch.from_pydict({"offset": pa.array([], pa.int64())})
-
-
-def _patience_s(client: Mapping[str, str]) -> float:
-    return ConsumerConfig.parse(client).default_api_timeout_ms / 1000
+    def _where(self, tp: TopicPartition, position: int | None = None) -> str:
+        at = self._consumer.position(tp) if position is None else position
+        return f"{tp} at offset {at}, reading {self._spans[tp].start} to {self._spans[tp].end}"

@@ -6,7 +6,8 @@ nullability included, so every Arrow batch is built with Spark's own idea of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +25,9 @@ from pyspark.sql.types import (
 )
 
 from levada.errors import ConfigError
+from levada.spark.loss import OnLoss
+
+logger = logging.getLogger(__name__)
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 _TYPES: Mapping[str, DataType] = {
@@ -38,14 +42,19 @@ _TYPES: Mapping[str, DataType] = {
 }
 _LEVADA_NAMES: Mapping[str, str] = {"timestampType": "timestamp_type"}
 
+PLACE = ("topic", "partition", "offset")
+_MOST_MS = (2**63 - 1) // 1000
 TARGET_ROWS = 32_768
 TARGET_BYTES = 4 << 20
 """Larger Arrow batches are slower in the JVM, smaller ones cost a round of overhead each."""
 
 
-def record_schema(include_headers: bool) -> StructType:
-    """Return the schema of a source."""
-    names = [name for name in _TYPES if include_headers or name != "headers"]
+def record_schema(include_headers: bool, columns: Sequence[str] = ()) -> StructType:
+    """Return the schema of a source. columns: those wanted, in this order; none for all. Raises ConfigError for one that there is not."""
+    for name in columns:
+        if name not in _TYPES:
+            raise ConfigError(f"option 'columns': there is no column '{name}'; a levada source has {', '.join(_TYPES)}")
+    names = columns or [name for name in _TYPES if include_headers or name != "headers"]
     return StructType([StructField(name, _TYPES[name]) for name in names])
 
 
@@ -63,9 +72,11 @@ def _same(have: DataType, wanted: DataType) -> bool:
     return have.simpleString() == wanted.simpleString()
 
 
-def levada_columns(schema: StructType) -> tuple[str, ...]:
-    """Return the names under which levada's columnar reader knows the columns of a schema."""
-    return tuple(_LEVADA_NAMES.get(name, name) for name in schema.fieldNames())
+def levada_columns(schema: StructType) -> list[str]:
+    """Return what a schema needs, by the names that levada's columnar reader has for them."""
+    names = [_LEVADA_NAMES.get(name, name) for name in schema.fieldNames()]
+    # A record whose timestamp Spark cannot hold is named.
+    return list(dict.fromkeys([*names, *PLACE])) if "timestamp" in names else names
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -73,10 +84,37 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def to_spark(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """Give levada's columns Spark's names and types. Keys, values and topics are not copied."""
+def to_spark(batch: pa.RecordBatch, target: pa.Schema, on_loss: OnLoss) -> pa.RecordBatch:
+    """Give levada's columns Spark's names and types. Keys, values and topics are not copied.
+
+    Records with a timestamp that Spark cannot hold are data loss: the query fails and names the first one, or goes on without them.
+    """
+    try:
+        return _converted(batch, target)
+    except pa.ArrowInvalid:
+        held = _can_be_held(batch.column("timestamp"))
+        on_loss.report(_not_held(batch.filter(pc.invert(held))), logger)
+        return _converted(batch.filter(held), target)
+
+
+def _converted(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     arrays = [_column(batch.column(_LEVADA_NAMES.get(field.name, field.name)), field) for field in target]
     return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _can_be_held(timestamps: pa.Array) -> pa.BooleanArray:
+    """Return which timestamps are within the 292,000 years that microseconds in 64 bits reach."""
+    ms = timestamps.cast(pa.int64())
+    return pc.and_(pc.less_equal(ms, _MOST_MS), pc.greater_equal(ms, -_MOST_MS))
+
+
+def _not_held(batch: pa.RecordBatch) -> list[str]:
+    first = {name: batch.column(name)[0].as_py() for name in PLACE}
+    ms = batch.column("timestamp").cast(pa.int64())[0].as_py()
+    others = f" and {batch.num_rows - 1} more" if batch.num_rows > 1 else ""
+    return [
+        f"{first['topic']}-{first['partition']} at offset {first['offset']}{others}: a timestamp of {ms} ms is more than Spark can hold"
+    ]
 
 
 def _column(array: pa.Array, field: pa.Field) -> pa.Array:
@@ -87,13 +125,12 @@ def _column(array: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def slices(batches: Iterator[pa.RecordBatch], most_rows: int = TARGET_ROWS, most_bytes: int = TARGET_BYTES) -> Iterator[pa.RecordBatch]:
-    """Cut large Arrow batches into pieces that suit Spark, without copying; empty ones are dropped."""
+    """Cut large Arrow batches into equal pieces that suit Spark, without copying; empty ones are dropped.
+
+    A large piece followed by a small one costs more than two of the same size.
+    """
     for batch in batches:
-        rows = _rows_per_slice(batch, most_rows, most_bytes)
+        pieces = max(-(-batch.num_rows // most_rows), -(-batch.nbytes // most_bytes), 1)
+        rows = max(-(-batch.num_rows // pieces), 1)
         for begin in range(0, batch.num_rows, rows):
             yield batch.slice(begin, rows)
-
-
-def _rows_per_slice(batch: pa.RecordBatch, most_rows: int, most_bytes: int) -> int:
-    row_bytes: int = max(1, batch.nbytes // max(1, batch.num_rows))
-    return max(1, min(most_rows, most_bytes // row_bytes))

@@ -4,14 +4,16 @@ Spark keeps one reader for planning, in a process of its own, for as long as a q
 `partitions(start, end)`; the tasks get pickled copies that never plan. What Spark does not promise, and what is made of it here:
 
 - Batch 0 has no stored start; its end carries it (see `offsets`).
-- Spark takes whatever offset it is given; ours never go back, not even when the log does.
+- Spark takes whatever offset it is given. Ours goes back in one case only: where a log is another one now, and records are gone already.
 - AvailableNow means: up to what was there when the query began. The target is taken once.
-- A read limit is handed to `latestOffset`; ReadAllAvailable (Trigger.Once) means to ignore the option.
+- A read limit is handed to `latestOffset`; ReadAllAvailable (Trigger.Once) means to ignore the options. Spark has no limit of our kind
+  for a minimum, so that is looked at here.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -20,26 +22,19 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from levada.spark.bounds import moves_with_time, resolve
 from levada.spark.cluster import Cluster, KafkaCluster
-from levada.spark.offsets import (
-    Offsets,
-    StreamOffset,
-    data_loss,
-    from_json,
-    limit_rows,
-    lost_beginnings,
-    lost_partitions,
-    never_back,
-    resolve,
-    start_of,
-    to_json,
-    with_start,
-)
+from levada.spark.loss import OnLoss
+from levada.spark.offsets import START, Offsets, StreamOffset, from_json, start_of, to_json, with_start
 from levada.spark.options import SourceOptions
-from levada.spark.range_reader import OffsetRange, plan, read
-from levada.types import TopicPartition
+from levada.spark.planning import TaskSpans, plan
+from levada.spark.range_reader import read
+from levada.spark.trigger import Losses, TopicIds, backlog, backwards, findings, limit_rows, losses, lost_beginnings
 
 logger = logging.getLogger(__name__)
+
+NEVER = float("-inf")
+NO_LIMIT = 2**63 - 1
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -53,6 +48,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: StreamOffset | None = None
         self._target: Offsets | None = None
         self._newest: StreamOffset | None = None
+        self._ids = TopicIds()
+        self._has_looked = False
+        """Whether a micro-batch of this run was begun by this reader."""
+        self._triggered_at = NEVER
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cluster": None}
@@ -66,19 +65,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit that Spark shall hand to latestOffset."""
         most = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        return ReadAllAvailable() if most is None and self._options.min_offsets_per_trigger is None else ReadMaxRows(most or NO_LIMIT)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note what is there now; the query ends when it has read that."""
-        self._target = self._latest()
+        view = self._kafka().view(self._options.selection).checked(self._options.selection)
+        self._ids.learn(view.topic_ids)
+        self._target = self._kafka().latest(view.partitions)
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
         """Return the end of the next micro-batch; `start` itself, to the letter, when there is nothing new."""
         begin = from_json(start)
-        newest = self._latest() if self._target is None else dict(self._target)
+        latest, lost = self._look(begin)
+        self._options.on_loss.report(findings(lost, begin, latest), logger)
+        newest = latest if self._target is None else self._still_there(self._target, latest)
         self._newest = to_json(newest)
-        self._report(lost_partitions(begin, newest))
-        end = never_back(begin, self._limited(begin, newest, limit))
+        self._has_looked = True
+        end = {**self._limited(begin, newest, limit), **self._onward(lost, begin, latest)}
         if start == self._initial:
             return with_start(to_json(end), start)
         return start if end == begin else to_json(end)
@@ -88,14 +91,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._newest
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
-        """Return one range for each partition with something new. Partitions first seen now are read from their beginning."""
+        """Return what the tasks read. Partitions first seen now are read from their beginning."""
         begin, until = from_json(start_of(start, end)), from_json(end)
-        known = self._with_new(begin, until)
-        return list(plan(known, until))
+        self._options.on_loss.report(self._unmarked(start, end) or backwards(begin, until), logger)
+        return list(plan(self._with_new(begin, until), until, self._options.splitting))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield one range; runs in a task."""
-        assert isinstance(partition, OffsetRange)
+        """Yield what one task reads; runs in the task."""
+        assert isinstance(partition, TaskSpans)
         return read(partition, self._schema, self._options)
 
     def stop(self) -> None:
@@ -104,26 +107,66 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._cluster.close()
             self._cluster = None
 
+    # Looking
+
     def _kafka(self) -> Cluster:
         if self._cluster is None:
             self._cluster = self._connect(self._options.client)
         return self._cluster
 
-    def _partitions(self) -> set[TopicPartition]:
-        return set(self._options.assigned) or self._kafka().partitions(self._options.topics)
-
-    def _latest(self) -> Offsets:
-        return self._kafka().latest(self._partitions())
-
     def _resolve_initial(self) -> Offsets:
-        partitions = self._partitions()
-        latest = self._kafka().latest(partitions) if self._target is None else self._target
-        return resolve(self._options.starting, partitions, self._kafka().earliest(partitions), latest, "startingOffsets")
+        view = self._kafka().view(self._options.selection).checked(self._options.selection)
+        self._ids.learn(view.topic_ids)
+        found = resolve(self._options.starting, view.partitions, self._kafka(), self._options.starting_option)
+        if self._target is not None and moves_with_time(self._options.starting):
+            # What has been written since the target was taken is for the next run.
+            return {tp: min(offset, self._target.get(tp, offset)) for tp, offset in found.items()}
+        return found
+
+    def _look(self, begin: Offsets) -> tuple[Offsets, Losses]:
+        """Return the ends of the logs, and what is lost since `begin`. A broker may lag behind the others, so a loss is looked at again."""
+        for left in range(self._options.fetch_offset_retries, -1, -1):
+            view = self._kafka().view(self._options.selection)
+            latest = self._kafka().latest(view.partitions)
+            remade, same = self._ids.compare(view.topic_ids, {tp.topic for tp in begin})
+            lost = losses(begin, latest, remade_topics=remade, same_topics=same)
+            if not lost:
+                break
+            if left:
+                time.sleep(self._options.fetch_offset_interval_s)
+        self._ids.learn(view.topic_ids)
+        return latest, lost
+
+    def _still_there(self, target: Offsets, latest: Offsets) -> Offsets:
+        """Return the target of AvailableNow as far as there is still something to be read. What is missing is lost."""
+        lost = losses(target, latest, remade_topics=(), same_topics={tp.topic for tp in target})
+        self._options.on_loss.report(findings(lost, target, latest), logger)
+        return {tp: min(offset, latest[tp]) for tp, offset in target.items() if tp in latest}
+
+    # Deciding
+
+    def _onward(self, lost: Losses, begin: Offsets, latest: Offsets) -> Offsets:
+        """Return where to go on after a loss: in this trigger nothing is read there, in the next one from there on."""
+        onward = {tp: latest[tp] for tp in (*lost.shorter, *lost.remade)}
+        if lost.remade and self._options.on_loss is not OnLoss.SKIP:
+            onward.update(self._kafka().earliest(lost.remade))
+        return {tp: min(offset, begin[tp]) for tp, offset in onward.items()}
 
     def _limited(self, begin: Offsets, newest: Offsets, limit: ReadLimit) -> Offsets:
         if not isinstance(limit, ReadMaxRows):
             return newest
-        return limit_rows(self._with_new(begin, newest), newest, limit.max_rows)
+        starts = self._with_new(begin, newest)
+        if self._waits_for_more(starts, newest):
+            return {tp: offset for tp, offset in begin.items() if tp in newest}
+        self._triggered_at = time.monotonic()
+        return limit_rows(starts, newest, self._options.max_offsets_per_trigger or NO_LIMIT)
+
+    def _waits_for_more(self, starts: Offsets, newest: Offsets) -> bool:
+        """Whether there is less than minOffsetsPerTrigger, and maxTriggerDelay is not over. AvailableNow waits for nothing."""
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._target is not None or backlog(starts, newest) >= least:
+            return False
+        return time.monotonic() - self._triggered_at < self._options.max_trigger_delay_s
 
     def _with_new(self, begin: Offsets, until: Offsets) -> Offsets:
         """Return the start of every partition of `until`, looking up those that `begin` does not know."""
@@ -131,11 +174,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not new:
             return begin
         earliest = self._kafka().earliest(new)
-        self._report(lost_beginnings(earliest))
+        self._options.on_loss.report(lost_beginnings(earliest), logger)
         return {**begin, **earliest}
 
-    def _report(self, findings: list[str]) -> None:
-        if findings and self._options.fail_on_data_loss:
-            raise data_loss(findings)
-        for finding in findings:
-            logger.warning("%s; going on, as failOnDataLoss is false", finding)
+    def _unmarked(self, start: StreamOffset, end: StreamOffset) -> list[str]:
+        """Say so when batch 0 is replayed that another source planned: only that one knew where it began."""
+        is_first = not self._has_looked and START not in end and start == self._initial
+        if not is_first or not moves_with_time(self._options.starting):
+            return []
+        return ["the first micro-batch was planned by another source, whose start is not known; what was written before now is not read"]

@@ -1,0 +1,123 @@
+"""Names and values of options as a user wrote them: which there are, what was meant by one that there is not, and what a value says.
+
+Spark hands option names over in lower case; they are shown back in their usual spelling. An option that is silently ignored is a wrong
+result. So what is not known here is refused, with a guess at what was meant; `unknownOptions=warn` is for who must.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import re
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from levada.config import ConsumerConfig, ProducerConfig
+from levada.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN_OPTIONS = "unknownOptions"
+BOOTSTRAP = "kafka.bootstrap.servers"
+DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?", re.IGNORECASE)
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Side(NamedTuple):
+    """Source or sink: what the other side is called, the options of this one, and those of the other."""
+
+    other: str
+    known: tuple[str, ...]
+    of_other: tuple[str, ...]
+
+
+def split(given: Mapping[str, str], side: Side) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the options in their usual spelling, and the client's settings: those that begin with kafka., without that."""
+    by_folded = {option.lower(): option for option in side.known}
+    warns = _warns_of_unknown(given)
+    own: dict[str, str] = {}
+    client: dict[str, str] = {}
+    for name, value in given.items():
+        folded = name.lower()
+        if folded.startswith("kafka."):
+            client[folded.removeprefix("kafka.")] = value
+        elif folded in by_folded:
+            own[by_folded[folded]] = value
+        elif fault := _fault(name, side, by_folded):
+            if not warns:
+                raise ConfigError(fault)
+            logger.warning("%s; ignored, as %s is warn", fault, UNKNOWN_OPTIONS)
+    return own, client
+
+
+def _warns_of_unknown(given: Mapping[str, str]) -> bool:
+    for name, value in given.items():
+        if name.lower() == UNKNOWN_OPTIONS.lower():
+            return choice({UNKNOWN_OPTIONS: value}, UNKNOWN_OPTIONS, ("fail", "warn"), "fail") == "warn"
+    return False
+
+
+def _fault(name: str, side: Side, by_folded: Mapping[str, str]) -> str:
+    folded = name.lower()
+    if folded == UNKNOWN_OPTIONS.lower():
+        return ""
+    for option in side.of_other:
+        if option.lower() == folded:
+            return f"option '{option}' belongs to a levada {side.other}, not here"
+    return f"unknown option '{name}'{_did_you_mean(folded, by_folded)}"
+
+
+def _did_you_mean(folded: str, by_folded: Mapping[str, str]) -> str:
+    if folded == "path":
+        return "; topics are named with 'subscribe' or 'assign' when reading and with 'topic' when writing"
+    if folded in ConsumerConfig.OPTIONS or folded in ProducerConfig.OPTIONS:
+        return f"; did you mean 'kafka.{folded}'?"
+    candidates = {**by_folded, BOOTSTRAP: BOOTSTRAP}
+    close = difflib.get_close_matches(folded, candidates, n=1, cutoff=0.6)
+    if close:
+        return f"; did you mean '{candidates[close[0]]}'?"
+    return f"; known here: {', '.join(sorted(by_folded.values()))} and kafka.* for the client's own settings"
+
+
+def boolean(own: Mapping[str, str], name: str, default: bool) -> bool:
+    """Read true or false."""
+    word = own.get(name, str(default)).strip().lower()
+    if word not in ("true", "false"):
+        raise ConfigError(f"option '{name}': expected true or false, got {own[name]!r}")
+    return word == "true"
+
+
+def choice(own: Mapping[str, str], name: str, words: Collection[str], default: str) -> str:
+    """Read one of some words, in any case."""
+    word = own.get(name, default).strip().lower()
+    if word not in words:
+        raise ConfigError(f"option '{name}': expected {' or '.join(words)}, got {own[name]!r}")
+    return word
+
+
+def positive(own: Mapping[str, str], name: str) -> int | None:
+    """Read a whole number above 0, None where it is not given."""
+    number = whole(own, name)
+    if number == 0:
+        raise ConfigError(f"option '{name}': expected a whole number above 0, got {own[name]!r}")
+    return number
+
+
+def whole(own: Mapping[str, str], name: str) -> int | None:
+    """Read a whole number from 0 on, None where it is not given."""
+    if name not in own:
+        return None
+    text = own[name].strip()
+    if not text.isdigit():
+        raise ConfigError(f"option '{name}': expected a whole number above 0, got {own[name]!r}")
+    return int(text)
+
+
+def duration_s(own: Mapping[str, str], name: str, default_s: float) -> float:
+    """Read a duration such as 15m or 500ms, in seconds; a bare number is milliseconds."""
+    if name not in own:
+        return default_s
+    found = DURATION.fullmatch(own[name].strip())
+    if found is None:
+        raise ConfigError(f"option '{name}': expected a duration such as 15m, 30s or 500ms, got {own[name]!r}")
+    return int(found[1]) * _SECONDS[(found[2] or "ms").lower()]
