@@ -1,6 +1,7 @@
 # make demo    the flights of New York through Kafka and Spark and back, every figure verified
 # make test    lint, then the whole suite, then the compiled modules' tests once more interpreted
 # make test-hardening   the rows of the fault matrix about bad bytes, at full size, with a table of figures
+# make test-spark-matrix   500 generated queries through levada and through Spark's own connector, on a real Kafka
 # make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
 # make bench   levada beside confluent-kafka and Spark's own connector, on a real Kafka
@@ -15,7 +16,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening test-matrix fuzz fuzzer bench bench-codec bench-engine kafka docs schemas messages dist lint format clean
+.PHONY: setup demo test suite interpreted test-hardening test-matrix test-spark-matrix fuzz fuzzer bench bench-codec bench-engine kafka docs schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -81,6 +82,9 @@ fuzzer: .venv/installed
 
 test-matrix: setup
 	$(IN_VENV) $(BIN)/pytest -m matrix tests/interop/test_old_brokers.py
+
+test-spark-matrix: setup
+	@$(IN_VENV) LEVADA_SPARK_SEEDS=500 $(BIN)/pytest tests/spark/test_spark_beside_connector.py
 
 bench: setup
 	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from kafka_jars import jars
+from kafka_jars import spark_connector
 from measure import Job, Sample, family_cpu_seconds, measured
-
-CONNECTOR_POM = Path(__file__).parent / "pom-spark-connector-4.2.0.xml"
 
 
 def levada_format(job: Job) -> Sample:
@@ -18,7 +15,7 @@ def levada_format(job: Job) -> Sample:
 
 def kafka_format(job: Job) -> Sample:
     """format("kafka"): the connector in the JVM."""
-    return _read(job, "kafka", {"spark.jars": ",".join(str(path) for path in sorted(jars(CONNECTOR_POM).glob("*.jar")))})
+    return _read(job, "kafka", {"spark.jars": ",".join(map(str, spark_connector()))})
 
 
 def _read(job: Job, source: str, settings: dict[str, str]) -> Sample:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 MAVEN_TIMEOUT_S = 540
+CONNECTOR_POM = Path(__file__).parents[1] / "real_kafka" / "pom-spark-connector-4.2.0.xml"
 
 
 class KafkaUnavailable(Exception):
@@ -37,6 +38,11 @@ def cache_dir() -> Path:
     """Return the folder that all clones of one user share."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "levada" / "jars"
+
+
+def spark_connector() -> list[Path]:
+    """Return the jars of Spark's own Kafka connector."""
+    return sorted(jars(CONNECTOR_POM).glob("*.jar"))
 
 
 def jars(pom: Path) -> Path:

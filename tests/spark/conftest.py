@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from kafka_jars import KafkaUnavailable, spark_connector
+
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
@@ -23,8 +25,25 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with two cores. No data source is registered by hand."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("levada tests")
+    if jars := _connector():
+        builder = builder.config("spark.jars", ",".join(jars))
     for name, value in {**SETTINGS, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+def _connector() -> list[str]:
+    try:
+        return [str(path) for path in spark_connector()]
+    except KafkaUnavailable:
+        return []
+
+
+@pytest.fixture
+def connector(spark: SparkSession) -> SparkSession:
+    """The session, where Spark's own connector is there too."""
+    if not spark.conf.get("spark.jars", ""):
+        pytest.skip("Spark's own connector: Maven does not reach it")
+    return spark

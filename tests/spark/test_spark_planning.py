@@ -350,6 +350,12 @@ def test_times_are_looked_up_and_missing_ones_have_a_strategy() -> None:
     assert late.initialOffset() == {"t": {"0": 6, "1": 5}}
 
 
+def test_a_batch_does_not_end_at_an_earlier_time_than_it_starts() -> None:
+    reader = batch(FakeCluster(p0=(0, 10)), endingtimestamp="3", startingoffsetsbytimestamp='{"t":{"0":4}}')
+    with pytest.raises(ConfigError, match="option 'endingTimestamp' is before 'startingOffsetsByTimestamp': t-0 from 4 to 3 ms"):
+        reader.partitions()
+
+
 def test_a_batch_ends_at_a_time_or_at_the_end_of_the_log() -> None:
     reader = batch(FakeCluster(p0=(0, 10), p1=(2, 5)), endingtimestamp="6")
     assert spans(reader.partitions()) == [span(0, 0, 6), span(1, 2, 5)]

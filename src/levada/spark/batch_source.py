@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from levada.errors import ConfigError
-from levada.spark.bounds import resolve
+from levada.spark.bounds import AtTime, resolve
 from levada.spark.cluster import Cluster, KafkaCluster
 from levada.spark.offsets import Offsets
 from levada.spark.options import SourceOptions
 from levada.spark.planning import TaskSpans, plan
 from levada.spark.range_reader import read
+from levada.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -49,10 +50,20 @@ class BatchReader(DataSourceReader):
 def resolve_ends(options: SourceOptions, cluster: Cluster) -> tuple[Offsets, Offsets]:
     """Return where a batch query begins and ends, per partition."""
     partitions = cluster.view(options.selection).checked(options.selection).partitions
+    _check_times(options, partitions)
     start = resolve(options.starting, partitions, cluster, options.starting_option)
     end = resolve(options.ending, partitions, cluster, options.ending_option)
     _check(start, end, cluster.latest(partitions), options)
     return start, end
+
+
+def _check_times(options: SourceOptions, partitions: Iterable[TopicPartition]) -> None:
+    if not (isinstance(options.starting, AtTime) and isinstance(options.ending, AtTime)):
+        return
+    for tp in sorted(partitions):
+        first, last = options.starting.at(tp), options.ending.at(tp)
+        if first is not None and last is not None and first > last:
+            raise ConfigError(f"option '{options.ending_option}' is before '{options.starting_option}': {tp} from {first} to {last} ms")
 
 
 def _check(start: Offsets, end: Offsets, latest: Offsets, options: SourceOptions) -> None:

@@ -97,11 +97,13 @@ class SpanReader:
         latest = self._consumer.end_offsets(waiting)
         cut_off = [tp for tp in waiting if latest[tp] < self._spans[tp].end]
         held_back = self._held_back(cut_off)
-        for tp in cut_off:
-            if tp not in held_back:
-                self._lost(tp, f"the log ends at offset {latest[tp]}; the topic was probably deleted and created again")
-                self._consumer.seek(tp, self._spans[tp].end)
-        if waiting and time.monotonic() - self._moved_at > self._patience_s:
+        gone = [tp for tp in cut_off if tp not in held_back]
+        for tp in gone:
+            self._lost(tp, f"the log ends at offset {latest[tp]}; the topic was probably deleted and created again")
+            self._consumer.seek(tp, self._spans[tp].end)
+        if gone:
+            self._moved_at = time.monotonic()
+        elif waiting and time.monotonic() - self._moved_at > self._patience_s:
             why = "a transaction that is not decided holds the rest back" if waiting[0] in held_back else "nothing came"
             raise TimeoutError(f"{self._where(waiting[0])}: {why} for {self._patience_s:g} s (option kafkaConsumer.pollTimeoutMs)")
 
