@@ -6,12 +6,13 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from levada.errors import ConfigError
 from levada.spark.bounds import AtTime, resolve
 from levada.spark.cluster import Cluster, KafkaCluster
+from levada.spark.filters import Bounds, push
 from levada.spark.offsets import Offsets
 from levada.spark.options import SourceOptions
 from levada.spark.planning import TaskSpans, plan
@@ -28,6 +29,8 @@ class BatchReader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._connect = connect
+        self._bounds = Bounds()
+        self.pushFilters = PushFilters(self)  # type: ignore[method-assign]
         for name in options.only_for_streams:
             logger.warning("option '%s' is for streams; a batch query reads everything", name)
 
@@ -35,7 +38,7 @@ class BatchReader(DataSourceReader):
         """Resolve the offsets and return the tasks that read what lies between them."""
         cluster = self._connect(self._options.client)
         try:
-            start, end = resolve_ends(self._options, cluster)
+            start, end = self._bounds.narrow(*resolve_ends(self._options, cluster), cluster)
         finally:
             cluster.close()
         # Without any task Spark would still run one, with a partition of another kind.
@@ -45,6 +48,30 @@ class BatchReader(DataSourceReader):
         """Yield what one task reads."""
         assert isinstance(partition, TaskSpans)
         return read(partition, self._schema, self._options)
+
+    def push(self, filters: Iterable[Filter]) -> None:
+        """Read less than the query's offsets where filters allow it."""
+        self._bounds = push(filters)
+        if self._bounds.said:
+            logger.info("filters that save reading: %s", "; ".join(self._bounds.said))
+
+
+class PushFilters:
+    """BatchReader.pushFilters, which Spark calls where spark.sql.python.filterPushdown.enabled is true.
+
+    Where it is not, the default, Spark refuses every reader that has a method of its own. So this one says of itself that it is that of the
+    base class.
+    """
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, reader: BatchReader) -> None:
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take what is understood; Spark applies all filters all the same."""
+        self._reader.push(filters)
+        return filters
 
 
 def resolve_ends(options: SourceOptions, cluster: Cluster) -> tuple[Offsets, Offsets]:
