@@ -104,6 +104,15 @@ def test_a_batch_is_written_with_every_column(spark: Any, kafka: Any, new_topic:
     assert (second.key, second.value, second.partition) == (None, b"2", 0)
 
 
+def test_rows_have_the_timestamps_of_their_column_and_go_round(spark: Any, kafka: Any, new_topic: Any) -> None:
+    topic = new_topic(kafka, partitions=4)
+    rows = spark.range(40).selectExpr("'one key' key", "cast(id as string) value", "timestamp_millis(1700000000000 + id) timestamp")
+    sink(rows.coalesce(1).write, kafka, topic=topic, partitioner="round_robin").mode("append").save()
+    found = list(lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers))
+    assert {int(record.value or b""): record.timestamp for record in found} == {number: 1_700_000_000_000 + number for number in range(40)}
+    assert [sum(record.partition == number for record in found) for number in range(4)] == [10, 10, 10, 10]
+
+
 def test_what_spark_wrote_it_reads(spark: Any, kafka: Any, new_topic: Any) -> None:
     topic = new_topic(kafka, partitions=3)
     frame = spark.range(25_000).selectExpr("cast(id as string) key", "repeat(cast(id as string), 20) value")

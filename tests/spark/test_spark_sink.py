@@ -39,6 +39,7 @@ class FakeProducer:
         self.fault = fault
         self.sent: list[Any] = []
         self.flushed = False
+        self.partitioner = ""
 
     def send_arrow(self, topic: Any, table: Any, **columns: Any) -> Any:
         self.sent.append((topic, table, columns))
@@ -53,7 +54,8 @@ def producer(monkeypatch: Any) -> Any:
     fake = FakeProducer()
 
     @contextmanager
-    def reuse(settings: Any) -> Any:
+    def reuse(settings: Any, partitioner: Any) -> Any:
+        fake.partitioner = partitioner
         yield fake
 
     monkeypatch.setattr(sink, "reused_producer", reuse)
@@ -153,3 +155,14 @@ def test_a_task_that_wrote_nothing_is_never_committed() -> None:
     writer.abort([Written(1), None], 8)
     with pytest.raises(IllegalStateError, match=r"1 of 2 tasks wrote nothing .* Trigger\.Continuous does not work with Python sinks"):
         writer.commit([Written(1), None], 9)
+
+
+def test_a_partitioner_is_chosen_by_name(producer: Any) -> None:
+    batch = pa.RecordBatch.from_pylist([{"value": "v"}])
+    for name in ("default", "round_robin"):
+        write(iter([batch]), ["value"], sink_options({**KAFKA, "topic": "t", "partitioner": name}))
+        assert producer.partitioner == name
+    with pytest.raises(ConfigError, match="option 'partitioner': expected default or round_robin, got 'hash'"):
+        sink_options({**KAFKA, "topic": "t", "partitioner": "hash"})
+    with pytest.raises(ConfigError, match=r"option 'kafka\.partitioner\.class' cannot be set: class names are never looked up"):
+        sink_options({**KAFKA, "topic": "t", "kafka.partitioner.class": "org.example.Mine"})

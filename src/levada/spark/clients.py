@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Client: TypeAlias = "KafkaConsumer | KafkaProducer"
 Key: TypeAlias = tuple[int, str, frozenset[tuple[str, str]]]
 
+DEFAULT_PARTITIONER = "default"
+ROUND_ROBIN = "round_robin"
 MOST = 4
 _idle: dict[Key, Client] = {}
 
@@ -34,11 +36,14 @@ def reused_consumer(settings: Mapping[str, str]) -> Iterator[KafkaConsumer]:
 
 
 @contextmanager
-def reused_producer(settings: Mapping[str, str]) -> Iterator[KafkaProducer]:
-    """Take a producer with these settings from the idle ones, or make one, and put it back at the end."""
-    from levada import KafkaProducer
+def reused_producer(settings: Mapping[str, str], partitioner: str = DEFAULT_PARTITIONER) -> Iterator[KafkaProducer]:
+    """Take a producer with these settings and this partitioner from the idle ones, or make one, and put it back at the end."""
+    from levada import KafkaProducer, RoundRobin
 
-    with _reused("producer", KafkaProducer, settings) as client:
+    def make(settings: Mapping[str, Any]) -> KafkaProducer:
+        return KafkaProducer(settings) if partitioner == DEFAULT_PARTITIONER else KafkaProducer(settings, partitioner=RoundRobin())
+
+    with _reused(f"producer, {partitioner}", make, settings) as client:
         yield cast(KafkaProducer, client)
 
 

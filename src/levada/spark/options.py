@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from levada.config import Config, ConsumerConfig, ProducerConfig
 from levada.errors import ConfigError
 from levada.spark.bounds import EARLIEST, LATEST, AtTime, Bound, parse_offsets, parse_time, parse_times
+from levada.spark.clients import DEFAULT_PARTITIONER, ROUND_ROBIN
 from levada.spark.cluster import Selection
 from levada.spark.java_regex import translate
 from levada.spark.loss import OnLoss
@@ -49,7 +50,7 @@ SOURCE_OPTIONS = (
     "subscribe",
     "subscribePattern",
 )
-SINK_OPTIONS = ("topic",)
+SINK_OPTIONS = ("partitioner", "topic")
 FROM_SPARK = ("checkpointLocation", "queryName")
 """Spark passes these to a streaming sink along with the user's own."""
 ONLY_FOR_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -66,6 +67,8 @@ FORBIDDEN_TO_SOURCE: Mapping[str, str] = {
 FORBIDDEN_TO_SINK: Mapping[str, str] = {
     "key.serializer": "give the key as a string or binary column",
     "value.serializer": "give the value as a string or binary column",
+    "partitioner": "give the option 'partitioner'",
+    "partitioner.class": "class names are never looked up; give the option 'partitioner'",
 }
 OF_GROUPS = (
     "group.id",
@@ -125,6 +128,7 @@ class SinkOptions:
     """Where to write; `topic` None means that each row names its own."""
 
     topic: str | None
+    partitioner: str
     client: Mapping[str, str]
 
 
@@ -168,7 +172,11 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     topic = own.get("topic")
     if topic is not None and not topic.strip():
         raise ConfigError("option 'topic' is empty")
-    return SinkOptions(topic=topic.strip() if topic is not None else None, client=_of_client(client, FORBIDDEN_TO_SINK, ProducerConfig))
+    return SinkOptions(
+        topic=topic.strip() if topic is not None else None,
+        partitioner=choice(own, "partitioner", (DEFAULT_PARTITIONER, ROUND_ROBIN), DEFAULT_PARTITIONER),
+        client=_of_client(client, FORBIDDEN_TO_SINK, ProducerConfig),
+    )
 
 
 # The client's settings

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType
+from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampNTZType, TimestampType
 
 from levada.errors import ConfigError, IllegalStateError, SerializationError
 from levada.spark.clients import reused_producer
@@ -28,6 +28,7 @@ _ACCEPTED: Mapping[str, tuple[DataType, ...]] = {
     "topic": (StringType(),),
     "partition": (IntegerType(),),
     "headers": (HEADERS,),
+    "timestamp": (TimestampType(), TimestampNTZType()),
 }
 
 UNDER_WAY = 16
@@ -62,7 +63,7 @@ def _check_type(name: str, found: DataType) -> None:
 def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions) -> Written:
     """Send every row and wait for every acknowledgement. Raises the first failure; it says whether records may be written all the same."""
     rows = 0
-    with reused_producer(options.client) as producer:
+    with reused_producer(options.client, options.partitioner) as producer:
         deliveries: deque[Any] = deque()
         for batch in batches:
             rows += batch.num_rows
