@@ -16,6 +16,8 @@ else:
 
 # Compiled, these come by the .pxd file.
 if not cython.compiled:
+    from math import ldexp
+
     from levada.record.json_text import number_end
 
 MOST = 2**63 - 1
@@ -29,10 +31,22 @@ MOST_POWER = 22
 # Java counts the decimal places of a number in 32 bits.
 MOST_EXPONENT_DIGITS = 9
 
+# The powers of ten, from its -64th to its 64th, that nearest() multiplies by: their first 64 bits, cut off, and their exponents of two.
+MOST_TEN = 64
+
 if not cython.compiled:
     POWERS = [0.0] * (MOST_POWER + 1)
+    TENS = [0] * (2 * MOST_TEN + 1)
+    TWOS = [0] * (2 * MOST_TEN + 1)
 for power in range(MOST_POWER + 1):
     POWERS[power] = 10.0**power
+for power in range(MOST_TEN + 1):
+    ten: Any = 10**power
+    TWOS[MOST_TEN + power] = ten.bit_length() - 1
+    TENS[MOST_TEN + power] = (ten << 64 * 4) >> (64 * 4 - 64 + ten.bit_length())
+    if power:
+        TWOS[MOST_TEN - power] = -ten.bit_length()
+        TENS[MOST_TEN - power] = (1 << (63 + ten.bit_length())) // ten
 
 
 def read_long(source: Any, at: int, end: int) -> tuple[int, int]:
@@ -84,12 +98,49 @@ def read_double(source: Any, at: int, end: int) -> tuple[int, float]:
             mantissa = mantissa * 10 + digit
         at += 1
     exponent = read_exponent(source, at, stop) - (at - point - 1 if point >= 0 else 0)
-    if mantissa > MOST_EXACT or exponent > MOST_POWER or exponent < -MOST_POWER:
+    value = scaled(mantissa, exponent)
+    if value < 0:
         return stop, slow_double(source, start, stop)
-    value = float(mantissa)
-    value = value / POWERS[-exponent] if exponent < 0 else value * POWERS[exponent]
     # A whole zero has no sign: Java reads it as a whole number first.
     return stop, -value if negative and (mantissa or point >= 0 or at < stop) else value
+
+
+def scaled(mantissa: int, exponent: int) -> float:
+    """Return the double next to a number times a power of ten; -1 if that takes a closer look."""
+    if mantissa > MOST_EXACT or exponent > MOST_POWER or exponent < -MOST_POWER:
+        return nearest(mantissa, exponent) if mantissa and -MOST_TEN <= exponent <= MOST_TEN else -1.0
+    value = float(mantissa)
+    return value / POWERS[-exponent] if exponent < 0 else value * POWERS[exponent]
+
+
+def nearest(mantissa: int, exponent: int) -> float:
+    """Do what scaled() does by one multiplication of 64 by 64 bits, after Eisel and Lemire (Number Parsing at a Gigabyte per Second, 2021).
+
+    A power of ten is cut off after 64 bits, so the product is too small by less than the mantissa. Where this could change the 54 bits that
+    decide, or they are half-way between two doubles, the answer is -1.
+    """
+    shift = 0
+    while mantissa <= MOST:
+        mantissa <<= 1
+        shift += 1
+    high, low = product(mantissa, TENS[exponent + MOST_TEN])
+    top = high >> 63
+    bits = high >> (9 + top)
+    rest = high & 0x1FF
+    if (rest == 0x1FF and low > ALL_BITS - mantissa) or (rest == 0 and low == 0 and bits & 3 == 1):
+        return -1.0
+    rounded = (bits + (bits & 1)) >> 1
+    two = TWOS[exponent + MOST_TEN] + 11 + top
+    return ldexp(float(rounded), two - shift)
+
+
+def product(left: int, right: int) -> tuple[int, int]:
+    """Return high, low 64 bits of the product of two numbers of 64 bits."""
+    lows = (left & LOW_HALF) * (right & LOW_HALF)
+    inner = (left >> 32) * (right & LOW_HALF) + (lows >> 32)
+    outer = (left & LOW_HALF) * (right >> 32) + (inner & LOW_HALF)
+    high = (left >> 32) * (right >> 32) + (inner >> 32) + (outer >> 32)
+    return high, ((outer & LOW_HALF) << 32) | (lows & LOW_HALF)
 
 
 def read_exponent(source: Any, at: int, stop: int) -> int:

@@ -12,6 +12,8 @@ cdef int STRING, LONG, INT, DOUBLE, BOOLEAN, TIMESTAMP, SHORT, BYTE, FLOAT, DATE
 cdef Py_ssize_t MISMATCH, STARVED
 cdef long long MICROS, MOST_SECONDS
 cdef double FLOAT_END, INFINITY, NAN
+cdef inline Py_ssize_t past_space(const unsigned char* source, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+
 
 @cython.final
 cdef class JsonReader:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from base64 import b64encode
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from json_kit import BAD_TEXTS, GOOD_TEXTS, Documents, decode
 from levada.record.columnar.json import JsonDecoder
+from levada.record.json_reader import COMPILED
 
 EVERYTHING = pa.schema(
     [
@@ -86,6 +88,30 @@ def test_doubles_come_back(value: float) -> None:
 
     # A negative whole zero is written as -0.0, which keeps its sign.
     assert (math.isnan(value) and math.isnan(back)) or (back == value and math.copysign(1, back) == math.copysign(1, value))
+
+
+@given(digits=st.integers(1, 10**19 - 1), exponent=st.integers(-80, 80))
+@example(digits=9007199254740993, exponent=0)
+@example(digits=9007199254740995, exponent=0)
+@example(digits=10**19 - 1, exponent=-64)
+@example(digits=10**19 - 1, exponent=64)
+@example(digits=1, exponent=23)
+@example(digits=18014398509481983, exponent=0)
+@example(digits=36028797018963969, exponent=22)
+def test_numbers_become_the_double_next_to_them(digits: int, exponent: int) -> None:
+    point = len(str(digits)) // 2
+    texts = [f"{digits}e{exponent}", f"{str(digits)[:point] or 0}.{str(digits)[point:]}E{exponent:+}"]
+
+    found = decode({"f": pa.float64()}, [f'{{"f":{text}}}' for text in texts]).rows.field("f").to_pylist()
+
+    assert found == [float(text) for text in texts]
+
+
+def test_a_hundred_thousand_numbers_of_seventeen_digits() -> None:
+    chance = random.Random(17)
+    values = [chance.random() * 10 ** chance.randint(-20, 20) for _ in range(100_000 if COMPILED else 5_000)]
+
+    assert decode({"f": pa.float64()}, [f'{{"f":{value!r}}}' for value in values]).rows.field("f").to_pylist() == values
 
 
 @given(value=st.text(st.characters(exclude_categories=["Cs"])), ascii_only=st.booleans())
