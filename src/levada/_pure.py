@@ -1,8 +1,9 @@
 """The interpreted form of the [c] modules.
 
-A [c] module is one plain .py source with its C types in the .pxd file beside it. The source itself asks three names of `cython`, which this
+A [c] module is one plain .py source with its C types in the .pxd file beside it. The source itself asks four names of `cython`, which this
 module answers where the source runs as it is, so that Cython is needed only to compile: `compiled`, which Cython replaces by a
-constant and so drops the other branch; `address`, reached in compiled code alone; and `nogil`, a block that touches no Python object.
+constant and so drops the other branch; `address`, reached in compiled code alone; `nogil`, a block that touches no Python object; and
+`gil`, a block within such a one that does.
 
 Python prefers a compiled module to the source beside it. With LEVADA_PURE=1 in the environment it is the other way round.
 """
@@ -18,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 compiled = False
-nogil = nullcontext()
+nogil = gil = nullcontext()
 
 
 def address(place: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Record batches to and from Arrow columns; with the Spark connector the only part of levada that imports pyarrow.
+"""Record batches, and JSON in values, to and from Arrow columns; with the Spark connector the only part of levada that imports pyarrow.
 
 Names are loaded when first used: only writing needs pyarrow.compute, whose import takes longer than a first read.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from levada.record.columnar.decoder import COLUMNS, ColumnDecoder, schema, stream
     from levada.record.columnar.encoder import EncodedBatch, encode_columns
+    from levada.record.columnar.json import JsonColumns, JsonDecoder, JsonFault
     from levada.record.columnar.report import delivery_report
     from levada.record.columnar.sorter import PartitionRows, RejectedRow, sort_columns
 
@@ -18,6 +19,9 @@ _HOME = {
     "COLUMNS": "decoder",
     "ColumnDecoder": "decoder",
     "EncodedBatch": "encoder",
+    "JsonColumns": "json",
+    "JsonDecoder": "json",
+    "JsonFault": "json",
     "PartitionRows": "sorter",
     "RejectedRow": "sorter",
     "delivery_report": "report",
@@ -31,6 +35,9 @@ __all__ = [
     "COLUMNS",
     "ColumnDecoder",
     "EncodedBatch",
+    "JsonColumns",
+    "JsonDecoder",
+    "JsonFault",
     "PartitionRows",
     "RejectedRow",
     "delivery_report",

@@ -1,0 +1,133 @@
+# cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The columns that JSON is read into: a table of structs in compiled code, in memory that the owner of the reader lends.
+
+A column's fields, or the column of its elements, stand next to each other behind it. A row is put at the end; rewind() takes rows away.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import cython  # type: ignore[import-untyped]
+else:
+    from levada import _pure as cython
+
+from levada.record.json_plan import KINDS
+
+if cython.compiled:
+    from cython.cimports.libc.string import memcpy, memset  # type: ignore[import-untyped]
+
+# Once more, so that compiled they are numbers of C.
+STRING, LONG, INT, DOUBLE, BOOLEAN, TIMESTAMP, SHORT, BYTE, FLOAT, DATE, TIMESTAMP_NTZ, BINARY, DECIMAL, STRUCT, ARRAY = KINDS
+
+# Which of the two halves of 128 bits comes second in memory.
+HIGH = 1 if sys.byteorder == "little" else 0
+
+
+if not cython.compiled:
+
+    class Column:
+        """What is a struct of C in compiled code."""
+
+        width: int
+        kind: int
+
+        def lend(self, data: Any, offsets: Any, validity: Any) -> None:
+            """Take memory: a view of numbers for each way to look at it."""
+            self.data, self.validity = data, validity
+            if offsets is not None:
+                self.offsets = offsets.cast("i")
+            if self.width > 1:
+                self.shorts, self.ints, self.floats, self.doubles = data.cast("h"), data.cast("i"), data.cast("f"), data.cast("d")
+                self.longs = data.cast("Q" if self.kind == DECIMAL else "q")
+
+
+def column_at(columns: Any, index: int) -> Any:
+    """Return a column of the table."""
+    if cython.compiled:
+        return cython.address(columns[index])
+    return columns[index]
+
+
+def copy(target: Any, to: int, source: Any, at: int, size: int) -> None:
+    """Copy `size` bytes."""
+    if cython.compiled:
+        memcpy(target + to, source + at, size)
+    else:
+        target[to : to + size] = source[at : at + size]
+
+
+def blank(target: Any, at: int, size: int) -> None:
+    """Set `size` bytes to zero."""
+    if cython.compiled:
+        memset(target + at, 0, size)
+    else:
+        target[at : at + size] = bytes(size)
+
+
+def lend(column: Any, data: Any, offsets: Any, validity: Any) -> None:
+    """Let a column use this memory, whose owner keeps it; None for what its kind does not have."""
+    if cython.compiled:
+        lend_pointers(column, data, offsets, validity)
+    else:
+        column.lend(data, offsets, validity)
+    if offsets is not None and column.rows == 0:
+        column.offsets[0] = 0
+
+
+def lend_pointers(column: Any, data: Any, offsets: Any, validity: Any) -> None:
+    """Do the work of lend() in compiled code."""
+    view = validity
+    column.validity = cython.address(view[0])
+    if offsets is not None:
+        view = offsets
+        column.offsets = cython.cast(cython.p_int, cython.address(view[0]))
+    if data is not None:
+        view = data
+        column.data = cython.address(view[0])
+        column.shorts = cython.cast(cython.p_short, column.data)
+        column.ints = cython.cast(cython.p_int, column.data)
+        column.longs = cython.cast(cython.p_longlong, column.data)
+        column.floats = cython.cast(cython.p_float, column.data)
+        column.doubles = cython.cast(cython.p_double, column.data)
+
+
+def put_null(columns: Any, column: Any) -> None:
+    """Add a row of null, to its fields, too."""
+    row = column.rows
+    column.validity[row >> 3] &= ~(1 << (row & 7)) & 0xFF
+    column.nulls += 1
+    if column.width:
+        # What the memory held before is nobody's business.
+        blank(column.data, row * column.width, column.width)
+    elif column.kind == STRUCT:
+        for place in range(column.count):
+            put_null(columns, column_at(columns, column.first + place))
+    elif column.kind == ARRAY:
+        elements = column_at(columns, column.first)
+        column.offsets[row + 1] = elements.rows
+    elif column.kind != BOOLEAN:
+        column.offsets[row + 1] = column.size
+    column.rows = row + 1
+
+
+def rewind(columns: Any, column: Any, rows: int) -> None:
+    """Forget every row from `rows` on, and whatever was put into fields and elements for the row that was not ended."""
+    while column.rows > rows:
+        column.rows -= 1
+        row = column.rows
+        bit = 1 << (row & 7)
+        if not column.validity[row >> 3] & bit:
+            column.validity[row >> 3] |= bit
+            column.nulls -= 1
+        if column.kind == BOOLEAN:
+            column.data[row >> 3] &= ~bit & 0xFF
+    if column.kind == STRUCT:
+        for place in range(column.count):
+            rewind(columns, column_at(columns, column.first + place), rows)
+    elif column.kind == ARRAY:
+        rewind(columns, column_at(columns, column.first), column.offsets[rows])
+    elif column.kind == STRING or column.kind == BINARY:
+        column.size = column.offsets[rows]
