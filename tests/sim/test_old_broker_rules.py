@@ -389,7 +389,11 @@ def test_V9_a_message_that_never_comes_whole_is_an_error_with_the_place_and_the_
 
 def test_V9_a_bounded_read_asks_for_enough_where_a_first_message_may_come_cut(sim: Simulation) -> None:
     broker = OldBroker(sim, KAFKA_0_10_0)
-    broker.on(FetchRequest, lambda frame: fetched(stored(1, b"x" * 10_000)[: frame.request.topics[0].partitions[0].partition_max_bytes]))
+
+    def answer(frame: Any) -> FetchResponse:
+        return fetched(stored(1, b"x" * 10_000)[: frame.request.topics[0].partitions[0].partition_max_bytes])
+
+    broker.on(FetchRequest, answer)
     reader = consumer(sim)
     reader.assign([TP], ends={TP: 1})
     reader.seek(TP, 0)

@@ -27,17 +27,19 @@ class LevadaDataSource(DataSource):
             options = source_options(self.options, streaming=False)
         except ConfigError:
             options = source_options(self.options, streaming=True)
-        return record_schema(options.include_headers, options.columns)
+        return record_schema(options.include_headers, options.columns, options.typed)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the source of a batch query."""
-        check_schema(schema)
-        return BatchReader(source_options(self.options, streaming=False), schema)
+        options = source_options(self.options, streaming=False)
+        check_schema(schema, options.typed)
+        return BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the source of a streaming query."""
-        check_schema(schema)
-        return StreamReader(source_options(self.options, streaming=True), schema)
+        options = source_options(self.options, streaming=True)
+        check_schema(schema, options.typed)
+        return StreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the sink of a batch query."""

@@ -21,6 +21,7 @@ from levada.spark.cluster import reading_settings
 from levada.spark.options import SourceOptions
 from levada.spark.planning import Span, TaskSpans
 from levada.spark.schema import TARGET_BYTES, TARGET_ROWS, arrow_schema, levada_columns, slices, to_spark
+from levada.spark.values import ValueDecoder
 from levada.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -38,9 +39,10 @@ def read(task: TaskSpans, schema: StructType, options: SourceOptions) -> Iterato
         return
     target = arrow_schema(schema)
     with reused_consumer(reading_settings(options.client)) as consumer:
-        reader = SpanReader(consumer, task.spans, levada_columns(schema), options)
+        reader = SpanReader(consumer, task.spans, levada_columns(schema, options.typed), options)
+        values = ValueDecoder(options.typed, target)
         for batch in slices(reader.batches()):
-            yield to_spark(batch, target, options.on_loss)
+            yield to_spark(values.decode(batch), target, options.on_loss)
 
 
 class SpanReader:

@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 
 from levada.errors import ConfigError
 from levada.spark.loss import OnLoss
+from levada.spark.values import Mode, Typed
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ _TYPES: Mapping[str, DataType] = {
 }
 _LEVADA_NAMES: Mapping[str, str] = {"timestampType": "timestamp_type"}
 
+UNTYPED = Typed()
 PLACE = ("topic", "partition", "offset")
 _MOST_MS = (2**63 - 1) // 1000
 TARGET_ROWS = 32_768
@@ -49,21 +51,23 @@ TARGET_BYTES = 4 << 20
 """Larger Arrow batches are slower in the JVM, smaller ones cost a round of overhead each."""
 
 
-def record_schema(include_headers: bool, columns: Sequence[str] = ()) -> StructType:
+def record_schema(include_headers: bool, columns: Sequence[str] = (), typed: Typed = UNTYPED) -> StructType:
     """Return the schema of a source. columns: those wanted, in this order; none for all. Raises ConfigError for one that there is not."""
+    types = {**_TYPES, **typed.columns}
     for name in columns:
-        if name not in _TYPES:
-            raise ConfigError(f"option 'columns': there is no column '{name}'; a levada source has {', '.join(_TYPES)}")
-    names = columns or [name for name in _TYPES if include_headers or name != "headers"]
-    return StructType([StructField(name, _TYPES[name]) for name in names])
+        if name not in types:
+            raise ConfigError(f"option 'columns': there is no column '{name}'; a levada source has {', '.join(types)}")
+    names = columns or [name for name in types if include_headers or name != "headers"]
+    return StructType([StructField(name, types[name]) for name in names])
 
 
-def check_schema(wanted: StructType) -> None:
+def check_schema(wanted: StructType, typed: Typed = UNTYPED) -> None:
     """Refuse a user's schema unless it is a choice of our columns; each column left out is work saved. Raises ConfigError."""
+    types = {**_TYPES, **typed.columns}
     for field in wanted.fields:
-        have = _TYPES.get(field.name)
+        have = types.get(field.name)
         if have is None:
-            raise ConfigError(f"the schema asks for a column '{field.name}'; a levada source has {', '.join(_TYPES)}")
+            raise ConfigError(f"the schema asks for a column '{field.name}'; a levada source has {', '.join(types)}")
         if not _same(have, field.dataType):
             raise ConfigError(f"the schema asks for '{field.name}' as {field.dataType.simpleString()}, but it is {have.simpleString()}")
 
@@ -72,11 +76,16 @@ def _same(have: DataType, wanted: DataType) -> bool:
     return have.simpleString() == wanted.simpleString()
 
 
-def levada_columns(schema: StructType) -> list[str]:
+def levada_columns(schema: StructType, typed: Typed = UNTYPED) -> list[str]:
     """Return what a schema needs, by the names that levada's columnar reader has for them."""
-    names = [_LEVADA_NAMES.get(name, name) for name in schema.fieldNames()]
-    # A record whose timestamp Spark cannot hold is named.
-    return list(dict.fromkeys([*names, *PLACE])) if "timestamp" in names else names
+    names = [_LEVADA_NAMES.get(needed, needed) for name in schema.fieldNames() for needed in typed.needs(name)]
+    if typed.mode is Mode.DROPMALFORMED:
+        # Whether there is a row depends on them.
+        names += typed.schemas
+    if "timestamp" in names or typed.mode is Mode.FAILFAST:
+        # A record that Spark cannot hold, or that cannot be read, is named.
+        names += PLACE
+    return list(dict.fromkeys(names))
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
