@@ -1,0 +1,36 @@
+"""The programs of docs/GUIDE.md run as they stand, and print what a reader expects."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "GUIDE.md").read_text()
+SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", GUIDE, re.S | re.M))
+PRINTS = {
+    "Producing": ["callback: orders-0@1", "handle: 0", "refused: no False"],
+    "Consuming": ["a poll: True", "in all: 45", "from 3 on: 3 lag 2"],
+    "Columns": ["['row', 'partition', 'offset', 'error']", "[{'key': 'a', 'value_count': 2}, {'key': 'b', 'value_count': 1}]"],
+    "Topics and clusters": ["['audit'] 3", "{'audit': 'TopicAlreadyExistsError', 'new': None}"],
+    "Settings": ["did you mean 'bootstrap.servers'", "acks", "did you mean 'request.timeout.ms'"],
+}
+
+
+def program(section: str) -> str:
+    return "".join(re.findall(r"```python\n(.*?)```", SECTIONS[section], re.S))
+
+
+@pytest.mark.parametrize("section", PRINTS)
+def test_a_program_runs_as_it_stands(section: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(program(section))
+    run = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert run.returncode == 0, run.stderr
+    assert [text for text in PRINTS[section] if text not in run.stdout] == []
+
+
+def test_every_program_is_run() -> None:
+    assert {section for section in SECTIONS if program(section)} == PRINTS.keys()
