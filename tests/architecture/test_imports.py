@@ -135,7 +135,7 @@ def test_a_plain_client_needs_no_extras() -> None:
 
 
 def test_a_registry_client_needs_no_extras_and_no_engine() -> None:
-    loaded = loaded_after("import levada.registry; levada.registry.SchemaRegistryClient")
+    loaded = loaded_after("import levada.registry; levada.registry.SchemaRegistryClient, levada.registry.JSONSerializer")
     assert not loaded & EXTRAS
     assert {area_of(name) for name in loaded if name.startswith("levada.")} <= BASE | {"registry", "config", "serialization"}
 

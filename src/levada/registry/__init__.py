@@ -1,4 +1,7 @@
-"""A client of the Schema Registry (Confluent's REST API). Each name is loaded when first used."""
+"""A client of the Schema Registry (Confluent's REST API), and serializers and deserializers that use it.
+
+Each name is loaded when first used: AvroSerializer needs fastavro, ProtobufSerializer protobuf, the client neither.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from levada.registry.avro import AvroDeserializer, AvroSerializer
     from levada.registry.client import SchemaRegistryClient
     from levada.registry.errors import (
         IncompatibleSchemaError,
@@ -17,12 +21,20 @@ if TYPE_CHECKING:
         RegistryNotFoundError,
         RegistryUnavailableError,
     )
+    from levada.registry.json_schema import JSONDeserializer, JSONSerializer
+    from levada.registry.protobuf import ProtobufDeserializer, ProtobufSerializer
     from levada.registry.schema import Compatibility, RegisteredSchema, Schema, SchemaReference
 
 _HOME = {
+    "AvroDeserializer": "levada.registry.avro",
+    "AvroSerializer": "levada.registry.avro",
     "Compatibility": "levada.registry.schema",
     "IncompatibleSchemaError": "levada.registry.errors",
     "InvalidSchemaError": "levada.registry.errors",
+    "JSONDeserializer": "levada.registry.json_schema",
+    "JSONSerializer": "levada.registry.json_schema",
+    "ProtobufDeserializer": "levada.registry.protobuf",
+    "ProtobufSerializer": "levada.registry.protobuf",
     "RegisteredSchema": "levada.registry.schema",
     "RegistryAnswerError": "levada.registry.errors",
     "RegistryAuthenticationError": "levada.registry.errors",
@@ -36,9 +48,15 @@ _HOME = {
 }
 
 __all__ = [
+    "AvroDeserializer",
+    "AvroSerializer",
     "Compatibility",
     "IncompatibleSchemaError",
     "InvalidSchemaError",
+    "JSONDeserializer",
+    "JSONSerializer",
+    "ProtobufDeserializer",
+    "ProtobufSerializer",
     "RegisteredSchema",
     "RegistryAnswerError",
     "RegistryAuthenticationError",
