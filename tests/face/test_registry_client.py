@@ -148,7 +148,7 @@ def test_one_connection_serves_many_calls_and_each_is_sent_once(server: Embedded
 
 def test_many_threads_share_a_client(server: EmbeddedRegistry, registry: SchemaRegistryClient) -> None:
     def work(number: int) -> int:
-        schema = Schema(f'{{"type": "fixed", "name": "F", "size": {number % 10}}}')
+        schema = Schema(f'{{"type": "fixed", "name": "F", "size": {number % 10}}}'.replace(" ", ""))
         schema_id = registry.register_schema(f"s{number % 10}", schema)
         assert registry.get_schema(schema_id) == schema
         return schema_id

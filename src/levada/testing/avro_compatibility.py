@@ -14,6 +14,7 @@ PROMOTIONS: Mapping[str, frozenset[str]] = {
     "bytes": frozenset({"string"}),
 }
 """What a type may be read as, besides itself."""
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED = ("record", "error", "enum", "fixed")
 
 Names = dict[str, Any]
@@ -25,8 +26,8 @@ class AvroSchema:
     def __init__(self, text: str, references: tuple[str, ...] = ()) -> None:
         self._names: Names = {}
         for used in references:
-            _collect(_parse(used), "", self._names)
-        self.root = _collect(_parse(text), "", self._names)
+            _collect(parse_avro(used), "", self._names)
+        self.root = _collect(parse_avro(text), "", self._names)
 
     def resolve(self, schema: Any) -> Any:
         """Return the definition of a named type, anything else as it is."""
@@ -38,7 +39,7 @@ def differences(reader: AvroSchema, writer: AvroSchema) -> list[str]:
     return list(_differences(reader, reader.root, writer, writer.root, "", set()))
 
 
-def _parse(text: str) -> Any:
+def parse_avro(text: str) -> Any:
     """Read a schema's text; ValueError if it is none. A bare name such as `string` is one, too."""
     try:
         return json.loads(text)
@@ -52,7 +53,11 @@ def _collect(schema: Any, namespace: str, names: Names) -> Any:
     """Return a schema with full names throughout; add its named types to `names`. ValueError for what is no schema."""
     if isinstance(schema, str):
         full = _full_name(schema, namespace)
-        return full if full in names else schema
+        if full in names:
+            return full
+        if schema not in names and schema not in PRIMITIVES:
+            raise ValueError(f"{schema} is no type of Avro, and none of this name is defined before it is used")
+        return schema
     if isinstance(schema, list):
         return [_collect(branch, namespace, names) for branch in schema]
     if not isinstance(schema, dict) or "type" not in schema:

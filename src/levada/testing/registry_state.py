@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from levada.testing.avro_compatibility import AvroSchema, differences
+from levada.testing.avro_compatibility import PRIMITIVES, AvroSchema, differences, parse_avro
 
 LEVELS = ("NONE", *(f"{level}{reach}" for level in ("BACKWARD", "FORWARD", "FULL") for reach in ("", "_TRANSITIVE")))
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
@@ -272,12 +272,10 @@ class RegistryState:
         references = tuple((str(r["name"]), str(r["subject"]), int(r["version"])) for r in body.get("references") or ())
         for _, subject, number in references:
             self._version(subject, str(number), True)
-        stored = Stored(text, kind, references)
         try:
+            stored = Stored(_canonical(text, kind), kind, references)
             if kind == "AVRO":
                 self._avro(stored)
-            elif kind == "JSON":
-                json.loads(text)
         except (ValueError, KeyError, TypeError) as fault:
             raise Refusal(422, 42201, f"Invalid schema {text}, details: {fault}") from fault
         return stored
@@ -307,6 +305,16 @@ class RegistryState:
             used = self.ids[self._version(subject, str(number), True).schema_id]
             yield from self._used(used)
             yield used.text
+
+
+def _canonical(text: str, kind: str) -> str:
+    """Return a schema's text without the white space that makes no difference; so a registry keeps, compares and returns it."""
+    if kind == "PROTOBUF":
+        return text
+    document = parse_avro(text) if kind == "AVRO" else json.loads(text)
+    if kind == "AVRO" and isinstance(document, dict) and set(document) == {"type"} and document["type"] in PRIMITIVES:
+        document = document["type"]
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
 
 def _document(body: bytes) -> Mapping[str, Any]:

@@ -39,6 +39,12 @@ def test_the_same_schema_has_one_id_under_all_subjects(registry: Registry) -> No
     assert registry.ask("GET", "/schemas/ids/1/versions") == [{"subject": "a", "version": 1}, {"subject": "b", "version": 1}]
 
 
+def test_white_space_does_not_make_another_schema(registry: Registry) -> None:
+    assert registry.register("a", ' { "type" : "int" } ') == registry.register("a", INT) == registry.register("b", "int") == {"id": 1}
+    assert registry.ask("GET", "/schemas/ids/1") == {"schema": INT}
+    assert registry.register("c", '{"title": "é"}', schemaType="JSON") == registry.register("c", '{"title":"é"}', schemaType="JSON")
+
+
 def test_soft_deletion_comes_before_permanent_deletion(registry: Registry) -> None:
     registry.register("a", INT)
     registry.register("a", LONG)
@@ -75,6 +81,7 @@ def test_a_schema_that_another_one_uses_is_not_deleted(registry: Registry) -> No
         ("POST", "/subjects/a/versions", {"schema": ""}, (422, 42201)),
         ("POST", "/subjects/a/versions", {"schema": "{"}, (422, 42201)),
         ("POST", "/subjects/a/versions", {"schema": '{"type": "record"}'}, (422, 42201)),
+        ("POST", "/subjects/a/versions", {"schema": '{"type": "array", "items": "strng"}'}, (422, 42201)),
         ("POST", "/subjects/a/versions", {"schema": "{}", "schemaType": "XML"}, (422, 42201)),
         ("PUT", "/config", {"compatibility": "SIDEWAYS"}, (422, 42203)),
         ("PUT", "/mode", {"mode": "SIDEWAYS"}, (422, 42204)),
