@@ -227,6 +227,24 @@ class TestAvro:
                 assert caught.value.record.value == b"plain text"
 
 
+def test_a_registry_that_cannot_be_reached_is_an_error_that_may_pass(server: EmbeddedRegistry) -> None:
+    with (
+        SchemaRegistryClient(schema_registry_url=server.url, max_retries=0) as registry,
+        EmbeddedKafka() as kafka,
+        lv.KafkaProducer(
+            bootstrap_servers=kafka.bootstrap_servers, value_serializer=JSONSerializer[Any](registry, SHAPE, topic="orders")
+        ) as producer,
+    ):
+        server.faults.answer(503)
+        with pytest.raises(SerializationError) as caught:
+            producer.send("orders", value={"price": 1})
+        assert caught.value.retriable
+        assert producer.send("orders", value={"price": 1}).result(timeout=10).offset == 0
+        with pytest.raises(SerializationError) as caught:
+            producer.send("orders", value={1, 2})
+        assert not caught.value.retriable
+
+
 SHAPE = json.dumps({"title": "Order", "type": "object", "properties": {"price": {"type": "integer"}}, "required": ["price"]})
 
 
