@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import socket
 import ssl
 import subprocess
 import threading
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -267,6 +269,18 @@ def test_a_closed_client_says_so(registry: SchemaRegistryClient) -> None:
     registry.close()
     with pytest.raises(ClosedError):
         registry.get_subjects()
+
+
+def test_a_client_that_nobody_closes_leaves_no_connection(server: EmbeddedRegistry) -> None:
+    def use() -> None:
+        SchemaRegistryClient(schema_registry_url=server.url).get_subjects()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        use()
+        gc.collect()
+    assert server.requests == ["GET /subjects"]
+    assert [str(warning.message) for warning in caught if "socket" in str(warning.message)] == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from random import Random
 
 from levada.config.registry import RegistryUrl
-from levada.registry.errors import RETRIABLE_STATUSES, RegistryUnavailableError
+from levada.registry.errors import NOTHING_DONE, RETRIABLE_STATUSES, RegistryUnavailableError
 from levada.registry.requests import Answer
 
 _MAX_DOUBLINGS = 30
@@ -89,7 +89,7 @@ def attempts(
                 break
             outcome = yield Attempt(url, remaining_ms)
             if isinstance(outcome, Answer):
-                if outcome.status not in RETRIABLE_STATUSES:
+                if outcome.status not in (RETRIABLE_STATUSES if repeatable else NOTHING_DONE):
                     addresses.answered(url)
                     return url, outcome
                 causes[str(url)] = f"answered with status {outcome.status}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from random import Random
 from threading import Event
@@ -47,6 +48,8 @@ class SchemaRegistryClient:
         self._addresses = Addresses(config.schema_registry_url)
         self._policy = RetryPolicy(config.max_retries, config.retries_wait_ms, config.retries_max_wait_ms, config.default_api_timeout_ms)
         self._transport = Transport(config, self._now_ms, USER_AGENT)
+        # Connections of a client that nobody closes end with it.
+        self._finalizer = weakref.finalize(self, self._transport.close)
         self._closed = Event()
         capacity, latest_ttl_ms = config.cache_capacity, config.cache_latest_ttl_sec * 1000
         self._schemas: Cache[tuple[int, str | None], Schema] = Cache(capacity, None, self._now_ms)
@@ -58,7 +61,7 @@ class SchemaRegistryClient:
     def close(self) -> None:
         """Close the connections. Calls raise ClosedError afterwards."""
         self._closed.set()
-        self._transport.close()
+        self._finalizer()
 
     def __enter__(self) -> Self:
         return self

@@ -8,6 +8,8 @@ from typing import Final
 from levada.errors import AuthenticationError, ConnectError, KafkaError, Persisted, TimeoutError
 
 RETRIABLE_STATUSES: Final = frozenset({408, 429, 500, 502, 503, 504})
+NOTHING_DONE: Final = frozenset({429, 503})
+"""Of these, the ones that say the request was not carried out, so that even what must not be done twice is tried again."""
 
 
 class RegistryError(KafkaError):

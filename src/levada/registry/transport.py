@@ -30,7 +30,7 @@ class Transport:
         self._max_bytes = config.max_response_bytes
         self._authorization = _authorization(config)
         self._tls = _tls_context(config) if any(url.scheme == "https" for url in config.schema_registry_url) else None
-        self._headers = {"Accept": f"{MEDIA_TYPE}, application/json", "Content-Type": MEDIA_TYPE, "User-Agent": user_agent}
+        self._headers = {"Accept": f"{MEDIA_TYPE}, application/json", "User-Agent": user_agent}
         self._kept: dict[RegistryUrl, list[HTTPConnection]] = {}
         self._lock = Lock()
         self._pid = os.getpid()
@@ -38,7 +38,8 @@ class Transport:
 
     def send(self, attempt: Attempt, request: Request[Any]) -> Answer | Trouble:
         """Send a request once."""
-        headers = {**self._headers, **self._authorization(attempt.url)}
+        content = {} if request.payload is None else {"Content-Type": MEDIA_TYPE}
+        headers = {**self._headers, **content, **self._authorization(attempt.url)}
         kept = self._take(attempt.url) if request.repeatable else None
         if kept is not None:
             outcome = self._exchange(kept, attempt, request, headers)

@@ -136,6 +136,13 @@ def test_a_deletion_whose_answer_was_lost_is_not_done_twice() -> None:
     assert run.steps == ["a"]
 
 
+@pytest.mark.parametrize("status", [408, 500, 502, 504])
+def test_a_deletion_that_a_broken_registry_may_have_done_is_not_done_twice(status: int) -> None:
+    run = Run(lambda _: Answer(status, b""))
+    assert run.call(repeatable=False)[1].status == status
+    assert run.steps == ["a"]
+
+
 def test_a_deletion_that_was_not_sent_is_tried_again() -> None:
     outcomes: Iterator[Outcome] = iter([REFUSED, Answer(503, b""), OK])
     run = Run(lambda _: next(outcomes))
