@@ -265,10 +265,11 @@ def test_a_bearer_token_is_given_or_provided() -> None:
 
 
 def test_a_closed_client_says_so(registry: SchemaRegistryClient) -> None:
-    registry.get_subjects()
+    registry.register_schema("a", INT)
     registry.close()
     with pytest.raises(ClosedError):
         registry.get_subjects()
+    assert registry.register_schema("a", INT) == 1
 
 
 def test_a_client_that_nobody_closes_leaves_no_connection(server: EmbeddedRegistry) -> None:

@@ -6,12 +6,15 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import levada as lv
 from levada.errors import ConfigError, RecordDeserializationError, SerializationError
@@ -170,6 +173,17 @@ class TestAvro:
         registry.register_schema("orders-value", Schema(ORDER))
         with pytest.raises(SerializationError):
             avro.AvroDeserializer(registry)(data)
+
+    def test_whatever_follows_the_id_is_read_or_refused(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        registry.register_schema("orders-value", Schema(record(ID, PRICE, {"name": "tags", "type": {"type": "map", "values": "bytes"}})))
+        read = avro.AvroDeserializer(registry)
+
+        @given(st.binary(max_size=60))
+        def check(data: bytes) -> None:
+            with suppress(SerializationError):
+                assert set(read(APPLE_BYTES[:5] + data)) == {"id", "price", "tags"}
+
+        check()
 
     def test_an_id_of_another_format_is_refused(self, registry: SchemaRegistryClient, avro: Any) -> None:
         registry.register_schema("t-value", Schema("{}", "JSON"))

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from random import Random
 
 from levada.config.registry import RegistryUrl
+from levada.registry.endpoints import Answer
 from levada.registry.errors import NOTHING_DONE, RETRIABLE_STATUSES, RegistryUnavailableError
-from levada.registry.requests import Answer
 
 _MAX_DOUBLINGS = 30
 

@@ -1,4 +1,4 @@
-"""The blocking client. What it asks is in requests, how it tries again in attempts, HTTP in transport."""
+"""The blocking client. What it asks is in endpoints, how it tries again in attempts, HTTP in transport."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from levada.clock import SystemClock
 from levada.config.registry import RegistryConfig
 from levada.errors import ClosedError
-from levada.registry import requests
+from levada.registry import endpoints
 from levada.registry.attempts import Addresses, Attempt, RetryPolicy, attempts
 from levada.registry.cache import Cache
-from levada.registry.requests import Request, read_answer
+from levada.registry.endpoints import Request, read_answer
 from levada.registry.schema import Compatibility, RegisteredSchema, Schema, SchemaReference
 from levada.registry.transport import Transport
 
@@ -59,7 +59,7 @@ class SchemaRegistryClient:
         self._lookups: Cache[tuple[str, Schema, bool], RegisteredSchema] = Cache(capacity, None, self._now_ms)
 
     def close(self) -> None:
-        """Close the connections. Calls raise ClosedError afterwards."""
+        """Close the connections. Calls that need the registry raise ClosedError afterwards; what is remembered is still returned."""
         self._closed.set()
         self._finalizer()
 
@@ -78,7 +78,7 @@ class SchemaRegistryClient:
         """
 
         def ask() -> int:
-            schema_id = self._call(requests.register(subject, schema, normalize_schemas))
+            schema_id = self._call(endpoints.register(subject, schema, normalize_schemas))
             self._latest.forget(subject)
             return schema_id
 
@@ -86,40 +86,40 @@ class SchemaRegistryClient:
 
     def lookup_schema(self, subject: str, schema: Schema, normalize_schemas: bool = False, deleted: bool = False) -> RegisteredSchema:
         """Find a schema under a subject, its id and version. Raises RegistryNotFoundError where it is not registered."""
-        request = requests.lookup(subject, schema, normalize_schemas, deleted)
+        request = endpoints.lookup(subject, schema, normalize_schemas, deleted)
         if deleted:
             return self._call(request)
         return self._lookups.get((subject, schema, normalize_schemas), lambda: self._call(request))
 
     def get_schema(self, schema_id: int, fmt: str | None = None) -> Schema:
         """Return the schema of an id; remembered for ever. fmt: a form in which the registry gives it, such as "serialized" (Protobuf)."""
-        return self._schemas.get((schema_id, fmt), lambda: self._call(requests.schema_by_id(schema_id, fmt)))
+        return self._schemas.get((schema_id, fmt), lambda: self._call(endpoints.schema_by_id(schema_id, fmt)))
 
     def get_schema_versions(self, schema_id: int) -> list[tuple[str, int]]:
         """Return the subjects and versions under which the schema of an id is registered."""
-        return self._call(requests.schema_versions(schema_id))
+        return self._call(endpoints.schema_versions(schema_id))
 
     def get_schema_types(self) -> list[str]:
         """Return the types of schemas that the registry knows."""
-        return self._call(requests.schema_types())
+        return self._call(endpoints.schema_types())
 
     # Subjects and versions.
 
     def get_subjects(self, subject_prefix: str | None = None, deleted: bool = False) -> list[str]:
         """Return the names of all subjects, or of those that begin so. deleted: also those that were deleted softly."""
-        return self._call(requests.subjects(subject_prefix, deleted))
+        return self._call(endpoints.subjects(subject_prefix, deleted))
 
     def get_versions(self, subject: str, deleted: bool = False) -> list[int]:
         """Return the versions of a subject."""
-        return self._call(requests.versions(subject, deleted))
+        return self._call(endpoints.versions(subject, deleted))
 
     def get_latest_version(self, subject: str) -> RegisteredSchema:
         """Return the latest version of a subject; remembered for `cache.latest.ttl.sec`."""
-        return self._latest.get(subject, lambda: self._call(requests.version(subject, LATEST, False)))
+        return self._latest.get(subject, lambda: self._call(endpoints.version(subject, LATEST, False)))
 
     def get_version(self, subject: str, version: int | str, deleted: bool = False) -> RegisteredSchema:
         """Return a version of a subject, a number or "latest". A number is remembered for ever."""
-        request = requests.version(subject, version, deleted)
+        request = endpoints.version(subject, version, deleted)
         if deleted or not isinstance(version, int):
             return self._call(request)
         return self._versions.get((subject, version), lambda: self._call(request))
@@ -127,14 +127,14 @@ class SchemaRegistryClient:
     def delete_subject(self, subject: str, permanent: bool = False) -> list[int]:
         """Delete a subject and return its versions. Softly at first: its schemas stay readable by id. Then, if wanted, permanently."""
         try:
-            return self._call(requests.delete_subject(subject, permanent))
+            return self._call(endpoints.delete_subject(subject, permanent))
         finally:
             self.clear_caches()
 
     def delete_version(self, subject: str, version: int | str, permanent: bool = False) -> int:
         """Delete a version of a subject and return its number; softly at first, as with delete_subject."""
         try:
-            return self._call(requests.delete_version(subject, version, permanent))
+            return self._call(endpoints.delete_version(subject, version, permanent))
         finally:
             self.clear_caches()
 
@@ -149,7 +149,7 @@ class SchemaRegistryClient:
 
     def get_referenced_by(self, subject: str, version: int | str) -> list[int]:
         """Return the ids of the schemas that use a version of a subject."""
-        return self._call(requests.referenced_by(subject, version))
+        return self._call(endpoints.referenced_by(subject, version))
 
     # Compatibility and modes.
 
@@ -158,31 +158,31 @@ class SchemaRegistryClient:
 
         The result is true or false in an `if`, and holds the registry's reasons.
         """
-        return self._call(requests.compatibility(subject, schema, version))
+        return self._call(endpoints.compatibility(subject, schema, version))
 
     def get_compatibility(self, subject: str | None = None) -> str:
         """Return the compatibility level that holds for a subject, its own or the registry's; without a subject the registry's."""
-        return self._call(requests.get_level(subject))
+        return self._call(endpoints.get_level(subject))
 
     def set_compatibility(self, subject: str | None, level: str) -> str:
         """Set the level of a subject, or with None the registry's: BACKWARD, FORWARD, FULL, each also _TRANSITIVE, or NONE."""
-        return self._call(requests.set_level(subject, level))
+        return self._call(endpoints.set_level(subject, level))
 
     def delete_compatibility(self, subject: str) -> None:
         """Let the registry's compatibility level hold for a subject again."""
-        self._call(requests.delete_level(subject))
+        self._call(endpoints.delete_level(subject))
 
     def get_mode(self, subject: str | None = None) -> str:
         """Return the mode that holds for a subject, or the registry's: READWRITE, READONLY, IMPORT."""
-        return self._call(requests.get_mode(subject))
+        return self._call(endpoints.get_mode(subject))
 
     def update_mode(self, subject: str | None, mode: str, force: bool = False) -> str:
         """Set the mode of a subject, or with None of the registry."""
-        return self._call(requests.set_mode(subject, mode, force))
+        return self._call(endpoints.set_mode(subject, mode, force))
 
     def delete_mode(self, subject: str) -> None:
         """Let the registry's mode hold for a subject again."""
-        self._call(requests.delete_mode(subject))
+        self._call(endpoints.delete_mode(subject))
 
     def clear_caches(self) -> None:
         """Forget all that was remembered, as after another program deleted subjects."""

@@ -13,8 +13,8 @@ from typing import Any
 from levada.config.registry import RegistryConfig, RegistryUrl
 from levada.errors import ConfigError
 from levada.registry.attempts import Attempt, Trouble
+from levada.registry.endpoints import MEDIA_TYPE, Answer, Request
 from levada.registry.errors import RegistryProtocolError
-from levada.registry.requests import MEDIA_TYPE, Answer, Request
 
 MOST_KEPT = 8
 PIECE = 1 << 16

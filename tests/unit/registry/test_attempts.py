@@ -10,7 +10,7 @@ import pytest
 from levada.config import RegistryConfig
 from levada.registry import RegistryUnavailableError
 from levada.registry.attempts import Addresses, Attempt, Pause, RetryPolicy, Trouble, attempts
-from levada.registry.requests import Answer
+from levada.registry.endpoints import Answer
 
 POLICY = RetryPolicy(max_retries=2, wait_ms=1_000, max_wait_ms=20_000, timeout_ms=60_000)
 OK = Answer(200, b"{}")

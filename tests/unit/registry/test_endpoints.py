@@ -19,9 +19,9 @@ from levada.registry import (
     Schema,
     SchemaReference,
 )
-from levada.registry import requests as ask
+from levada.registry import endpoints as ask
+from levada.registry.endpoints import Answer, Request, read_answer
 from levada.registry.errors import RegistryProtocolError
-from levada.registry.requests import Answer, Request, read_answer
 
 URL = "http://registry:8081"
 AVRO = Schema('"string"')
