@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import re
 import socket
 import ssl
@@ -282,6 +283,14 @@ def test_a_client_that_nobody_closes_leaves_no_connection(server: EmbeddedRegist
         gc.collect()
     assert server.requests == ["GET /subjects"]
     assert [str(warning.message) for warning in caught if "socket" in str(warning.message)] == []
+
+
+def test_a_pickled_client_is_one_with_the_same_settings(server: EmbeddedRegistry, registry: SchemaRegistryClient) -> None:
+    registry.register_schema("a", INT)
+    with pickle.loads(pickle.dumps(registry)) as copy:
+        assert copy.get_schema(1) == INT
+        server.faults.answer(503)
+        assert copy.get_subjects() == ["a"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -208,6 +208,13 @@ class TestAvro:
         with pytest.raises(ConfigError, match=says):
             avro.AvroSerializer(registry, schema, **settings)
 
+    def test_spark_can_ship_them_to_its_workers(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        cloudpickle = pytest.importorskip("pyspark.cloudpickle", reason="the extra spark is not installed")
+        serializer, deserializer = avro.AvroSerializer(registry, ORDER, topic="orders"), avro.AvroDeserializer(registry)
+        deserializer(serializer(APPLE))
+        write, read = cloudpickle.loads(cloudpickle.dumps((serializer, deserializer)))
+        assert read(write(APPLE)) == APPLE
+
     def test_through_kafka(self, registry: SchemaRegistryClient, avro: Any) -> None:
         key = avro.AvroSerializer(registry, '"string"', topic="orders", field="key")
         value = avro.AvroSerializer(registry, ORDER, topic="orders", to_dict=asdict)

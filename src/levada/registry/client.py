@@ -43,6 +43,7 @@ class SchemaRegistryClient:
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **keywords: Unpack[RegistrySettings]) -> None:
         config = RegistryConfig.parse(settings, **keywords)
+        self._settings = {**(settings or {}), **keywords}
         self._now_ms = SystemClock().now_ms
         self._random = Random()
         self._addresses = Addresses(config.schema_registry_url)
@@ -62,6 +63,10 @@ class SchemaRegistryClient:
         """Close the connections. Calls that need the registry raise ClosedError afterwards; what is remembered is still returned."""
         self._closed.set()
         self._finalizer()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the settings, credentials included: a copy, as in a Spark worker, has connections and a memory of its own."""
+        return type(self), (self._settings,)
 
     def __enter__(self) -> Self:
         return self
