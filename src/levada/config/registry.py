@@ -140,7 +140,7 @@ class RegistryConfig(Config):
     http_connect_timeout_ms: int = milliseconds(10_000, "Time a connection may take to be made, TLS included.", low=1)
     http_read_timeout_ms: int = milliseconds(30_000, "Time the registry may be silent while an answer is waited for.", low=1)
     default_api_timeout_ms: int = milliseconds(60_000, "Time a call may take, with all its retries.", low=1)
-    max_retries: int = integer(3, "How often all addresses are tried again when none gave an answer, or 408, 429 or 5xx.")
+    max_retries: int = integer(3, "How often all addresses are tried again when none gave an answer, or only 408, 429, 500, 502, 503, 504.")
     retries_wait_ms: int = milliseconds(1_000, "Pause before the first new attempt; doubles with each.")
     retries_max_wait_ms: int = milliseconds(20_000, "Longest pause before a new attempt, also where the registry names one (Retry-After).")
     cache_capacity: int = integer(1_000, "Schemas and subjects that are kept in memory, of each kind.", low=1)

@@ -249,7 +249,7 @@ class RegistrySettings(TypedDict, total=False):
     """Time a call may take, with all its retries. Default: 60000 ms."""
 
     max_retries: int
-    """How often all addresses are tried again when none gave an answer, or 408, 429 or 5xx. Default: 3."""
+    """How often all addresses are tried again when none gave an answer, or only 408, 429, 500, 502, 503, 504. Default: 3."""
 
     retries_wait_ms: int
     """Pause before the first new attempt; doubles with each. Default: 1000 ms."""
