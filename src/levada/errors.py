@@ -88,6 +88,11 @@ class SerializationError(KafkaError, ValueError):
 
     persisted = Persisted.NO
 
+    @property
+    def retriable(self) -> bool:  # type: ignore[override]
+        """Whether what stopped the serializer may pass, such as a schema registry that cannot be reached."""
+        return isinstance(self.__cause__, KafkaError) and self.__cause__.retriable
+
 
 class RecordDeserializationError(SerializationError):
     """A deserializer failed on a record. The next poll meets the same record again; seek past it to skip it.

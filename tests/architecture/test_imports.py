@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "sync": BELOW_FACES | {"config", "serialization", "face"},
     "aio": BELOW_FACES | {"config", "serialization", "face"},
     "broker": {"net", "protocol", "record", "wire", "config"},
+    "registry": {"config", "serialization"},
     "spark": {"sync", "config", "record", "serialization"},
 }
 FACES = {"levada", *(f"levada.sync.{face}" for face in ("producer", "consumer", "admin", "scan"))}
@@ -35,6 +36,13 @@ BLOCKING = {"socket", "selectors", "asyncio", "threading", "time", "queue", "con
 PURE = ("wire", "record", "protocol")
 SANS_IO = ("net", "client", "producer", "consumer", "admin", "broker")
 MAY_BLOCK = {"levada.net.selector", "levada.net.opening", "levada.net.resolver", "levada.broker.server", "levada.broker.__main__"}
+
+EXTRAS = {"pyarrow", "pyspark", "pandas", "numpy", "polars", "typer", "rich", "Cython", "fastavro", "google", "jsonschema", "referencing"}
+EXTRAS_OF = {
+    "levada.registry.avro": {"fastavro"},
+    "levada.registry.protobuf": {"google"},
+    "levada.registry.json_schema": {"jsonschema", "referencing"},
+}
 
 MODULES = modules()
 NAMES = [module.name for module in MODULES]
@@ -94,7 +102,7 @@ def test_extras_stay_where_they_belong(module: Module) -> None:
         allowed = {"pyarrow", "pyspark"}
     elif module.name.startswith("levada.record.columnar"):
         allowed = {"pyarrow"}
-    extras = {"pyarrow", "pyspark", "pandas", "numpy", "polars", "typer", "rich"} - allowed
+    extras = EXTRAS - allowed - EXTRAS_OF.get(module.name, set())
     assert not offences(module, [found for found in module.imports if found.module.split(".")[0] in extras and not found.typing])
 
 
@@ -114,9 +122,6 @@ def loaded_after(program: str) -> set[str]:
     return set(json.loads(run.stdout.splitlines()[-1]))
 
 
-EXTRAS = {"pyarrow", "pyspark", "pandas", "numpy", "polars", "typer", "rich", "Cython"}
-
-
 def test_import_levada_is_light() -> None:
     loaded = loaded_after("import levada")
     assert not loaded & (EXTRAS | {"socket", "asyncio", "threading", "logging", "selectors"})
@@ -127,3 +132,18 @@ def test_a_plain_client_needs_no_extras() -> None:
     loaded = loaded_after("import levada; levada.KafkaProducer, levada.KafkaConsumer, levada.KafkaAdmin, levada.scan")
     assert not loaded & EXTRAS
     assert not {name for name in loaded if name.startswith(("levada.broker", "levada.testing", "levada.spark"))}
+
+
+def test_a_registry_client_needs_no_extras_and_no_engine() -> None:
+    loaded = loaded_after("import levada.registry; levada.registry.SchemaRegistryClient, levada.registry.JSONSerializer")
+    assert not loaded & EXTRAS
+    assert {area_of(name) for name in loaded if name.startswith("levada.")} <= BASE | {"registry", "config", "serialization"}
+
+
+OF_THE_REGISTRY = [module for module in MODULES if module.area == "registry"]
+
+
+@pytest.mark.parametrize("module", OF_THE_REGISTRY, ids=lambda module: module.name)
+def test_only_the_transport_of_a_registry_client_does_io(module: Module) -> None:
+    if module.name != "levada.registry.transport":
+        assert not offences(module, [found for found in module.imports if found.module.split(".")[0] in {"http", "socket", "ssl"}])

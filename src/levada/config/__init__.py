@@ -4,5 +4,15 @@ from levada.config.base import Config
 from levada.config.client import AdminConfig, ClientConfig
 from levada.config.consumer import ConsumerConfig
 from levada.config.producer import ProducerConfig
+from levada.config.registry import JSONSerializerConfig, RegistryConfig, SerializerConfig
 
-__all__ = ["AdminConfig", "ClientConfig", "Config", "ConsumerConfig", "ProducerConfig"]
+__all__ = [
+    "AdminConfig",
+    "ClientConfig",
+    "Config",
+    "ConsumerConfig",
+    "JSONSerializerConfig",
+    "ProducerConfig",
+    "RegistryConfig",
+    "SerializerConfig",
+]

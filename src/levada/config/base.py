@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
-from levada.config.option import Option
+from levada.config.option import HIDDEN, Option
 from levada.errors import ConfigError
 
 
@@ -86,8 +86,11 @@ class Config:
         raise AttributeError(f"{type(self).__name__} does not change after construction")
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={getattr(self, _attribute(name))!r}" for name in sorted(self.given))
+        shown = ", ".join(f"{name}={self._shown(name)}" for name in sorted(self.given))
         return f"{type(self).__name__}({shown})"
+
+    def _shown(self, name: str) -> str:
+        return HIDDEN if self.OPTIONS[name].secret else repr(getattr(self, _attribute(name)))
 
     @classmethod
     def _option(cls, key: str, *, snake: bool) -> Option:

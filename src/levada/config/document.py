@@ -9,8 +9,9 @@ from levada.config.client import AdminConfig
 from levada.config.consumer import ConsumerConfig
 from levada.config.option import Option
 from levada.config.producer import ProducerConfig
+from levada.config.registry import JSONSerializerConfig, RegistryConfig, SerializerConfig
 
-CONFIGS: tuple[type[Config], ...] = (ProducerConfig, ConsumerConfig, AdminConfig)
+CONFIGS: tuple[type[Config], ...] = (ProducerConfig, ConsumerConfig, AdminConfig, RegistryConfig, SerializerConfig, JSONSerializerConfig)
 
 INTRODUCTION = """\
 # Configuration
@@ -36,7 +37,7 @@ def _section(config: type[Config]) -> str:
     rows = [_row(option) for _, option in sorted(config.OPTIONS.items())]
     head = ["| key | type | default | values | meaning |", "|---|---|---|---|---|"]
     refused = [f"- `{key}`: {reason}." for key, reason in sorted(config.NOT_YET.items())]
-    return "\n".join([f"## {title}", "", *head, *rows, "", "Refused for now:", "", *refused])
+    return "\n".join([f"## {title}", "", *head, *rows, *(["", "Refused for now:", "", *refused] if refused else [])])
 
 
 def _row(option: Option) -> str:

@@ -16,6 +16,8 @@ INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 LONGEST_TEXT = 2**15 - 1
 """The length of text in a request has 16 bits."""
+HIDDEN = "[hidden]"
+"""Stands for a secret wherever a setting is shown, as in Kafka's own logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Option:
     """A key of a Config class.
 
     annotation: what a type checker may expect of a value given as keyword, as source. aliases: names of the same setting in other clients,
-    with dots. name: Kafka's dotted spelling, filled in from the attribute's name.
+    with dots. secret: its value is shown nowhere. name: Kafka's dotted spelling, filled in from the attribute's name.
     """
 
     kind: str
@@ -34,6 +36,7 @@ class Option:
     annotation: str = "Any"
     required: bool = False
     aliases: tuple[str, ...] = ()
+    secret: bool = False
     name: str = ""
 
 
@@ -70,7 +73,7 @@ def size_bytes(default: int, doc: str, *, low: int = 0, high: int = INT32_MAX, a
     return integer(default, doc, low=low, high=high, unit="bytes", aliases=aliases)
 
 
-def boolean(default: bool, doc: str) -> Any:
+def boolean(default: bool, doc: str, *, aliases: tuple[str, ...] = ()) -> Any:
     """Declare a switch; the words true and false are read too."""
 
     def read(value: Any) -> bool:
@@ -81,26 +84,28 @@ def boolean(default: bool, doc: str) -> Any:
             raise ValueError(f"expected true or false, got {value!r}")
         return bool(word == "true")
 
-    return Option("bool", read, default, doc, annotation="bool")
+    return Option("bool", read, default, doc, annotation="bool", aliases=aliases)
 
 
-def text(default: str | None, doc: str) -> Any:
-    """Declare free text. It goes to brokers as UTF-8."""
+def text(default: str | None, doc: str, *, aliases: tuple[str, ...] = (), secret: bool = False) -> Any:
+    """Declare free text. It goes to brokers as UTF-8. A secret one is not quoted in errors either."""
 
     def read(value: Any) -> str | None:
         if value is None and default is None:
             return None
+        shown = HIDDEN if secret else repr(value)
         if not isinstance(value, str):
-            raise ValueError(f"expected text, got {value!r}")
+            raise ValueError(f"expected text, got {type(value).__name__ if secret else shown}")
         try:
             size = len(value.encode())
         except UnicodeEncodeError:
-            raise ValueError(f"expected text that can be written as UTF-8, got {value!r}") from None
+            raise ValueError(f"expected text that can be written as UTF-8, got {shown}") from None
         if size > LONGEST_TEXT:
             raise ValueError(f"must take at most {LONGEST_TEXT} bytes, takes {size}")
         return value
 
-    return Option("text", read, default, doc, f"up to {LONGEST_TEXT} bytes", annotation="str" if default is not None else "str | None")
+    annotation = "str" if default is not None else "str | None"
+    return Option("text", read, default, doc, f"up to {LONGEST_TEXT} bytes", annotation, aliases=aliases, secret=secret)
 
 
 def choice(

@@ -7,6 +7,7 @@ it at run time. Values are named with one type each; a mapping may also hold tex
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from ssl import SSLContext
 from typing import Generic, Literal, TypedDict
 
 from levada.serialization import K_in, Sendable, V_in
@@ -203,3 +204,91 @@ class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
 
     metadata_max_idle_ms: int
     """Forget a topic's metadata when nothing was sent to it for this long. Default: 300000 ms."""
+
+
+class RegistrySettings(TypedDict, total=False):
+    """Settings of SchemaRegistryClient."""
+
+    schema_registry_url: str | Sequence[str]
+    """Addresses of the registry, http:// or https://, separated by commas, or a list. The next one is tried when one cannot be reached."""
+
+    basic_auth_credentials_source: Literal["", "URL", "USER_INFO"]
+    """Where user and password come from: from the URL, or from basic.auth.user.info. Default: the one of both that has some."""
+
+    basic_auth_user_info: str | None
+    """user:password."""
+
+    bearer_auth_token: str | None
+    """Token for `Authorization: Bearer`."""
+
+    bearer_auth_token_provider: Callable[[], str] | None
+    """Returns the token for `Authorization: Bearer`; called for each request, so it should keep a token while that is valid."""
+
+    ssl_ca_location: str | None
+    """PEM file of the authorities to trust. Default: those of the system."""
+
+    ssl_certificate_location: str | None
+    """PEM file of this client's certificate."""
+
+    ssl_key_location: str | None
+    """PEM file of this client's key. Default: it is in ssl.certificate.location."""
+
+    ssl_key_password: str | None
+    """Password of ssl.key.location."""
+
+    ssl_context: SSLContext | None
+    """An ssl.SSLContext to use instead of the other ssl settings."""
+
+    http_connect_timeout_ms: int
+    """Time a connection may take to be made, TLS included. Default: 10000 ms."""
+
+    http_read_timeout_ms: int
+    """Time the registry may be silent while an answer is waited for. Default: 30000 ms."""
+
+    default_api_timeout_ms: int
+    """Time a call may take, with all its retries. Default: 60000 ms."""
+
+    max_retries: int
+    """How often all addresses are tried again when none gave an answer, or only 408, 429, 500, 502, 503, 504. Default: 3."""
+
+    retries_wait_ms: int
+    """Pause before the first new attempt; doubles with each. Default: 1000 ms."""
+
+    retries_max_wait_ms: int
+    """Longest pause before a new attempt, also where the registry names one (Retry-After). Default: 20000 ms."""
+
+    cache_capacity: int
+    """Schemas and subjects that are kept in memory, of each kind. Default: 1000."""
+
+    cache_latest_ttl_sec: int
+    """How long the latest version of a subject is taken to be the latest; 0 asks each time. Default: 300 s."""
+
+    max_response_bytes: int
+    """Refuse an answer that is larger. Default: 67108864 bytes."""
+
+
+class SerializerSettings(TypedDict, total=False):
+    """Settings of AvroSerializer and ProtobufSerializer."""
+
+    auto_register_schemas: bool
+    """Register the schema when the first value is written. Otherwise it has to be registered already. Default: True."""
+
+    use_latest_version: bool
+    """Write with the latest version of the subject. Switches auto.register.schemas off. Default: False."""
+
+    use_schema_id: int | None
+    """Write with the schema of this id. Switches auto.register.schemas off."""
+
+    normalize_schemas: bool
+    """Let the registry bring the schema into its normal form before it compares or registers it. Default: False."""
+
+    subject_name_strategy: Literal["TopicName", "RecordName", "TopicRecordName"] | Callable[[str | None, str, str | None], str]
+    """Under which subject a schema stands: <topic>-key or <topic>-value, the record's full name, or <topic>-<full name>; or strategy(topic,
+    field, record_name) -> subject. Default: TopicName."""
+
+
+class JSONSerializerSettings(SerializerSettings, total=False):
+    """Settings of JSONSerializer."""
+
+    json_fail_invalid_schema: bool
+    """Refuse values that do not fit their JSON Schema; needs levada[jsonschema]. Default: False."""

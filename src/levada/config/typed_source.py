@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import textwrap
 from collections.abc import Mapping
 
@@ -10,11 +11,23 @@ from levada.config.client import AdminConfig, ClientConfig
 from levada.config.consumer import ConsumerConfig
 from levada.config.option import Option
 from levada.config.producer import ProducerConfig
+from levada.config.registry import JSONSerializerConfig, RegistryConfig, SerializerConfig
 
-CONFIGS: tuple[type[Config], ...] = (ClientConfig, AdminConfig, ConsumerConfig, ProducerConfig)
+CONFIGS: tuple[type[Config], ...] = (
+    ClientConfig,
+    AdminConfig,
+    ConsumerConfig,
+    ProducerConfig,
+    RegistryConfig,
+    SerializerConfig,
+    JSONSerializerConfig,
+)
 
 PARAMETERS: Mapping[type[Config], str] = {ConsumerConfig: "K, V", ProducerConfig: "K_in, V_in"}
 """The types of keys and values that the annotations of a client's options name."""
+
+KAFKA_CLIENT: Mapping[type[Config], str] = {ClientConfig: "Settings of KafkaClient."}
+"""Who else has the settings of a base class."""
 
 WIDTH = 140
 
@@ -28,6 +41,7 @@ it at run time. Values are named with one type each; a mapping may also hold tex
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from ssl import SSLContext
 from typing import Generic, Literal, TypedDict
 
 from levada.serialization import K_in, Sendable, V_in
@@ -46,8 +60,7 @@ def _class(config: type[Config]) -> str:
     generic = f"Generic[{PARAMETERS[config]}], " if config in PARAMETERS else ""
     bases = f"{_settings(base) if base is not Config else 'TypedDict'}, {generic}total=False"
     own = [option for option_name, option in config.OPTIONS.items() if inherited.get(option_name) != option.annotation]
-    whose = config.__name__.removesuffix("Config")
-    about = f"Settings of Kafka{whose}."
+    about = KAFKA_CLIENT.get(config) or inspect.getdoc(config)
     return "\n\n".join([f'class {_settings(config)}({bases}):\n    """{about}"""', *map(_field, own)])
 
 

@@ -1,6 +1,6 @@
-"""What users test with: an embedded broker on a real socket, and a network and clock that are simulated.
+"""What users test with: an embedded broker and schema registry on real sockets, and a network and clock that are simulated.
 
-Both are imported when first named, so `import levada.testing` stays light.
+All are imported when first named, so `import levada.testing` stays light.
 """
 
 from __future__ import annotations
@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from levada.testing.embedded import EmbeddedKafka
+    from levada.testing.registry import EmbeddedRegistry
     from levada.testing.simulation import Simulation
 
-_HOMES = {"EmbeddedKafka": "levada.testing.embedded", "Simulation": "levada.testing.simulation"}
+_HOMES = {
+    "EmbeddedKafka": "levada.testing.embedded",
+    "EmbeddedRegistry": "levada.testing.registry",
+    "Simulation": "levada.testing.simulation",
+}
 
-__all__ = ["EmbeddedKafka", "Simulation"]
+__all__ = ["EmbeddedKafka", "EmbeddedRegistry", "Simulation"]
 
 
 def __getattr__(name: str) -> Any:

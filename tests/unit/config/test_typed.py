@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from levada.config import AdminConfig, Config, ConsumerConfig, ProducerConfig, typed
+from levada.config import (
+    AdminConfig,
+    Config,
+    ConsumerConfig,
+    JSONSerializerConfig,
+    ProducerConfig,
+    RegistryConfig,
+    SerializerConfig,
+    typed,
+)
 from levada.config.client import ClientConfig
 from levada.config.typed_source import source
 
@@ -15,6 +24,9 @@ KINDS: list[tuple[type[Config], type]] = [
     (AdminConfig, typed.AdminSettings),
     (ConsumerConfig, typed.ConsumerSettings),
     (ProducerConfig, typed.ProducerSettings),
+    (RegistryConfig, typed.RegistrySettings),
+    (SerializerConfig, typed.SerializerSettings),
+    (JSONSerializerConfig, typed.JSONSerializerSettings),
 ]
 
 

@@ -1,0 +1,259 @@
+"""Keys of the Schema Registry client and of its serializers, as Confluent's clients name them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from levada.config.base import Config
+from levada.config.option import INT32_MAX, Option, boolean, choice, function, integer, milliseconds, read_int, size_bytes, text
+from levada.errors import ConfigError
+
+_PEM = "keys and certificates are read from PEM files: ssl.ca.location, ssl.certificate.location, ssl.key.location, or ssl.context"
+_OAUTH = "fetching OAuth tokens is not there yet; give bearer.auth.token.provider, a function that returns one"
+_PROXY = "proxies are not there yet"
+
+DEFAULT_PORTS: Mapping[str, int] = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryUrl:
+    """One address of a registry. user_info: "user:password" that stood in it; never shown.
+
+    path: what stands before each endpoint, without a slash at its end.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    user_info: str | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.path}"
+
+
+def _prefixed(name: str) -> tuple[str, ...]:
+    """Java's serializers read security settings with this prefix, too."""
+    return (f"schema.registry.{name}",)
+
+
+def _urls(doc: str) -> Any:
+    return Option("list", _read_urls, (), doc, "http(s)://host:port, ...", "str | Sequence[str]", required=True, aliases=("url",))
+
+
+def _read_urls(value: Any) -> tuple[RegistryUrl, ...]:
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, Sequence) or not all(isinstance(item, str) for item in items):
+        raise ValueError("expected 'http://host:port' or 'https://host:port', several separated by commas, or a list of such")
+    found = tuple(_read_url(item.strip()) for item in items if item.strip())
+    if not found:
+        raise ValueError("names no registry; give at least one http://host:port")
+    return found
+
+
+def _read_url(item: str) -> RegistryUrl:
+    parts = _split(item)
+    if parts.scheme not in DEFAULT_PORTS:
+        raise ValueError(f"{_without_user_info(item)!r} does not begin with http:// or https://")
+    if not parts.hostname:
+        raise ValueError(f"{_without_user_info(item)!r} names no host")
+    if parts.query or parts.fragment:
+        raise ValueError(f"{_without_user_info(item)!r} has a query or fragment; give the registry's address alone")
+    user_info = unquote(parts.netloc.rpartition("@")[0]) if "@" in parts.netloc else None
+    return RegistryUrl(parts.scheme, parts.hostname, parts.port or DEFAULT_PORTS[parts.scheme], parts.path.rstrip("/"), user_info)
+
+
+def _split(item: str) -> SplitResult:
+    try:
+        parts = urlsplit(item)
+        parts.port  # noqa: B018 - a bad port is noticed when it is read
+    except ValueError:
+        raise ValueError(f"{_without_user_info(item)!r} is no URL; expected http://host:port") from None
+    return parts
+
+
+def _without_user_info(item: str) -> str:
+    head, separator, rest = item.partition("://")
+    return head + separator + rest.rpartition("@")[2] if separator else item.rpartition("@")[2]
+
+
+def _context(doc: str) -> Any:
+    def read(value: Any) -> Any:
+        if value is not None and not hasattr(value, "wrap_socket"):
+            raise ValueError(f"expected an ssl.SSLContext, got {type(value).__name__}")
+        return value
+
+    return Option("ssl.SSLContext", read, None, doc, annotation="SSLContext | None")
+
+
+class RegistryConfig(Config):
+    """Settings of SchemaRegistryClient."""
+
+    NOT_YET: ClassVar[Mapping[str, str]] = {
+        **{
+            f"{prefix}bearer.auth.{key}": _OAUTH
+            for prefix in ("", "schema.registry.")
+            for key in ("issuer.endpoint.url", "client.id", "scope")
+        },
+        **{f"{prefix}ssl.{store}.*": _PEM for prefix in ("", "schema.registry.") for store in ("truststore", "keystore")},
+        "schema.registry.ssl.*": _PEM,
+        "http.proxy": _PROXY,
+        "proxy.*": _PROXY,
+    }
+    FOREIGN: ClassVar[Mapping[str, str]] = {
+        "timeout": "did you mean 'http.read.timeout.ms' (one answer) or 'default.api.timeout.ms' (a whole call)? They are milliseconds",
+        "max.schemas.per.subject": "did you mean 'cache.capacity'?",
+        "cache.ttl": "schemas by id never change and are kept; for the latest version of a subject see 'cache.latest.ttl.sec'",
+    }
+
+    schema_registry_url: tuple[RegistryUrl, ...] = _urls(
+        "Addresses of the registry, http:// or https://, separated by commas, or a list. The next one is tried when one cannot be reached."
+    )
+    basic_auth_credentials_source: str = choice(
+        "",
+        ("", "URL", "USER_INFO"),
+        "Where user and password come from: from the URL, or from basic.auth.user.info. Default: the one of both that has some.",
+        advice="SASL_INHERIT is not there yet; give basic.auth.user.info",
+        aliases=_prefixed("basic.auth.credentials.source"),
+    )
+    basic_auth_user_info: str | None = text(None, "user:password.", aliases=_prefixed("basic.auth.user.info"), secret=True)
+    bearer_auth_token: str | None = text(None, "Token for `Authorization: Bearer`.", aliases=_prefixed("bearer.auth.token"), secret=True)
+    bearer_auth_token_provider: Callable[[], str] | None = function(
+        "Returns the token for `Authorization: Bearer`; called for each request, so it should keep a token while that is valid.",
+        "Callable[[], str]",
+    )
+    ssl_ca_location: str | None = text(
+        None, "PEM file of the authorities to trust. Default: those of the system.", aliases=_prefixed("ssl.ca.location")
+    )
+    ssl_certificate_location: str | None = text(
+        None, "PEM file of this client's certificate.", aliases=_prefixed("ssl.certificate.location")
+    )
+    ssl_key_location: str | None = text(
+        None, "PEM file of this client's key. Default: it is in ssl.certificate.location.", aliases=_prefixed("ssl.key.location")
+    )
+    ssl_key_password: str | None = text(None, "Password of ssl.key.location.", aliases=_prefixed("ssl.key.password"), secret=True)
+    ssl_context: Any = _context("An ssl.SSLContext to use instead of the other ssl settings.")
+    http_connect_timeout_ms: int = milliseconds(10_000, "Time a connection may take to be made, TLS included.", low=1)
+    http_read_timeout_ms: int = milliseconds(30_000, "Time the registry may be silent while an answer is waited for.", low=1)
+    default_api_timeout_ms: int = milliseconds(60_000, "Time a call may take, with all its retries.", low=1)
+    max_retries: int = integer(3, "How often all addresses are tried again when none gave an answer, or only 408, 429, 500, 502, 503, 504.")
+    retries_wait_ms: int = milliseconds(1_000, "Pause before the first new attempt; doubles with each.")
+    retries_max_wait_ms: int = milliseconds(20_000, "Longest pause before a new attempt, also where the registry names one (Retry-After).")
+    cache_capacity: int = integer(1_000, "Schemas and subjects that are kept in memory, of each kind.", low=1)
+    cache_latest_ttl_sec: int = integer(
+        300,
+        "How long the latest version of a subject is taken to be the latest; 0 asks each time.",
+        unit="s",
+        aliases=("latest.cache.ttl.sec",),
+    )
+    max_response_bytes: int = size_bytes(64 << 20, "Refuse an answer that is larger.", low=1024)
+
+    def _check(self) -> None:
+        self._check_credentials()
+        self._check_tls()
+        if self.retries_wait_ms > self.retries_max_wait_ms:
+            self._settle("retries_max_wait_ms", self.retries_wait_ms)
+
+    def _check_credentials(self) -> None:
+        in_url = any(url.user_info for url in self.schema_registry_url)
+        given = [name for name in ("basic.auth.user.info", "bearer.auth.token", "bearer.auth.token.provider") if name in self.given]
+        if len(given) > 1:
+            raise ConfigError(f"'{given[0]}' and '{given[1]}' exclude each other")
+        if in_url and given:
+            raise ConfigError(f"'schema.registry.url' has a user and '{given[0]}' is set; give one of both")
+        source = self.basic_auth_credentials_source
+        if source == "USER_INFO" and self.basic_auth_user_info is None:
+            raise ConfigError("basic.auth.credentials.source=USER_INFO needs 'basic.auth.user.info'")
+        if source == "URL" and self.basic_auth_user_info is not None:
+            raise ConfigError("basic.auth.credentials.source=URL does not read 'basic.auth.user.info'; leave it out, or say USER_INFO")
+        if self.basic_auth_user_info is not None and ":" not in self.basic_auth_user_info:
+            raise ConfigError("'basic.auth.user.info': expected user:password, and there is no colon")
+        if self.bearer_auth_token is not None and not _is_header_text(self.bearer_auth_token):
+            raise ConfigError("'bearer.auth.token': a token is printable ASCII without white space; was a line end read from a file?")
+
+    def _check_tls(self) -> None:
+        files = [name for name in ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location") if name in self.given]
+        if self.ssl_context is not None and files:
+            raise ConfigError(f"'ssl.context' and '{files[0]}' exclude each other")
+        if self.ssl_key_location is not None and self.ssl_certificate_location is None:
+            raise ConfigError("'ssl.key.location' needs 'ssl.certificate.location'")
+        if (self.ssl_context is not None or files) and all(url.scheme == "http" for url in self.schema_registry_url):
+            raise ConfigError(
+                f"'{files[0] if files else 'ssl.context'}' is set, but 'schema.registry.url' begins with http://, which is not TLS"
+            )
+
+
+def _is_header_text(value: str) -> bool:
+    return bool(value) and all("!" <= character <= "~" for character in value)
+
+
+STRATEGIES = ("TopicName", "RecordName", "TopicRecordName")
+
+
+def _strategy(default: str, doc: str) -> Any:
+    by_folded = {spelling.lower(): word for word in STRATEGIES for spelling in (word, f"{word}Strategy", _java_class(word))}
+
+    def read(value: Any) -> Any:
+        if callable(value):
+            return value
+        word = by_folded.get(str(value).strip().lower())
+        if word is None:
+            raise ValueError(f"must be one of {', '.join(STRATEGIES)}, or a callable; got {value!r}")
+        return word
+
+    shown = ", ".join(f'"{word}"' for word in STRATEGIES)
+    annotation = f"Literal[{shown}] | Callable[[str | None, str, str | None], str]"
+    return Option("choice", read, default, doc, ", ".join([*STRATEGIES, "a callable"]), annotation)
+
+
+def _java_class(word: str) -> str:
+    return f"io.confluent.kafka.serializers.subject.{word}Strategy"
+
+
+def _schema_id(doc: str) -> Any:
+    def read(value: Any) -> int | None:
+        if value is None:
+            return None
+        number = read_int(value)
+        if not 1 <= number <= INT32_MAX:
+            raise ValueError(f"must be between 1 and {INT32_MAX}, got {number}")
+        return number
+
+    return Option("int", read, None, doc, "1 .. 2^31-1", "int | None")
+
+
+class SerializerConfig(Config):
+    """Settings of AvroSerializer and ProtobufSerializer."""
+
+    auto_register_schemas: bool = boolean(
+        True, "Register the schema when the first value is written. Otherwise it has to be registered already."
+    )
+    use_latest_version: bool = boolean(False, "Write with the latest version of the subject. Switches auto.register.schemas off.")
+    use_schema_id: int | None = _schema_id("Write with the schema of this id. Switches auto.register.schemas off.")
+    normalize_schemas: bool = boolean(False, "Let the registry bring the schema into its normal form before it compares or registers it.")
+    subject_name_strategy: Any = _strategy(
+        "TopicName",
+        "Under which subject a schema stands: <topic>-key or <topic>-value, the record's full name, or <topic>-<full name>; "
+        "or strategy(topic, field, record_name) -> subject.",
+    )
+
+    def _check(self) -> None:
+        ways = [name for name in ("use.schema.id", "use.latest.version") if getattr(self, name.replace(".", "_"))]
+        if len(ways) > 1:
+            raise ConfigError(f"'{ways[0]}' and '{ways[1]}' exclude each other")
+        if ways and self.auto_register_schemas:
+            if "auto.register.schemas" in self.given:
+                raise ConfigError(f"'auto.register.schemas' and '{ways[0]}' exclude each other")
+            self._settle("auto_register_schemas", False)
+
+
+class JSONSerializerConfig(SerializerConfig):
+    """Settings of JSONSerializer."""
+
+    json_fail_invalid_schema: bool = boolean(
+        False, "Refuse values that do not fit their JSON Schema; needs levada[jsonschema].", aliases=("validate",)
+    )

@@ -1,0 +1,76 @@
+"""A client of the Schema Registry (Confluent's REST API), and serializers and deserializers that use it.
+
+Each name is loaded when first used: AvroSerializer needs fastavro, ProtobufSerializer protobuf, the client neither.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from levada.registry.avro import AvroDeserializer, AvroSerializer
+    from levada.registry.client import SchemaRegistryClient
+    from levada.registry.errors import (
+        IncompatibleSchemaError,
+        InvalidSchemaError,
+        RegistryAnswerError,
+        RegistryAuthenticationError,
+        RegistryAuthorizationError,
+        RegistryError,
+        RegistryNotFoundError,
+        RegistryUnavailableError,
+    )
+    from levada.registry.json_schema import JSONDeserializer, JSONSerializer
+    from levada.registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+    from levada.registry.schema import Compatibility, RegisteredSchema, Schema, SchemaReference
+
+_HOME = {
+    "AvroDeserializer": "levada.registry.avro",
+    "AvroSerializer": "levada.registry.avro",
+    "Compatibility": "levada.registry.schema",
+    "IncompatibleSchemaError": "levada.registry.errors",
+    "InvalidSchemaError": "levada.registry.errors",
+    "JSONDeserializer": "levada.registry.json_schema",
+    "JSONSerializer": "levada.registry.json_schema",
+    "ProtobufDeserializer": "levada.registry.protobuf",
+    "ProtobufSerializer": "levada.registry.protobuf",
+    "RegisteredSchema": "levada.registry.schema",
+    "RegistryAnswerError": "levada.registry.errors",
+    "RegistryAuthenticationError": "levada.registry.errors",
+    "RegistryAuthorizationError": "levada.registry.errors",
+    "RegistryError": "levada.registry.errors",
+    "RegistryNotFoundError": "levada.registry.errors",
+    "RegistryUnavailableError": "levada.registry.errors",
+    "Schema": "levada.registry.schema",
+    "SchemaReference": "levada.registry.schema",
+    "SchemaRegistryClient": "levada.registry.client",
+}
+
+__all__ = [
+    "AvroDeserializer",
+    "AvroSerializer",
+    "Compatibility",
+    "IncompatibleSchemaError",
+    "InvalidSchemaError",
+    "JSONDeserializer",
+    "JSONSerializer",
+    "ProtobufDeserializer",
+    "ProtobufSerializer",
+    "RegisteredSchema",
+    "RegistryAnswerError",
+    "RegistryAuthenticationError",
+    "RegistryAuthorizationError",
+    "RegistryError",
+    "RegistryNotFoundError",
+    "RegistryUnavailableError",
+    "Schema",
+    "SchemaReference",
+    "SchemaRegistryClient",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)

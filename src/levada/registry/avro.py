@@ -1,0 +1,203 @@
+"""Avro through fastavro: values with a schema's id before them, in Confluent's wire format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Generic
+
+from levada.config.registry import SerializerConfig
+from levada.errors import ConfigError, SerializationError
+from levada.registry.client import SchemaRegistryClient
+from levada.registry.reading import PerSchemaId
+from levada.registry.schema import AVRO, Schema
+from levada.registry.wire_format import HEADER_SIZE, header, schema_id_of
+from levada.registry.writing import WriterSchema, subject_for
+
+try:
+    import fastavro
+except ImportError as missing:
+    raise ImportError("Avro needs fastavro: pip install 'levada[avro]'") from missing
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from typing_extensions import TypeVar
+
+    from levada.config.typed import SerializerSettings
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+Parsed = Any
+"""What fastavro makes of a schema."""
+Write = Callable[[Any], bytes]
+Read = Callable[[bytes], Any]
+
+
+class AvroSerializer(Generic[T]):
+    """Turns objects into Avro, for `value_serializer` or `key_serializer`::
+
+        KafkaProducer(value_serializer=AvroSerializer(registry, schema, topic="orders"), ...)
+
+    schema: text, or a Schema where it uses others; may be left out with use.latest.version and use.schema.id.
+    topic: of the records; not needed with subject.name.strategy=RecordName. field: "value" or "key".
+    to_dict: turns an object into what fastavro writes for the schema: for a record a mapping. Without it objects are written as they are.
+
+    None becomes None: a record without a value deletes its key in a compacted topic.
+    """
+
+    def __init__(
+        self,
+        registry: SchemaRegistryClient,
+        schema: str | Schema | None = None,
+        settings: Mapping[str, Any] | None = None,
+        /,
+        *,
+        topic: str | None = None,
+        field: str = "value",
+        to_dict: Callable[[T], Any] | None = None,
+        **keywords: Unpack[SerializerSettings],
+    ) -> None:
+        config = SerializerConfig.parse(settings, **keywords)
+        own = _own_schema(schema)
+        subject = subject_for(config, topic, field, _record_name(own))
+        own_schema = None if own is None else lambda: own
+        self._registry = registry
+        self._to_dict = to_dict
+        self._schema = WriterSchema(registry, config, own_schema, subject=subject, compile=self._compile)
+
+    def __call__(self, value: T | None) -> bytes | None:
+        """Serialize one object. Raises SerializationError where it does not fit the schema, RegistryError where its id cannot be had."""
+        if value is None:
+            return None
+        return self._schema.get()(value if self._to_dict is None else self._to_dict(value))
+
+    def _compile(self, schema_id: int, schema: Schema) -> Write:
+        parsed = _parse(self._registry, schema)
+        before = header(schema_id)
+        if _is_plain_bytes(parsed):
+            return lambda data: before + bytes(data)
+
+        def write(data: Any) -> bytes:
+            out = BytesIO(before)
+            out.seek(HEADER_SIZE)
+            try:
+                fastavro.schemaless_writer(out, parsed, data)
+            except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as fault:
+                raise SerializationError(f"it does not fit the Avro schema of id {schema_id}: {_told(fault)}") from fault
+            return out.getvalue()
+
+        return write
+
+
+class AvroDeserializer(Generic[T]):
+    """Turns Avro into objects, for `value_deserializer` or `key_deserializer`::
+
+        KafkaConsumer("orders", value_deserializer=AvroDeserializer(registry), ...)
+
+    Each value is read with the schema it was written with, which its id names. schema: the reader's schema, text or a Schema: what every
+    writer's schema is resolved to, so that all values have its fields, with its defaults. from_dict: makes an object of what was read.
+    """
+
+    def __init__(
+        self,
+        registry: SchemaRegistryClient,
+        schema: str | Schema | None = None,
+        *,
+        from_dict: Callable[[Any], T] | None = None,
+    ) -> None:
+        self._registry = registry
+        self._reader = _own_schema(schema)
+        self._reader_parsed: Parsed = None
+        self._from_dict = from_dict
+        self._read = PerSchemaId(self._compile)
+
+    def __call__(self, data: bytes) -> T:
+        """Deserialize one value. Raises SerializationError for what is no such value, RegistryError where its schema cannot be had."""
+        value = self._read.get(schema_id_of(data))(data)
+        return value if self._from_dict is None else self._from_dict(value)
+
+    def _compile(self, schema_id: int) -> Read:
+        writer_schema = self._registry.get_schema(schema_id)
+        if writer_schema.schema_type != AVRO:
+            raise SerializationError(f"schema id {schema_id} is of type {writer_schema.schema_type}, not AVRO")
+        writer = _parse(self._registry, writer_schema)
+        if self._reader is not None and self._reader_parsed is None:
+            self._reader_parsed = _parse(self._registry, self._reader)
+        reader = self._reader_parsed
+        if _is_plain_bytes(writer) and (reader is None or _is_plain_bytes(reader)):
+            return lambda data: data[HEADER_SIZE:]
+
+        def read(data: bytes) -> Any:
+            source = BytesIO(data)
+            source.seek(HEADER_SIZE)
+            try:
+                value = fastavro.schemaless_reader(source, writer, reader)
+            except Exception as fault:
+                raise SerializationError(f"it cannot be read with the Avro schema of id {schema_id}: {_told(fault)}") from fault
+            if left := len(data) - source.tell():
+                raise SerializationError(
+                    f"{left} bytes are left over after the Avro schema of id {schema_id}: it was written with another one"
+                )
+            return value
+
+        return read
+
+
+def _own_schema(schema: str | Schema | None) -> Schema | None:
+    """Return what the user gave as a Schema, and look at it now, so that a mistake is found at construction."""
+    if schema is None:
+        return None
+    own = Schema(schema) if isinstance(schema, str) else schema
+    if own.schema_type != AVRO:
+        raise ConfigError(f"the schema is of type {own.schema_type}, not AVRO")
+    try:
+        document = _document(own.schema_str)
+        if not own.references:
+            fastavro.parse_schema(document)
+    except Exception as fault:
+        raise ConfigError(f"the Avro schema cannot be read: {_told(fault)}") from fault
+    return own
+
+
+def _parse(registry: SchemaRegistryClient, schema: Schema) -> Parsed:
+    """Parse a schema, with those it uses. fastavro collects the names of all in one dictionary."""
+    names: dict[str, Any] = {}
+    try:
+        for used in registry.get_referenced_schemas(schema).values():
+            fastavro.parse_schema(_document(used.schema_str), named_schemas=names)
+        return fastavro.parse_schema(_document(schema.schema_str), named_schemas=names)
+    except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError) as fault:
+        raise SerializationError(f"fastavro cannot read the schema {schema.schema_str}: {_told(fault)}") from fault
+
+
+def _document(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        # A registry also gives a primitive type without its quotes.
+        if text.strip().isidentifier():
+            return text.strip()
+        raise
+
+
+def _record_name(schema: Schema | None) -> str | None:
+    document = None if schema is None else _document(schema.schema_str)
+    if not isinstance(document, dict) or "name" not in document:
+        return None
+    name, namespace = str(document["name"]), document.get("namespace")
+    return f"{namespace}.{name}" if namespace and "." not in name else name
+
+
+def _is_plain_bytes(parsed: Parsed) -> bool:
+    """Confluent's serializers write a value of the schema "bytes" as it is, without Avro's length before it."""
+    return parsed == "bytes" or (isinstance(parsed, dict) and parsed.get("type") == "bytes" and "logicalType" not in parsed)
+
+
+def _told(fault: Exception) -> str:
+    return f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__

@@ -1,0 +1,64 @@
+"""What was learned from a registry, kept: bounded, for a time or for ever, for all threads."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Generic, TypeVar
+
+from levada.clock import NEVER_MS
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Cache(Generic[K, V]):
+    """Up to `capacity` values; the one that was not used for longest makes room. ttl_ms None keeps values for ever.
+
+    Asking happens outside of the lock, so a slow registry delays only who needs its answer. Two threads that miss the same key at the
+    same time both ask.
+    """
+
+    def __init__(self, capacity: int, ttl_ms: int | None, now_ms: Callable[[], int]) -> None:
+        self._capacity = capacity
+        self._ttl_ms = ttl_ms
+        self._now_ms = now_ms
+        self._lock = Lock()
+        self._values: OrderedDict[K, tuple[int, V]] = OrderedDict()
+        self._generation = 0
+
+    def get(self, key: K, ask: Callable[[], V]) -> V:
+        """Return the value of a key; ask for it where it is not known, or too old."""
+        with self._lock:
+            expires_ms, value = self._values.get(key, (-1, None))
+            generation = self._generation
+            if value is not None and (expires_ms == NEVER_MS or self._now_ms() < expires_ms):
+                self._values.move_to_end(key)
+                return value
+        value = ask()
+        with self._lock:
+            # What was asked before clear() may be what clear() was to forget.
+            if generation == self._generation:
+                self._keep(key, value)
+        return value
+
+    def forget(self, key: K) -> None:
+        """Ask anew for this key."""
+        with self._lock:
+            self._values.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget everything, what is being asked for included."""
+        with self._lock:
+            self._values.clear()
+            self._generation += 1
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _keep(self, key: K, value: V) -> None:
+        self._values[key] = (NEVER_MS if self._ttl_ms is None else self._now_ms() + self._ttl_ms, value)
+        self._values.move_to_end(key)
+        while len(self._values) > self._capacity:
+            self._values.popitem(last=False)

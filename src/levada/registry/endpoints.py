@@ -1,0 +1,245 @@
+"""What a registry is asked, and what its answers hold. Pure: no I/O, no state.
+
+`what` of a request says in an error what was to be done. Paths are relative to the registry's address.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+from levada.registry.errors import RegistryProtocolError, answer_error
+from levada.registry.schema import AVRO, Compatibility, RegisteredSchema, Schema, SchemaReference
+
+R = TypeVar("R")
+Query = Mapping[str, str | int | bool | None]
+
+MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+LONGEST_QUOTE = 200
+
+
+@dataclass(frozen=True)
+class Request(Generic[R]):
+    """One request, and how its answer is read. repeatable: doing it twice is doing it once, so it may be sent again after a lost answer."""
+
+    what: str
+    method: str
+    path: str
+    read: Callable[[Any], R]
+    body: Mapping[str, Any] | None = None
+    query: Query = field(default_factory=dict)
+    repeatable: bool = True
+
+    @property
+    def target(self) -> str:
+        """The path with its query, as it stands in an address."""
+        given = {key: _text(value) for key, value in self.query.items() if value not in (None, False)}
+        return f"{self.path}?{urlencode(given)}" if given else self.path
+
+    @property
+    def payload(self) -> bytes | None:
+        """The body as bytes."""
+        return None if self.body is None else json.dumps(self.body).encode()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back over HTTP. retry_after_ms: how long to wait before asking again, where the registry said so."""
+
+    status: int
+    body: bytes
+    location: str = ""
+    retry_after_ms: int | None = None
+
+
+def _text(value: str | int | bool | None) -> str:
+    return "true" if value is True else str(value)
+
+
+def _path(*parts: str | int) -> str:
+    return "".join(f"/{quote(str(part), safe='')}" for part in parts)
+
+
+def read_answer(request: Request[R], answer: Answer, url: str) -> R:
+    """Return what an answer holds. Raises RegistryAnswerError, or RegistryProtocolError for what no registry would answer."""
+    if answer.location and 300 <= answer.status < 400:
+        raise RegistryProtocolError(f"{request.what}: {url} redirects to {answer.location}; give the address where the registry is")
+    document = _parse(answer.body)
+    if not 200 <= answer.status < 300:
+        known = document if isinstance(document, dict) else {}
+        code = known.get("error_code")
+        code = code if isinstance(code, int) else answer.status
+        raise answer_error(request.what, answer.status, code, str(known.get("message") or _quoted(answer.body)), url)
+    try:
+        return request.read(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as fault:
+        seen = _quoted(answer.body)
+        raise RegistryProtocolError(f"{request.what}: {url} did not answer as a schema registry does: {seen}") from fault
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None
+
+
+def _quoted(body: bytes) -> str:
+    text = " ".join(body.decode("utf-8", "replace").split())
+    return (text[:LONGEST_QUOTE] + "..." if len(text) > LONGEST_QUOTE else text) or "an empty answer"
+
+
+def _said(schema: Schema) -> dict[str, Any]:
+    """A schema as a request says it; AVRO is left out, which registries before 5.5 do not know as a field."""
+    said: dict[str, Any] = {"schema": schema.schema_str}
+    if schema.schema_type != AVRO:
+        said["schemaType"] = schema.schema_type
+    if schema.references:
+        said["references"] = [reference._asdict() for reference in schema.references]
+    return said
+
+
+def _schema(document: Any) -> Schema:
+    references = [SchemaReference(str(r["name"]), str(r["subject"]), int(r["version"])) for r in document.get("references") or ()]
+    text = document["schema"]
+    if not isinstance(text, str):
+        raise TypeError(f"a schema is text, got {text!r}")
+    return Schema(text, document.get("schemaType") or AVRO, references)
+
+
+def _registered(document: Any) -> RegisteredSchema:
+    return RegisteredSchema(int(document["id"]), _schema(document), str(document["subject"]), int(document["version"]))
+
+
+def _compatibility(document: Any) -> Compatibility:
+    return Compatibility(bool(document["is_compatible"]), tuple(map(str, document.get("messages") or ())))
+
+
+def _list_of(kind: Callable[[Any], R]) -> Callable[[Any], list[R]]:
+    def read(document: Any) -> list[R]:
+        if not isinstance(document, list):
+            raise TypeError(f"expected a list, got {document!r}")
+        return [kind(item) for item in document]
+
+    return read
+
+
+def _field(name: str) -> Callable[[Any], str]:
+    return lambda document: str(document[name])
+
+
+def _number(document: Any) -> int:
+    return int(document)
+
+
+def subjects(prefix: str | None, deleted: bool) -> Request[list[str]]:
+    """GET /subjects."""
+    return Request("list subjects", "GET", _path("subjects"), _list_of(str), query={"subjectPrefix": prefix, "deleted": deleted})
+
+
+def versions(subject: str, deleted: bool) -> Request[list[int]]:
+    """GET /subjects/{subject}/versions."""
+    return Request(f"versions of '{subject}'", "GET", _path("subjects", subject, "versions"), _list_of(_number), query={"deleted": deleted})
+
+
+def version(subject: str, number: int | str, deleted: bool) -> Request[RegisteredSchema]:
+    """GET /subjects/{subject}/versions/{version}; "latest" is one, too."""
+    return Request(
+        f"version {number} of '{subject}'", "GET", _path("subjects", subject, "versions", number), _registered, query={"deleted": deleted}
+    )
+
+
+def schema_by_id(schema_id: int, format: str | None = None) -> Request[Schema]:
+    """GET /schemas/ids/{id}."""
+    return Request(f"schema of id {schema_id}", "GET", _path("schemas", "ids", schema_id), _schema, query={"format": format})
+
+
+def schema_versions(schema_id: int) -> Request[list[tuple[str, int]]]:
+    """GET /schemas/ids/{id}/versions: where a schema is registered."""
+    read = _list_of(lambda item: (str(item["subject"]), int(item["version"])))
+    return Request(f"subjects of schema id {schema_id}", "GET", _path("schemas", "ids", schema_id, "versions"), read)
+
+
+def schema_types() -> Request[list[str]]:
+    """GET /schemas/types."""
+    return Request("list schema types", "GET", _path("schemas", "types"), _list_of(str))
+
+
+def referenced_by(subject: str, number: int | str) -> Request[list[int]]:
+    """GET /subjects/{subject}/versions/{version}/referencedby: the ids of the schemas that use a version."""
+    path = _path("subjects", subject, "versions", number, "referencedby")
+    return Request(f"who uses version {number} of '{subject}'", "GET", path, _list_of(_number))
+
+
+def register(subject: str, schema: Schema, normalize: bool) -> Request[int]:
+    """POST /subjects/{subject}/versions. The same schema has the same id however often it is registered."""
+    path = _path("subjects", subject, "versions")
+    read = lambda document: int(document["id"])  # noqa: E731
+    return Request(f"register a schema under '{subject}'", "POST", path, read, _said(schema), {"normalize": normalize})
+
+
+def lookup(subject: str, schema: Schema, normalize: bool, deleted: bool) -> Request[RegisteredSchema]:
+    """POST /subjects/{subject}: under which id and version a schema is registered."""
+    query = {"normalize": normalize, "deleted": deleted}
+    return Request(f"look a schema up under '{subject}'", "POST", _path("subjects", subject), _registered, _said(schema), query)
+
+
+def compatibility(subject: str, schema: Schema, number: int | str | None) -> Request[Compatibility]:
+    """POST /compatibility/subjects/{subject}/versions/{version}; without a version, with those that the subject's level names."""
+    path = _path("compatibility", "subjects", subject, "versions", *([] if number is None else [number]))
+    return Request(f"test a schema against '{subject}'", "POST", path, _compatibility, _said(schema), {"verbose": True})
+
+
+def delete_subject(subject: str, permanent: bool) -> Request[list[int]]:
+    """DELETE /subjects/{subject}."""
+    path = _path("subjects", subject)
+    return Request(f"delete '{subject}'", "DELETE", path, _list_of(_number), query={"permanent": permanent}, repeatable=False)
+
+
+def delete_version(subject: str, number: int | str, permanent: bool) -> Request[int]:
+    """DELETE /subjects/{subject}/versions/{version}."""
+    path = _path("subjects", subject, "versions", number)
+    return Request(f"delete version {number} of '{subject}'", "DELETE", path, _number, query={"permanent": permanent}, repeatable=False)
+
+
+def _whose(subject: str | None) -> str:
+    return f"of '{subject}'" if subject else "of all subjects"
+
+
+def get_level(subject: str | None) -> Request[str]:
+    """GET /config or /config/{subject}: the level that holds for a subject, its own or the registry's."""
+    path = _path("config", *([subject] if subject else []))
+    query = {"defaultToGlobal": subject is not None}
+    return Request(f"compatibility level {_whose(subject)}", "GET", path, _field("compatibilityLevel"), query=query)
+
+
+def set_level(subject: str | None, level: str) -> Request[str]:
+    """PUT /config or /config/{subject}."""
+    path = _path("config", *([subject] if subject else []))
+    return Request(f"set the compatibility level {_whose(subject)}", "PUT", path, _field("compatibility"), {"compatibility": level})
+
+
+def delete_level(subject: str) -> Request[None]:
+    """DELETE /config/{subject}: the registry's level holds for it again. What is answered differs between releases."""
+    what = f"delete the compatibility level of '{subject}'"
+    return Request(what, "DELETE", _path("config", subject), lambda _: None, repeatable=False)
+
+
+def get_mode(subject: str | None) -> Request[str]:
+    """GET /mode or /mode/{subject}."""
+    path = _path("mode", *([subject] if subject else []))
+    return Request(f"mode {_whose(subject)}", "GET", path, _field("mode"), query={"defaultToGlobal": subject is not None})
+
+
+def set_mode(subject: str | None, mode: str, force: bool) -> Request[str]:
+    """PUT /mode or /mode/{subject}."""
+    path = _path("mode", *([subject] if subject else []))
+    return Request(f"set the mode {_whose(subject)}", "PUT", path, _field("mode"), {"mode": mode}, {"force": force})
+
+
+def delete_mode(subject: str) -> Request[None]:
+    """DELETE /mode/{subject}: the registry's mode holds for it again. What is answered differs between releases."""
+    return Request(f"delete the mode of '{subject}'", "DELETE", _path("mode", subject), lambda _: None, repeatable=False)

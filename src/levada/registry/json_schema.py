@@ -1,0 +1,172 @@
+"""JSON with a schema's id before it, in Confluent's wire format. Values are held against the schema only where that is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic
+
+from levada.config.registry import JSONSerializerConfig
+from levada.errors import ConfigError, SerializationError
+from levada.registry.client import SchemaRegistryClient
+from levada.registry.reading import PerSchemaId
+from levada.registry.schema import JSON, Schema
+from levada.registry.wire_format import HEADER_SIZE, header, schema_id_of
+from levada.registry.writing import WriterSchema, subject_for
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from typing_extensions import TypeVar
+
+    from levada.config.typed import JSONSerializerSettings
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+Check = Callable[[Any], None]
+
+
+class JSONSerializer(Generic[T]):
+    """Turns objects into JSON, for `value_serializer` or `key_serializer`; arguments are those of AvroSerializer.
+
+    schema: JSON Schema, as text or as a Schema; may be left out with use.latest.version and use.schema.id. With
+    json.fail.invalid.schema=true values that do not fit it are refused, which needs levada[jsonschema].
+    """
+
+    def __init__(
+        self,
+        registry: SchemaRegistryClient,
+        schema: str | Schema | None = None,
+        settings: Mapping[str, Any] | None = None,
+        /,
+        *,
+        topic: str | None = None,
+        field: str = "value",
+        to_dict: Callable[[T], Any] | None = None,
+        **keywords: Unpack[JSONSerializerSettings],
+    ) -> None:
+        config = JSONSerializerConfig.parse(settings, **keywords)
+        own = _own_schema(schema)
+        subject = subject_for(config, topic, field, _title(own))
+        own_schema = None if own is None else lambda: own
+        self._registry = registry
+        self._to_dict = to_dict
+        self._validate = config.json_fail_invalid_schema
+        if self._validate:
+            _validators()
+        self._schema = WriterSchema(registry, config, own_schema, subject=subject, compile=self._compile)
+
+    def __call__(self, value: T | None) -> bytes | None:
+        """Serialize one object. Raises SerializationError where it is not JSON or does not fit, RegistryError without an id."""
+        if value is None:
+            return None
+        return self._schema.get()(value if self._to_dict is None else self._to_dict(value))
+
+    def _compile(self, schema_id: int, schema: Schema) -> Callable[[Any], bytes]:
+        before = header(schema_id)
+        check = _checker(self._registry, schema_id, schema) if self._validate else None
+
+        def write(data: Any) -> bytes:
+            if check is not None:
+                check(data)
+            try:
+                # NaN and Infinity are not JSON, though Python writes them.
+                return before + json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+            except (TypeError, ValueError) as fault:
+                raise SerializationError(f"it cannot be written as JSON: {fault}") from fault
+
+        return write
+
+
+class JSONDeserializer(Generic[T]):
+    """Turns JSON with a schema's id before it into objects, for `value_deserializer` or `key_deserializer`.
+
+    from_dict: makes an object of what was read. validate: hold each value against a schema: `schema`, or without one the schema it was
+    written with; needs levada[jsonschema]. Without it the registry is not asked, and may be None.
+    """
+
+    def __init__(
+        self,
+        registry: SchemaRegistryClient | None = None,
+        schema: str | Schema | None = None,
+        *,
+        from_dict: Callable[[Any], T] | None = None,
+        validate: bool = False,
+    ) -> None:
+        if schema is not None and not validate:
+            raise ConfigError("a schema is used for validation only: set validate=True, or leave the schema out")
+        self._from_dict = from_dict
+        self._checks = _checks(registry, _own_schema(schema)) if validate else None
+
+    def __call__(self, data: bytes) -> T:
+        """Deserialize one value. Raises SerializationError for what is no such value."""
+        schema_id = schema_id_of(data)
+        try:
+            value = json.loads(data[HEADER_SIZE:])
+        except ValueError as fault:
+            raise SerializationError(f"what follows schema id {schema_id} is not JSON: {fault}") from fault
+        if self._checks is not None:
+            self._checks.get(schema_id)(value)
+        return value if self._from_dict is None else self._from_dict(value)
+
+
+def _checks(registry: SchemaRegistryClient | None, reader: Schema | None) -> PerSchemaId[Check]:
+    if registry is None:
+        raise ConfigError("validate=True needs a registry")
+    _validators()
+    return PerSchemaId(lambda schema_id: _checker(registry, schema_id, reader or registry.get_schema(schema_id)))
+
+
+def _own_schema(schema: str | Schema | None) -> Schema | None:
+    if schema is None:
+        return None
+    own = Schema(schema, JSON) if isinstance(schema, str) else schema
+    if own.schema_type != JSON:
+        raise ConfigError(f"the schema is of type {own.schema_type}, not JSON")
+    try:
+        document = json.loads(own.schema_str)
+    except ValueError as fault:
+        raise ConfigError(f"the JSON schema cannot be read: {fault}") from fault
+    if not isinstance(document, dict | bool):
+        raise ConfigError(f"a JSON schema is an object, got {document!r}")
+    return own
+
+
+def _title(schema: Schema | None) -> str | None:
+    document = None if schema is None else json.loads(schema.schema_str)
+    return str(document["title"]) if isinstance(document, dict) and "title" in document else None
+
+
+def _validators() -> Any:
+    try:
+        import jsonschema
+    except ImportError as missing:
+        raise ImportError("validating JSON needs jsonschema: pip install 'levada[jsonschema]'") from missing
+    return jsonschema
+
+
+def _checker(registry: SchemaRegistryClient, schema_id: int, schema: Schema) -> Check:
+    """Return what raises SerializationError for a value that does not fit a schema."""
+    jsonschema = _validators()
+    from referencing import Registry, Resource
+    from referencing.jsonschema import DRAFT7
+
+    document = json.loads(schema.schema_str)
+    used = registry.get_referenced_schemas(schema)
+    resources = [
+        (reference.name, Resource.from_contents(json.loads(other.schema_str), default_specification=DRAFT7))
+        for reference, other in used.items()
+    ]
+    kind = jsonschema.validators.validator_for(document, default=jsonschema.Draft7Validator)
+    validator = kind(document, registry=Registry().with_resources(resources))
+
+    def check(value: Any) -> None:
+        fault = jsonschema.exceptions.best_match(validator.iter_errors(value))
+        if fault is not None:
+            raise SerializationError(f"it does not fit the JSON schema of id {schema_id}: {fault.json_path}: {fault.message}")
+
+    return check

@@ -1,0 +1,142 @@
+"""Protobuf through the protobuf package: messages in Confluent's wire format, after a schema's id and their place in its file."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic
+
+from levada.config.registry import SerializerConfig
+from levada.errors import ConfigError, SerializationError
+from levada.registry.client import SchemaRegistryClient
+from levada.registry.schema import PROTOBUF, Schema, SchemaReference
+from levada.registry.wire_format import HEADER_SIZE, header, message_path, read_message_path, schema_id_of
+from levada.registry.writing import WriterSchema, subject_for
+
+try:
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.message import DecodeError, EncodeError
+except ImportError as missing:
+    raise ImportError("Protobuf needs protobuf: pip install 'levada[protobuf]'") from missing
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from typing_extensions import TypeVar
+
+    from levada.config.typed import SerializerSettings
+
+    M = TypeVar("M", default=Any)
+else:
+    from typing import TypeVar
+
+    M = TypeVar("M")
+
+BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
+"""Files that every registry has."""
+
+
+class ProtobufSerializer(Generic[M]):
+    """Turns messages of one type into bytes, for `value_serializer` or `key_serializer`::
+
+        KafkaProducer(value_serializer=ProtobufSerializer(registry, Order, topic="orders"), ...)
+
+    message_type: a class that protoc generated. topic, field and settings: as with AvroSerializer. The file of the message is the schema;
+    files it imports are registered first, under their own names, and referred to.
+    """
+
+    def __init__(
+        self,
+        registry: SchemaRegistryClient,
+        message_type: type[M],
+        settings: Mapping[str, Any] | None = None,
+        /,
+        *,
+        topic: str | None = None,
+        field: str = "value",
+        **keywords: Unpack[SerializerSettings],
+    ) -> None:
+        config = SerializerConfig.parse(settings, **keywords)
+        descriptor = _descriptor(message_type)
+        path = message_path(_indexes(descriptor))
+        subject = subject_for(config, topic, field, descriptor.full_name)
+        self._registry = registry
+        self._config = config
+        self._type = message_type
+        self._before: WriterSchema[bytes] = WriterSchema(
+            registry, config, lambda: self._schema(descriptor.file), subject=subject, compile=lambda schema_id, _: header(schema_id) + path
+        )
+
+    def __call__(self, value: M | None) -> bytes | None:
+        """Serialize one message. Raises SerializationError for another type of message, RegistryError where the id cannot be had."""
+        if value is None:
+            return None
+        if not isinstance(value, self._type):
+            raise SerializationError(f"expected a {self._type.__name__}, got {type(value).__name__}")
+        try:
+            data: bytes = value.SerializeToString()  # type: ignore[attr-defined]
+        except EncodeError as fault:
+            raise SerializationError(f"it cannot be written: {fault}") from fault
+        return self._before.get() + data
+
+    def _schema(self, file: Any) -> Schema:
+        return Schema(_text(file), PROTOBUF, [self._reference(imported) for imported in _imports(file)])
+
+    def _reference(self, file: Any) -> SchemaReference:
+        """Return where an imported file is registered; register it, and those that it imports, where that is wanted."""
+        schema, normalize = self._schema(file), self._config.normalize_schemas
+        if self._config.auto_register_schemas:
+            self._registry.register_schema(file.name, schema, normalize)
+        return SchemaReference(file.name, file.name, self._registry.lookup_schema(file.name, schema, normalize).version)
+
+
+class ProtobufDeserializer(Generic[M]):
+    """Turns bytes into messages of one type, for `value_deserializer` or `key_deserializer`::
+
+        KafkaConsumer("orders", value_deserializer=ProtobufDeserializer(Order), ...)
+
+    message_type: a class that protoc generated, from the writer's version of the file or another one: Protobuf tells fields by their
+    numbers, so the registry is not asked.
+    """
+
+    def __init__(self, message_type: type[M]) -> None:
+        _descriptor(message_type)
+        self._type = message_type
+
+    def __call__(self, data: bytes) -> M:
+        """Deserialize one message. Raises SerializationError for what is no such message."""
+        schema_id = schema_id_of(data)
+        _, position = read_message_path(data, HEADER_SIZE)
+        message = self._type()
+        try:
+            message.ParseFromString(data[position:])  # type: ignore[attr-defined]
+        except DecodeError as fault:
+            raise SerializationError(f"it is no {self._type.__name__}, written with schema id {schema_id}: {fault}") from fault
+        return message
+
+
+def _descriptor(message_type: Any) -> Any:
+    descriptor = getattr(message_type, "DESCRIPTOR", None)
+    if not isinstance(message_type, type) or not hasattr(descriptor, "file"):
+        raise ConfigError(f"expected a class that protoc generated, got {message_type!r}")
+    return descriptor
+
+
+def _indexes(descriptor: Any) -> list[int]:
+    """Return where a message stands in its file: the index of each enclosing message, outermost first, and its own."""
+    file = FileDescriptorProto.FromString(descriptor.file.serialized_pb)
+    siblings, indexes = file.message_type, []
+    for name in descriptor.full_name.removeprefix(f"{file.package}.").split("."):
+        index = next(number for number, message in enumerate(siblings) if message.name == name)
+        indexes.append(index)
+        siblings = siblings[index].nested_type
+    return indexes
+
+
+def _imports(file: Any) -> list[Any]:
+    return [imported for imported in file.dependencies if not imported.name.startswith(BUILT_IN)]
+
+
+def _text(file: Any) -> str:
+    """Return a file as a registry takes it: its descriptor, in base64."""
+    return base64.b64encode(file.serialized_pb).decode()

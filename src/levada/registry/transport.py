@@ -1,0 +1,176 @@
+"""HTTP to a registry: the one place here that does I/O. Connections are kept and reused, by any thread, one request at a time each."""
+
+from __future__ import annotations
+
+import base64
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from threading import Lock
+from typing import Any
+
+from levada.config.registry import RegistryConfig, RegistryUrl
+from levada.errors import ConfigError
+from levada.registry.attempts import Attempt, Trouble
+from levada.registry.endpoints import MEDIA_TYPE, Answer, Request
+from levada.registry.errors import RegistryProtocolError
+
+MOST_KEPT = 8
+PIECE = 1 << 16
+
+
+class Transport:
+    """Sends a request to an address and returns what came back, or why nothing did."""
+
+    def __init__(self, config: RegistryConfig, now_ms: Callable[[], int], user_agent: str) -> None:
+        self._now_ms = now_ms
+        self._connect_s = config.http_connect_timeout_ms / 1000
+        self._read_s = config.http_read_timeout_ms / 1000
+        self._max_bytes = config.max_response_bytes
+        self._authorization = _authorization(config)
+        self._tls = _tls_context(config) if any(url.scheme == "https" for url in config.schema_registry_url) else None
+        self._headers = {"Accept": f"{MEDIA_TYPE}, application/json", "User-Agent": user_agent}
+        self._kept: dict[RegistryUrl, list[HTTPConnection]] = {}
+        self._lock = Lock()
+        self._pid = os.getpid()
+        self._closed = False
+
+    def send(self, attempt: Attempt, request: Request[Any]) -> Answer | Trouble:
+        """Send a request once."""
+        content = {} if request.payload is None else {"Content-Type": MEDIA_TYPE}
+        headers = {**self._headers, **content, **self._authorization(attempt.url)}
+        kept = self._take(attempt.url) if request.repeatable else None
+        if kept is not None:
+            outcome = self._exchange(kept, attempt, request, headers)
+            # The registry, or a proxy, may have closed an idle connection; that shows only when it is used.
+            if isinstance(outcome, Answer) or outcome.timed_out:
+                return outcome
+        return self._on_new_connection(attempt, request, headers)
+
+    def close(self) -> None:
+        """Close the idle connections; those in use are closed when their answer is there."""
+        with self._lock:
+            self._closed = True
+            kept, self._kept = self._kept, {}
+        for connections in kept.values():
+            for connection in connections:
+                connection.close()
+
+    def _on_new_connection(self, attempt: Attempt, request: Request[Any], headers: Mapping[str, str]) -> Answer | Trouble:
+        connection = self._new(attempt)
+        try:
+            connection.connect()
+        except (OSError, UnicodeError) as fault:
+            connection.close()
+            return Trouble(_reason(fault, attempt.url), sent=False)
+        return self._exchange(connection, attempt, request, headers)
+
+    def _exchange(
+        self, connection: HTTPConnection, attempt: Attempt, request: Request[Any], headers: Mapping[str, str]
+    ) -> Answer | Trouble:
+        reusable = False
+        try:
+            if connection.sock is not None:
+                connection.sock.settimeout(min(self._read_s, attempt.timeout_ms / 1000))
+            connection.request(request.method, attempt.url.path + request.target, request.payload, dict(headers))
+            with connection.getresponse() as response:
+                body = self._read_body(response, request, attempt)
+            reusable = not response.will_close
+            return Answer(response.status, body, response.getheader("Location", ""), _retry_after_ms(response))
+        except (OSError, HTTPException) as fault:
+            return Trouble(_reason(fault, attempt.url), sent=True, timed_out=isinstance(fault, TimeoutError))
+        finally:
+            if reusable:
+                self._give_back(attempt.url, connection)
+            else:
+                connection.close()
+
+    def _read_body(self, response: HTTPResponse, request: Request[Any], attempt: Attempt) -> bytes:
+        """Read piece by piece, so that neither an endless nor a trickling answer is waited for to its end."""
+        deadline_ms = self._now_ms() + attempt.timeout_ms
+        body = bytearray()
+        while piece := response.read1(PIECE):
+            body += piece
+            if len(body) > self._max_bytes:
+                raise RegistryProtocolError(f"{request.what}: {attempt.url} answered with more than max.response.bytes={self._max_bytes}")
+            if self._now_ms() > deadline_ms:
+                raise TimeoutError
+        if response.length:
+            raise IncompleteRead(bytes(body), response.length)
+        return bytes(body)
+
+    def _new(self, attempt: Attempt) -> HTTPConnection:
+        url, timeout = attempt.url, min(self._connect_s, attempt.timeout_ms / 1000)
+        if url.scheme == "https":
+            return HTTPSConnection(url.host, url.port, timeout=timeout, context=self._tls)
+        return HTTPConnection(url.host, url.port, timeout=timeout)
+
+    def _take(self, url: RegistryUrl) -> HTTPConnection | None:
+        with self._lock:
+            # A forked child has its parent's connections; two processes must not read from one.
+            if self._pid != os.getpid():
+                self._kept, self._pid = {}, os.getpid()
+            kept = self._kept.get(url)
+            return kept.pop() if kept else None
+
+    def _give_back(self, url: RegistryUrl, connection: HTTPConnection) -> None:
+        with self._lock:
+            kept = self._kept.setdefault(url, [])
+            if not self._closed and len(kept) < MOST_KEPT:
+                kept.append(connection)
+                return
+        connection.close()
+
+
+def _authorization(config: RegistryConfig) -> Callable[[RegistryUrl], Mapping[str, str]]:
+    """Return what gives the header for an address."""
+    if (provider := config.bearer_auth_token_provider) is not None:
+        return lambda _: {"Authorization": f"Bearer {provider()}"}
+    if config.bearer_auth_token is not None:
+        bearer = {"Authorization": f"Bearer {config.bearer_auth_token}"}
+        return lambda _: bearer
+    by_url = {url: _basic(config.basic_auth_user_info or url.user_info) for url in config.schema_registry_url}
+    return by_url.__getitem__
+
+
+def _basic(user_info: str | None) -> Mapping[str, str]:
+    return {} if user_info is None else {"Authorization": f"Basic {base64.b64encode(user_info.encode()).decode()}"}
+
+
+def _tls_context(config: RegistryConfig) -> ssl.SSLContext:
+    if config.ssl_context is not None:
+        context: ssl.SSLContext = config.ssl_context
+        return context
+    try:
+        context = ssl.create_default_context(cafile=config.ssl_ca_location)
+    except OSError as fault:
+        raise ConfigError(f"'ssl.ca.location': {config.ssl_ca_location} cannot be read as PEM: {fault}") from fault
+    if config.ssl_certificate_location is not None:
+        try:
+            # Without any password OpenSSL would ask for one on the terminal.
+            context.load_cert_chain(config.ssl_certificate_location, config.ssl_key_location, config.ssl_key_password or "")
+        except OSError as fault:
+            files = " and ".join(filter(None, [config.ssl_certificate_location, config.ssl_key_location]))
+            raise ConfigError(f"'ssl.certificate.location': {files} cannot be read as certificate and key: {fault}") from fault
+    return context
+
+
+def _retry_after_ms(response: HTTPResponse) -> int | None:
+    """Read Retry-After in seconds; the form with a date is not used by registries."""
+    value = response.getheader("Retry-After", "").strip()
+    return int(value) * 1000 if value.isdecimal() else None
+
+
+def _reason(fault: Exception, url: RegistryUrl) -> str:
+    if isinstance(fault, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {fault.verify_message}; set ssl.ca.location"
+    if isinstance(fault, ssl.SSLError):
+        return f"TLS failed: {fault.reason or fault}; is this a plain http:// address?"
+    if isinstance(fault, TimeoutError):
+        return "timed out"
+    if isinstance(fault, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(fault, HTTPException) and url.scheme == "http":
+        return f"did not answer as HTTP: {type(fault).__name__} {fault}".rstrip() + "; is this an https:// address?"
+    return str(fault) or type(fault).__name__

@@ -1,0 +1,77 @@
+"""What the serializers of all formats share: with which schema, and so with which id, a value is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from levada.config.registry import SerializerConfig
+from levada.errors import ConfigError
+from levada.registry.client import SchemaRegistryClient
+from levada.registry.errors import RegistryNotFoundError
+from levada.registry.schema import Schema
+from levada.registry.subjects import subject_of
+
+C = TypeVar("C")
+
+
+class WriterSchema(Generic[C]):
+    """Finds the schema to write with and compiles it, once per schema id.
+
+    own: gives the schema that the user gave; called when the first value is written, and registered or looked up then, so that making a
+    serializer needs no registry. subject: not looked at with use.schema.id. compile: from a schema and its id to what the format
+    writes with.
+    """
+
+    def __init__(
+        self,
+        registry: SchemaRegistryClient,
+        config: SerializerConfig,
+        own: Callable[[], Schema] | None,
+        *,
+        subject: str,
+        compile: Callable[[int, Schema], C],
+    ) -> None:
+        self._registry = registry
+        self._config = config
+        self._own = own
+        self._subject = subject
+        self._compile = compile
+        self._current: tuple[int, C] | None = None
+        if own is None and config.use_schema_id is None and not config.use_latest_version:
+            raise ConfigError("give a schema, or set use.latest.version or use.schema.id")
+
+    def get(self) -> C:
+        """Return what to write the next value with."""
+        current = self._current
+        # Only the latest version of a subject may become another one; the client remembers it for a while.
+        if current is not None and not self._config.use_latest_version:
+            return current[1]
+        schema_id, schema = self._find()
+        if current is None or current[0] != schema_id:
+            current = self._current = (schema_id, self._compile(schema_id, schema))
+        return current[1]
+
+    def _find(self) -> tuple[int, Schema]:
+        config, registry = self._config, self._registry
+        if config.use_schema_id is not None:
+            return config.use_schema_id, registry.get_schema(config.use_schema_id)
+        if config.use_latest_version or self._own is None:
+            latest = registry.get_latest_version(self._subject)
+            return latest.schema_id, latest.schema
+        own = self._own()
+        if config.auto_register_schemas:
+            return registry.register_schema(self._subject, own, config.normalize_schemas), own
+        return self._registered(own), own
+
+    def _registered(self, own: Schema) -> int:
+        try:
+            return self._registry.lookup_schema(self._subject, own, self._config.normalize_schemas).schema_id
+        except RegistryNotFoundError as missing:
+            missing.add_note("register it, or set auto.register.schemas=true, or use.latest.version=true to write with what is there")
+            raise
+
+
+def subject_for(config: SerializerConfig, topic: str | None, field: str, record_name: str | None) -> str:
+    """Return the subject; empty where the schema's id is given and no subject is needed."""
+    return "" if config.use_schema_id is not None else subject_of(config.subject_name_strategy, topic, field, record_name)

@@ -1,0 +1,208 @@
+"""A schema registry for a test, started in milliseconds."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import socket
+import ssl
+import threading
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qsl, urlsplit
+
+from levada.testing.registry_state import RegistryState
+
+logger = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens to one request.
+
+    status: answer so, without doing it. delay_s: answer so late. lose: do it, and close without an answer.
+    """
+
+    status: int | None = None
+    retry_after_s: int | None = None
+    delay_s: float = 0.0
+    lose: bool = False
+
+
+class RegistryFaults:
+    """What is to go wrong with the next requests, one fault for each, in the order in which they were asked for."""
+
+    def __init__(self) -> None:
+        self._next: deque[Fault] = deque()
+
+    def answer(self, status: int, times: int = 1, *, retry_after: int | None = None) -> None:
+        """Answer with an HTTP status, such as 429 or 503, instead of doing what is asked. retry_after: seconds, as a header."""
+        self._next.extend([Fault(status=status, retry_after_s=retry_after)] * times)
+
+    def delay(self, seconds: float, times: int = 1) -> None:
+        """Answer late."""
+        self._next.extend([Fault(delay_s=seconds)] * times)
+
+    def lose_answer(self, times: int = 1) -> None:
+        """Do what is asked and close the connection without an answer."""
+        self._next.extend([Fault(lose=True)] * times)
+
+    def take(self) -> Fault:
+        """Return what is to go wrong with this request."""
+        try:
+            return self._next.popleft()
+        except IndexError:
+            return Fault()
+
+
+class EmbeddedRegistry:
+    """A schema registry on a free port of 127.0.0.1, in threads of this process, for as long as the `with` block lasts.
+
+    Any client of Confluent's REST API can use it::
+
+        with EmbeddedRegistry() as server:
+            registry = SchemaRegistryClient(schema_registry_url=server.url)
+
+    user_info: "user:password" that every request must have. token: a bearer token instead. ssl_context: for https://. Avro schemas are
+    held against each other by the subject's compatibility level, those of other types only by their type. Everything is forgotten when it
+    ends.
+    """
+
+    def __init__(
+        self, *, port: int = 0, user_info: str | None = None, token: str | None = None, ssl_context: ssl.SSLContext | None = None
+    ) -> None:
+        self.state = RegistryState()
+        self.faults = RegistryFaults()
+        self.requests: list[str] = []
+        """Method and target of each request so far."""
+        self._port = port
+        self._tls = ssl_context
+        self._expected = _authorization(user_info, token)
+        self._lock = threading.Lock()
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+        self._ending = threading.Event()
+
+    def start(self) -> Self:
+        """Start it without a `with` block; close() is then yours to call."""
+        self._ending.clear()
+        self._server = _Server(("127.0.0.1", self._port), self, self._tls)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="levada-embedded-registry")
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """End the registry: the port, its connections and its threads are gone afterwards."""
+        server, thread, self._server, self._thread = self._server, self._thread, None, None
+        if server is None or thread is None:
+            return
+        self._ending.set()
+        server.shutdown()
+        thread.join()
+        server.end_connections()
+        server.server_close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def url(self) -> str:
+        """Its address, for `schema.registry.url`. Raises RuntimeError before start()."""
+        if self._server is None:
+            raise RuntimeError("EmbeddedRegistry has no port yet: enter its `with` block, or call start(), first")
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._server.server_address[1]}"
+
+    def respond(self, method: str, target: str, authorization: str | None, body: bytes) -> tuple[int, Any, Fault]:
+        """Answer one request: status, document, and what is to go wrong with it. Called by the server's threads."""
+        fault = self.faults.take()
+        if fault.delay_s:
+            self._ending.wait(fault.delay_s)
+        with self._lock:
+            self.requests.append(f"{method} {target}")
+            if fault.status is not None:
+                return fault.status, {"error_code": fault.status, "message": "as the test asked for"}, fault
+            if authorization != self._expected and self._expected is not None:
+                return 401, {"error_code": 401, "message": "Unauthorized"}, fault
+            parts = urlsplit(target)
+            return *self.state.answer(method, parts.path, dict(parse_qsl(parts.query)), body), fault
+
+
+def _authorization(user_info: str | None, token: str | None) -> str | None:
+    if user_info is not None:
+        return f"Basic {base64.b64encode(user_info.encode()).decode()}"
+    return None if token is None else f"Bearer {token}"
+
+
+class _Server(ThreadingHTTPServer):
+    """One thread per connection; all are waited for at the end."""
+
+    daemon_threads = False
+
+    def __init__(self, address: tuple[str, int], registry: EmbeddedRegistry, tls: ssl.SSLContext | None) -> None:
+        self.registry = registry
+        self._tls = tls
+        self._open: set[socket.socket] = set()
+        self._ended = False
+        self._open_lock = threading.Lock()
+        super().__init__(address, _Handler)
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, on a thread of its own."""
+        # The handshake comes with the first read: nobody waits for a client that does not begin it.
+        connection = self._tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False) if self._tls else request
+        with self._open_lock:
+            if not self._ended:
+                self._open.add(connection)
+        try:
+            if connection in self._open:
+                super().finish_request(connection, client_address)
+        except OSError:
+            logger.debug("a connection ended", exc_info=True)
+        finally:
+            with self._open_lock:
+                self._open.discard(connection)
+            connection.close()
+
+    def end_connections(self) -> None:
+        """Wake the threads that wait for a next request."""
+        with self._open_lock:
+            self._ended = True
+            for connection in self._open:
+                with suppress(OSError):  # The client ended it first.
+                    connection.shutdown(socket.SHUT_RDWR)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def _respond(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        status, document, fault = self.server.registry.respond(self.command, self.path, self.headers.get("Authorization"), body)
+        if fault.lose:
+            self.close_connection = True
+            return
+        data = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", MEDIA_TYPE)
+        self.send_header("Content-Length", str(len(data)))
+        if fault.retry_after_s is not None:
+            self.send_header("Retry-After", str(fault.retry_after_s))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_GET = do_POST = do_PUT = do_DELETE = _respond
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Requests are in EmbeddedRegistry.requests; nothing is written to the terminal."""

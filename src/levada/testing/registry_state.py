@@ -1,0 +1,368 @@
+"""What a schema registry holds and answers, in memory: no I/O, no threads. EmbeddedRegistry puts HTTP around it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from levada.testing.avro_compatibility import PRIMITIVES, AvroSchema, differences, parse_avro
+
+LEVELS = ("NONE", *(f"{level}{reach}" for level in ("BACKWARD", "FORWARD", "FULL") for reach in ("", "_TRANSITIVE")))
+MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
+TYPES = ("AVRO", "JSON", "PROTOBUF")
+
+
+class Refusal(Exception):
+    """An error answer: HTTP status, the registry's error code, message."""
+
+    def __init__(self, status: int, error_code: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.error_code, self.message = status, error_code, message
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A schema by its parts; equal ones have the same id."""
+
+    text: str
+    kind: str
+    references: tuple[tuple[str, str, int], ...]
+
+    def said(self) -> dict[str, Any]:
+        """As answers say it; AVRO and no references are left out."""
+        said: dict[str, Any] = {"schema": self.text}
+        if self.kind != "AVRO":
+            said["schemaType"] = self.kind
+        if self.references:
+            said["references"] = [dict(zip(("name", "subject", "version"), reference, strict=True)) for reference in self.references]
+        return said
+
+
+@dataclass
+class Version:
+    """A version of a subject."""
+
+    number: int
+    schema_id: int
+    deleted: bool = False
+
+
+@dataclass
+class Call:
+    """A request: the parts of its path that stand for something, its query and its body."""
+
+    parts: tuple[str, ...]
+    query: Mapping[str, str]
+    body: Mapping[str, Any]
+
+    def asks(self, name: str) -> bool:
+        """Whether a switch of the query is on."""
+        return self.query.get(name, "").lower() == "true"
+
+
+@dataclass
+class RegistryState:
+    """Subjects, versions and ids, with Confluent's rules and error codes."""
+
+    ids: dict[int, Stored] = field(default_factory=dict)
+    subjects: dict[str, list[Version]] = field(default_factory=dict)
+    levels: dict[str | None, str] = field(default_factory=lambda: {None: "BACKWARD"})
+    modes: dict[str | None, str] = field(default_factory=lambda: {None: "READWRITE"})
+
+    def answer(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> tuple[int, Any]:
+        """Return the HTTP status and the document that answer a request."""
+        try:
+            for known, pattern, handle in ROUTES:
+                if known == method and (match := pattern.fullmatch(path)):
+                    parts = tuple(unquote(part) for part in match.groups() if part is not None)
+                    return 200, handle(self, Call(parts, query, _document(body)))
+            raise Refusal(404, 404, f"HTTP 404 Not Found: {method} {path}")
+        except Refusal as refusal:
+            return refusal.status, {"error_code": refusal.error_code, "message": refusal.message}
+
+    def list_subjects(self, call: Call) -> list[str]:
+        """Name the subjects."""
+        prefix = call.query.get("subjectPrefix", "")
+        return [name for name in sorted(self.subjects) if name.startswith(prefix) and self._versions(name, call.asks("deleted"))]
+
+    def list_versions(self, call: Call) -> list[int]:
+        """Name a subject's versions."""
+        return [version.number for version in self._known(call.parts[0], call.asks("deleted"))]
+
+    def get_version(self, call: Call) -> dict[str, Any]:
+        """Return one version."""
+        return self._said(call.parts[0], self._version(call.parts[0], call.parts[1], call.asks("deleted")))
+
+    def referenced_by(self, call: Call) -> list[int]:
+        """Tell which schemas use a version."""
+        subject, number = call.parts
+        return sorted({user.schema_id for user in self._users(subject, self._version(subject, number, True))})
+
+    def get_schema(self, call: Call) -> dict[str, Any]:
+        """Return the schema of an id."""
+        return self._by_id(call.parts[0]).said()
+
+    def get_schema_versions(self, call: Call) -> list[dict[str, Any]]:
+        """Tell where the schema of an id is registered."""
+        self._by_id(call.parts[0])
+        number = int(call.parts[0])
+        return [{"subject": name, "version": version.number} for name, version in self._alive() if version.schema_id == number]
+
+    def list_types(self, call: Call) -> list[str]:
+        """Name the types of schemas."""
+        return list(TYPES)
+
+    def register(self, call: Call) -> dict[str, int]:
+        """Register a schema, if its subject's level allows it."""
+        subject = call.parts[0]
+        if self.modes.get(subject, self.modes[None]).startswith("READONLY"):
+            raise Refusal(422, 42205, f"Subject {subject} is in read-only mode")
+        stored = self._read(call.body)
+        if found := self._find(subject, stored, deleted=False):
+            return {"id": found.schema_id}
+        level = self.levels.get(subject, self.levels[None])
+        versions = self._versions(subject, False)
+        if reasons := self._objections(stored, versions if level.endswith("_TRANSITIVE") else versions[-1:], level):
+            message = f'Schema being registered is incompatible with an earlier schema for subject "{subject}": {"; ".join(reasons)}'
+            raise Refusal(409, 409, message)
+        schema_id = next((known for known, other in self.ids.items() if other == stored), len(self.ids) + 1)
+        self.ids[schema_id] = stored
+        numbers = [version.number for version in self.subjects.get(subject, [])]
+        self.subjects.setdefault(subject, []).append(Version(max(numbers, default=0) + 1, schema_id))
+        return {"id": schema_id}
+
+    def lookup(self, call: Call) -> dict[str, Any]:
+        """Find a schema under a subject."""
+        subject = call.parts[0]
+        self._known(subject, call.asks("deleted"))
+        found = self._find(subject, self._read(call.body), deleted=call.asks("deleted"))
+        if found is None:
+            raise Refusal(404, 40403, "Schema not found")
+        return self._said(subject, found)
+
+    def test_compatibility(self, call: Call) -> dict[str, Any]:
+        """Hold a schema against one version, or those that the level is about."""
+        subject, *number = call.parts
+        level = self.levels.get(subject, self.levels[None])
+        stored = self._read(call.body)
+        if number:
+            versions = [self._version(subject, number[0], False)]
+        else:
+            versions = self._versions(subject, False)[0 if level.endswith("_TRANSITIVE") else -1 :]
+        reasons = self._objections(stored, versions, level)
+        return {"is_compatible": not reasons, **({"messages": reasons} if call.asks("verbose") else {})}
+
+    def delete_subject(self, call: Call) -> list[int]:
+        """Delete a subject, softly or, once that is done, permanently."""
+        subject = call.parts[0]
+        if not self.subjects.get(subject):
+            raise Refusal(404, 40401, f"Subject '{subject}' not found.")
+        alive = self._versions(subject, False)
+        if call.asks("permanent"):
+            if alive:
+                raise Refusal(404, 40405, f"Subject '{subject}' was not deleted first before being permanently deleted")
+            return [version.number for version in self.subjects.pop(subject)]
+        if not alive:
+            raise Refusal(404, 40404, f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently")
+        for version in alive:
+            self._delete_softly(subject, version)
+        return [version.number for version in alive]
+
+    def delete_version(self, call: Call) -> int:
+        """Delete a version, softly or, once that is done, permanently."""
+        subject, number = call.parts
+        version = self._version(subject, number, True)
+        if call.asks("permanent"):
+            if not version.deleted:
+                raise Refusal(404, 40407, f"Subject '{subject}' Version {number} was not deleted first before being permanently deleted")
+            self.subjects[subject].remove(version)
+        elif version.deleted:
+            raise Refusal(404, 40406, f"Subject '{subject}' Version {number} was soft deleted. Set permanent=true to delete permanently")
+        else:
+            self._delete_softly(subject, version)
+        return version.number
+
+    def get_level(self, call: Call) -> dict[str, str]:
+        """Return a compatibility level."""
+        return {"compatibilityLevel": _setting(self.levels, call, 40408, "subject-level compatibility")}
+
+    def set_level(self, call: Call) -> dict[str, str]:
+        """Set a compatibility level."""
+        level = str(call.body.get("compatibility")).upper()
+        if level not in LEVELS:
+            raise Refusal(422, 42203, f"Invalid compatibility level. Valid values are {', '.join(LEVELS)}")
+        self.levels[call.parts[0] if call.parts else None] = level
+        return {"compatibility": level}
+
+    def delete_level(self, call: Call) -> dict[str, str]:
+        """Forget a subject's compatibility level."""
+        return {"compatibilityLevel": _forget(self.levels, call, 40408, "subject-level compatibility")}
+
+    def get_mode(self, call: Call) -> dict[str, str]:
+        """Return a mode."""
+        return {"mode": _setting(self.modes, call, 40409, "subject-level mode")}
+
+    def set_mode(self, call: Call) -> dict[str, str]:
+        """Set a mode."""
+        mode = str(call.body.get("mode")).upper()
+        if mode not in MODES:
+            raise Refusal(422, 42204, f"Invalid mode. Valid values are {', '.join(MODES)}")
+        self.modes[call.parts[0] if call.parts else None] = mode
+        return {"mode": mode}
+
+    def delete_mode(self, call: Call) -> dict[str, str]:
+        """Forget a subject's mode."""
+        return {"mode": _forget(self.modes, call, 40409, "subject-level mode")}
+
+    def _alive(self) -> Iterator[tuple[str, Version]]:
+        for name in sorted(self.subjects):
+            yield from ((name, version) for version in self._versions(name, False))
+
+    def _versions(self, subject: str, deleted: bool) -> list[Version]:
+        return [version for version in self.subjects.get(subject, []) if deleted or not version.deleted]
+
+    def _known(self, subject: str, deleted: bool) -> list[Version]:
+        versions = self._versions(subject, deleted)
+        if not versions:
+            raise Refusal(404, 40401, f"Subject '{subject}' not found.")
+        return versions
+
+    def _version(self, subject: str, number: str, deleted: bool) -> Version:
+        versions = self._known(subject, deleted)
+        if number in ("latest", "-1"):
+            return versions[-1]
+        if not number.isdecimal() or not int(number):
+            raise Refusal(422, 42202, f"The specified version '{number}' is not a valid version id.")
+        found = next((version for version in versions if version.number == int(number)), None)
+        if found is None:
+            raise Refusal(404, 40402, f"Version {number} not found.")
+        return found
+
+    def _by_id(self, schema_id: str) -> Stored:
+        found = self.ids.get(int(schema_id)) if schema_id.isdecimal() else None
+        if found is None:
+            raise Refusal(404, 40403, f"Schema {schema_id} not found")
+        return found
+
+    def _said(self, subject: str, version: Version) -> dict[str, Any]:
+        return {"subject": subject, "version": version.number, "id": version.schema_id, **self.ids[version.schema_id].said()}
+
+    def _find(self, subject: str, stored: Stored, *, deleted: bool) -> Version | None:
+        return next((version for version in self._versions(subject, deleted) if self.ids[version.schema_id] == stored), None)
+
+    def _users(self, subject: str, version: Version) -> list[Version]:
+        target = (subject, version.number)
+        return [other for _, other in self._alive() if target in {used[1:] for used in self.ids[other.schema_id].references}]
+
+    def _delete_softly(self, subject: str, version: Version) -> None:
+        if self._users(subject, version):
+            raise Refusal(422, 42206, f"One or more references exist to the schema: version {version.number} of {subject}")
+        version.deleted = True
+
+    def _read(self, body: Mapping[str, Any]) -> Stored:
+        text, kind = body.get("schema"), body.get("schemaType") or "AVRO"
+        if not isinstance(text, str) or not text:
+            raise Refusal(422, 42201, "Empty schema")
+        if kind not in TYPES:
+            raise Refusal(422, 42201, f"Invalid schema type {kind}")
+        references = tuple((str(r["name"]), str(r["subject"]), int(r["version"])) for r in body.get("references") or ())
+        for _, subject, number in references:
+            self._version(subject, str(number), True)
+        try:
+            stored = Stored(_canonical(text, kind), kind, references)
+            if kind == "AVRO":
+                self._avro(stored)
+        except (ValueError, KeyError, TypeError) as fault:
+            raise Refusal(422, 42201, f"Invalid schema {text}, details: {fault}") from fault
+        return stored
+
+    def _objections(self, new: Stored, versions: list[Version], level: str) -> list[str]:
+        """Tell what stands against a schema. Only Avro's are compared; a schema of another type may follow any of its own type."""
+        if level == "NONE":
+            return []
+        olds = [self.ids[version.schema_id] for version in versions]
+        if any(old.kind != new.kind for old in olds):
+            return ["the schemas are of different types"]
+        if new.kind != "AVRO":
+            return []
+        reasons = []
+        for old in olds:
+            if level.startswith(("BACKWARD", "FULL")):
+                reasons += differences(self._avro(new), self._avro(old))
+            if level.startswith(("FORWARD", "FULL")):
+                reasons += differences(self._avro(old), self._avro(new))
+        return reasons
+
+    def _avro(self, stored: Stored) -> AvroSchema:
+        return AvroSchema(stored.text, tuple(self._used(stored)))
+
+    def _used(self, stored: Stored) -> Iterator[str]:
+        for _, subject, number in stored.references:
+            used = self.ids[self._version(subject, str(number), True).schema_id]
+            yield from self._used(used)
+            yield used.text
+
+
+def _canonical(text: str, kind: str) -> str:
+    """Return a schema's text without the white space that makes no difference; so a registry keeps, compares and returns it."""
+    if kind == "PROTOBUF":
+        return text
+    document = parse_avro(text) if kind == "AVRO" else json.loads(text)
+    if kind == "AVRO" and isinstance(document, dict) and set(document) == {"type"} and document["type"] in PRIMITIVES:
+        document = document["type"]
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+
+
+def _document(body: bytes) -> Mapping[str, Any]:
+    try:
+        document = json.loads(body) if body else {}
+    except ValueError as fault:
+        raise Refusal(400, 400, f"not JSON: {fault}") from fault
+    if not isinstance(document, dict):
+        raise Refusal(400, 400, "expected an object")
+    return document
+
+
+def _setting(settings: Mapping[str | None, str], call: Call, error_code: int, what: str) -> str:
+    subject = call.parts[0] if call.parts else None
+    if subject not in settings and not call.asks("defaultToGlobal"):
+        raise Refusal(404, error_code, f"Subject '{subject}' does not have {what} configured")
+    return settings.get(subject, settings[None])
+
+
+def _forget(settings: dict[str | None, str], call: Call, error_code: int, what: str) -> str:
+    value = _setting(settings, Call(call.parts, {}, {}), error_code, what)
+    del settings[call.parts[0]]
+    return value
+
+
+Handle = Callable[[RegistryState, Call], Any]
+_PART = "([^/]+)"
+
+ROUTES: tuple[tuple[str, re.Pattern[str], Handle], ...] = tuple(
+    (method, re.compile(path.replace("{}", _PART)), handle)
+    for method, path, handle in (
+        ("GET", "/subjects", RegistryState.list_subjects),
+        ("POST", "/subjects/{}", RegistryState.lookup),
+        ("DELETE", "/subjects/{}", RegistryState.delete_subject),
+        ("GET", "/subjects/{}/versions", RegistryState.list_versions),
+        ("POST", "/subjects/{}/versions", RegistryState.register),
+        ("GET", "/subjects/{}/versions/{}", RegistryState.get_version),
+        ("DELETE", "/subjects/{}/versions/{}", RegistryState.delete_version),
+        ("GET", "/subjects/{}/versions/{}/referencedby", RegistryState.referenced_by),
+        ("GET", "/schemas/ids/{}", RegistryState.get_schema),
+        ("GET", "/schemas/ids/{}/versions", RegistryState.get_schema_versions),
+        ("GET", "/schemas/types", RegistryState.list_types),
+        ("POST", "/compatibility/subjects/{}/versions(?:/{})?", RegistryState.test_compatibility),
+        ("GET", "/config(?:/{})?", RegistryState.get_level),
+        ("PUT", "/config(?:/{})?", RegistryState.set_level),
+        ("DELETE", "/config/{}", RegistryState.delete_level),
+        ("GET", "/mode(?:/{})?", RegistryState.get_mode),
+        ("PUT", "/mode(?:/{})?", RegistryState.set_mode),
+        ("DELETE", "/mode/{}", RegistryState.delete_mode),
+    )
+)

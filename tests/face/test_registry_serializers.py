@@ -1,0 +1,429 @@
+"""Serializers and deserializers that use a registry: alone, and in a producer and a consumer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import levada as lv
+from levada.errors import ConfigError, RecordDeserializationError, SerializationError
+from levada.registry import (
+    IncompatibleSchemaError,
+    JSONDeserializer,
+    JSONSerializer,
+    RegistryNotFoundError,
+    Schema,
+    SchemaReference,
+    SchemaRegistryClient,
+)
+from levada.testing import EmbeddedKafka, EmbeddedRegistry
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddedRegistry]:
+    with EmbeddedRegistry() as running:
+        yield running
+
+
+@pytest.fixture
+def registry(server: EmbeddedRegistry) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient(schema_registry_url=server.url) as client:
+        yield client
+
+
+def record(*fields: Any, name: str = "Order") -> str:
+    return json.dumps({"type": "record", "name": name, "namespace": "shop", "fields": list(fields)})
+
+
+ID = {"name": "id", "type": "string"}
+PRICE = {"name": "price", "type": "int"}
+ORDER = record(ID, PRICE)
+APPLE = {"id": "apple", "price": 3}
+APPLE_BYTES = b"\x00\x00\x00\x00\x01\x0aapple\x06"
+
+
+@dataclass
+class Order:
+    id: str
+    price: int
+
+
+@pytest.fixture
+def avro() -> Any:
+    pytest.importorskip("fastavro", reason="the extra avro is not installed")
+    from levada.registry import avro
+
+    return avro
+
+
+class TestAvro:
+    def test_a_value_is_a_zero_its_schemas_id_and_avro(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        serializer = avro.AvroSerializer(registry, ORDER, topic="orders")
+        assert serializer(APPLE) == APPLE_BYTES
+        assert serializer(None) is None
+        assert registry.get_subjects() == ["orders-value"]
+        assert avro.AvroDeserializer(registry)(APPLE_BYTES) == APPLE
+
+    def test_making_one_asks_nothing_and_writing_asks_once(
+        self, server: EmbeddedRegistry, registry: SchemaRegistryClient, avro: Any
+    ) -> None:
+        serializer, deserializer = avro.AvroSerializer(registry, ORDER, topic="orders"), avro.AvroDeserializer(registry)
+        assert server.requests == []
+        for _ in range(3):
+            deserializer(serializer(APPLE))
+        assert server.requests == ["POST /subjects/orders-value/versions", "GET /schemas/ids/1"]
+
+    def test_objects_of_a_class(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        serializer = avro.AvroSerializer(registry, ORDER, topic="orders", to_dict=asdict)
+        deserializer = avro.AvroDeserializer(registry, from_dict=lambda found: Order(**found))
+        assert deserializer(serializer(Order("apple", 3))) == Order("apple", 3)
+
+    def test_writers_schemas_are_resolved_to_the_readers(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        newer = record(ID, {**PRICE, "type": "long"}, {"name": "note", "type": "string", "default": "none"})
+        old, new = (avro.AvroSerializer(registry, schema, topic="orders") for schema in (ORDER, newer))
+        written = [old(APPLE), new({**APPLE, "note": "ripe"})]
+        read_new, read_old = avro.AvroDeserializer(registry, newer), avro.AvroDeserializer(registry, ORDER)
+        assert [read_new(data)["note"] for data in written] == ["none", "ripe"]
+        assert read_old(written[0]) == APPLE
+        with pytest.raises(SerializationError, match="cannot be read with the Avro schema of id 2"):
+            read_old(written[1])
+        text = record(ID, {**PRICE, "type": "string"})
+        with pytest.raises(IncompatibleSchemaError):
+            avro.AvroSerializer(registry, text, topic="orders")({**APPLE, "price": "3"})
+
+    def test_logical_types(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        schema = record(
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+            {"name": "sum", "type": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}},
+        )
+        row = {"at": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "sum": Decimal("12.34")}
+        assert avro.AvroDeserializer(registry)(avro.AvroSerializer(registry, schema, topic="t")(row)) == row
+
+    @pytest.mark.parametrize(
+        ("schema", "value", "data"),
+        [('"string"', "hi", b"\x04hi"), ('{"type": "bytes"}', b"hi", b"hi"), ('"bytes"', b"", b""), ('["null", "int"]', 1, b"\x02\x02")],
+    )
+    def test_schemas_that_are_no_records(self, registry: SchemaRegistryClient, avro: Any, schema: str, value: Any, data: bytes) -> None:
+        """Bytes stand as they are, without Avro's length before them, as Confluent's serializers write them."""
+        written = avro.AvroSerializer(registry, schema, topic="t")(value)
+        assert written == b"\x00\x00\x00\x00\x01" + data
+        assert avro.AvroDeserializer(registry)(written) == value
+
+    def test_schemas_that_use_others(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        money = record({"name": "cents", "type": "long"}, name="Money")
+        registry.register_schema("shop.Money", Schema(money))
+        order = Schema(record(ID, {"name": "price", "type": "shop.Money"}), references=[SchemaReference("shop.Money", "shop.Money", 1)])
+        row = {"id": "apple", "price": {"cents": 5}}
+        written = avro.AvroSerializer(registry, order, topic="t")(row)
+        assert avro.AvroDeserializer(registry)(written) == row
+        assert avro.AvroDeserializer(registry, order)(written) == row
+
+    @pytest.mark.parametrize(
+        ("settings", "subject"),
+        [
+            ({"topic": "orders"}, "orders-value"),
+            ({"topic": "orders", "field": "key"}, "orders-key"),
+            ({"subject_name_strategy": "RecordName"}, "shop.Order"),
+            ({"topic": "orders", "subject_name_strategy": "TopicRecordName"}, "orders-shop.Order"),
+            ({"topic": "orders", "subject_name_strategy": lambda topic, field, name: f"{topic}/{field}/{name}"}, "orders/value/shop.Order"),
+        ],
+    )
+    def test_subjects(self, registry: SchemaRegistryClient, avro: Any, settings: dict[str, Any], subject: str) -> None:
+        avro.AvroSerializer(registry, ORDER, **settings)(APPLE)
+        assert registry.get_subjects() == [subject]
+
+    def test_without_registering_the_schema_has_to_be_there(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        serializer = avro.AvroSerializer(registry, ORDER, topic="orders", auto_register_schemas=False)
+        with pytest.raises(RegistryNotFoundError) as caught:
+            serializer(APPLE)
+        assert "auto.register.schemas=true" in caught.value.__notes__[0]
+        registry.register_schema("orders-value", Schema(ORDER))
+        assert serializer(APPLE) == APPLE_BYTES
+
+    def test_the_latest_version_writes(self, server: EmbeddedRegistry, avro: Any) -> None:
+        with SchemaRegistryClient(schema_registry_url=server.url, cache_latest_ttl_sec=0) as registry:
+            registry.register_schema("orders-value", Schema(ORDER))
+            serializer = avro.AvroSerializer(registry, topic="orders", use_latest_version=True)
+            assert serializer({**APPLE, "note": "ripe"}) == APPLE_BYTES
+            registry.register_schema("orders-value", Schema(record(ID, PRICE, {"name": "note", "type": "string", "default": ""})))
+            assert serializer({**APPLE, "note": "ripe"}) == b"\x00\x00\x00\x00\x02\x0aapple\x06\x08ripe"
+
+    def test_a_schema_by_its_id_writes(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        schema_id = registry.register_schema("elsewhere", Schema(ORDER))
+        assert avro.AvroSerializer(registry, use_schema_id=schema_id)(APPLE) == APPLE_BYTES
+
+    @pytest.mark.parametrize("value", [{"id": "apple"}, {"id": 5, "price": 3}, {"id": "apple", "price": "3"}, 7])
+    def test_a_value_that_does_not_fit_is_refused(self, registry: SchemaRegistryClient, avro: Any, value: Any) -> None:
+        with pytest.raises(SerializationError, match="does not fit the Avro schema of id 1"):
+            avro.AvroSerializer(registry, ORDER, topic="orders")(value)
+
+    @pytest.mark.parametrize("data", [b"", b"plain text", APPLE_BYTES[:-1], APPLE_BYTES + b"x", APPLE_BYTES[:5] + b"\x01"])
+    def test_damaged_data_are_refused(self, registry: SchemaRegistryClient, avro: Any, data: bytes) -> None:
+        registry.register_schema("orders-value", Schema(ORDER))
+        with pytest.raises(SerializationError):
+            avro.AvroDeserializer(registry)(data)
+
+    def test_whatever_follows_the_id_is_read_or_refused(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        registry.register_schema("orders-value", Schema(record(ID, PRICE, {"name": "tags", "type": {"type": "map", "values": "bytes"}})))
+        read = avro.AvroDeserializer(registry)
+
+        @given(st.binary(max_size=60))
+        def check(data: bytes) -> None:
+            with suppress(SerializationError):
+                assert set(read(APPLE_BYTES[:5] + data)) == {"id", "price", "tags"}
+
+        check()
+
+    def test_an_id_of_another_format_is_refused(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        registry.register_schema("t-value", Schema("{}", "JSON"))
+        with pytest.raises(SerializationError, match="schema id 1 is of type JSON, not AVRO"):
+            avro.AvroDeserializer(registry)(APPLE_BYTES)
+
+    @pytest.mark.parametrize(
+        ("schema", "settings", "says"),
+        [
+            ("{", {"topic": "t"}, "cannot be read"),
+            ('{"type": "record"}', {"topic": "t"}, "cannot be read"),
+            (Schema("{}", "JSON"), {"topic": "t"}, "of type JSON, not AVRO"),
+            (None, {"topic": "t"}, "give a schema, or set use.latest.version"),
+            (ORDER, {}, "give topic="),
+            ('"int"', {"subject_name_strategy": "RecordName"}, "has no name"),
+            (ORDER, {"topic": "t", "auto_register": False}, "did you mean 'auto_register_schemas'"),
+        ],
+    )
+    def test_mistakes_are_found_at_construction(
+        self, registry: SchemaRegistryClient, avro: Any, schema: Any, settings: dict[str, Any], says: str
+    ) -> None:
+        with pytest.raises(ConfigError, match=says):
+            avro.AvroSerializer(registry, schema, **settings)
+
+    def test_spark_can_ship_them_to_its_workers(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        cloudpickle = pytest.importorskip("pyspark.cloudpickle", reason="the extra spark is not installed")
+        serializer, deserializer = avro.AvroSerializer(registry, ORDER, topic="orders"), avro.AvroDeserializer(registry)
+        deserializer(serializer(APPLE))
+        write, read = cloudpickle.loads(cloudpickle.dumps((serializer, deserializer)))
+        assert read(write(APPLE)) == APPLE
+
+    def test_through_kafka(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        key = avro.AvroSerializer(registry, '"string"', topic="orders", field="key")
+        value = avro.AvroSerializer(registry, ORDER, topic="orders", to_dict=asdict)
+        read = avro.AvroDeserializer(registry, from_dict=lambda found: Order(**found))
+        with EmbeddedKafka() as kafka:
+            with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, key_serializer=key, value_serializer=value) as producer:
+                producer.send("orders", key="apple", value=Order("apple", 3))
+                producer.send("orders", key="pear", value=None).result(timeout=10)
+                with pytest.raises(SerializationError, match=r"value: the serializer failed on Order: .*does not fit"):
+                    producer.send("orders", value=Order("apple", "three"))  # type: ignore[arg-type]
+            with lv.KafkaConsumer(
+                bootstrap_servers=kafka.bootstrap_servers,
+                auto_offset_reset="earliest",
+                key_deserializer=avro.AvroDeserializer(registry),
+                value_deserializer=read,
+            ) as consumer:
+                consumer.assign(consumer.partitions_for("orders"))
+                found = {one.key: one.value for one in consumer.poll(timeout=10)}
+                assert found == {"apple": Order("apple", 3), "pear": None}
+
+    def test_a_record_that_cannot_be_read_can_be_skipped(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        with EmbeddedKafka() as kafka:
+            with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+                producer.send("orders", value=b"plain text").result(timeout=10)
+            with lv.KafkaConsumer(
+                bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest", value_deserializer=avro.AvroDeserializer(registry)
+            ) as consumer:
+                consumer.assign(consumer.partitions_for("orders"))
+                with pytest.raises(RecordDeserializationError, match="was it written by a serializer of a schema registry") as caught:
+                    consumer.poll(timeout=10)
+                assert caught.value.record.value == b"plain text"
+
+
+def test_a_registry_that_cannot_be_reached_is_an_error_that_may_pass(server: EmbeddedRegistry) -> None:
+    with (
+        SchemaRegistryClient(schema_registry_url=server.url, max_retries=0) as registry,
+        EmbeddedKafka() as kafka,
+        lv.KafkaProducer(
+            bootstrap_servers=kafka.bootstrap_servers, value_serializer=JSONSerializer[Any](registry, SHAPE, topic="orders")
+        ) as producer,
+    ):
+        server.faults.answer(503)
+        with pytest.raises(SerializationError) as caught:
+            producer.send("orders", value={"price": 1})
+        assert caught.value.retriable
+        assert producer.send("orders", value={"price": 1}).result(timeout=10).offset == 0
+        with pytest.raises(SerializationError) as caught:
+            producer.send("orders", value={1, 2})
+        assert not caught.value.retriable
+
+
+SHAPE = json.dumps({"title": "Order", "type": "object", "properties": {"price": {"type": "integer"}}, "required": ["price"]})
+
+
+class TestJSON:
+    def test_a_value_is_a_zero_its_schemas_id_and_json(self, registry: SchemaRegistryClient) -> None:
+        serializer = JSONSerializer[Any](registry, SHAPE, topic="orders")
+        assert serializer({"price": 3, "name": "é"}) == b'\x00\x00\x00\x00\x01{"price":3,"name":"\xc3\xa9"}'
+        assert serializer(None) is None
+        assert registry.get_latest_version("orders-value").schema == Schema(SHAPE.replace(" ", ""), "JSON")
+
+    def test_reading_asks_nothing(self) -> None:
+        assert JSONDeserializer[Any]()(b'\x00\x00\x00\x00\x01{"price": 3}') == {"price": 3}
+        read = JSONDeserializer(from_dict=lambda found: Order(**found))
+        assert read(b'\x00\x00\x00\x00\x01{"id": "a", "price": 3}') == Order("a", 3)
+
+    def test_the_record_name_is_the_title(self, registry: SchemaRegistryClient) -> None:
+        JSONSerializer[Any](registry, SHAPE, subject_name_strategy="RecordName")({"price": 1})
+        assert registry.get_subjects() == ["Order"]
+
+    def test_without_validation_anything_is_written(self, registry: SchemaRegistryClient) -> None:
+        assert JSONSerializer[Any](registry, SHAPE, topic="orders")({"price": "three"})
+
+    @pytest.mark.parametrize("value", [{1, 2}, float("nan"), object()])
+    def test_what_is_not_json_is_refused(self, registry: SchemaRegistryClient, value: Any) -> None:
+        with pytest.raises(SerializationError, match="cannot be written as JSON"):
+            JSONSerializer[Any](registry, SHAPE, topic="orders")(value)
+
+    @pytest.mark.parametrize("data", [b"{}", b"\x00\x00\x00\x00\x01{", b"\x00\x00\x00\x00\x01\xff"])
+    def test_damaged_data_are_refused(self, data: bytes) -> None:
+        with pytest.raises(SerializationError):
+            JSONDeserializer[Any]()(data)
+
+    def test_validation(self, registry: SchemaRegistryClient) -> None:
+        pytest.importorskip("jsonschema", reason="the extra jsonschema is not installed")
+        with pytest.raises(SerializationError, match=r"JSON schema of id 1: \$\.price: 'three' is not of type 'integer'"):
+            JSONSerializer[Any](registry, SHAPE, topic="orders", json_fail_invalid_schema=True)({"price": "three"})
+        written = JSONSerializer[Any](registry, SHAPE, topic="orders")({})
+        assert written is not None
+        with pytest.raises(SerializationError, match="'price' is a required property"):
+            JSONDeserializer[Any](registry, validate=True)(written)
+        assert JSONDeserializer[Any](registry, "{}", validate=True)(written) == {}
+
+    def test_validation_with_schemas_that_use_others(self, registry: SchemaRegistryClient) -> None:
+        pytest.importorskip("jsonschema", reason="the extra jsonschema is not installed")
+        registry.register_schema("money", Schema('{"type": "integer", "minimum": 0}', "JSON"))
+        order = Schema('{"properties": {"price": {"$ref": "money.json"}}}', "JSON", [SchemaReference("money.json", "money", 1)])
+        serializer = JSONSerializer[Any](registry, order, {"validate": True}, topic="t")
+        assert serializer({"price": 3})
+        with pytest.raises(SerializationError, match="-3 is less than the minimum of 0"):
+            serializer({"price": -3})
+
+    @pytest.mark.parametrize(
+        ("schema", "says"),
+        [("{", "cannot be read"), ("3", "is an object"), (Schema('"int"'), "of type AVRO, not JSON"), (None, "give a schema")],
+    )
+    def test_mistakes_are_found_at_construction(self, registry: SchemaRegistryClient, schema: Any, says: str) -> None:
+        with pytest.raises(ConfigError, match=says):
+            JSONSerializer[Any](registry, schema, topic="t")
+
+    def test_a_readers_schema_is_for_validation(self) -> None:
+        with pytest.raises(ConfigError, match="set validate=True"):
+            JSONDeserializer[Any](None, SHAPE)
+        with pytest.raises(ConfigError, match="needs a registry"):
+            JSONDeserializer[Any](None, SHAPE, validate=True)
+
+
+@pytest.fixture
+def protobuf() -> Any:
+    pytest.importorskip("google.protobuf", reason="the extra protobuf is not installed")
+    from levada.registry import protobuf
+
+    return protobuf
+
+
+@pytest.fixture
+def shop(protobuf: Any) -> Any:
+    import protobuf_kit
+
+    return protobuf_kit.shop
+
+
+class TestProtobuf:
+    def test_a_value_is_a_zero_its_schemas_id_its_place_and_the_message(
+        self, registry: SchemaRegistryClient, protobuf: Any, shop: Any
+    ) -> None:
+        types = shop()
+        order = types["Order"](id="a", price={"cents": 5})
+        written = protobuf.ProtobufSerializer(registry, types["Order"], topic="orders")(order)
+        assert written == b"\x00\x00\x00\x00\x02\x00\x0a\x01a\x12\x02\x08\x05"
+        assert protobuf.ProtobufDeserializer(types["Order"])(written) == order
+        assert protobuf.ProtobufSerializer(registry, types["Order"], topic="orders")(None) is None
+
+    @pytest.mark.parametrize(("name", "path"), [("Order", b"\x00"), ("Note", b"\x02\x02"), ("Order.Line", b"\x04\x00\x02")])
+    def test_the_place_of_a_message_in_its_file(
+        self, registry: SchemaRegistryClient, protobuf: Any, shop: Any, name: str, path: bytes
+    ) -> None:
+        kind = shop()[name]
+        assert protobuf.ProtobufSerializer(registry, kind, topic="t")(kind()) == b"\x00\x00\x00\x00\x02" + path
+        assert protobuf.ProtobufDeserializer(kind)(b"\x00\x00\x00\x00\x02" + path) == kind()
+
+    def test_imported_files_are_registered_first(self, registry: SchemaRegistryClient, protobuf: Any, shop: Any) -> None:
+        kind = shop()["Order"]
+        protobuf.ProtobufSerializer(registry, kind, topic="orders")(kind())
+        assert registry.get_subjects() == ["orders-value", "shop/money.proto"]
+        found = registry.get_latest_version("orders-value").schema
+        assert found.schema_type == "PROTOBUF"
+        assert found.references == (SchemaReference("shop/money.proto", "shop/money.proto", 1),)
+
+    def test_without_registering_the_files_have_to_be_there(self, registry: SchemaRegistryClient, protobuf: Any, shop: Any) -> None:
+        kind = shop()["Order"]
+        serializer = protobuf.ProtobufSerializer(registry, kind, topic="orders", auto_register_schemas=False)
+        with pytest.raises(RegistryNotFoundError):
+            serializer(kind())
+        first = protobuf.ProtobufSerializer(registry, kind, topic="orders")(kind())
+        assert serializer(kind()) == first
+
+    def test_the_latest_version_and_an_id(self, registry: SchemaRegistryClient, protobuf: Any, shop: Any) -> None:
+        kind = shop()["Note"]
+        first = protobuf.ProtobufSerializer(registry, kind, subject_name_strategy="RecordName")(kind())
+        assert registry.get_subjects() == ["shop.Note", "shop/money.proto"]
+        for settings in ({"use_latest_version": True, "subject_name_strategy": "RecordName"}, {"use_schema_id": 2}):
+            assert protobuf.ProtobufSerializer(registry, kind, **settings)(kind()) == first
+
+    def test_another_version_of_the_message_reads(self, registry: SchemaRegistryClient, protobuf: Any, shop: Any) -> None:
+        import protobuf_kit
+
+        old, new = shop()["Order"], shop(protobuf_kit.field("note", 3, protobuf_kit.STRING))["Order"]
+        written = protobuf.ProtobufSerializer(registry, new, topic="orders")(new(id="a", note="ripe"))
+        assert protobuf.ProtobufDeserializer(old)(written).id == "a"
+        written = protobuf.ProtobufSerializer(registry, old, topic="orders")(old(id="a"))
+        assert protobuf.ProtobufDeserializer(new)(written).note == ""
+
+    def test_another_type_of_message_is_refused(self, registry: SchemaRegistryClient, protobuf: Any, shop: Any) -> None:
+        types = shop()
+        with pytest.raises(SerializationError, match="expected a Order, got Note"):
+            protobuf.ProtobufSerializer(registry, types["Order"], topic="t")(types["Note"]())
+        with pytest.raises(ConfigError, match="expected a class that protoc generated"):
+            protobuf.ProtobufDeserializer(dict)
+
+    @pytest.mark.parametrize("data", [b"", b"\x00\x00\x00\x00\x01", b"\x00\x00\x00\x00\x01\x00\x0a\x05a"])
+    def test_damaged_data_are_refused(self, protobuf: Any, shop: Any, data: bytes) -> None:
+        with pytest.raises(SerializationError):
+            protobuf.ProtobufDeserializer(shop()["Order"])(data)
+
+
+@pytest.mark.parametrize(
+    ("package", "call", "says"),
+    [
+        ("fastavro", "levada.registry.AvroSerializer", "Avro needs fastavro: pip install 'levada[avro]'"),
+        ("google", "levada.registry.ProtobufSerializer", "Protobuf needs protobuf: pip install 'levada[protobuf]'"),
+        (
+            "jsonschema",
+            "levada.registry.JSONSerializer(None, '{}', topic='t', validate=True)",
+            "validating JSON needs jsonschema: pip install 'levada[jsonschema]'",
+        ),
+    ],
+)
+def test_a_missing_extra_is_named(package: str, call: str, says: str) -> None:
+    program = f"import sys; sys.modules[{package!r}] = None\nimport levada.registry\ntry: {call}\nexcept ImportError as error: print(error)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert run.stdout == f"{says}\n", run.stderr
