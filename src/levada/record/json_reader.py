@@ -61,7 +61,9 @@ SCRATCH_SIZE = 256
 
 
 def past_space(source: Any, at: int, end: int) -> int:
-    """Return what skip_space() does; mostly there is none, and asking another module costs more than looking."""
+    """Return what skip_space() does; mostly there is one space or none, and asking another module costs more than looking."""
+    if at < end and source[at] == ord(" "):
+        at += 1
     if at < end and source[at] > ord(" "):
         return at
     return skip_space(source, at, end)
