@@ -42,6 +42,7 @@ READS = {
     "records": "read_batches",
     "codecs": "decompress",
     "frames": "_received",
+    "json": "JsonDecoder",
 }
 
 

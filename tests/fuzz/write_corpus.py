@@ -18,6 +18,7 @@ import lz4.frame
 import zstandard
 
 from fuzz_targets import DATA_MESSAGES, PACKED_BATCH, PACKED_MESSAGES
+from json_kit import BAD_TEXTS, EVERYTHING, GOOD_TEXTS, Documents
 from levada.protocol.api import APIS
 from levada.protocol.codegen import encode
 from levada.protocol.frame import encode_request, encode_response
@@ -112,6 +113,16 @@ def frames() -> Iterator[bytes]:
         yield b"\xff" + stream + struct.pack(">i", size) + bytes(20)
 
 
+def json() -> Iterator[bytes]:
+    """Documents of every type, sound and not, and single values of each type."""
+    for seed in range(5):
+        yield "\n".join(text.replace("\n", " ") for text in Documents(EVERYTHING, seed).make(3, faults=0.1 * seed)).encode()
+    for number, field in enumerate(EVERYTHING):
+        if field.type in GOOD_TEXTS:
+            yield "\n".join(f'{{"f{number}":{text}}}' for text in GOOD_TEXTS[field.type] + BAD_TEXTS[field.type]).encode()
+    yield b'{"l":["\\ud83d","\xf0\x9f\x98\x80"],"l":[{}]}\n\n{"s":{"t":[[]]}}'
+
+
 def write(target: str, seeds: Iterator[bytes]) -> int:
     """Write the seeds of a target in place of the ones before; return how many bytes they are."""
     folder = CORPUS / target
@@ -123,5 +134,5 @@ def write(target: str, seeds: Iterator[bytes]) -> int:
 
 
 if __name__ == "__main__":
-    for seeds in (responses, requests, embedded, records, codecs, frames):
+    for seeds in (responses, requests, embedded, records, codecs, frames, json):
         print(f"{seeds.__name__}: {write(seeds.__name__, seeds())} bytes")

@@ -15,6 +15,9 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 from zlib import crc32
 
+import pyarrow as pa
+
+from json_kit import EVERYTHING
 from levada.broker.apis import SERVED
 from levada.broker.node import BrokerNode
 from levada.errors import ProtocolError
@@ -23,7 +26,7 @@ from levada.protocol.codegen import decode, encode
 from levada.protocol.frame import FrameReader, decode_request, decode_response
 from levada.protocol.schema import Message
 from levada.record.batch import RecordBatch, read_batches, seal
-from levada.record.columnar import ColumnDecoder
+from levada.record.columnar import ColumnDecoder, JsonDecoder
 from levada.record.compression import Codec, compress, decompress
 from levada.record.header import AFTER_LENGTH, CODEC_BITS, HEADER_SIZE, MAGIC, MAGIC_AT
 from levada.record.legacy import write_message
@@ -120,6 +123,17 @@ def fuzz_frames(data: bytes) -> None:
         raise Finding(f"{len(found)} frames and failed={failed}, expected {len(expected)} and {is_broken}")
 
 
+def fuzz_json(data: bytes) -> None:
+    """A JSON value per line: what a record's value may hold."""
+    values = pa.array(data.split(b"\n"), pa.binary())
+    decoder = JsonDecoder(EVERYTHING)
+    found, backwards = decoder.decode(values), decoder.decode(values[::-1])
+    found.rows.validate(full=True)
+    # Rows are compared as text, where no number is equal to no number.
+    if str(found.rows.to_pylist()) != str(backwards.rows.to_pylist()[::-1]) or not found.malformed.equals(backwards.malformed[::-1]):
+        raise Finding("a JSON value is read otherwise among others")
+
+
 TARGETS: Final[dict[str, Target]] = {
     "responses": fuzz_responses,
     "requests": fuzz_requests,
@@ -127,6 +141,7 @@ TARGETS: Final[dict[str, Target]] = {
     "records": fuzz_records,
     "codecs": fuzz_codecs,
     "frames": fuzz_frames,
+    "json": fuzz_json,
 }
 
 VARINTS: Final[list[tuple[Any, Any]]] = [

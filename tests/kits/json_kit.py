@@ -91,6 +91,16 @@ BAD_TEXTS: dict[Any, list[str]] = {
     pa.decimal128(9, 2): ["9999999.995", "10000000", '"x"', '""', "NaN", "true", "1e400"],
     pa.decimal128(38, 10): ["1e28", '"1d"', '"--1"'],
 }
+# A schema of every type, and of structs and arrays of them.
+EVERYTHING = pa.schema(
+    [
+        *((f"f{at}", kind) for at, kind in enumerate(GOOD_TEXTS)),
+        ("s", pa.struct([("f", pa.int8()), ("t", pa.struct([("y", pa.string())]))])),
+        ("l", pa.list_(pa.string())),
+        ("q", pa.list_(pa.struct([("x", pa.bool_()), ("n", pa.list_(pa.decimal128(9, 2)))]))),
+        ("name with spaces, and é", pa.string()),
+    ]
+)
 SYNTAX_FAULTS = ["xyz", "nul", "01", "-", "1.", ".5", "1e", "+1", '"\\x"', '"a', "[1,", "{", '{"a"}', '"\t"', "", "[1,]", "-NaN", "INF"]
 
 

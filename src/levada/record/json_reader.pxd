@@ -40,6 +40,7 @@ cdef class JsonReader:
     cpdef begin(self, data, offsets, validity, Py_ssize_t first, Py_ssize_t rows, malformed)
     @cython.locals(column="json_column*")
     cpdef attach(self, Py_ssize_t index, Py_ssize_t capacity, data, offsets, validity)
+    cpdef release(self)
     @cython.locals(column="json_column*")
     cpdef sizes(self, Py_ssize_t index)
     cpdef Py_ssize_t go_on(self) except? -2

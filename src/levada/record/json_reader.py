@@ -61,7 +61,9 @@ SCRATCH_SIZE = 256
 
 
 def past_space(source: Any, at: int, end: int) -> int:
-    """Return what skip_space() does; mostly there is none, and asking another module costs more than looking."""
+    """Return what skip_space() does; mostly there is one space or none, and asking another module costs more than looking."""
+    if at < end and source[at] == ord(" "):
+        at += 1
     if at < end and source[at] > ord(" "):
         return at
     return skip_space(source, at, end)
@@ -137,6 +139,15 @@ class JsonReader:
         self.memory[index] = (data, offsets, validity)
         lend(column, data, offsets, validity)
 
+    def release(self) -> None:
+        """Keep no memory of others."""
+        self.source_view = self.offsets_view = self.validity_view = self.malformed = None
+        self.memory = [None] * len(self.plan)
+        if not cython.compiled:
+            self.source = b""
+            for column in self.columns:
+                column.release()
+
     def sizes(self, index: int) -> tuple[int, int, int]:
         """Return rows, nulls and bytes of text that a column has."""
         column = self.column(index)
@@ -159,6 +170,9 @@ class JsonReader:
                 put_null(self.columns, root)
             elif not self.read_record(root, self.offsets_view[place], self.offsets_view[place + 1]):
                 rewind(self.columns, root, self.row)
+                # It is found again.
+                if self.fault_row == self.row:
+                    self.fault_row = -1
                 return
             if self.bad:
                 self.malformed[self.row >> 3] |= 1 << (self.row & 7)
@@ -189,7 +203,7 @@ class JsonReader:
     def note(self, index: int, at: int) -> None:
         """Have the record be malformed. index: the column whose type the value at `at` is not, -1 where the record is not JSON."""
         self.bad = True
-        if self.fault_row < 0 or self.fault_row == self.row:
+        if self.fault_row < 0 or (self.fault_row == self.row and index < 0):
             self.fault_row, self.fault_at, self.fault_column = self.row, at - self.start, index
 
     def read_object(self, parent: Any, at: int, end: int, depth: int) -> int:

@@ -43,6 +43,10 @@ if not cython.compiled:
                 self.shorts, self.ints, self.floats, self.doubles = data.cast("h"), data.cast("i"), data.cast("f"), data.cast("d")
                 self.longs = data.cast("Q" if self.kind == DECIMAL else "q")
 
+        def release(self) -> None:
+            """Keep no memory of others."""
+            self.data = self.validity = self.offsets = self.shorts = self.ints = self.floats = self.doubles = self.longs = None
+
 
 def column_at(columns: Any, index: int) -> Any:
     """Return a column of the table."""

@@ -213,6 +213,37 @@ def test_the_first_fault_is_told() -> None:
     assert decode(FLAT, ["{}"]).fault is None
 
 
+def test_of_several_faults_the_first_is_told_unless_the_record_is_not_JSON() -> None:
+    # The text does not fit at first, so that the record is read twice.
+    long = f'{{"a":"x","b":"{"y" * 1000}","a":[]'
+    for values in ([long + "}", "{"], ["{}"] * 9 + [long + "}"]):
+        fault = decode({**FLAT, "c": pa.string()}, values).fault
+        assert fault is not None
+        assert (fault.row, fault.position, fault.field) == (len(values) - 1 if values[0] == "{}" else 0, 5, "a")
+    assert str(decode(FLAT, [long]).fault) == f"row 0: not a JSON object (byte {len(long)})"
+
+
+def test_a_decoder_keeps_neither_values_nor_columns() -> None:
+    before = pa.total_allocated_bytes()
+    decoder = JsonDecoder(pa.schema([*FLAT.items(), ("l", pa.list_(pa.string()))]))
+
+    for _ in range(2):
+        decoder.decode(pa.array([b'{"a":1,"b":"x","l":["y"]}'] * 10_000, pa.binary()))
+
+    assert pa.total_allocated_bytes() - before < 10_000
+
+
+def test_columns_take_memory_for_what_is_there() -> None:
+    kinds = [pa.string(), pa.list_(pa.string()), pa.list_(pa.int64())]
+    decoder = JsonDecoder(pa.schema([(f"f{at}", kinds[at % 3]) for at in range(60)]))
+    values = pa.array([b'{"f0":"%s","f1":["%s"],"f2":[1,2,3]}' % (b"x" * 50_000, b"y" * 50_000)] * 20, pa.binary())
+    before = pa.total_allocated_bytes()
+
+    found = [decoder.decode(values) for _ in range(2)]
+
+    assert pa.total_allocated_bytes() - before < 2.5 * len(found) * values.nbytes
+
+
 def test_columns_grow_as_far_as_they_have_to() -> None:
     decoder = JsonDecoder(pa.schema([("t", pa.list_(pa.string())), ("q", pa.list_(pa.struct([("n", pa.list_(pa.int8()))])))]))
     rows = [{"t": ["é" * size] * 50, "q": [{"n": [1] * size}] * 200} for size in (0, 3, 50, 1)]

@@ -14,19 +14,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from json_kit import BAD_TEXTS, GOOD_TEXTS, Documents, decode
+from json_kit import BAD_TEXTS, EVERYTHING, GOOD_TEXTS, Documents, decode
 from levada.record.columnar.json import JsonDecoder
 from levada.record.json_reader import COMPILED
 
-EVERYTHING = pa.schema(
-    [
-        *((f"f{at}", kind) for at, kind in enumerate(GOOD_TEXTS)),
-        ("s", pa.struct([("f", pa.int8()), ("t", pa.struct([("y", pa.string())]))])),
-        ("l", pa.list_(pa.string())),
-        ("q", pa.list_(pa.struct([("x", pa.bool_()), ("n", pa.list_(pa.decimal128(9, 2)))]))),
-        ("name with spaces, and é", pa.string()),
-    ]
-)
 TOKENS = st.sampled_from(
     [text.encode() for texts in (*GOOD_TEXTS.values(), *BAD_TEXTS.values()) for text in texts]
     + [b"{", b"}", b"[", b"]", b":", b",", b'"', b"'", b"\\", b"\\u", b"\\ud83d", b" ", b"\xff", b"\xf0\x9f", b"null", b"[1", b'{"a":']

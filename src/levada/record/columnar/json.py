@@ -73,8 +73,9 @@ class JsonDecoder:
         self._paths = [""]
         plan = self._plan()
         self._reader = JsonReader(plan)
-        texts = sum(entry.kind in TEXTS for entry in plan)
-        self._columns = [_Column(entry, kind, 1 / max(texts, 1)) for entry, kind in zip(plan, self._types, strict=True)]
+        texts = sum(entry.kind in TEXTS for entry in plan) or 1
+        arrays = sum(entry.kind == Kind.ARRAY for entry in plan) or 1
+        self._columns = [_Column(*of, 1 / texts, _ELEMENTS_PER_BYTE / arrays) for of in zip(plan, self._types, strict=True)]
 
     def _plan(self) -> list[Plan]:
         """Return the table of columns: behind a column, next to each other, its fields or the column of its elements."""
@@ -98,16 +99,25 @@ class JsonDecoder:
         values = values.cast(pa.binary())
         # Reading believes the offsets.
         values.validate(full=True)
-        rows = len(values)
+        try:
+            return self._decode(values, len(values))
+        finally:
+            self._release()
+
+    def _decode(self, values: pa.Array, rows: int) -> JsonColumns:
         malformed = Memory(fill=0)
         self._begin(values, rows, malformed)
         self._reserve(0, rows)
         while (starved := self._reader.go_on()) >= 0:
             self._feed(starved)
-        for index, column in enumerate(self._columns):
-            column.end(*self._reader.sizes(index))
         bits = pa.Array.from_buffers(pa.bool_(), rows, [None, malformed.buffer((rows + 7) // 8)])
         return JsonColumns(self._array(0), bits, self._fault())
+
+    def _release(self) -> None:
+        """Let go of values and columns, which belong to the caller."""
+        self._reader.release()
+        for column in self._columns:
+            column.begin(0)
 
     def _begin(self, values: pa.Array, rows: int, malformed: Memory) -> None:
         validity, offsets, data = (memoryview(buffer or b"").cast("B") for buffer in values.buffers())
@@ -142,7 +152,7 @@ class JsonDecoder:
     def _array(self, index: int) -> pa.Array:
         column = self._columns[index]
         entry = column.entry
-        return column.array([self._array(child) for child in range(entry.first, entry.first + entry.children)])
+        return column.array(self._reader.sizes(index), [self._array(child) for child in range(entry.first, entry.first + entry.children)])
 
     def _fault(self) -> JsonFault | None:
         reader = self._reader
@@ -182,12 +192,12 @@ def _entry(kind: pa.DataType, name: str, path: str, first: int, count: int) -> P
 class _Column:
     """The memory of one column of the reader. What one batch took is what the next one gets to begin with."""
 
-    def __init__(self, entry: Plan, kind: pa.DataType, share: float) -> None:
-        """share: bytes of text expected for each byte of JSON."""
+    def __init__(self, entry: Plan, kind: pa.DataType, text_share: float, row_share: float) -> None:
+        """text_share, row_share: bytes of text and, in an array, rows expected for each byte of JSON."""
         self.entry = entry
         self._kind = kind
-        self._text_share = share
-        self._row_share = _ELEMENTS_PER_BYTE
+        self._text_share = text_share
+        self._row_share = row_share
         self._has_offsets = entry.kind in (*TEXTS, Kind.ARRAY)
         self._width = WIDTHS.get(entry.kind, 0)
 
@@ -221,29 +231,25 @@ class _Column:
         return self.capacity
 
     def reserve_text(self, size: int) -> None:
-        """Make room for so many bytes of text; all columns together never ask for more than the JSON has."""
+        """Make room for so many bytes of text."""
         self.views[0] = self._data.reserve(_rounded(size))
 
-    def end(self, rows: int, nulls: int, size: int) -> None:
-        """Note what there is."""
-        self._rows, self._nulls, self._used = rows, nulls, size
+    def array(self, sizes: tuple[int, int, int], children: list[pa.Array]) -> pa.Array:
+        """Return the column of so many rows, nulls and bytes of text."""
+        rows, nulls, used = sizes
         if self._size:
-            self._text_share, self._row_share = size / self._size, rows / self._size
-
-    def array(self, children: list[pa.Array]) -> pa.Array:
-        """Return the column."""
-        rows = self._rows
-        validity = self._validity.buffer((rows + 7) // 8) if self._nulls else None
+            self._text_share, self._row_share = used / self._size, rows / self._size
+        validity = self._validity.buffer((rows + 7) // 8) if nulls else None
         buffers = [validity]
         if self._has_offsets:
             buffers.append(self._offsets.buffer((rows + 1) * 4))
         if self.entry.kind in TEXTS:
-            buffers.append(self._data.buffer(self._used))
+            buffers.append(self._data.buffer(used))
         elif self.entry.kind == Kind.BOOLEAN:
             buffers.append(self._data.buffer((rows + 7) // 8))
         elif self._width:
             buffers.append(self._data.buffer(rows * self._width))
-        return pa.Array.from_buffers(self._kind, rows, buffers, self._nulls, children=children or None)
+        return pa.Array.from_buffers(self._kind, rows, buffers, nulls, children=children or None)
 
 
 def _rounded(size: int) -> int:
