@@ -254,6 +254,24 @@ def test_columns_grow_as_far_as_they_have_to() -> None:
     assert decoder.decode(values[:0]).rows.to_pylist() == []
 
 
+def test_a_record_is_read_anew_a_few_times_for_a_column_that_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[int] = []
+    feed = JsonDecoder._feed
+
+    def count(decoder: JsonDecoder, index: int) -> None:
+        fed.append(index)
+        feed(decoder, index)
+
+    monkeypatch.setattr(JsonDecoder, "_feed", count)
+    row = {f"f{at}": [1] * 3000 for at in range(10)}
+
+    decoder = JsonDecoder(pa.schema([(name, pa.list_(pa.int64())) for name in row]))
+
+    for _ in range(2):
+        assert decoder.decode(pa.array([json.dumps(row, separators=(",", ":"))])).rows.to_pylist() == [row]
+    assert max(map(fed.count, fed)) <= 2
+
+
 def test_slices_and_strings_are_read_too() -> None:
     decoder = JsonDecoder(pa.schema(list(FLAT.items())))
     values = pa.array(["x", None, '{"a":1}', None, '{"a":2}', "}"])

@@ -31,6 +31,7 @@ _KINDS: Mapping[Any, Kind] = {
 }
 # So much more than the last time is expected of text and arrays: who guesses a little too low copies everything once more.
 _MARGIN = 1.125
+_GROWTH = 8
 # And before the first time: an element of an array for so many bytes.
 _ELEMENTS_PER_BYTE = 1 / 64
 
@@ -141,8 +142,9 @@ class JsonDecoder:
         return capacity
 
     def _feed(self, index: int) -> None:
-        """Give the column that ran out of memory what it asks for."""
-        column, wanted = self._columns[index], self._reader.wanted
+        """Give the column that ran out of memory what it asks for, and more: the record is read anew each time."""
+        column = self._columns[index]
+        wanted = max(self._reader.wanted, min(_GROWTH * self._reader.wanted, column.most))
         if self._reader.starved_for_text:
             column.reserve_text(wanted)
             self._reader.attach(index, column.capacity, *column.views)
@@ -204,6 +206,8 @@ class _Column:
     def begin(self, size: int) -> None:
         """Be empty, for JSON of so many bytes."""
         self._size = size
+        # There are no more elements or bytes of text than bytes of JSON.
+        self.most = size
         self.expected_rows = int(size * self._row_share * _MARGIN) + 1
         self.capacity = 0
         self._validity = Memory(fill=0xFF)
