@@ -19,7 +19,7 @@ from pyspark.sql.types import DataType, StringType, StructType
 from levada.errors import SerializationError
 
 if TYPE_CHECKING:
-    from levada.record.columnar.json import JsonDecoder
+    from levada.record.columnar import JsonDecoder
 
 FORMATS = ("binary", "json")
 SIDES = ("key", "value")
@@ -85,7 +85,7 @@ class ValueDecoder:
 def _decoder(schema: StructType) -> JsonDecoder:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    from levada.record.columnar.json import JsonDecoder
+    from levada.record.columnar import JsonDecoder
 
     return JsonDecoder(to_arrow_schema(schema, timezone="UTC"))
 
