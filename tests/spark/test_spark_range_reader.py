@@ -160,10 +160,30 @@ def test_a_truncated_log_is_read_from_where_it_parts(read_with: Any, caplog: Any
     assert read_with(consumer, 10, 16, fail_on_data_loss=False) == [12, 13, 14, 15]
 
 
-def test_nothing_is_read_of_a_topic_that_is_another_one_now(read_with: Any) -> None:
-    consumer = FakeConsumer(0, 100)
-    consumer.fault = TopicRecreatedError("the topic is another one", partition=TP, offset=10)
-    assert read_with(consumer, 10, 16, fail_on_data_loss=False) == []
+def test_nothing_more_is_read_of_a_topic_that_becomes_another_one(read_with: Any) -> None:
+    class Remade(FakeConsumer):
+        def poll_arrow(self, **asked: Any) -> Any:
+            if self.at == 14:
+                raise TopicRecreatedError("the topic is another one", partition=TP, offset=14)
+            return super().poll_arrow(**asked)
+
+    with pytest.raises(DataLossError, match="t-0 at offset 14, reading 10 to 16: the topic is another one"):
+        read_with(Remade(0, 100), 10, 16)
+    assert read_with(Remade(0, 100), 10, 16, fail_on_data_loss=False) == [10, 11, 12, 13]
+
+
+def test_what_a_reused_consumer_knew_of_the_topic_before_is_no_loss(kafka: EmbeddedKafka) -> None:
+    """The driver has planned with the new topic; the consumer of the task has old metadata when it begins."""
+    given = source_options({"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": "t"}, streaming=True)
+    for size in (5, 8):
+        kafka.create_topic("t")
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            for _ in range(size):
+                producer.send("t", b"v").result(timeout=10)
+        batches = list(read(TaskSpans((Span(TP, 0, size),)), record_schema(False), given))
+        assert [offset for batch in batches for offset in batch["offset"].to_pylist()] == list(range(size))
+        with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+            admin.delete_topics(["t"])
 
 
 @pytest.fixture
