@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import levada as lv
 from kafka_cluster import KafkaCluster
 from levada.consumer.position_resetter import PositionReset
-from levada.errors import LogTruncationError, TopicRecreatedError, UnknownTopicOrPartitionError
+from levada.errors import LogTruncationError, TopicAlreadyExistsError, TopicRecreatedError, UnknownTopicOrPartitionError
 from levada.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from levada.protocol.schema import Request
 from levada.testing import EmbeddedKafka
@@ -40,7 +41,14 @@ def read(consumer: lv.KafkaConsumer, count: int) -> list[bytes | None]:
 def recreate(kafka: Any, topic: str) -> None:
     with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         admin.delete_topics([topic])
-        admin.create_topics([lv.NewTopic(topic, 1)])
+        for _ in range(PATIENCE):
+            try:
+                admin.create_topics([lv.NewTopic(topic, 1)])
+                return
+            except TopicAlreadyExistsError:
+                # A busy broker still has the old one for a moment.
+                time.sleep(0.1)
+    pytest.fail(f"{topic} does not go away")
 
 
 def numbered(count: int, mark: bytes) -> list[bytes]:
