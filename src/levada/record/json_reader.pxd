@@ -4,7 +4,7 @@ cimport cython
 
 from levada.record.json_base64 cimport decode_base64
 from levada.record.json_numbers cimport read_decimal, read_double, read_long
-from levada.record.json_table cimport HIGH, copy, json_column, lend, put_null, rewind
+from levada.record.json_table cimport HIGH, copy, json_column, set_buffers, put_null, rewind
 from levada.record.json_text cimport FAULT, MAX_DEPTH, colon_end, number_end, same, scan_string, skip_space, special_number_end, unescape, value_end
 from levada.record.json_times cimport read_date, read_time
 

@@ -27,7 +27,7 @@ from levada.record.json_plan import KINDS, WIDTHS, Plan, written_key
 if not cython.compiled:
     from levada.record.json_base64 import decode_base64
     from levada.record.json_numbers import read_decimal, read_double, read_long
-    from levada.record.json_table import HIGH, Column, copy, lend, put_null, rewind
+    from levada.record.json_table import HIGH, Column, copy, put_null, rewind, set_buffers
     from levada.record.json_text import (
         FAULT,
         MAX_DEPTH,
@@ -70,7 +70,10 @@ def past_space(source: Any, at: int, end: int) -> int:
 
 
 class JsonReader:
-    """Fills columns from JSON. The owner lends memory to every column, all validity bits set, BOOLEAN values zero, and more when asked."""
+    """Fills columns from JSON.
+
+    The owner provides buffers for every column, all validity bits set, BOOLEAN values zero, and larger ones when asked.
+    """
 
     def __init__(self, plan: Sequence[Plan]) -> None:
         """plan: the columns, the root first."""
@@ -137,7 +140,7 @@ class JsonReader:
         column.capacity = capacity
         column.room = len(data) if data is not None else 0
         self.memory[index] = (data, offsets, validity)
-        lend(column, data, offsets, validity)
+        set_buffers(column, data, offsets, validity)
 
     def release(self) -> None:
         """Keep no memory of others."""

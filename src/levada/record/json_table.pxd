@@ -22,9 +22,9 @@ cdef struct json_column:
 cdef inline json_column* column_at(json_column* columns, Py_ssize_t index) noexcept nogil
 cdef void copy(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) noexcept nogil
 cdef void blank(unsigned char* target, Py_ssize_t at, Py_ssize_t size) noexcept nogil
-cdef lend(json_column* column, data, offsets, validity)
+cdef set_buffers(json_column* column, data, offsets, validity)
 @cython.locals(view="unsigned char[::1]")
-cdef lend_pointers(json_column* column, data, offsets, validity)
+cdef set_pointers(json_column* column, data, offsets, validity)
 @cython.locals(row=Py_ssize_t, place=Py_ssize_t, elements="json_column*")
 cdef void put_null(json_column* columns, json_column* column) noexcept nogil
 @cython.locals(row=Py_ssize_t, bit=cython.int, place=Py_ssize_t)

@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The columns that JSON is read into: a table of structs in compiled code, in memory that the owner of the reader lends.
+"""The columns that JSON is read into: a table of structs in compiled code, in buffers that the owner of the reader provides.
 
 A column's fields, or the column of its elements, stand next to each other behind it. A row is put at the end; rewind() takes rows away.
 """
@@ -34,8 +34,8 @@ if not cython.compiled:
         width: int
         kind: int
 
-        def lend(self, data: Any, offsets: Any, validity: Any) -> None:
-            """Take memory: a view of numbers for each way to look at it."""
+        def set_buffers(self, data: Any, offsets: Any, validity: Any) -> None:
+            """Use these buffers, with a view for each type of numbers in them."""
             self.data, self.validity = data, validity
             if offsets is not None:
                 self.offsets = offsets.cast("i")
@@ -71,18 +71,18 @@ def blank(target: Any, at: int, size: int) -> None:
         target[at : at + size] = bytes(size)
 
 
-def lend(column: Any, data: Any, offsets: Any, validity: Any) -> None:
-    """Let a column use this memory, whose owner keeps it; None for what its kind does not have."""
+def set_buffers(column: Any, data: Any, offsets: Any, validity: Any) -> None:
+    """Have a column use these buffers, which their owner keeps alive; None for those that its kind does not have."""
     if cython.compiled:
-        lend_pointers(column, data, offsets, validity)
+        set_pointers(column, data, offsets, validity)
     else:
-        column.lend(data, offsets, validity)
+        column.set_buffers(data, offsets, validity)
     if offsets is not None and column.rows == 0:
         column.offsets[0] = 0
 
 
-def lend_pointers(column: Any, data: Any, offsets: Any, validity: Any) -> None:
-    """Do the work of lend() in compiled code."""
+def set_pointers(column: Any, data: Any, offsets: Any, validity: Any) -> None:
+    """Point the C struct of a column at its buffers."""
     view = validity
     column.validity = cython.address(view[0])
     if offsets is not None:
@@ -104,7 +104,7 @@ def put_null(columns: Any, column: Any) -> None:
     column.validity[row >> 3] &= ~(1 << (row & 7)) & 0xFF
     column.nulls += 1
     if column.width:
-        # What the memory held before is nobody's business.
+        # The buffer is not initialised, and what it held before must not come out.
         blank(column.data, row * column.width, column.width)
     elif column.kind == STRUCT:
         for place in range(column.count):

@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""JSON's grammar over bytes that nobody vouches for: where a string, a number, a whole value ends, and what a string says.
+"""JSON's grammar over untrusted bytes: where a string, a number or a whole value ends, and what the text of a string is.
 
 Functions get the bytes, a position and the end, and return the position after what they read. A negative position is a fault at byte
 FAULT - position; every rule of the grammar is held here, so that a value that is skipped is checked as strictly as one that is read.

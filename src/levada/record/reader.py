@@ -295,7 +295,7 @@ class RecordWalker:
 
 
 class BinarySink:
-    """One binary column being filled from the front, in memory that the owner lends: bytes, int32 offsets, validity bits (all set)."""
+    """One binary column being filled from the front, in buffers that the owner provides: bytes, int32 offsets, validity bits (all set)."""
 
     def __init__(self) -> None:
         self.rows = 0

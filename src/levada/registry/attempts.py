@@ -1,7 +1,7 @@
 """Which address is asked next, after which pause, and when to give up.
 
-A generator that does no I/O and reads no clock of its own: it yields an Attempt, is resumed with the Answer or the Trouble that came of
-it, or yields a Pause and is resumed when it is over. It returns the last answer. A blocking and an asyncio client run the same one.
+A generator that does no I/O and has no clock of its own. It yields an Attempt and is resumed with its Answer, or with NoAnswer; or it
+yields a Pause and is resumed afterwards. It returns the last answer. A blocking and an asyncio client can run the same one.
 
 All addresses are one round. Within a round the next address is tried at once: another node of the registry may well answer. After a
 round in which none did there is a pause, and then the next round. An answer that will not change (200, 404, 409, ...) ends it, whichever
@@ -30,8 +30,8 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Trouble:
-    """No answer. sent: the request may have reached the registry, and been carried out."""
+class NoAnswer:
+    """The request failed. sent: it may have reached the registry, and have been carried out."""
 
     reason: str
     sent: bool
@@ -55,7 +55,7 @@ class RetryPolicy:
     timeout_ms: int
 
 
-Attempts = Generator[Attempt | Pause, Answer | Trouble | None, tuple[RegistryUrl, Answer]]
+Attempts = Generator[Attempt | Pause, Answer | NoAnswer | None, tuple[RegistryUrl, Answer]]
 
 
 class Addresses:
@@ -94,7 +94,7 @@ def attempts(
                     return url, outcome
                 causes[str(url)] = f"answered with status {outcome.status}"
                 last = url, outcome
-            elif isinstance(outcome, Trouble):
+            elif isinstance(outcome, NoAnswer):
                 causes[str(url)] = outcome.reason
                 if outcome.sent and not repeatable:
                     raise RegistryUnavailableError(f"{what}: the answer was lost; it may have been done all the same", causes)

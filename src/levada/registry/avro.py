@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Generic
 from levada.config.registry import SerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
+from levada.registry.objects import ObjectSerializer, T
 from levada.registry.reading import PerSchemaId
 from levada.registry.schema import AVRO, Schema
 from levada.registry.wire_format import HEADER_SIZE, header, schema_id_of
-from levada.registry.writing import WriterSchema, subject_for
 
 try:
     import fastavro
@@ -23,15 +23,7 @@ except ImportError as missing:
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from typing_extensions import TypeVar
-
     from levada.config.typed import SerializerSettings
-
-    T = TypeVar("T", default=Any)
-else:
-    from typing import TypeVar
-
-    T = TypeVar("T")
 
 Parsed = Any
 """What fastavro makes of a schema."""
@@ -39,7 +31,7 @@ Write = Callable[[Any], bytes]
 Read = Callable[[bytes], Any]
 
 
-class AvroSerializer(Generic[T]):
+class AvroSerializer(ObjectSerializer[T]):
     """Turns objects into Avro, for `value_serializer` or `key_serializer`::
 
         KafkaProducer(value_serializer=AvroSerializer(registry, schema, topic="orders"), ...)
@@ -65,17 +57,7 @@ class AvroSerializer(Generic[T]):
     ) -> None:
         config = SerializerConfig.parse(settings, **keywords)
         own = _own_schema(schema)
-        subject = subject_for(config, topic, field, _record_name(own))
-        own_schema = None if own is None else lambda: own
-        self._registry = registry
-        self._to_dict = to_dict
-        self._schema = WriterSchema(registry, config, own_schema, subject=subject, compile=self._compile)
-
-    def __call__(self, value: T | None) -> bytes | None:
-        """Serialize one object. Raises SerializationError where it does not fit the schema, RegistryError where its id cannot be had."""
-        if value is None:
-            return None
-        return self._schema.get()(value if self._to_dict is None else self._to_dict(value))
+        super().__init__(registry, config, own, _record_name(own), topic=topic, field=field, to_dict=to_dict)
 
     def _compile(self, schema_id: int, schema: Schema) -> Write:
         parsed = _parse(self._registry, schema)

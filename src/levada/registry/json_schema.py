@@ -9,28 +9,20 @@ from typing import TYPE_CHECKING, Any, Generic
 from levada.config.registry import JSONSerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
+from levada.registry.objects import ObjectSerializer, T
 from levada.registry.reading import PerSchemaId
 from levada.registry.schema import JSON, Schema
 from levada.registry.wire_format import HEADER_SIZE, header, schema_id_of
-from levada.registry.writing import WriterSchema, subject_for
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from typing_extensions import TypeVar
-
     from levada.config.typed import JSONSerializerSettings
-
-    T = TypeVar("T", default=Any)
-else:
-    from typing import TypeVar
-
-    T = TypeVar("T")
 
 Check = Callable[[Any], None]
 
 
-class JSONSerializer(Generic[T]):
+class JSONSerializer(ObjectSerializer[T]):
     """Turns objects into JSON, for `value_serializer` or `key_serializer`; arguments are those of AvroSerializer.
 
     schema: JSON Schema, as text or as a Schema; may be left out with use.latest.version and use.schema.id. With
@@ -51,20 +43,10 @@ class JSONSerializer(Generic[T]):
     ) -> None:
         config = JSONSerializerConfig.parse(settings, **keywords)
         own = _own_schema(schema)
-        subject = subject_for(config, topic, field, _title(own))
-        own_schema = None if own is None else lambda: own
-        self._registry = registry
-        self._to_dict = to_dict
         self._validate = config.json_fail_invalid_schema
         if self._validate:
             _validators()
-        self._schema = WriterSchema(registry, config, own_schema, subject=subject, compile=self._compile)
-
-    def __call__(self, value: T | None) -> bytes | None:
-        """Serialize one object. Raises SerializationError where it is not JSON or does not fit, RegistryError without an id."""
-        if value is None:
-            return None
-        return self._schema.get()(value if self._to_dict is None else self._to_dict(value))
+        super().__init__(registry, config, own, _title(own), topic=topic, field=field, to_dict=to_dict)
 
     def _compile(self, schema_id: int, schema: Schema) -> Callable[[Any], bytes]:
         before = header(schema_id)

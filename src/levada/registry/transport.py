@@ -12,7 +12,7 @@ from typing import Any
 
 from levada.config.registry import RegistryConfig, RegistryUrl
 from levada.errors import ConfigError
-from levada.registry.attempts import Attempt, Trouble
+from levada.registry.attempts import Attempt, NoAnswer
 from levada.registry.endpoints import MEDIA_TYPE, Answer, Request
 from levada.registry.errors import RegistryProtocolError
 
@@ -36,7 +36,7 @@ class Transport:
         self._pid = os.getpid()
         self._closed = False
 
-    def send(self, attempt: Attempt, request: Request[Any]) -> Answer | Trouble:
+    def send(self, attempt: Attempt, request: Request[Any]) -> Answer | NoAnswer:
         """Send a request once."""
         content = {} if request.payload is None else {"Content-Type": MEDIA_TYPE}
         headers = {**self._headers, **content, **self._authorization(attempt.url)}
@@ -57,18 +57,18 @@ class Transport:
             for connection in connections:
                 connection.close()
 
-    def _on_new_connection(self, attempt: Attempt, request: Request[Any], headers: Mapping[str, str]) -> Answer | Trouble:
+    def _on_new_connection(self, attempt: Attempt, request: Request[Any], headers: Mapping[str, str]) -> Answer | NoAnswer:
         connection = self._new(attempt)
         try:
             connection.connect()
         except (OSError, UnicodeError) as fault:
             connection.close()
-            return Trouble(_reason(fault, attempt.url), sent=False)
+            return NoAnswer(_reason(fault, attempt.url), sent=False)
         return self._exchange(connection, attempt, request, headers)
 
     def _exchange(
         self, connection: HTTPConnection, attempt: Attempt, request: Request[Any], headers: Mapping[str, str]
-    ) -> Answer | Trouble:
+    ) -> Answer | NoAnswer:
         reusable = False
         try:
             if connection.sock is not None:
@@ -79,7 +79,7 @@ class Transport:
             reusable = not response.will_close
             return Answer(response.status, body, response.getheader("Location", ""), _retry_after_ms(response))
         except (OSError, HTTPException) as fault:
-            return Trouble(_reason(fault, attempt.url), sent=True, timed_out=isinstance(fault, TimeoutError))
+            return NoAnswer(_reason(fault, attempt.url), sent=True, timed_out=isinstance(fault, TimeoutError))
         finally:
             if reusable:
                 self._give_back(attempt.url, connection)

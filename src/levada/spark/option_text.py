@@ -97,19 +97,17 @@ def choice(own: Mapping[str, str], name: str, words: Collection[str], default: s
 
 def positive(own: Mapping[str, str], name: str) -> int | None:
     """Read a whole number above 0, None where it is not given."""
-    number = whole(own, name)
-    if number == 0:
-        raise ConfigError(f"option '{name}': expected a whole number above 0, got {own[name]!r}")
-    return number
+    return whole(own, name, least=1)
 
 
-def whole(own: Mapping[str, str], name: str) -> int | None:
-    """Read a whole number from 0 on, None where it is not given."""
+def whole(own: Mapping[str, str], name: str, *, least: int = 0) -> int | None:
+    """Read a whole number from `least` on, None where it is not given."""
     if name not in own:
         return None
     text = own[name].strip()
-    if not text.isdigit():
-        raise ConfigError(f"option '{name}': expected a whole number above 0, got {own[name]!r}")
+    if not text.isdigit() or int(text) < least:
+        kind = "a whole number above 0" if least else "0 or a whole number above it"
+        raise ConfigError(f"option '{name}': expected {kind}, got {own[name]!r}")
     return int(text)
 
 

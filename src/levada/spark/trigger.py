@@ -79,11 +79,10 @@ def limit_rows(start: Offsets, end: Offsets, most: int) -> Offsets:
     A share below one is rounded up, so that a small partition is not starved beside a large one; other shares are rounded down. The total
     can therefore miss `most` by less than the number of partitions, as in Spark's own connector.
     """
-    backlog = {tp: end[tp] - start[tp] for tp in end if end[tp] > start[tp]}
-    total = sum(backlog.values())
+    total = backlog(start, end)
     if total <= most:
         return dict(end)
-    return {tp: start[tp] + max(1, most * backlog[tp] // total) if tp in backlog else end[tp] for tp in end}
+    return {tp: start[tp] + max(1, most * (end[tp] - start[tp]) // total) if end[tp] > start[tp] else end[tp] for tp in end}
 
 
 def backlog(start: Offsets, end: Offsets) -> int:

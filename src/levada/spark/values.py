@@ -19,7 +19,7 @@ from pyspark.sql.types import DataType, StringType, StructType
 from levada.errors import SerializationError
 
 if TYPE_CHECKING:
-    from levada.record.columnar import JsonDecoder
+    from levada.record.columnar import JsonDecoder, JsonFault
 
 FORMATS = ("binary", "json")
 SIDES = ("key", "value")
@@ -71,7 +71,7 @@ class ValueDecoder:
         for side in self._sides:
             found = self._decoders[side].decode(batch.column(side))
             if found.fault is not None and self._typed.mode is Mode.FAILFAST:
-                raise _fault(batch, side, found.fault.row, str(found.fault))
+                raise _fault(batch, side, found.fault)
             columns[side] = found.rows
             malformed.append(found.malformed)
             if found.fault is not None and self._typed.corrupt is not None:
@@ -98,8 +98,8 @@ def _text(values: pa.Array) -> pa.Array:
         return pa.array([None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist()], pa.string())
 
 
-def _fault(batch: pa.RecordBatch, side: str, row: int, why: str) -> SerializationError:
-    topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
+def _fault(batch: pa.RecordBatch, side: str, fault: JsonFault) -> SerializationError:
+    topic, partition, offset = (batch.column(name)[fault.row].as_py() for name in ("topic", "partition", "offset"))
     return SerializationError(
-        f"{topic}-{partition} at offset {offset}: the {side} is {why.split(': ', 1)[1]}; mode=PERMISSIVE reads what can be read of it"
+        f"{topic}-{partition} at offset {offset}: the {side} is {fault.reason}; mode=PERMISSIVE reads what can be read of it"
     )

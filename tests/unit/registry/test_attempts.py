@@ -9,16 +9,16 @@ import pytest
 
 from levada.config import RegistryConfig
 from levada.registry import RegistryUnavailableError
-from levada.registry.attempts import Addresses, Attempt, Pause, RetryPolicy, Trouble, attempts
+from levada.registry.attempts import Addresses, Attempt, NoAnswer, Pause, RetryPolicy, attempts
 from levada.registry.endpoints import Answer
 
 POLICY = RetryPolicy(max_retries=2, wait_ms=1_000, max_wait_ms=20_000, timeout_ms=60_000)
 OK = Answer(200, b"{}")
-REFUSED = Trouble("connection refused", sent=False)
-LOST = Trouble("connection reset", sent=True)
+REFUSED = NoAnswer("connection refused", sent=False)
+LOST = NoAnswer("connection reset", sent=True)
 
 Step = Attempt | Pause
-Outcome = Answer | Trouble
+Outcome = Answer | NoAnswer
 
 
 class Run:
@@ -103,7 +103,7 @@ def test_the_last_answer_is_returned_when_the_retries_are_over() -> None:
 
 def test_a_registry_that_cannot_be_reached_is_told_with_every_address() -> None:
     with pytest.raises(RegistryUnavailableError, match=r"list subjects: no address of the registry answered \(3 attempts each\)") as caught:
-        Run(lambda host: Trouble(f"no route to {host}", sent=False)).call()
+        Run(lambda host: NoAnswer(f"no route to {host}", sent=False)).call()
     assert caught.value.causes == {"http://a:80": "no route to a", "http://b:80": "no route to b"}
     assert caught.value.retriable
 

@@ -44,9 +44,14 @@ class JsonFault(NamedTuple):
     field: str | None
     kind: Any
 
-    def __str__(self) -> str:
+    @property
+    def reason(self) -> str:
+        """What the value is not, and where."""
         what = "not a JSON object" if self.field is None else f"not of the type {self.kind} of field {self.field!r}"
-        return f"row {self.row}: {what} (byte {self.position})"
+        return f"{what} (byte {self.position})"
+
+    def __str__(self) -> str:
+        return f"row {self.row}: {self.reason}"
 
 
 class JsonColumns(NamedTuple):
