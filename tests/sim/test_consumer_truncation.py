@@ -277,6 +277,26 @@ def test_M_A24_without_a_policy_the_error_is_raised_until_the_caller_seeks(world
     assert read(consumer) == numbers((0, 20), mark=b"-new")
 
 
+@pytest.mark.parametrize("reset", ["none", "earliest"])
+def test_M_A24_a_seek_is_into_the_topic_that_there_is_and_not_into_the_one_that_metadata_knew(world: World, reset: str) -> None:
+    resets: list[PositionReset] = []
+    consumer = world.consumer(T0, auto_offset_reset=reset, on_reset=resets.append)
+    consumer.seek(T0, 0)
+    assert read(consumer) == numbers((0, 10))
+    recreate(world)
+    write(world, 0, 20, b"-new")
+    consumer.seek(T0, 15)
+    assert read(consumer, 200) == numbers((15, 20), mark=b"-new")
+    assert resets == []
+    recreate(world)
+    write(world, 0, 30, b"-newer")
+    if reset == "none":
+        with pytest.raises(TopicRecreatedError, match="t-0 at offset 20: "):
+            read(consumer, 200)
+    else:
+        assert read(consumer, 200) == numbers((0, 30), mark=b"-newer")
+
+
 def test_M_A24_a_late_answer_about_the_old_topic_is_no_position_in_the_new_one(world: World) -> None:
     consumer = world.consumer(T0)
     read(consumer)

@@ -160,15 +160,16 @@ class FetchResponseHandler:
         if data.error_code:
             refusal = _Refusal(ErrorCode.of(data.error_code), asked.node_id, state, data, endpoints, now_ms)
             return self._reactions[ON_FETCH_ERROR.reaction(data.error_code)](refusal)
-        self._note_ends(asked.node_id, state, data, now_ms)
+        self._note_log(asked.node_id, state, data, now_ms)
         return self._buffer_records(state, data, cuts_first=asked.cuts_first)
 
-    def _note_ends(self, node_id: int, state: PartitionState, data: PartitionData, now_ms: int) -> None:
+    def _note_log(self, node_id: int, state: PartitionState, data: PartitionData, now_ms: int) -> None:
         # A follower may know a lower high watermark than the leader did; going back would make the lag jump (KIP-392).
         known = state if node_id == state.preferred_replica else None
         state.high_watermark = max(data.high_watermark, known.high_watermark if known else UNKNOWN_OFFSET)
         state.last_stable_offset = max(data.last_stable_offset, known.last_stable_offset if known else UNKNOWN_OFFSET)
         state.log_start_offset = data.log_start_offset
+        state.topic_is_assumed = False
         if data.preferred_read_replica >= 0:
             state.prefer(data.preferred_read_replica, now_ms + self._settings.replica_lease_ms)
 

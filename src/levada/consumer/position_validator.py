@@ -104,6 +104,9 @@ class PositionValidator:
             return
         if state.topic_id is None or state.status is PartitionStatus.INITIALIZING:
             state.learn_topic(topic_id)
+        elif state.topic_is_assumed:
+            # The caller may have known of the new topic before this client's metadata did.
+            state.correct_topic(topic_id)
         elif state.status is PartitionStatus.AWAIT_RESET and state.reset_to is not None:
             state.belongs_to(topic_id)
             state.await_reset(state.reset_to, gave_up=state.asked_offset, reason=state.reset_reason)

@@ -139,6 +139,7 @@ class PartitionState:
         "status",
         "stop_offset",
         "topic_id",
+        "topic_is_assumed",
         "tp",
         "validated_epoch",
     )
@@ -163,6 +164,8 @@ class PartitionState:
         self.reset_reason = ""
         self.topic_id: UUID | None = None
         """The topic that the position belongs to: names are used again."""
+        self.topic_is_assumed = False
+        """Whether topic_id is what metadata from before a seek says, and no broker has answered a fetch since."""
         self.validated_epoch = NO_LEADER_EPOCH
         """The leader epoch whose log is known to hold what was read up to the position, or in which the position was looked up."""
         self.stop_offset: int | None = None
@@ -261,9 +264,17 @@ class PartitionState:
         """The topic that the position belongs to is this one."""
         self.topic_id = topic_id
 
+    def correct_topic(self, topic_id: UUID) -> None:
+        """The topic assumed at a seek was not there any more: the offset and the epoch that the caller gave are of this one."""
+        self.topic_id = topic_id
+        self.topic_is_assumed = False
+        self.validated_epoch = NO_LEADER_EPOCH
+        self.mark()
+
     def belongs_to(self, topic_id: UUID | None) -> None:
         """Forget what was known of the leaders of a topic that is no more."""
         self.topic_id = topic_id
+        self.topic_is_assumed = False
         self.validated_epoch = self.leader_epoch = NO_LEADER_EPOCH
         self.mark()
 
@@ -415,6 +426,7 @@ class SubscriptionState:
             raise ValueError(f"cannot seek {tp} to {offset}; offsets begin at 0, see seek_to_beginning and seek_to_end")
         state = self.state(tp)
         state.belongs_to(None)
+        state.topic_is_assumed = True
         state.move_to(offset, leader_epoch)
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:

@@ -57,7 +57,6 @@ class SpanReader:
         self._reads_committed = options.client.get("isolation.level") == "read_committed"
         self._client = options.client
         self._positions: dict[TopicPartition, int] = {}
-        self._begun_again: set[TopicPartition] = set()
         self._moved_at = 0.0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -127,10 +126,6 @@ class SpanReader:
         if isinstance(gone, LogTruncationError) and gone.divergent_offset is not None:
             onward = max(gone.divergent_offset, span.start)
             self._lost(tp, f"{gone.reason}; what was written in place of lost records is read from offset {onward}")
-        elif isinstance(gone, TopicRecreatedError) and gone.offset == span.start and tp not in self._begun_again:
-            # What a consumer knew from an earlier task was the topic before. The span is of the one that the driver has seen.
-            self._begun_again.add(tp)
-            onward = span.start
         elif isinstance(gone, TopicRecreatedError):
             onward = span.end
             self._lost(tp, gone.reason, gone.offset)
