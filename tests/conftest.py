@@ -89,6 +89,12 @@ NOTES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(scope="session")
+def skipped_if_unavailable() -> Callable[[], AbstractContextManager[None]]:
+    """For what Maven fetches: `with skipped_if_unavailable(): ...` skips the test where that is not to be had, and fails it in CI."""
+    return _skipped_if_unavailable
+
+
+@pytest.fixture(scope="session")
 def start_real_kafka(request: pytest.FixtureRequest) -> Callable[..., AbstractContextManager[Any]]:
     """For a cluster with settings of its own: `with start_real_kafka("4.4.0", properties={...}) as cluster`."""
     return lambda version, **arguments: _real_kafka(request, version, **arguments)

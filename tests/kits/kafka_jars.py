@@ -16,6 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 MAVEN_TIMEOUT_S = 540
+# By its full name: a plugin that no pom declares is otherwise the one of Maven's own release, which may be too old for this goal.
+UNPACK = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack"
 CONNECTOR_POM = Path(__file__).parents[1] / "real_kafka" / "pom-spark-connector-4.2.0.xml"
 
 
@@ -49,7 +51,17 @@ def jars(pom: Path) -> Path:
     """Return a folder with everything a pom depends on, fetching it through Maven the first time."""
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
     folder = cache_dir() / f"{pom.stem.removeprefix('pom-')}-{digest}"
-    return filled(folder, lambda filling: _run_maven(pom, filling))
+    return filled(folder, lambda filling: _copy_jars(pom, filling))
+
+
+def unpacked(group: str, name: str, version: str, classifier: str, kind: str) -> Path:
+    """Return a folder with what an archive of Maven's repository holds, fetching it the first time."""
+    what = f"{name}-{version}"
+
+    def fill(filling: Path) -> None:
+        _run_maven(what, UNPACK, f"-Dartifact={group}:{name}:{version}:{kind}:{classifier}", f"-DoutputDirectory={filling}")
+
+    return filled(cache_dir() / what, fill)
 
 
 def filled(folder: Path, fill: Callable[[Path], None]) -> Path:
@@ -75,17 +87,23 @@ def _publish(filling: Path, folder: Path) -> None:
             raise
 
 
-def _run_maven(pom: Path, output: Path) -> None:
+def _copy_jars(pom: Path, output: Path) -> None:
+    _run_maven(pom.name, "dependency:copy-dependencies", "-f", str(pom), "-DincludeScope=runtime", f"-DoutputDirectory={output}")
+    if not any(output.glob("*.jar")):
+        raise KafkaUnavailable(f"Maven fetched nothing for {pom.name}")
+
+
+def _run_maven(what: str, *arguments: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise KafkaUnavailable("no Maven: `mvn` is not on PATH")
-    command = [maven, "-B", "-q", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={output}"]
+    command = [maven, "-B", "-q", *arguments]
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        raise KafkaUnavailable(f"Maven did not fetch {pom.name} within {MAVEN_TIMEOUT_S} s") from None
-    if run.returncode != 0 or not any(output.glob("*.jar")):
-        raise KafkaUnavailable(f"Maven could not fetch {pom.name}: {_first_error(run.stdout + run.stderr)}")
+        raise KafkaUnavailable(f"Maven did not fetch {what} within {MAVEN_TIMEOUT_S} s") from None
+    if run.returncode != 0:
+        raise KafkaUnavailable(f"Maven could not fetch {what}: {_first_error(run.stdout + run.stderr)}")
 
 
 def _first_error(output: str) -> str:

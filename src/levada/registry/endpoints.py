@@ -127,8 +127,9 @@ def _list_of(kind: Callable[[Any], R]) -> Callable[[Any], list[R]]:
     return read
 
 
-def _field(name: str) -> Callable[[Any], str]:
-    return lambda document: str(document[name])
+def _field(*names: str) -> Callable[[Any], str]:
+    """Read the first of these fields that an answer has."""
+    return lambda document: str(document[next((name for name in names if name in document), names[0])])
 
 
 def _number(document: Any) -> int:
@@ -217,9 +218,10 @@ def get_level(subject: str | None) -> Request[str]:
 
 
 def set_level(subject: str | None, level: str) -> Request[str]:
-    """PUT /config or /config/{subject}."""
+    """PUT /config or /config/{subject}. Apicurio answers with the field that it has for GET."""
     path = _path("config", *([subject] if subject else []))
-    return Request(f"set the compatibility level {_whose(subject)}", "PUT", path, _field("compatibility"), {"compatibility": level})
+    read = _field("compatibility", "compatibilityLevel")
+    return Request(f"set the compatibility level {_whose(subject)}", "PUT", path, read, {"compatibility": level})
 
 
 def delete_level(subject: str) -> Request[None]:

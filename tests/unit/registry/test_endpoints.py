@@ -89,6 +89,11 @@ def test_a_version_is_read_with_its_schema() -> None:
     assert found == RegisteredSchema(9, JSON, "a", 2)
 
 
+@pytest.mark.parametrize("field", ["compatibility", "compatibilityLevel"])
+def test_a_level_that_was_set_is_read_from_confluents_field_and_from_apicurios(field: str) -> None:
+    assert read_answer(ask.set_level("a", "FULL"), Answer(200, json.dumps({field: "FULL"}).encode()), URL) == "FULL"
+
+
 @pytest.mark.parametrize(
     ("status", "error_code", "kind", "says"),
     [
