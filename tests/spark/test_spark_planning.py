@@ -34,7 +34,7 @@ class FakeCluster:
     def view(self, selection: Selection) -> View:
         self.views += 1
         if selection.pattern is not None:
-            found = {tp for tp in self.logs if selection.pattern.fullmatch(tp.topic)}
+            found = {tp for tp in self.logs if selection.pattern.search(tp.topic)}
         else:
             found = {tp for tp in self.logs if tp in selection.partitions or tp.topic in selection.topics}
         return View(frozenset(found), {tp.topic: self.ids.get(tp.topic) for tp in self.logs if tp in found or selection.partitions})
@@ -69,6 +69,11 @@ def stream(cluster: Any, **given: Any) -> Any:
     where = {} if "subscribepattern" in given else {"subscribe": "t"}
     options = source_options({**KAFKA, **where, "fetchoffset.retryintervalms": "0", **given}, streaming=True)
     return StreamReader(options, record_schema(False), connect=lambda client: cluster)
+
+
+def begin(reader: StreamReader) -> Any:
+    """What Spark calls for the first micro-batch of a query; the end of it."""
+    return reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
 
 
 def batch(cluster: Any, **given: Any) -> Any:
@@ -220,8 +225,18 @@ def test_a_log_that_is_shorter_after_a_restart_counts_as_a_new_one_and_is_read_f
     assert spans(reader.partitions(noticed, reader.latestOffset(noticed, ALL))) == [span(0, 0, 5)]
 
 
-def test_with_skip_the_new_log_is_read_from_its_present_end() -> None:
-    assert stream(FakeCluster(p0=(0, 5)), ondataloss="skip").latestOffset({"t": {"0": 9}}, ALL) == {"t": {"0": 5}}
+@pytest.mark.parametrize("size", [5, 20])
+def test_with_skip_the_new_log_is_read_from_its_present_end(size: int) -> None:
+    cluster = FakeCluster(p0=(0, 9), p1=(0, 4))
+    cluster.ids["t"] = "first"
+    reader = stream(cluster, ondataloss="skip", startingoffsets="earliest")
+    start = begin(reader)
+    cluster.logs, cluster.ids["t"] = {TopicPartition("t", 0): [0, size], TopicPartition("t", 1): [0, 4]}, "second"
+    noticed = reader.latestOffset(start, ALL)
+    assert spans(stream(cluster, ondataloss="skip").partitions(start, noticed)) == []
+    assert reader.latestOffset(noticed, ALL) == noticed
+    cluster.append(3)
+    assert spans(reader.partitions(noticed, reader.latestOffset(noticed, ALL))) == [span(0, size, size + 3)]
 
 
 def test_a_topic_that_is_made_again_while_a_query_runs_is_noticed_by_its_id() -> None:
@@ -332,7 +347,7 @@ def test_what_available_now_was_to_read_and_is_gone_is_data_loss() -> None:
 
 def test_a_pattern_finds_topics_that_come_later() -> None:
     cluster = FakeCluster(p0=(0, 5))
-    reader = stream(cluster, subscribepattern="t|s.*", startingoffsets="earliest")
+    reader = stream(cluster, subscribepattern="^t$|sal", startingoffsets="earliest")
     first = reader.latestOffset(reader.initialOffset(), ALL)
     cluster.logs[TopicPartition("sales", 0)] = [0, 3]
     cluster.logs[TopicPartition("other", 0)] = [0, 3]
@@ -345,7 +360,7 @@ def test_times_are_looked_up_and_missing_ones_have_a_strategy() -> None:
     by_partition = '{"t":{"0":7,"1":1}}'
     assert stream(cluster, startingoffsetsbytimestamp=by_partition).initialOffset() == {"t": {"0": 7, "1": 2}}
     with pytest.raises(ConfigError, match=r"option 'startingTimestamp': t-1 has no record from 6 ms on; choose an earlier time, or set"):
-        stream(cluster, startingtimestamp="6").initialOffset()
+        begin(stream(cluster, startingtimestamp="6"))
     late = stream(cluster, startingtimestamp="6", startingoffsetsbytimestampstrategy="latest")
     assert late.initialOffset() == {"t": {"0": 6, "1": 5}}
 
@@ -386,4 +401,89 @@ def test_stop_closes_the_connections() -> None:
 
 def test_a_missing_topic_is_named() -> None:
     with pytest.raises(UnknownTopicOrPartitionError, match="topic 't' does not exist"):
-        stream(FakeCluster()).initialOffset()
+        begin(stream(FakeCluster()))
+
+
+class Deleting(FakeCluster):
+    """Topics whose deletion shows in answers about offsets as it does with brokers."""
+
+    def earliest(self, partitions: Any) -> Any:
+        self._check(partitions)
+        return super().earliest(partitions)
+
+    def latest(self, partitions: Any) -> Any:
+        self._check(partitions)
+        return super().latest(partitions)
+
+    def _check(self, partitions: Any) -> None:
+        if missing := [tp for tp in partitions if tp not in self.logs]:
+            raise UnknownTopicOrPartitionError(f"{missing[0]} does not exist")
+
+
+def test_a_batch_0_that_was_planned_is_replayed_though_its_start_cannot_be_found_out_again() -> None:
+    cluster = FakeCluster(p0=(0, 9))
+    end = begin(stream(cluster, startingoffsets='{"t":{"0":2}}'))
+    cluster.logs[TopicPartition("t", 1)] = [0, 0]
+    again = stream(cluster, startingoffsets='{"t":{"0":2}}')
+    start = again.initialOffset()
+    assert spans(again.partitions(start, end)) == [span(0, 2, 9)]
+    assert again.latestOffset(end, ALL) == {"t": {"0": 9, "1": 0}}
+    with pytest.raises(ConfigError, match="must name every partition that is read; missing: t-1"):
+        again.latestOffset(start, ALL)
+    with pytest.raises(ConfigError, match="must name every partition that is read; missing: t-1"):
+        again.partitions(start, {"t": {"0": 9}})
+
+
+def test_available_now_goes_on_after_a_topic_is_deleted() -> None:
+    cluster = FakeCluster(p0=(0, 9))
+    reader = stream(cluster, subscribe="t,u", failondataloss="false")
+    reader.prepareForTriggerAvailableNow()
+    assert reader.latestOffset({"t": {"0": 4}, "u": {"0": 3}}, ALL) == {"t": {"0": 9}}
+    with pytest.raises(DataLossError, match="u-0 was read up to offset 3 and does not exist any more"):
+        failing = stream(cluster, subscribe="t,u")
+        failing.prepareForTriggerAvailableNow()
+        failing.latestOffset({"t": {"0": 4}, "u": {"0": 3}}, ALL)
+
+
+def test_available_now_that_begins_behind_its_target_reads_nothing() -> None:
+    cluster = FakeCluster(p0=(0, 9))
+    reader = stream(cluster, startingoffsets='{"t":{"0":12}}')
+    reader.prepareForTriggerAvailableNow()
+    cluster.append(6)
+    start = reader.initialOffset()
+    assert spans(reader.partitions(start, reader.latestOffset(start, ALL))) == []
+
+
+def test_a_start_behind_the_end_of_the_log_is_said_to_be_one() -> None:
+    with pytest.raises(DataLossError, match="t-0 is to be read from offset 7, but ends at 5"):
+        begin(stream(FakeCluster(p0=(0, 5)), startingoffsets='{"t":{"0":7}}'))
+
+
+def test_a_topic_that_is_deleted_between_two_questions_is_asked_about_again() -> None:
+    cluster = Deleting(p0=(0, 9))
+    reader = stream(cluster, subscribepattern="t|s", failondataloss="false")
+    start = begin(reader)
+    gone = TopicPartition("s", 0)
+    views = [{gone, TopicPartition("t", 0)}, {TopicPartition("t", 0)}]
+    cluster.view = lambda selection: View(frozenset(views.pop(0)), {"t": None})  # type: ignore[method-assign]
+    assert reader.latestOffset(start, ALL)["t"] == {"0": 9}
+    assert not views
+
+
+def test_a_replayed_batch_goes_on_without_a_new_partition_that_was_deleted_since(caplog: Any) -> None:
+    cluster = Deleting(p0=(0, 9))
+    planned = {"t": {"0": 9}, "u": {"0": 5}}
+    reader = stream(cluster, subscribe="t,u", failondataloss="false")
+    with caplog.at_level(logging.WARNING):
+        assert spans(reader.partitions({"t": {"0": 4}}, planned)) == [span(0, 4, 9)]
+    assert "u-0 was to be read up to offset 5 and does not exist any more; going on" in caplog.text
+    with pytest.raises(DataLossError, match="u-0 was to be read up to offset 5"):
+        stream(cluster, subscribe="t,u").partitions({"t": {"0": 4}}, planned)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted", "tasks"), [((100, 100), 5, 6), ((140, 140, 140, 140, 240), 8, 8), ((30, 30, 4), 4, 5), ((1, 1, 1), 9, 3)]
+)
+def test_min_partitions_cuts_as_sparks_connector_does(sizes: tuple[int, ...], wanted: int, tasks: int) -> None:
+    logs = {f"p{number}": (0, size) for number, size in enumerate(sizes)}
+    assert len(batch(FakeCluster(**logs), minpartitions=str(wanted)).partitions()) == tasks

@@ -13,7 +13,14 @@ import pyarrow as pa
 import pytest
 
 import levada as lv
-from levada.errors import DataLossError, LogTruncationError, OffsetOutOfRangeError, TimeoutError, TopicRecreatedError
+from levada.errors import (
+    DataLossError,
+    LogTruncationError,
+    OffsetOutOfRangeError,
+    TimeoutError,
+    TopicRecreatedError,
+    UnknownTopicOrPartitionError,
+)
 from levada.spark import clients, range_reader
 from levada.spark.options import source_options
 from levada.spark.planning import Span, TaskSpans
@@ -62,7 +69,7 @@ class FakeConsumer:
     def beginning_offsets(self, tps: Any) -> Any:
         return {TP: self.first}
 
-    def end_offsets(self, tps: Any) -> Any:
+    def end_offsets(self, tps: Any, timeout: Any = None) -> Any:
         return {TP: self.after_last}
 
     def poll_arrow(self, *, timeout: Any, max_records: Any, max_bytes: Any, columns: Any) -> Any:
@@ -90,7 +97,7 @@ def read_with(monkeypatch: Any) -> Any:
 
         monkeypatch.setattr(range_reader, "reused_consumer", reuse)
         given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "failOnDataLoss": str(fail_on_data_loss)}
-        given["kafkaConsumer.pollTimeoutMs"] = "10"
+        given.update({"kafkaConsumer.pollTimeoutMs": "10", "fetchOffset.retryIntervalMs": "0"})
         batches = list(read(TaskSpans((Span(TP, start, end),)), record_schema(False), source_options(given, streaming=True)))
         assert all(batch.schema.equals(arrow_schema(record_schema(False)), check_metadata=True) for batch in batches)
         return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
@@ -170,6 +177,78 @@ def test_nothing_more_is_read_of_a_topic_that_becomes_another_one(read_with: Any
     with pytest.raises(DataLossError, match="t-0 at offset 14, reading 10 to 16: the topic is another one"):
         read_with(Remade(0, 100), 10, 16)
     assert read_with(Remade(0, 100), 10, 16, fail_on_data_loss=False) == [10, 11, 12, 13]
+
+
+class Deleted(FakeConsumer):
+    """A log whose topic is unknown to the first brokers asked, or to all."""
+
+    def __init__(self, unknown: int) -> None:
+        super().__init__(0, 100)
+        self.unknown = unknown
+        self.ended = False
+
+    def assign(self, partitions: Any, ends: Any = None) -> None:
+        super().assign(partitions, ends)
+        self.ended = not list(partitions)
+
+    def finished(self) -> Any:
+        return set() if self.ended else super().finished()
+
+    def poll_arrow(self, **asked: Any) -> Any:
+        if self.at == 14 and self.unknown:
+            self.unknown -= 1
+            raise UnknownTopicOrPartitionError("topic 't' does not exist")
+        return super().poll_arrow(**asked)
+
+    def partitions_for(self, topic: str) -> Any:
+        raise UnknownTopicOrPartitionError("topic 't' does not exist")
+
+
+def test_a_broker_that_does_not_know_the_topic_yet_is_asked_again(read_with: Any) -> None:
+    assert read_with(Deleted(unknown=3), 10, 16) == list(range(10, 16))
+
+
+def test_a_topic_that_is_deleted_is_data_loss(read_with: Any) -> None:
+    with pytest.raises(DataLossError, match="t-0 at offset 14, reading 10 to 16: it does not exist any more"):
+        read_with(Deleted(unknown=4), 10, 16)
+    assert read_with(Deleted(unknown=4), 10, 16, fail_on_data_loss=False) == [10, 11, 12, 13]
+
+
+def test_the_other_partitions_of_a_task_are_read_when_a_topic_is_deleted(kafka: EmbeddedKafka) -> None:
+    for topic in ("kept", "removed"):
+        kafka.create_topic(topic)
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for _ in range(5):
+            producer.send("kept", b"v").result(timeout=10)
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.delete_topics(["removed"])
+    options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": "kept,removed", "fetchOffset.retryIntervalMs": "0"}
+    task = TaskSpans((Span(TopicPartition("kept", 0), 0, 5), Span(TopicPartition("removed", 0), 0, 7)))
+    batches = list(read(task, record_schema(False), source_options({**options, "failOnDataLoss": "false"}, streaming=True)))
+    assert [offset for batch in batches for offset in batch["offset"].to_pylist()] == list(range(5))
+    with pytest.raises(DataLossError, match="removed-0 at offset 0, reading 0 to 7: it does not exist any more"):
+        list(read(task, record_schema(False), source_options(options, streaming=True)))
+
+
+def test_brokers_that_are_away_are_waited_for(read_with: Any) -> None:
+    class Away(FakeConsumer):
+        away = True
+
+        def end_offsets(self, tps: Any, timeout: Any = None) -> Any:
+            self.away = False
+            raise TimeoutError("no answer")
+
+        def poll_arrow(self, **asked: Any) -> Any:
+            return pa.RecordBatch.from_pylist([], schema=SCHEMA) if self.away else super().poll_arrow(**asked)
+
+    assert read_with(Away(0, 100), 3, 9) == list(range(3, 9))
+
+
+def test_a_truncation_at_an_unknown_offset_is_said_to_be_one(read_with: Any) -> None:
+    consumer = FakeConsumer(0, 100)
+    consumer.fault = LogTruncationError("the log was truncated", partition=TP, offset=14)
+    with pytest.raises(DataLossError, match="t-0 at offset 14, reading 10 to 16: the log was truncated"):
+        read_with(consumer, 10, 16)
 
 
 def test_what_a_reused_consumer_knew_of_the_topic_before_is_no_loss(kafka: EmbeddedKafka) -> None:

@@ -54,11 +54,11 @@ def _reused(kind: str, make: Callable[[Mapping[str, Any]], Client], settings: Ma
     client = _idle.pop(key, None) or make(dict(settings))
     try:
         yield client
-    except Exception:
-        client.close(timeout=0)
-        raise
     except GeneratorExit:  # Spark needs no more rows, as after limit()
         _put_back(key, client)
+        raise
+    except BaseException:
+        client.close(timeout=0)
         raise
     _put_back(key, client)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Selection(NamedTuple):
-    """What a query reads: topics by name or by a pattern for the whole name, or partitions. One of the three is given."""
+    """What a query reads: topics by name, or with names in which a pattern is found, or partitions. One of the three is given."""
 
     topics: tuple[str, ...] = ()
     partitions: tuple[TopicPartition, ...] = ()
@@ -84,14 +84,18 @@ class KafkaCluster:
     def __init__(self, client: Mapping[str, str]) -> None:
         from levada import KafkaAdmin, KafkaConsumer  # tasks and writers, which ask nothing, need not load them
 
-        self._consumer = KafkaConsumer(reading_settings(client))
         self._admin = KafkaAdmin({name: value for name, value in client.items() if name in AdminConfig.OPTIONS})
+        try:
+            self._consumer = KafkaConsumer(reading_settings(client))
+        except BaseException:
+            self._admin.close()
+            raise
 
     def view(self, selection: Selection) -> View:
         """Return what there is of a selection, by one request for all topics, or two for a pattern."""
         names = selection.names
         if selection.pattern is not None:
-            names = [name for name in self._admin.list_topics(internal=True) if selection.pattern.fullmatch(name)]
+            names = [name for name in self._admin.list_topics() if selection.pattern.search(name)]
         described = self._described(names)
         found = {TopicPartition(topic.name, info.partition) for topic in described for info in topic.partitions}
         wanted = found & set(selection.partitions) if selection.partitions else found

@@ -41,7 +41,7 @@ _SPELT_OTHERWISE = {"z": r"\Z", "Z": r"(?=\n?\Z)"}
 
 
 def translate(pattern: str, option: str) -> re.Pattern[str]:
-    """Return the pattern, to be matched against the whole name. Raises ConfigError for what cannot be said in Python."""
+    """Return the pattern, to be searched for in names. Raises ConfigError for what cannot be said in Python."""
     translated = "".join(_translate(pattern, option))
     try:
         return re.compile(translated, re.ASCII)

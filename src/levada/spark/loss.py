@@ -23,7 +23,7 @@ class OnLoss(Enum):
         if findings and self is OnLoss.FAIL:
             raise data_loss(findings)
         for finding in findings:
-            logger.warning("%s; going on, as failOnDataLoss is false", finding)
+            logger.warning("%s; going on, as %s", finding, "onDataLoss is skip" if self is OnLoss.SKIP else "failOnDataLoss is false")
 
 
 def data_loss(findings: Sequence[str]) -> DataLossError:

@@ -6,7 +6,9 @@ checkpoint, so that a query may change from one to the other.
 Batch 0 is special. Spark asks for the initial offset more than once, does not store it, and asks again when it replays an unfinished batch
 0 after a crash. With `startingOffsets=latest` the second answer is later than the first, and the records between the two are lost silently.
 Therefore the end of batch 0, which Spark does store, carries the start along under the key `$start`, and a replay takes it from there. The
-character `$` is not legal in a topic name."""
+character `$` is not legal in a topic name.
+
+The end of a later batch carries a start where that is not the end of the batch before: after a loss that is skipped."""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> StreamOffset:
 
 
 def with_start(end: StreamOffset, start: StreamOffset) -> StreamOffset:
-    """Return the end of batch 0, carrying its start."""
+    """Return the end of a batch, carrying its start."""
     return {**end, START: start}
 
 

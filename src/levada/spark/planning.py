@@ -69,16 +69,17 @@ def _at_least(spans: list[Span], wanted: int) -> list[Span]:
     """Cut the largest spans so that there are about `wanted`, by the rule of Spark's own connector."""
     if len(spans) >= wanted:
         return spans
-    share = sum(span.size for span in spans) / wanted
-    # Those that stay whole come first, so that they do not take pieces away from the others.
-    whole = [span for span in spans if span.size < share]
-    left = sum(span.size for span in spans) - sum(span.size for span in whole)
+    total = sum(span.size for span in spans)
+    # Those that stay whole are taken out first, so that they do not take pieces away from the others.
+    whole = {span for span in spans if _parts(span, total, wanted) == 1}
+    left = total - sum(span.size for span in whole)
     pieces = max(wanted - len(whole), 1)
-    return [
-        piece
-        for span in spans
-        for piece in (cut(span, min(span.size, max(1, round(pieces * span.size / left)))) if span.size >= share else (span,))
-    ]
+    return [piece for span in spans for piece in ((span,) if span in whole else cut(span, min(span.size, _parts(span, left, pieces))))]
+
+
+def _parts(span: Span, total: int, wanted: int) -> int:
+    """Return the share of `wanted` pieces of a total that a span gets, at least one; half a piece is rounded up."""
+    return max((2 * span.size * wanted + total) // (2 * total), 1)
 
 
 def _packed(spans: Iterable[Span], most: int) -> Iterator[list[Span]]:
@@ -89,9 +90,9 @@ def _packed(spans: Iterable[Span], most: int) -> Iterator[list[Span]]:
         if task and size + span.size > most:
             yield task
             task, size = [], 0
+        size += span.size
         if task and (task[-1].tp, task[-1].end) == (span.tp, span.start):
             span = Span(span.tp, task.pop().start, span.end)
         task.append(span)
-        size = sum(known.size for known in task)
     if task:
         yield task

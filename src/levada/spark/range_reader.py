@@ -2,20 +2,20 @@
 
 A span ends when the position reaches its end, not when a number of records has come: offsets have gaps where records were compacted away or
 transactions were aborted, and a gap is no loss. Lost are records below the log start (retention was faster than the query), records above
-the log end (the topic was created again under the same name) and records that a new leader does not have.
+the log end (the topic was created again under the same name), records that a new leader does not have, and those of a deleted topic.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from levada.errors import LogTruncationError, OffsetOutOfRangeError, TimeoutError, TopicRecreatedError
+from levada.errors import LogTruncationError, OffsetOutOfRangeError, TimeoutError, TopicRecreatedError, UnknownTopicOrPartitionError
 from levada.spark.clients import reused_consumer
 from levada.spark.cluster import reading_settings
 from levada.spark.options import SourceOptions
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
+LOOK_SECONDS = 10.0
 READ_UNCOMMITTED = "read_uncommitted"
 
 
@@ -58,6 +59,8 @@ class SpanReader:
         self._client = options.client
         self._positions: dict[TopicPartition, int] = {}
         self._moved_at = 0.0
+        self._looks = self._looks_left = options.fetch_offset_retries
+        self._look_interval_s = options.fetch_offset_interval_s
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield what there is, in order within each partition."""
@@ -71,40 +74,73 @@ class SpanReader:
             self._consumer.assign([])
 
     def _until_end(self) -> Iterator[pa.RecordBatch]:
-        self._moved_at = time.monotonic()
+        self._moved()
         while len(self._consumer.finished()) < len(self._spans):
             try:
                 batch = self._consumer.poll_arrow(
                     timeout=min(POLL_SECONDS, self._patience_s), max_records=TARGET_ROWS, max_bytes=TARGET_BYTES, columns=self._columns
                 )
+                if batch.num_rows:
+                    self._moved()
+                    yield batch
+                elif not self._has_moved():
+                    self._look_for_the_reason()
             except OffsetOutOfRangeError as gone:
                 self._go_on_after(gone)
-                continue
-            if batch.num_rows:
-                self._moved_at = time.monotonic()
-                yield batch
-            elif not self._has_moved():
-                self._look_for_the_reason()
+            except UnknownTopicOrPartitionError as unknown:
+                self._look_for_deleted(unknown)
+
+    def _moved(self) -> None:
+        self._moved_at = time.monotonic()
+        self._looks_left = self._looks
 
     def _has_moved(self) -> bool:
         """Whether a position moved past records that nobody may see."""
         before, self._positions = self._positions, {tp: self._consumer.position(tp) for tp in self._spans}
         if self._positions != before:
-            self._moved_at = time.monotonic()
+            self._moved()
         return self._positions != before
+
+    def _look_for_deleted(self, unknown: UnknownTopicOrPartitionError) -> None:
+        """Give up partitions that do not exist. Not at once: the broker that was asked may not know yet what the driver's broker knew."""
+        if self._looks_left:
+            self._looks_left -= 1
+            time.sleep(self._look_interval_s)
+            return
+        deleted = self._spans.keys() - self._existing({tp.topic for tp in self._spans})
+        if not deleted:
+            raise unknown
+        for tp in sorted(deleted):
+            self._lost(tp, "it does not exist any more")
+        self._spans = {tp: span for tp, span in self._spans.items() if tp not in deleted}
+        self._consumer.assign(self._spans, ends={tp: span.end for tp, span in self._spans.items()})
+        self._moved()
+
+    def _existing(self, topics: Iterable[str]) -> set[TopicPartition]:
+        found: set[TopicPartition] = set()
+        for topic in topics:
+            try:
+                found.update(TopicPartition(topic, info.partition) for info in self._consumer.partitions_for(topic))
+            except UnknownTopicOrPartitionError:
+                continue
+        return found
 
     def _look_for_the_reason(self) -> None:
         """Nothing comes: find the logs that end before their span, and give up when time is over."""
         waiting = [tp for tp in self._spans if tp not in self._consumer.finished()]
-        latest = self._consumer.end_offsets(waiting)
-        cut_off = [tp for tp in waiting if latest[tp] < self._spans[tp].end]
-        held_back = self._held_back(cut_off)
+        try:
+            latest = self._consumer.end_offsets(waiting, timeout=LOOK_SECONDS)
+            cut_off = [tp for tp in waiting if latest[tp] < self._spans[tp].end]
+            held_back = self._held_back(cut_off)
+        except TimeoutError:
+            # The brokers do not answer; then there is no telling what became of the logs.
+            latest, cut_off, held_back = {}, [], set()
         gone = [tp for tp in cut_off if tp not in held_back]
         for tp in gone:
             self._lost(tp, f"the log ends at offset {latest[tp]}; the topic was probably deleted and created again")
             self._consumer.seek(tp, self._spans[tp].end)
         if gone:
-            self._moved_at = time.monotonic()
+            self._moved()
         elif waiting and time.monotonic() - self._moved_at > self._patience_s:
             why = "a transaction that is not decided holds the rest back" if waiting[0] in held_back else "nothing came"
             raise TimeoutError(f"{self._where(waiting[0])}: {why} for {self._patience_s:g} s (option kafkaConsumer.pollTimeoutMs)")
@@ -114,7 +150,7 @@ class SpanReader:
         if not cut_off or not self._reads_committed:
             return set()
         with reused_consumer({**reading_settings(self._client), "isolation.level": READ_UNCOMMITTED}) as uncommitted:
-            ends = uncommitted.end_offsets(cut_off)
+            ends = uncommitted.end_offsets(cut_off, timeout=LOOK_SECONDS)
         return {tp for tp in cut_off if ends[tp] >= self._spans[tp].end}
 
     def _go_on_after(self, gone: OffsetOutOfRangeError) -> None:
@@ -126,7 +162,7 @@ class SpanReader:
         if isinstance(gone, LogTruncationError) and gone.divergent_offset is not None:
             onward = max(gone.divergent_offset, span.start)
             self._lost(tp, f"{gone.reason}; what was written in place of lost records is read from offset {onward}")
-        elif isinstance(gone, TopicRecreatedError):
+        elif isinstance(gone, LogTruncationError | TopicRecreatedError):
             onward = span.end
             self._lost(tp, gone.reason, gone.offset)
         else:

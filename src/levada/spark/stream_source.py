@@ -3,7 +3,7 @@
 Spark keeps one reader for planning, in a process of its own, for as long as a query runs. Every trigger it asks `latestOffset`, then
 `partitions(start, end)`; the tasks get pickled copies that never plan. What Spark does not promise, and what is made of it here:
 
-- Batch 0 has no stored start; its end carries it (see `offsets`).
+- Batch 0 has no stored start; its end carries it (see `offsets`). So does the end of a batch after a loss that is skipped.
 - Spark takes whatever offset it is given. Ours goes back in one case only: where a log is another one now, and records are gone already.
 - AvailableNow means: up to what was there when the query began. The target is taken once.
 - A read limit is handed to `latestOffset`; ReadAllAvailable (Trigger.Once) means to ignore the options. Spark has no limit of our kind
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from levada.errors import KafkaError, UnknownTopicOrPartitionError
 from levada.spark.bounds import moves_with_time, resolve
 from levada.spark.cluster import Cluster, KafkaCluster
 from levada.spark.loss import OnLoss
@@ -30,10 +31,13 @@ from levada.spark.options import SourceOptions
 from levada.spark.planning import TaskSpans, plan
 from levada.spark.range_reader import read
 from levada.spark.trigger import Losses, TopicIds, backlog, backwards, findings, limit_rows, losses, lost_beginnings
+from levada.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
 NEVER = float("-inf")
+UNRESOLVED: StreamOffset = {START: {}}
+"""Stands for an initial offset that could not be found out."""
 NO_LIMIT = 2**63 - 1
 
 
@@ -46,6 +50,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connect = connect
         self._cluster: Cluster | None = None
         self._initial: StreamOffset | None = None
+        self._why_unresolved: KafkaError | None = None
         self._target: Offsets | None = None
         self._newest: StreamOffset | None = None
         self._ids = TopicIds()
@@ -54,12 +59,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._triggered_at = NEVER
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cluster": None}
+        return {**self.__dict__, "_cluster": None, "_why_unresolved": None}
 
     def initialOffset(self) -> StreamOffset:
-        """Return where a query without a checkpoint begins. Spark asks more than once; the answer stays the same."""
+        """Return where a query without a checkpoint begins. Spark asks more than once; the answer stays the same.
+
+        Spark asks also when it replays an unfinished batch 0, whose end says where it began. So a start that cannot be found out is an
+        error of the calls that need it.
+        """
         if self._initial is None:
-            self._initial = to_json(self._resolve_initial())
+            try:
+                self._initial = to_json(self._resolve_initial())
+            except KafkaError as fault:
+                self._initial, self._why_unresolved = UNRESOLVED, fault
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -69,19 +81,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note what is there now; the query ends when it has read that."""
-        view = self._kafka().view(self._options.selection).checked(self._options.selection)
+        view = self._kafka().view(self._options.selection)
         self._ids.learn(view.topic_ids)
         self._target = self._kafka().latest(view.partitions)
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
         """Return the end of the next micro-batch; `start` itself, to the letter, when there is nothing new."""
+        self._check_resolved(start)
         begin = from_json(start)
         latest, lost = self._look(begin)
-        self._options.on_loss.report(findings(lost, begin, latest), logger)
-        newest = latest if self._target is None else self._still_there(self._target, latest)
+        self._options.on_loss.report(findings(lost, begin, latest, is_start=start == self._initial), logger)
+        newest = latest if self._target is None else self._readable_target(self._target, begin, latest)
         self._newest = to_json(newest)
         self._has_looked = True
-        end = {**self._limited(begin, newest, limit), **self._onward(lost, begin, latest)}
+        after_loss = self._positions_after_loss(lost, latest)
+        end = {**self._limited(begin, newest, limit), **after_loss}
+        if any(offset > begin[tp] for tp, offset in after_loss.items()):
+            # What lies between is of another log than the one that was read.
+            return with_start(to_json(end), to_json({**begin, **after_loss}))
         if start == self._initial:
             return with_start(to_json(end), start)
         return start if end == begin else to_json(end)
@@ -92,9 +109,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
         """Return what the tasks read. Partitions first seen now are read from their beginning."""
+        self._check_resolved(start_of(start, end))
         begin, until = from_json(start_of(start, end)), from_json(end)
-        self._options.on_loss.report(self._unmarked(start, end) or backwards(begin, until), logger)
-        return list(plan(self._with_new(begin, until), until, self._options.splitting))
+        self._options.on_loss.report(self._replay_without_start(start, end) or backwards(begin, until), logger)
+        return list(plan(*self._between(begin, until), self._options.splitting))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield what one task reads; runs in the task."""
@@ -123,43 +141,56 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {tp: min(offset, self._target.get(tp, offset)) for tp, offset in found.items()}
         return found
 
+    def _check_resolved(self, start: StreamOffset) -> None:
+        if start == UNRESOLVED and self._why_unresolved is not None:
+            raise self._why_unresolved
+
     def _look(self, begin: Offsets) -> tuple[Offsets, Losses]:
         """Return the ends of the logs, and what is lost since `begin`. A broker may lag behind the others, so a loss is looked at again."""
-        for left in range(self._options.fetch_offset_retries, -1, -1):
-            view = self._kafka().view(self._options.selection)
-            latest = self._kafka().latest(view.partitions)
-            remade, same = self._ids.compare(view.topic_ids, {tp.topic for tp in begin})
-            lost = losses(begin, latest, remade_topics=remade, same_topics=same)
-            if not lost:
-                break
-            if left:
-                time.sleep(self._options.fetch_offset_interval_s)
-        self._ids.learn(view.topic_ids)
-        return latest, lost
+        left = self._options.fetch_offset_retries
+        while True:
+            try:
+                view = self._kafka().view(self._options.selection)
+                latest = self._kafka().latest(view.partitions)
+            except UnknownTopicOrPartitionError:
+                # Deleted between the two questions.
+                if not left:
+                    raise
+            else:
+                remade, same = self._ids.compare(view.topic_ids, {tp.topic for tp in begin})
+                lost = losses(begin, latest, remade_topics=remade, same_topics=same)
+                if not (lost and left):
+                    self._ids.learn(view.topic_ids)
+                    return latest, lost
+            left -= 1
+            time.sleep(self._options.fetch_offset_interval_s)
 
-    def _still_there(self, target: Offsets, latest: Offsets) -> Offsets:
-        """Return the target of AvailableNow as far as there is still something to be read. What is missing is lost."""
+    def _readable_target(self, target: Offsets, begin: Offsets, latest: Offsets) -> Offsets:
+        """Return the target of AvailableNow as far as there is still something to be read. What is missing is lost.
+
+        A query may begin behind the target, at an offset or a time that its options name; then it reads nothing there.
+        """
         lost = losses(target, latest, remade_topics=(), same_topics={tp.topic for tp in target})
         self._options.on_loss.report(findings(lost, target, latest), logger)
-        return {tp: min(offset, latest[tp]) for tp, offset in target.items() if tp in latest}
+        return {tp: min(max(offset, begin.get(tp, offset)), latest[tp]) for tp, offset in target.items() if tp in latest}
 
     # Deciding
 
-    def _onward(self, lost: Losses, begin: Offsets, latest: Offsets) -> Offsets:
+    def _positions_after_loss(self, lost: Losses, latest: Offsets) -> Offsets:
         """Return where to go on after a loss: in this trigger nothing is read there, in the next one from there on."""
         onward = {tp: latest[tp] for tp in (*lost.shorter, *lost.remade)}
         if lost.remade and self._options.on_loss is not OnLoss.SKIP:
             onward.update(self._kafka().earliest(lost.remade))
-        return {tp: min(offset, begin[tp]) for tp, offset in onward.items()}
+        return onward
 
     def _limited(self, begin: Offsets, newest: Offsets, limit: ReadLimit) -> Offsets:
         if not isinstance(limit, ReadMaxRows):
             return newest
-        starts = self._with_new(begin, newest)
-        if self._waits_for_more(starts, newest):
-            return {tp: offset for tp, offset in begin.items() if tp in newest}
+        starts, ends = self._between(begin, newest)
+        if self._waits_for_more(starts, ends):
+            return {tp: offset for tp, offset in begin.items() if tp in ends}
         self._triggered_at = time.monotonic()
-        return limit_rows(starts, newest, self._options.max_offsets_per_trigger or NO_LIMIT)
+        return limit_rows(starts, ends, self._options.max_offsets_per_trigger or NO_LIMIT)
 
     def _waits_for_more(self, starts: Offsets, newest: Offsets) -> bool:
         """Whether there is less than minOffsetsPerTrigger, and maxTriggerDelay is not over. AvailableNow waits for nothing."""
@@ -168,16 +199,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         return time.monotonic() - self._triggered_at < self._options.max_trigger_delay_s
 
-    def _with_new(self, begin: Offsets, until: Offsets) -> Offsets:
-        """Return the start of every partition of `until`, looking up those that `begin` does not know."""
+    def _between(self, begin: Offsets, until: Offsets) -> tuple[Offsets, Offsets]:
+        """Return the starts and the ends of the partitions of `until`. One that `begin` does not know is read from its beginning."""
         new = until.keys() - begin.keys()
         if not new:
-            return begin
-        earliest = self._kafka().earliest(new)
-        self._options.on_loss.report(lost_beginnings(earliest), logger)
-        return {**begin, **earliest}
+            return begin, until
+        earliest = self._earliest_of_new(new)
+        lost = [f"{tp} was to be read up to offset {until[tp]} and does not exist any more" for tp in sorted(new - earliest.keys())]
+        self._options.on_loss.report(lost_beginnings(earliest) + lost, logger)
+        starts = {**begin, **earliest}
+        return starts, {tp: offset for tp, offset in until.items() if tp in starts}
 
-    def _unmarked(self, start: StreamOffset, end: StreamOffset) -> list[str]:
+    def _earliest_of_new(self, new: Set[TopicPartition]) -> Offsets:
+        """Return where these logs begin, without those that do not exist: a replayed batch may have begun with a topic deleted since."""
+        for left in range(self._options.fetch_offset_retries, -1, -1):
+            try:
+                return self._kafka().earliest(new)
+            except UnknownTopicOrPartitionError:
+                if left:
+                    time.sleep(self._options.fetch_offset_interval_s)
+        return self._kafka().earliest(new & self._kafka().view(self._options.selection).partitions)
+
+    def _replay_without_start(self, start: StreamOffset, end: StreamOffset) -> list[str]:
         """Say so when batch 0 is replayed that another source planned: only that one knew where it began."""
         is_first = not self._has_looked and START not in end and start == self._initial
         if not is_first or not moves_with_time(self._options.starting):

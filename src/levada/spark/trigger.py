@@ -39,8 +39,13 @@ def losses(reached: Offsets, latest: Offsets, *, remade_topics: Collection[str],
     return Losses(sorted(reached.keys() - latest.keys()), remade, shorter)
 
 
-def findings(lost: Losses, reached: Offsets, latest: Offsets) -> list[str]:
-    """Say what is lost, a sentence for each partition."""
+def findings(lost: Losses, reached: Offsets, latest: Offsets, *, is_start: bool = False) -> list[str]:
+    """Say what is lost, a sentence for each partition. is_start: nothing was read yet, and the options named these offsets."""
+    if is_start:
+        return [
+            f"{tp} is to be read from offset {reached[tp]}, but {f'ends at {latest[tp]}' if tp in latest else 'does not exist any more'}"
+            for tp in sorted([*lost.gone, *lost.remade, *lost.shorter])
+        ]
     gone = [f"{tp} was read up to offset {reached[tp]} and does not exist any more" for tp in lost.gone]
     remade = [
         f"{tp} ends at offset {latest[tp]}, but was read up to {reached[tp]}: the topic was probably deleted and created again"
