@@ -5,6 +5,8 @@ spark.readStream.format("levada").option("kafka.bootstrap.servers", "host:9092")
 frame.writeStream.format("levada").option("kafka.bootstrap.servers", "host:9092").option("topic", "totals").start()
 ```
 
+`read_kafka` and `write_kafka` are the same with typed options.
+
 Rows, schema and options are those of Spark's own Kafka connector. The format registers itself through the module `pyspark_levada`.
 A micro-batch that Spark replays
 reads the same records again. The sink is **at least once**: a task that is tried again, and a micro-batch that is replayed after a crash,
@@ -15,4 +17,31 @@ complete (for update, write from foreachBatch), and under Trigger.Continuous not
 
 One subject per file: `options` and `offsets` are pure; `schema` is columns; `cluster` is what the driver asks Kafka; `range_reader` is
 what a task reads; `batch_source`, `stream_source` and `sink` are Spark's interfaces; `clients` keeps connections between tasks.
+
+The public names are loaded when first used: Spark's Python processes, which import this package, need none of them.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from levada.spark.helpers import read_kafka, write_kafka
+
+_HOME = {
+    "read_kafka": "levada.spark.helpers",
+    "write_kafka": "levada.spark.helpers",
+}
+
+__all__ = ["read_kafka", "write_kafka"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'levada.spark' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -20,6 +20,7 @@ from levada.spark.clients import DEFAULT_PARTITIONER, ROUND_ROBIN
 from levada.spark.cluster import Selection
 from levada.spark.ddl import parse_schema
 from levada.spark.java_regex import translate
+from levada.spark.keywords import ReadOptions, WriteOptions, names_of
 from levada.spark.loss import OnLoss
 from levada.spark.option_text import Side, boolean, choice, duration_s, positive, split, whole
 from levada.spark.planning import Splitting
@@ -28,39 +29,8 @@ from levada.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-SOURCE_OPTIONS = (
-    "assign",
-    "columnNameOfCorruptRecord",
-    "columns",
-    "endingOffsets",
-    "endingOffsetsByTimestamp",
-    "endingTimestamp",
-    "failOnDataLoss",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "groupIdPrefix",
-    "includeHeaders",
-    "kafkaConsumer.pollTimeoutMs",
-    "key.format",
-    "key.schema",
-    "maxOffsetsPerTrigger",
-    "maxRecordsPerPartition",
-    "maxTriggerDelay",
-    "minOffsetsPerTrigger",
-    "minPartitions",
-    "mode",
-    "onDataLoss",
-    "recordsPerTask",
-    "startingOffsets",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "startingTimestamp",
-    "subscribe",
-    "subscribePattern",
-    "value.format",
-    "value.schema",
-)
-SINK_OPTIONS = ("partitioner", "topic")
+SOURCE_OPTIONS = names_of(ReadOptions)
+SINK_OPTIONS = names_of(WriteOptions)
 FROM_SPARK = ("checkpointLocation", "queryName")
 """Spark passes these to a streaming sink along with the user's own."""
 ONLY_FOR_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
