@@ -28,13 +28,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from levada.spark.helpers import read_kafka, write_kafka
+    from levada.spark.lag import Lag, PartitionLag
+    from levada.spark.lag_listener import LagListener
 
 _HOME = {
+    "Lag": "levada.spark.lag",
+    "LagListener": "levada.spark.lag_listener",
+    "PartitionLag": "levada.spark.lag",
     "read_kafka": "levada.spark.helpers",
     "write_kafka": "levada.spark.helpers",
 }
 
-__all__ = ["read_kafka", "write_kafka"]
+__all__ = ["Lag", "LagListener", "PartitionLag", "read_kafka", "write_kafka"]
 
 
 def __getattr__(name: str) -> Any:
