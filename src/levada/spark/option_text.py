@@ -21,6 +21,12 @@ UNKNOWN_OPTIONS = "unknownOptions"
 KAFKA = "kafka."
 """What the options begin with that are settings of the clients."""
 BOOTSTRAP = f"{KAFKA}bootstrap.servers"
+PROVIDER = "provider"
+"""What CREATE TABLE adds to the options of a table, and nothing else does."""
+NO_TABLES = (
+    "CREATE TABLE cannot be used: Spark keeps the table's options from a Python source when the table is read or written; "
+    "use CREATE TEMPORARY VIEW ... USING levada OPTIONS (...)"
+)
 DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -35,6 +41,8 @@ class Side(NamedTuple):
 
 def split(given: Mapping[str, str], side: Side) -> tuple[dict[str, str], dict[str, str]]:
     """Return the options in their usual spelling, and the client's settings: those that begin with kafka., without that."""
+    if any(name.lower() == PROVIDER for name in given):
+        raise ConfigError(NO_TABLES)
     by_folded = {option.lower(): option for option in side.known}
     warns = _warns_of_unknown(given)
     own: dict[str, str] = {}
