@@ -120,7 +120,8 @@ def names_of(options: type) -> tuple[str, ...]:
 
 def texts(options: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Return keywords as Spark takes options: names with dots, values as text. prefix: of their names. Raises ConfigError."""
-    return {(name := prefix + spelled(keyword)): as_text(name, value) for keyword, value in options.items()}
+    named = {prefix + spelled(keyword): value for keyword, value in options.items()}
+    return {name: as_text(name, value) for name, value in named.items()}
 
 
 def as_text(name: str, value: object) -> str:
