@@ -1,7 +1,7 @@
 # make demo    the flights of New York through Kafka and Spark and back, every figure verified
 # make test    lint, then the whole suite, then the compiled modules' tests once more interpreted
 # make test-hardening   the rows of the fault matrix about bad bytes, at full size, with a table of figures
-# make test-spark-matrix   500 generated queries through levada and through Spark's own connector, on a real Kafka
+# make test-spark-matrix   500 generated queries through levada and through Spark's own connector; a cluster; Spark Connect and pipelines
 # make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
 # make bench   levada beside confluent-kafka and Spark's own connector, on a real Kafka
@@ -85,6 +85,7 @@ test-matrix: setup
 
 test-spark-matrix: setup
 	@$(IN_VENV) LEVADA_SPARK_SEEDS=500 $(BIN)/pytest tests/spark/test_spark_beside_connector.py
+	$(IN_VENV) $(BIN)/pytest -m matrix tests/spark
 
 bench: setup
 	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench

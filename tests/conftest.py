@@ -273,7 +273,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _leave_out_the_matrix(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Thirteen brokers take minutes: they are for who asks for them, with -m matrix."""
+    """Thirteen brokers and Spark clusters take minutes: they are for who asks for them, with -m matrix."""
     if "matrix" in config.option.markexpr:
         return
     left_out = [item for item in items if item.get_closest_marker("matrix")]

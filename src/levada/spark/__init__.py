@@ -5,14 +5,48 @@ spark.readStream.format("levada").option("kafka.bootstrap.servers", "host:9092")
 frame.writeStream.format("levada").option("kafka.bootstrap.servers", "host:9092").option("topic", "totals").start()
 ```
 
+`read_kafka` and `write_kafka` are the same with typed options.
+
 Rows, schema and options are those of Spark's own Kafka connector. The format registers itself through the module `pyspark_levada`.
-A micro-batch that Spark replays
-reads the same records again. The sink is **at least once**: a task that is tried again, and a micro-batch that is replayed after a crash,
-write their records again.
+A micro-batch that Spark replays reads the same records again. The sink is **at least once**: a task that is tried again, and a micro-batch
+that is replayed after a crash, write their records again.
 
 Spark limits what a Python source and sink can be: the save mode must be given as `.mode("append")`, the output modes are append and
 complete (for update, write from foreachBatch), and under Trigger.Continuous nothing is ever committed: the driver's log says why.
 
-One subject per file: `options` and `offsets` are pure; `schema` is columns; `cluster` is what the driver asks Kafka; `range_reader` is
-what a task reads; `batch_source`, `stream_source` and `sink` are Spark's interfaces; `clients` keeps connections between tasks.
+One subject per file: `keywords` names the options and `options` reads them, `offsets` and `lag` are pure, too; `schema` is columns;
+`cluster` is what the driver asks Kafka; `range_reader` is what a task reads; `batch_source`, `stream_source` and `sink` are Spark's
+interfaces; `clients` keeps connections between tasks; `helpers` and `lag_listener` are for programs.
+
+The public names are loaded when first used: Spark's Python processes, which import this package, need none of them.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from levada.spark.helpers import read_kafka, write_kafka
+    from levada.spark.lag import Lag, PartitionLag
+    from levada.spark.lag_listener import LagListener
+
+_HOME = {
+    "Lag": "levada.spark.lag",
+    "LagListener": "levada.spark.lag_listener",
+    "PartitionLag": "levada.spark.lag",
+    "read_kafka": "levada.spark.helpers",
+    "write_kafka": "levada.spark.helpers",
+}
+
+__all__ = ["Lag", "LagListener", "PartitionLag", "read_kafka", "write_kafka"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'levada.spark' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

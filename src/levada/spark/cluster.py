@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
@@ -79,7 +80,7 @@ def reading_settings(client: Mapping[str, str]) -> dict[str, str]:
 
 
 class KafkaCluster:
-    """The cluster, asked through a consumer that is never assigned anything, and an admin client for what a topic is."""
+    """The cluster, asked through a consumer that is assigned nothing, but within next_times(), and an admin client for what a topic is."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
         from levada import KafkaAdmin, KafkaConsumer  # tasks and writers, which ask nothing, need not load them
@@ -123,6 +124,29 @@ class KafkaCluster:
         """Return the offset of the first record at or after a time in ms, None where there is none."""
         found = self._consumer.offsets_for_times(times)
         return {tp: None if at is None else at.offset for tp, at in found.items()}
+
+    def next_times(self, begin: Offsets, end: Offsets, timeout_s: float) -> dict[TopicPartition, int | None]:
+        """Return the timestamp in ms of the first record at or after `begin` and before `end`, of each partition that has one.
+
+        None for those that did not come in time. Partitions with nothing but hidden records there, such as aborted ones, are left out.
+        """
+        deadline = time.monotonic() + timeout_s
+        found: dict[TopicPartition, int | None] = {}
+        self._consumer.assign(begin, ends=end)
+        try:
+            for tp, offset in begin.items():
+                self._consumer.seek(tp, offset)
+            while missing := begin.keys() - found.keys() - self._consumer.finished():
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    return {**found, **dict.fromkeys(missing)}
+                for record in self._consumer.poll(left_s, max_records=1):
+                    tp = TopicPartition(record.topic, record.partition)
+                    found[tp] = record.timestamp
+                    self._consumer.pause([tp])
+        finally:
+            self._consumer.assign([])
+        return found
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -18,7 +18,15 @@ from levada.errors import ConfigError
 logger = logging.getLogger(__name__)
 
 UNKNOWN_OPTIONS = "unknownOptions"
-BOOTSTRAP = "kafka.bootstrap.servers"
+KAFKA = "kafka."
+"""What the options begin with that are settings of the clients."""
+BOOTSTRAP = f"{KAFKA}bootstrap.servers"
+PROVIDER = "provider"
+"""What CREATE TABLE adds to the options of a table, and nothing else does."""
+NO_TABLES = (
+    "CREATE TABLE cannot be used: Spark keeps the table's options from a Python source when the table is read or written; "
+    "use CREATE TEMPORARY VIEW ... USING levada OPTIONS (...)"
+)
 DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -33,20 +41,22 @@ class Side(NamedTuple):
 
 def split(given: Mapping[str, str], side: Side) -> tuple[dict[str, str], dict[str, str]]:
     """Return the options in their usual spelling, and the client's settings: those that begin with kafka., without that."""
+    if any(name.lower() == PROVIDER for name in given):
+        raise ConfigError(NO_TABLES)
     by_folded = {option.lower(): option for option in side.known}
     warns = _warns_of_unknown(given)
     own: dict[str, str] = {}
     client: dict[str, str] = {}
     for name, value in given.items():
         folded = name.lower()
-        if folded.startswith("kafka."):
-            client[folded.removeprefix("kafka.")] = value
+        if folded.startswith(KAFKA):
+            client[folded.removeprefix(KAFKA)] = value
         elif folded in by_folded:
             own[by_folded[folded]] = value
-        elif fault := _fault(name, side, by_folded):
-            if not warns:
-                raise ConfigError(fault)
-            logger.warning("%s; ignored, as %s is warn", fault, UNKNOWN_OPTIONS)
+        elif warns:
+            logger.warning("%s; ignored, as %s is warn", _fault(name, side, by_folded), UNKNOWN_OPTIONS)
+        else:
+            raise ConfigError(_fault(name, side, by_folded))
     return own, client
 
 
@@ -59,8 +69,6 @@ def _warns_of_unknown(given: Mapping[str, str]) -> bool:
 
 def _fault(name: str, side: Side, by_folded: Mapping[str, str]) -> str:
     folded = name.lower()
-    if folded == UNKNOWN_OPTIONS.lower():
-        return ""
     for option in side.of_other:
         if option.lower() == folded:
             return f"option '{option}' belongs to a levada {side.other}, not here"

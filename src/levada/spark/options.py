@@ -20,47 +20,17 @@ from levada.spark.clients import DEFAULT_PARTITIONER, ROUND_ROBIN
 from levada.spark.cluster import Selection
 from levada.spark.ddl import parse_schema
 from levada.spark.java_regex import translate
+from levada.spark.keywords import ReadOptions, WriteOptions, names_of
 from levada.spark.loss import OnLoss
-from levada.spark.option_text import Side, boolean, choice, duration_s, positive, split, whole
+from levada.spark.option_text import BOOTSTRAP, NO_TABLES, Side, boolean, choice, duration_s, positive, split, whole
 from levada.spark.planning import Splitting
 from levada.spark.values import FORMATS, SIDES, Mode, Typed
 from levada.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-SOURCE_OPTIONS = (
-    "assign",
-    "columnNameOfCorruptRecord",
-    "columns",
-    "endingOffsets",
-    "endingOffsetsByTimestamp",
-    "endingTimestamp",
-    "failOnDataLoss",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "groupIdPrefix",
-    "includeHeaders",
-    "kafkaConsumer.pollTimeoutMs",
-    "key.format",
-    "key.schema",
-    "maxOffsetsPerTrigger",
-    "maxRecordsPerPartition",
-    "maxTriggerDelay",
-    "minOffsetsPerTrigger",
-    "minPartitions",
-    "mode",
-    "onDataLoss",
-    "recordsPerTask",
-    "startingOffsets",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "startingTimestamp",
-    "subscribe",
-    "subscribePattern",
-    "value.format",
-    "value.schema",
-)
-SINK_OPTIONS = ("partitioner", "topic")
+SOURCE_OPTIONS = names_of(ReadOptions)
+SINK_OPTIONS = names_of(WriteOptions)
 FROM_SPARK = ("checkpointLocation", "queryName")
 """Spark passes these to a streaming sink along with the user's own."""
 ONLY_FOR_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -199,7 +169,8 @@ def _of_client(client: Mapping[str, str], forbidden: Mapping[str, str], config: 
         if name in client:
             raise ConfigError(f"option 'kafka.{name}' cannot be set: {advice}")
     if "bootstrap.servers" not in client:
-        raise ConfigError("option 'kafka.bootstrap.servers' is required: host:port of one or more brokers, separated by commas")
+        advice = "" if client else f". If this is a table: {NO_TABLES}"
+        raise ConfigError(f"option '{BOOTSTRAP}' is required: host:port of one or more brokers, separated by commas{advice}")
     idle = [f"kafka.{name}" for name in client if name in (*OF_GROUPS, *OF_JAVA)]
     if idle:
         logger.warning("no effect here, there is no consumer group and no Java client: %s", ", ".join(sorted(idle)))

@@ -21,6 +21,7 @@ from levada.spark.cluster import reading_settings
 from levada.spark.options import SourceOptions
 from levada.spark.planning import Span, TaskSpans
 from levada.spark.schema import TARGET_BYTES, TARGET_ROWS, arrow_schema, levada_columns, slices, to_spark
+from levada.spark.task_log import log_with_task
 from levada.spark.values import ValueDecoder
 from levada.types import TopicPartition
 
@@ -38,6 +39,7 @@ def read(task: TaskSpans, schema: StructType, options: SourceOptions) -> Iterato
     """Yield the spans in Spark's columns. Raises DataLossError by the rules of failOnDataLoss, TimeoutError when nothing comes."""
     if not task.spans:
         return
+    log_with_task()
     target = arrow_schema(schema)
     with reused_consumer(reading_settings(options.client)) as consumer:
         reader = SpanReader(consumer, task.spans, levada_columns(schema, options.typed), options)

@@ -20,6 +20,7 @@ from levada.errors import ConfigError, IllegalStateError, SerializationError
 from levada.spark.clients import reused_producer
 from levada.spark.options import SinkOptions
 from levada.spark.schema import HEADERS
+from levada.spark.task_log import log_with_task
 
 _TEXT_OR_BYTES: tuple[DataType, ...] = (StringType(), BinaryType())
 _ACCEPTED: Mapping[str, tuple[DataType, ...]] = {
@@ -62,6 +63,7 @@ def _check_type(name: str, found: DataType) -> None:
 
 def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions) -> Written:
     """Send every row and wait for every acknowledgement. Raises the first failure; it says whether records may be written all the same."""
+    log_with_task()
     rows = 0
     with reused_producer(options.client, options.partitioner) as producer:
         deliveries: deque[Any] = deque()

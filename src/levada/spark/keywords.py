@@ -1,0 +1,165 @@
+"""The options of source and sink: the names that there are, and as keywords the types that `read_kafka` and `write_kafka` take.
+
+A keyword is the option's name with an underscore for each dot. docs/SPARK.md says what each of them does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+
+from levada.clock import epoch_ms
+from levada.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+Partition: TypeAlias = int | str
+"""A partition's number; JSON has only text for it."""
+Offsets: TypeAlias = Mapping[str, Mapping[Partition, int]]
+"""By topic and partition; -2 is earliest, -1 latest."""
+Time: TypeAlias = datetime | int
+"""An aware datetime, or milliseconds since the epoch."""
+Times: TypeAlias = Mapping[str, Mapping[Partition, Time]]
+Duration: TypeAlias = timedelta | int | str
+"""A timedelta, milliseconds, or text such as 15m."""
+
+
+class EitherOptions(TypedDict, total=False):
+    """What a source and a sink both take."""
+
+    unknownOptions: Literal["fail", "warn"]
+    """Whether an option that levada does not know is an error. Default: fail."""
+
+
+class ReadOptions(EitherOptions, total=False):
+    """The options of a source."""
+
+    subscribe: str | Sequence[str]
+    """Topics; give this, subscribePattern or assign."""
+    subscribePattern: str
+    """A regular expression for the whole name of a topic, in Java's dialect."""
+    assign: Mapping[str, Sequence[int]] | str
+    """Partitions by topic."""
+    startingOffsets: Literal["earliest", "latest"] | Offsets | str
+    """Where to begin. Default: latest for a stream, earliest for a batch query."""
+    startingTimestamp: Time
+    """Begin at the first record at or after this time."""
+    startingOffsetsByTimestamp: Times | str
+    """The same for each partition."""
+    startingOffsetsByTimestampStrategy: Literal["error", "latest"]
+    """What to do where no record is so young. Default: error."""
+    endingOffsets: Literal["latest"] | Offsets | str
+    """Where a batch query ends. Default: latest."""
+    endingTimestamp: Time
+    """End before the first record at or after this time; batch only."""
+    endingOffsetsByTimestamp: Times | str
+    """The same for each partition."""
+    failOnDataLoss: bool
+    """Whether the query stops when records are gone before they were read. Default: True."""
+    onDataLoss: Literal["fail", "earliest", "skip"]
+    """The same, and where to go on in a topic that was created again. Default: fail."""
+    includeHeaders: bool
+    """Add the column headers. Default: False."""
+    columns: str | Sequence[str]
+    """The columns to ship, in this order. Default: all."""
+    maxOffsetsPerTrigger: int
+    """Records per micro-batch."""
+    minOffsetsPerTrigger: int
+    """Wait until so many records are there, or maxTriggerDelay is over."""
+    maxTriggerDelay: Duration
+    """How long minOffsetsPerTrigger waits. Default: 15m."""
+    minPartitions: int
+    """At least about so many tasks."""
+    maxRecordsPerPartition: int
+    """Offsets that a task reads at most."""
+    recordsPerTask: int
+    """Offsets up to which small partitions share a task. Default: 100000."""
+    kafkaConsumer_pollTimeoutMs: Duration
+    """A task fails when it has read nothing for so long. Default: 120000."""
+    fetchOffset_numRetries: int
+    """How often the driver looks again before it believes that records are gone. Default: 3."""
+    fetchOffset_retryIntervalMs: int
+    """How long after. Default: 1000."""
+    groupIdPrefix: str
+    """No effect: levada reads without a consumer group."""
+    key_format: Literal["binary", "json"]
+    """How keys are decoded in the task. Default: binary, not at all."""
+    key_schema: StructType | str
+    """The fields of a key."""
+    value_format: Literal["binary", "json"]
+    """How values are decoded in the task. Default: binary, not at all."""
+    value_schema: StructType | str
+    """The fields of a value."""
+    mode: Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
+    """What becomes of a key or value that its format cannot read. Default: PERMISSIVE."""
+    columnNameOfCorruptRecord: str
+    """Adds a column with the text of what could not be read."""
+
+
+class WriteOptions(EitherOptions, total=False):
+    """The options of a sink."""
+
+    topic: str
+    """Where to write; wins over a column topic."""
+    partitioner: Literal["default", "round_robin"]
+    """Who chooses the partition of a row without one. Default: by key as Java does it, sticky without a key."""
+
+
+def spelled(keyword: str) -> str:
+    """Return the name of the option that a keyword stands for."""
+    return keyword.replace("_", ".")
+
+
+def names_of(options: type) -> tuple[str, ...]:
+    """Return the names of the options of ReadOptions or WriteOptions."""
+    return tuple(spelled(keyword) for keyword in options.__annotations__)
+
+
+def texts(options: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return keywords as Spark takes options: names with dots, values as text. prefix: of their names. Raises ConfigError."""
+    named = {prefix + spelled(keyword): value for keyword, value in options.items()}
+    return {name: as_text(name, value) for name, value in named.items()}
+
+
+def as_text(name: str, value: object) -> str:
+    """Write the value of an option as the option's text. Raises ConfigError for one that has none, such as a function."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return str(value)
+        case timedelta():
+            return f"{value // timedelta(milliseconds=1)}ms"
+        case datetime():
+            return str(_epoch_ms(name, value))
+        case Mapping():
+            return json.dumps(_plain(name, value))
+        case Sequence() if not isinstance(value, bytes | bytearray | memoryview):
+            return ",".join(as_text(name, item) for item in value)
+    if callable(to_ddl := getattr(value, "toDDL", None)):
+        return str(to_ddl())
+    raise ConfigError(f"option '{name}': cannot send {value!r} to Spark's tasks; an option is text, a number, true or false, or a list")
+
+
+def _plain(name: str, value: object) -> object:
+    """Return what JSON can hold: keys as text, times in milliseconds."""
+    match value:
+        case Mapping():
+            return {str(key): _plain(name, inner) for key, inner in value.items()}
+        case Sequence() if not isinstance(value, str):
+            return list(value)
+        case datetime():
+            return _epoch_ms(name, value)
+    return value
+
+
+def _epoch_ms(name: str, time: datetime) -> int:
+    try:
+        return epoch_ms(time)
+    except ValueError as fault:
+        raise ConfigError(f"option '{name}': {fault}") from None

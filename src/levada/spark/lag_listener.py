@@ -1,0 +1,191 @@
+"""Reports how far streaming queries are behind, which a Python source cannot say in the query's progress.
+
+A listener gets the offsets that a query has reached from its progress, and asks the brokers for the rest: the ends of the logs, and the
+timestamp of the next unread record of each partition that is not at its end.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from levada.clock import SystemClock
+from levada.config import ConsumerConfig
+from levada.errors import ConfigError, KafkaError
+from levada.spark.cluster import Cluster, KafkaCluster, Selection
+from levada.spark.keywords import as_text, texts
+from levada.spark.lag import Lag, behind, positions, unread
+from levada.spark.offsets import Offsets
+from levada.spark.progress_line import ProgressLine, progress_line
+from levada.types import TopicPartition
+
+if TYPE_CHECKING:
+    from levada.config.typed import ConsumerSettings
+
+logger = logging.getLogger(__name__)
+
+SETTINGS = {"default.api.timeout.ms": "10000", "max.partition.fetch.bytes": "16384"}
+"""Spark does not wait for a listener, but its other listeners do; and of each partition one record is wanted."""
+NEXT_RECORD_S = 5.0
+
+
+class LagCluster(Cluster, Protocol):
+    """What the listener asks."""
+
+    def next_times(self, begin: Offsets, end: Offsets, timeout_s: float) -> dict[TopicPartition, int | None]:
+        """Return the timestamp of the first record from `begin` on, of each partition that has one."""
+        ...
+
+
+class Reached(NamedTuple):
+    """What the last progress of a query said."""
+
+    query_id: str
+    run_id: str
+    name: str | None
+    batch_id: int
+    positions: Offsets
+
+
+class LagListener(StreamingQueryListener):
+    """Reports how far the streaming queries of a session are behind, after each micro-batch and while they are idle.
+
+    ```python
+    spark.streams.addListener(LagListener("host:9092"))
+    ```
+
+    Each Lag goes to the logger levada.spark.lag_listener (INFO: in all, DEBUG: each partition too), to on_lag if given, and as a line to
+    the terminal or notebook. Works with queries of levada and of Spark's own connector. A query that reads from several clusters needs a
+    listener for each; topics that a cluster does not have are left out.
+
+    bootstrap_servers, kafka: as for read_kafka(); give the isolation.level that the queries have. on_lag: called on a thread of PySpark's.
+    line: True or False for a progress line or none; default: where standard error is a terminal, and in notebooks. Raises ConfigError.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        kafka: ConsumerSettings[Any, Any] | None = None,
+        on_lag: Callable[[Lag], object] | None = None,
+        line: bool | None = None,
+        _connect: Callable[[Mapping[str, str]], LagCluster] = KafkaCluster,
+    ) -> None:
+        servers = as_text("bootstrap_servers", bootstrap_servers)
+        self._settings = {**SETTINGS, **texts(kafka or {}), "bootstrap.servers": servers}
+        ConsumerConfig.parse(self._settings)
+        self._connect = _connect
+        self._on_lag = on_lag
+        self._line = _line(line)
+        # PySpark calls a listener on more than one thread.
+        self._lock = threading.Lock()
+        self._cluster: LagCluster | None = None
+        self._reached: dict[str, Reached] = {}
+        self._lags: dict[str, Lag] = {}
+
+    @property
+    def lags(self) -> list[Lag]:
+        """The newest lag of each query that runs."""
+        with self._lock:
+            return list(self._lags.values())
+
+    def close(self) -> None:
+        """Close the connections; they are made again when a query goes on. The end of the last query closes them, too."""
+        with self._lock:
+            self._close()
+
+    # Called by PySpark
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Do nothing: no offsets are known yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Report the lag at the end of a micro-batch."""
+        progress = event.progress
+        found = positions(source.endOffset for source in progress.sources)
+        if found:
+            self._look(Reached(str(progress.id), str(progress.runId), progress.name, progress.batchId, found))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Report the lag again: a query that waits, as for minOffsetsPerTrigger, falls behind."""
+        reached = self._reached.get(str(event.runId))
+        if reached is not None:
+            self._look(reached)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Forget the query."""
+        with self._lock:
+            self._reached.pop(str(event.runId), None)
+            self._lags.pop(str(event.runId), None)
+            if not self._reached:
+                self._close()
+
+    # Looking and telling
+
+    def _look(self, reached: Reached) -> None:
+        with self._lock:
+            self._reached[reached.run_id] = reached
+            try:
+                lag = self._lag(reached)
+            except KafkaError as error:
+                logger.warning("%s: how far it is behind is not known: %s", _title(reached), error, extra=_ids(reached))
+                return
+            self._lags[reached.run_id] = lag
+            self._log(lag)
+            if self._line is not None:
+                self._line.show(" | ".join(f"{shown.name or shown.query_id}: {shown}" for shown in self._lags.values()))
+        if self._on_lag is not None:
+            self._on_lag(lag)
+
+    def _lag(self, reached: Reached) -> Lag:
+        if self._cluster is None:
+            self._cluster = self._connect(self._settings)
+        topics = tuple({tp.topic for tp in reached.positions})
+        there = self._cluster.view(Selection(topics=topics)).partitions
+        begin = {tp: offset for tp, offset in reached.positions.items() if tp in there}
+        latest = self._cluster.latest(begin)
+        waiting = [tp for tp in begin if begin[tp] < latest[tp]]
+        first = unread(begin, self._cluster.earliest(waiting), latest) if waiting else {}
+        times = self._cluster.next_times(first, {tp: latest[tp] for tp in first}, NEXT_RECORD_S) if first else {}
+        lags = behind(begin, latest, times, SystemClock().wall_ms())
+        return Lag(reached.query_id, reached.run_id, reached.name, reached.batch_id, lags)
+
+    def _log(self, lag: Lag) -> None:
+        logger.info("%s: %s", _title(lag), lag, extra=_ids(lag))
+        for tp, (offsets, seconds) in lag.partitions.items():
+            logger.debug("%s: %s is %d offsets and %s s behind", _title(lag), tp, offsets, seconds, extra=_ids(lag))
+
+    def _close(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+        if self._line is not None:
+            self._line.end()
+
+
+def _line(wanted: bool | None) -> ProgressLine | None:
+    if wanted is False:
+        return None
+    line = progress_line()
+    if line is None and wanted:
+        raise ConfigError("line=True: standard error is no terminal, and this is no notebook; leave it out, or take on_lag")
+    return line
+
+
+def _title(query: Reached | Lag) -> str:
+    name = f"{query.name} " if query.name else ""
+    return f"query {name}{query.query_id}, batch {query.batch_id}"
+
+
+def _ids(query: Reached | Lag) -> dict[str, dict[str, str]]:
+    return {"context": {"query_id": query.query_id, "run_id": query.run_id, "batch_id": str(query.batch_id)}}

@@ -1,0 +1,83 @@
+"""The programs of docs/SPARK.md run as they stand, in the session of all tests; only the brokers and the checkpoint are other ones.
+
+The pipeline runs in test_spark_connect.py, and what is said of clusters in test_spark_cluster.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import levada as lv
+from levada.testing import EmbeddedKafka
+from spark_guide import SECTIONS, blocks
+
+pytestmark = pytest.mark.spark
+
+ELSEWHERE = {"Spark Connect and declarative pipelines"}
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    """A broker with ten orders in each of two partitions."""
+    with EmbeddedKafka(num_partitions=2) as kafka:
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            for number in range(20):
+                producer.send("orders", value=b'{"id": %d, "amount": %d.5}' % (number, number), partition=number % 2)
+        yield kafka
+
+
+@pytest.fixture
+def run(spark: Any, kafka: EmbeddedKafka, tmp_path: Path) -> Any:
+    """Run the Python of a section, with `spark`; return its names."""
+
+    def run_section(section: str) -> dict[str, Any]:
+        names: dict[str, Any] = {"spark": spark}
+        for block in blocks(section, "python", kafka.bootstrap_servers):
+            # A relative path would be the JVM's, which every test shares.
+            exec(block.replace("checkpoints/", f"{tmp_path}/"), names)
+        return names
+
+    return run_section
+
+
+def records(kafka: EmbeddedKafka, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    return sorted((record.key, record.value) for record in lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers))
+
+
+def test_the_first_program_is_a_stream(run: Any) -> None:
+    assert run("")["orders"].isStreaming
+
+
+def test_the_helpers(run: Any, kafka: EmbeddedKafka) -> None:
+    query = run("With typed keywords")["query"]
+    assert query.awaitTermination(100)
+    expected = [(b"%d" % number, b"%d.5" % number) for number in range(20) if number % 2 or number >= 10]
+    assert records(kafka, "amounts") == sorted(expected)
+
+
+def test_the_listener(run: Any, spark: Any) -> None:
+    listener = run("How far a query is behind")["listener"]
+    assert listener.lags == []
+    spark.streams.removeListener(listener)
+    listener.close()
+
+
+def test_the_sql(spark: Any, kafka: EmbeddedKafka) -> None:
+    (script,) = blocks("SQL", "sql", kafka.bootstrap_servers)
+    try:
+        found = [spark.sql(statement).collect() for statement in script.split(";") if statement.strip()]
+    finally:
+        for view in ("orders", "totals"):
+            spark.catalog.dropTempView(view)
+    assert sorted(map(tuple, found[1])) == [(0, 10), (1, 10)]
+    assert records(kafka, "totals") == [(b"0", b"10"), (b"1", b"10")]
+
+
+def test_every_program_is_run() -> None:
+    with_python = {section for section in SECTIONS if blocks(section, "python", "")}
+    assert with_python == {"", "With typed keywords", "How far a query is behind", *ELSEWHERE}
+    assert {section for section in SECTIONS if blocks(section, "sql", "")} == {"SQL"}

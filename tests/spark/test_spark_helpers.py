@@ -1,0 +1,132 @@
+"""read_kafka and write_kafka: Spark's own reader and writer, with options as keywords."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrameWriter
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import LongType, StructField, StructType
+
+import levada as lv
+from levada.errors import ConfigError
+from levada.spark import read_kafka, write_kafka
+from levada.spark.keywords import ReadOptions, WriteOptions, as_text, names_of, texts
+
+NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 123_000, tzinfo=dt.UTC)
+NOON_MS = 1709208000123
+
+
+class Recorder:
+    """A reader and writer that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("read", "readStream", "write", "writeStream"):
+            self.told["kind"] = name
+            return self
+
+        def note(*arguments: Any, **options: Any) -> Recorder:
+            self.told[name] = options or arguments
+            return self
+
+        return note
+
+
+@pytest.fixture
+def recorder() -> Any:
+    return Recorder()
+
+
+def test_a_keyword_is_the_options_name_with_an_underscore_for_each_dot(recorder: Any) -> None:
+    read_kafka(recorder, "a:1", subscribe="t", fetchOffset_numRetries=5, kafka={"isolation_level": "read_committed"})
+    assert recorder.told == {
+        "kind": "read",
+        "format": ("levada",),
+        "options": {
+            "kafka.bootstrap.servers": "a:1",
+            "kafka.isolation.level": "read_committed",
+            "subscribe": "t",
+            "fetchOffset.numRetries": "5",
+        },
+        "load": (),
+    }
+
+
+def test_a_stream_and_a_schema(recorder: Any) -> None:
+    read_kafka(recorder, ["a:1", "b:2"], stream=True, schema="value binary", subscribePattern="t.*")
+    assert (recorder.told["kind"], recorder.told["schema"]) == ("readStream", ("value binary",))
+    assert recorder.told["options"] == {"kafka.bootstrap.servers": "a:1,b:2", "subscribePattern": "t.*"}
+
+
+def test_a_batch_is_appended_and_a_stream_is_left_to_spark(recorder: Any) -> None:
+    write_kafka(recorder, "a:1", topic="t", kafka={"compression_type": "zstd"})
+    options = {"kafka.bootstrap.servers": "a:1", "kafka.compression.type": "zstd", "topic": "t"}
+    assert recorder.told == {"kind": "write", "format": ("levada",), "mode": ("append",), "options": options}
+    other: Any = Recorder()
+    write_kafka(other, "a:1", stream=True, partitioner="round_robin")
+    assert other.told["kind"] == "writeStream"
+    assert "mode" not in other.told
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "true"),
+        (False, "false"),
+        (100_000, "100000"),
+        ("15m", "15m"),
+        (dt.timedelta(minutes=1, milliseconds=5), "60005ms"),
+        (NOON, str(NOON_MS)),
+        (["a", "b"], "a,b"),
+        ({"t": {0: 5, "1": -2}}, '{"t": {"0": 5, "1": -2}}'),
+        ({"t": {0: NOON}}, f'{{"t": {{"0": {NOON_MS}}}}}'),
+        ({"t": range(3)}, '{"t": [0, 1, 2]}'),
+    ],
+)
+def test_values_of_python_become_the_text_of_options(value: Any, text: str) -> None:
+    assert as_text("x", value) == text
+
+
+def test_what_is_no_option_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"option 'kafka.value.deserializer': cannot send <built-in function len>"):
+        texts({"value_deserializer": len}, "kafka.")
+    with pytest.raises(ConfigError, match=r"option 'startingTimestamp': .* has no time zone"):
+        texts({"startingTimestamp": dt.datetime(2024, 1, 1)})
+    with pytest.raises(ConfigError, match="the brokers are given twice"):
+        read_kafka(Recorder(), "a:1", subscribe="t", kafka={"bootstrap_servers": "b:2"})  # type: ignore[arg-type]
+
+
+def test_the_keywords_are_the_options() -> None:
+    assert {"startingOffsets", "value.format", "kafkaConsumer.pollTimeoutMs", "unknownOptions"} <= set(names_of(ReadOptions))
+    assert {"topic", "partitioner", "unknownOptions"} <= set(names_of(WriteOptions))
+
+
+@pytest.mark.spark
+def test_both_ways_in_a_real_spark(spark: Any, embedded: Any, new_topic: Any, tmp_path: Any) -> None:
+    servers, origin, target = embedded.bootstrap_servers, new_topic(embedded, partitions=2), new_topic(embedded)
+    frame = spark.range(50).selectExpr("cast(id % 2 as int) partition", "concat('{\"id\":', id, '}') value")
+    written = write_kafka(frame, servers, topic=origin)
+    assert isinstance(written, DataFrameWriter)
+    written.save()
+
+    rows = read_kafka(
+        spark,
+        servers,
+        stream=True,
+        schema="value struct<id: long>",
+        subscribe=[origin],
+        startingOffsets={origin: {0: 5, 1: -2}},
+        value_format="json",
+        value_schema=StructType([StructField("id", LongType())]),
+    )
+    writer = write_kafka(rows.selectExpr("cast(value.id as string) value"), servers, stream=True, topic=target)
+    assert isinstance(writer, DataStreamWriter)
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    assert query.awaitTermination(90)
+    found = sorted(int(record.value or b"") for record in lv.scan(target, bootstrap_servers=servers))
+    assert found == sorted([*range(10, 50, 2), *range(1, 50, 2)])

@@ -1,0 +1,59 @@
+"""Log lines of tasks name the query, the micro-batch and the task."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark import TaskContext
+
+from levada.spark.task_log import log_with_task
+
+STREAMING = {"sql.streaming.queryId": "q-1", "spark.jobGroup.id": "r-1", "streaming.sql.batchId": "7"}
+BATCH = {"spark.jobGroup.id": "whatever"}
+
+
+def task(properties: dict[str, str]) -> Any:
+    return SimpleNamespace(stageId=lambda: 4, partitionId=lambda: 2, attemptNumber=lambda: 1, getLocalProperty=properties.get)
+
+
+def in_worker(monkeypatch: pytest.MonkeyPatch, properties: dict[str, str] | None) -> None:
+    """Make this a process like Spark's workers: nothing is set up for logging. properties: of the task under way, None for none."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.getLogger("levada"), "handlers", [])
+    monkeypatch.setattr(TaskContext, "get", lambda: None if properties is None else task(properties))
+    log_with_task()
+    log_with_task()
+
+
+def test_a_warning_of_a_client_names_query_batch_and_task(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    in_worker(monkeypatch, STREAMING)
+    logging.getLogger("levada.consumer.fetcher").warning("slow %s", "node")
+    line = capsys.readouterr().err
+    assert line.endswith("WARNING levada.consumer.fetcher [query_id=q-1 run_id=r-1 batch_id=7 task=4.2.1] slow node\n")
+    assert line.count("\n") == 1
+
+
+def test_a_batch_query_has_no_ids_but_the_tasks(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    in_worker(monkeypatch, BATCH)
+    logging.getLogger("levada.x").warning("hm")
+    assert "[task=4.2.1] hm" in capsys.readouterr().err
+    in_worker(monkeypatch, None)
+    logging.getLogger("levada.x").warning("between tasks")
+    assert "[] between tasks" in capsys.readouterr().err
+
+
+def test_only_warnings_are_written_and_only_where_nobody_else_does(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    in_worker(monkeypatch, STREAMING)
+    monkeypatch.setattr(logging.getLogger("levada"), "level", logging.DEBUG)
+    logging.getLogger("levada.x").info("quiet")
+    logging.getLogger("elsewhere").handle(logging.makeLogRecord({"msg": "not ours", "levelno": logging.DEBUG}))
+    logging.root.handlers.append(caplog.handler)
+    logging.getLogger("levada.x").warning("loud", extra={"context": {"topic": "t"}})
+    assert capsys.readouterr().err == ""
+    (record,) = caplog.records
+    assert vars(record)["context"] == {"query_id": "q-1", "run_id": "r-1", "batch_id": "7", "task": "4.2.1", "topic": "t"}
