@@ -11,26 +11,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pyspark.sql.types import StructType
-
 from levada.config import Config, ConsumerConfig, ProducerConfig
 from levada.errors import ConfigError
 from levada.spark.bounds import EARLIEST, LATEST, AtTime, Bound, parse_offsets, parse_time, parse_times
 from levada.spark.clients import DEFAULT_PARTITIONER, ROUND_ROBIN
 from levada.spark.cluster import Selection
-from levada.spark.ddl import parse_schema
+from levada.spark.format_options import SOURCE_FORMAT_OPTIONS, typed
 from levada.spark.java_regex import translate
 from levada.spark.loss import OnLoss
 from levada.spark.option_text import Side, boolean, choice, duration_s, positive, split, whole
 from levada.spark.planning import Splitting
-from levada.spark.values import FORMATS, SIDES, Mode, Typed
+from levada.spark.schema import COLUMN_NAMES
+from levada.spark.values import Typed
 from levada.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
 SOURCE_OPTIONS = (
     "assign",
-    "columnNameOfCorruptRecord",
     "columns",
     "endingOffsets",
     "endingOffsetsByTimestamp",
@@ -41,14 +39,11 @@ SOURCE_OPTIONS = (
     "groupIdPrefix",
     "includeHeaders",
     "kafkaConsumer.pollTimeoutMs",
-    "key.format",
-    "key.schema",
     "maxOffsetsPerTrigger",
     "maxRecordsPerPartition",
     "maxTriggerDelay",
     "minOffsetsPerTrigger",
     "minPartitions",
-    "mode",
     "onDataLoss",
     "recordsPerTask",
     "startingOffsets",
@@ -57,8 +52,7 @@ SOURCE_OPTIONS = (
     "startingTimestamp",
     "subscribe",
     "subscribePattern",
-    "value.format",
-    "value.schema",
+    *SOURCE_FORMAT_OPTIONS,
 )
 SINK_OPTIONS = ("partitioner", "topic")
 FROM_SPARK = ("checkpointLocation", "queryName")
@@ -172,7 +166,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         fetch_offset_retries=_or(whole(own, "fetchOffset.numRetries"), 3),
         fetch_offset_interval_s=_or(whole(own, "fetchOffset.retryIntervalMs"), 1000) / 1000,
         poll_timeout_s=duration_s(own, "kafkaConsumer.pollTimeoutMs", DEFAULT_POLL_TIMEOUT_S),
-        typed=_typed(own),
+        typed=typed(own, COLUMN_NAMES),
         only_for_streams=tuple(name for name in ONLY_FOR_STREAMS if name in own),
         client=client,
     )
@@ -259,26 +253,6 @@ def _on_loss(own: Mapping[str, str]) -> OnLoss:
     if "failOnDataLoss" in own and fails is not (chosen is OnLoss.FAIL):
         raise ConfigError(f"options 'failOnDataLoss'={own['failOnDataLoss']} and 'onDataLoss'={chosen.value} contradict each other")
     return chosen
-
-
-# What keys and values are
-
-
-def _typed(own: Mapping[str, str]) -> Typed:
-    schemas: dict[str, StructType] = {}
-    for side in SIDES:
-        name, schema = f"{side}.format", f"{side}.schema"
-        if choice(own, name, FORMATS, "binary") == "binary":
-            if schema in own:
-                raise ConfigError(f"option '{schema}' is for the option '{name}', such as json")
-            continue
-        if schema not in own:
-            raise ConfigError(f"option '{name}'={own[name]} needs the option '{schema}', such as 'id long, tags array<string>'")
-        schemas[side] = parse_schema(own[schema], schema)
-    if not schemas and (unused := [name for name in ("mode", "columnNameOfCorruptRecord") if name in own]):
-        raise ConfigError(f"option '{unused[0]}' is for the options 'value.format' and 'key.format'")
-    mode = Mode(choice(own, "mode", [mode.value for mode in Mode], Mode.PERMISSIVE.value))
-    return Typed(schemas, mode, own.get("columnNameOfCorruptRecord"))
 
 
 # From where to where; the first option of a list that is given counts, as in Spark's own connector
