@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from levada.config.registry import RegistryConfig
 from levada.errors import ConfigError
 from levada.spark.ddl import parse_schema
 from levada.spark.formats.csv import DEFAULT_SEPARATOR, csv_format
 from levada.spark.formats.format import Format
 from levada.spark.formats.json import JsonFormat
 from levada.spark.formats.string import StringFormat
-from levada.spark.option_text import choice
+from levada.spark.option_text import REGISTRY, choice
 from levada.spark.values import Mode, Typed
+
+if TYPE_CHECKING:
+    from levada.spark.formats.avro_schema import AvroSchema
+    from levada.spark.formats.registries import Settings
 
 SIDES = ("key", "value")
 BINARY = "binary"
 _OF_ALL = ("mode", "columnNameOfCorruptRecord")
+_REGISTRY_URL = f"{REGISTRY}url"
 _SCHEMA_EXAMPLE = "'id long, tags array<string>'"
 
 
 class SideOptions(NamedTuple):
-    """The options of the key or the value: `get("schema")` is the option value.schema."""
+    """The options of the key or the value: `get("schema")` is the option value.schema. topics: those that are named."""
 
     own: Mapping[str, str]
     side: str
+    topics: tuple[str, ...]
 
     def name(self, suffix: str) -> str:
         """Return an option's full name."""
@@ -65,11 +72,64 @@ def _string(given: SideOptions) -> Format:
     return StringFormat()
 
 
+def _avro(given: SideOptions) -> Format:
+    from levada.spark.formats.avro import AvroFormat
+
+    return AvroFormat(_avro_schema(given, given.required("avro.schema", "the JSON text of an Avro schema")))
+
+
+def _avro_schema(given: SideOptions, text: str) -> AvroSchema:
+    from levada.spark.formats.avro_schema import AvroSchema
+
+    schema = AvroSchema((text,), f"option '{given.name('avro.schema')}'")
+    schema.shape()
+    return schema
+
+
+def _confluent_avro(given: SideOptions) -> Format:
+    from levada.spark.formats.avro import ConfluentAvroFormat
+
+    text = given.get("avro.schema")
+    schema = None if text is None else _avro_schema(given, text)
+    return ConfluentAvroFormat(_registry_settings(given), _subject(given), given.name("subject"), schema)
+
+
+def _subject(given: SideOptions) -> str:
+    """Return the subject of the schemas; that of the topic where there is only one."""
+    if (subject := given.get("subject")) is not None:
+        return subject
+    if len(given.topics) == 1:
+        return f"{given.topics[0]}-{given.side}"
+    many = f"topics are {', '.join(given.topics)}" if given.topics else "topics are not named one by one"
+    raise ConfigError(f"option '{given.name('subject')}' is needed: the {many}; name the subject whose schema the column has")
+
+
+def _registry_settings(given: SideOptions) -> Settings:
+    """Return the settings of the registry's client: the options that begin with schema.registry., without that but for the url."""
+    settings = {
+        name if name == _REGISTRY_URL else name.removeprefix(REGISTRY): value
+        for name, value in given.own.items()
+        if name.startswith(REGISTRY)
+    }
+    if _REGISTRY_URL not in settings:
+        raise ConfigError(
+            f"option '{given.name('format')}'={given.get('format')} needs the option '{_REGISTRY_URL}', such as http://host:8081"
+        )
+    try:
+        RegistryConfig.parse(settings)
+    except ConfigError as fault:
+        raise ConfigError(f"among the {REGISTRY}* options: {fault}") from fault
+    return tuple(sorted(settings.items()))
+
+
 READ: Mapping[str, Reading] = {
     "json": Reading(_json, ("schema",)),
     "string": Reading(_string, ()),
     "csv": Reading(_csv, ("schema", "csv.sep")),
+    "avro": Reading(_avro, ("avro.schema",)),
+    "confluent-avro": Reading(_confluent_avro, ("avro.schema", "subject")),
 }
+_OF_REGISTRIES = ("confluent-avro",)
 _RAW = "raw"
 SOURCE_FORMAT_OPTIONS = (
     *_OF_ALL,
@@ -81,13 +141,18 @@ SOURCE_FORMAT_OPTIONS = (
 )
 
 
-def typed(own: Mapping[str, str], taken: tuple[str, ...]) -> Typed:
-    """Read how keys and values come out. taken: the columns of a source, whose names an added one cannot have. Raises ConfigError."""
+def typed(own: Mapping[str, str], topics: tuple[str, ...], taken: tuple[str, ...]) -> Typed:
+    """Read how keys and values come out. Raises ConfigError.
+
+    topics: those of the query, none where a pattern chooses them. taken: the columns of a source, whose names an added one cannot have.
+    """
     formats: dict[str, Format] = {}
     raw: dict[str, str] = {}
+    chosen = set()
     for side in SIDES:
-        given = SideOptions(own, side)
+        given = SideOptions(own, side, topics)
         name = choice(own, given.name("format"), (BINARY, *READ), BINARY)
+        chosen.add(name)
         _refuse_unused(given, name)
         if name != BINARY:
             formats[side] = READ[name].make(given)
@@ -95,6 +160,8 @@ def typed(own: Mapping[str, str], taken: tuple[str, ...]) -> Typed:
             raw[side] = column
     if not formats and (unused := [name for name in _OF_ALL if name in own]):
         raise ConfigError(f"option '{unused[0]}' is for the options 'value.format' and 'key.format'")
+    if unused := [name for name in own if name.startswith(REGISTRY) and not chosen.intersection(_OF_REGISTRIES)]:
+        raise ConfigError(f"option '{unused[0]}' is for the formats {', '.join(_OF_REGISTRIES)} of keys and values")
     _check_added(
         {**{f"{side}.{_RAW}": name for side, name in raw.items()}, **{name: own[name] for name in _OF_ALL[1:] if name in own}}, taken
     )

@@ -146,8 +146,9 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
     least, most = positive(own, "minOffsetsPerTrigger"), positive(own, "maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
         raise ConfigError(f"option 'minOffsetsPerTrigger'={least} is above 'maxOffsetsPerTrigger'={most}")
+    selection = _selection(own)
     return SourceOptions(
-        selection=_selection(own),
+        selection=selection,
         starting=starting,
         starting_option=starting_option,
         ending=ending,
@@ -166,7 +167,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         fetch_offset_retries=_or(whole(own, "fetchOffset.numRetries"), 3),
         fetch_offset_interval_s=_or(whole(own, "fetchOffset.retryIntervalMs"), 1000) / 1000,
         poll_timeout_s=duration_s(own, "kafkaConsumer.pollTimeoutMs", DEFAULT_POLL_TIMEOUT_S),
-        typed=typed(own, COLUMN_NAMES),
+        typed=typed(own, tuple(selection.names), COLUMN_NAMES),
         only_for_streams=tuple(name for name in ONLY_FOR_STREAMS if name in own),
         client=client,
     )

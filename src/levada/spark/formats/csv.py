@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,7 +35,7 @@ from pyspark.sql.types import (
 )
 
 from levada.errors import ConfigError
-from levada.spark.formats.format import DecodedRows, Decoder, Fault, RowFault
+from levada.spark.formats.format import DecodedRows, Decoder, Fault, Format, RowFault
 from levada.spark.formats.rows import MalformedError
 from levada.spark.formats.string import read_text
 
@@ -48,16 +47,11 @@ _ESCAPED = re.compile(r'\\(["\\])|""')
 
 
 @dataclass(frozen=True)
-class CsvFormat:
+class CsvFormat(Format):
     """schema: the fields in the order of the tokens. separator: what stands between tokens."""
 
     schema: StructType
     separator: str
-    is_text: ClassVar[bool] = True
-
-    def pinned(self) -> Self:
-        """Return the format itself: it asks nobody."""
-        return self
 
     @property
     def data_type(self) -> DataType:

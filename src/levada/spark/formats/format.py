@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, Self
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -65,24 +66,24 @@ class Decoder(Protocol):
         ...
 
 
-class Format(Protocol):
+class Format(ABC):
     """How the values of one side of a source are to be read. Picklable."""
 
-    is_text: bool
+    is_text: ClassVar[bool] = True
     """Whether a malformed value is shown as text; as base64 otherwise."""
 
     def pinned(self) -> Self:
         """Return the format with what a registry knows of it now; the query stays with that. Only the driver calls it, once."""
-        ...
+        return self
 
     @property
+    @abstractmethod
     def data_type(self) -> DataType:
         """The type of the column. Only of a pinned format."""
-        ...
 
+    @abstractmethod
     def decoder(self) -> Decoder:
         """Return a decoder. Only of a pinned format."""
-        ...
 
 
 def arrow_type(kind: DataType) -> pa.DataType:

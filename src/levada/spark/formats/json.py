@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
 
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructType
 
-from levada.spark.formats.format import Decoder
+from levada.spark.formats.format import Decoder, Format
 
 
 @dataclass(frozen=True)
-class JsonFormat:
+class JsonFormat(Format):
     """schema: the fields to read."""
 
     schema: StructType
-    is_text: ClassVar[bool] = True
-
-    def pinned(self) -> Self:
-        """Return the format itself: it asks nobody."""
-        return self
 
     @property
     def data_type(self) -> DataType:

@@ -21,14 +21,16 @@ class MalformedError(Exception):
 
 
 class RowDecoder:
-    """read: from a value to what pyarrow makes a row of the type `kind` of; raises MalformedError.
+    """read: from a value to what pyarrow makes a row of the type `built` of; raises MalformedError.
 
+    kind: the type of the column, to which rows of the type `built` are cast; the two differ where a format has times in other units.
     The row of a malformed value is a struct whose fields are null, or null where the type is no struct.
     """
 
-    def __init__(self, read: Read, kind: pa.DataType) -> None:
+    def __init__(self, read: Read, kind: pa.DataType, built: pa.DataType | None = None) -> None:
         self._read = read
         self._kind = kind
+        self._built = kind if built is None else built
         self._nothing: Any = {} if pa.types.is_struct(kind) else None
 
     def decode(self, values: pa.Array) -> DecodedRows:
@@ -54,10 +56,14 @@ class RowDecoder:
             if self._converted([value]) is None:
                 reasons.setdefault(row, f"more than {self._kind} can hold")
                 found[row] = self._nothing
-        return pa.array(found, self._kind)
+        return self._made(found)
 
     def _converted(self, found: list[Any]) -> pa.Array | None:
         try:
-            return pa.array(found, self._kind)
+            return self._made(found)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
             return None
+
+    def _made(self, found: list[Any]) -> pa.Array:
+        column = pa.array(found, self._built)
+        return column if column.type.equals(self._kind) else column.cast(self._kind)

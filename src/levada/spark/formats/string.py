@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
 
 import pyarrow as pa
 from pyspark.sql.types import DataType, StringType
 
-from levada.spark.formats.format import DecodedRows, Decoder
+from levada.spark.formats.format import DecodedRows, Decoder, Format
 from levada.spark.formats.rows import MalformedError, RowDecoder
 
 
 @dataclass(frozen=True)
-class StringFormat:
+class StringFormat(Format):
     """Nothing has to be said about it."""
-
-    is_text: ClassVar[bool] = True
-
-    def pinned(self) -> Self:
-        """Return the format itself: it asks nobody."""
-        return self
 
     @property
     def data_type(self) -> DataType:
