@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from levada.errors import ConfigError
 from levada.spark.batch_source import BatchReader
-from levada.spark.options import SourceOptions, sink_options, source_options
+from levada.spark.options import SinkOptions, SourceOptions, sink_options, source_options
 from levada.spark.schema import check_schema, record_schema
 from levada.spark.sink import BatchWriter, StreamWriter, sink_columns
 from levada.spark.stream_source import StreamReader
@@ -48,6 +48,10 @@ class LevadaDataSource(DataSource):
         options = self._source_options(schema, streaming=True)
         return StreamReader(options, schema)
 
+    def _sink_options(self) -> SinkOptions:
+        options = sink_options(self.options)
+        return replace(options, formats={side: chosen.pinned() for side, chosen in options.formats.items()})
+
     def _source_options(self, schema: StructType, *, streaming: bool) -> SourceOptions:
         """Return the options with the formats that schema() saw; a user who gives a schema has Spark not call that."""
         options = source_options(self.options, streaming=streaming)
@@ -59,10 +63,10 @@ class LevadaDataSource(DataSource):
         """Return the sink of a batch query."""
         if overwrite:
             raise ConfigError("a topic cannot be overwritten; write with .mode('append')")
-        options = sink_options(self.options)
+        options = self._sink_options()
         return BatchWriter(options, sink_columns(schema, options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the sink of a streaming query. Output mode complete (overwrite) appends the whole result again, as Spark's own does."""
-        options = sink_options(self.options)
+        options = self._sink_options()
         return StreamWriter(options, sink_columns(schema, options))

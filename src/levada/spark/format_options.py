@@ -27,10 +27,11 @@ _SCHEMA_EXAMPLE = "'id long, tags array<string>'"
 
 
 class SideOptions(NamedTuple):
-    """The options of the key or the value: `get("schema")` is the option value.schema. topics: those that are named."""
+    """The options of the key or the value: `get("schema")` is the option value.schema. format: its name; topics: those that are named."""
 
     own: Mapping[str, str]
     side: str
+    format: str
     topics: tuple[str, ...]
 
     def name(self, suffix: str) -> str:
@@ -45,10 +46,42 @@ class SideOptions(NamedTuple):
         """Return what is given. Raises ConfigError where nothing is."""
         given = self.get(suffix)
         if given is None:
-            raise ConfigError(
-                f"option '{self.name('format')}'={self.get('format')} needs the option '{self.name(suffix)}', such as {example}"
-            )
+            raise ConfigError(f"option '{self.name('format')}'={self.format} needs the option '{self.name(suffix)}', such as {example}")
         return given
+
+
+def names_of_options(suffixes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the names of the options of formats. suffixes: those of each format."""
+    every = sorted({"format", *(suffix for of_format in suffixes.values() for suffix in of_format)})
+    return tuple(f"{side}.{suffix}" for side in SIDES for suffix in every)
+
+
+def chosen_formats(own: Mapping[str, str], topics: tuple[str, ...], suffixes: Mapping[str, tuple[str, ...]]) -> dict[str, SideOptions]:
+    """Return the options of the sides that have a format. Raises ConfigError for options that have no effect.
+
+    suffixes: of each format there is, the options it has without their side.
+    """
+    chosen: dict[str, SideOptions] = {}
+    for side in SIDES:
+        name = choice(own, f"{side}.format", (BINARY, *suffixes), BINARY)
+        given = SideOptions(own, side, name, topics)
+        _refuse_unused(given, suffixes)
+        if name != BINARY:
+            chosen[side] = given
+    asks = any(given.format in OF_REGISTRIES for given in chosen.values())
+    if not asks and (unused := [name for name in own if name.startswith(REGISTRY)]):
+        raise ConfigError(f"option '{unused[0]}' is for the formats {', '.join(OF_REGISTRIES)} of keys and values")
+    return chosen
+
+
+def _refuse_unused(given: SideOptions, suffixes: Mapping[str, tuple[str, ...]]) -> None:
+    """An option without effect would be a misunderstanding."""
+    for suffix in sorted({suffix for of_format in suffixes.values() for suffix in of_format}):
+        users = [name for name, of_format in suffixes.items() if suffix in of_format]
+        if given.get(suffix) is not None and given.format not in users:
+            raise ConfigError(
+                f"option '{given.name(suffix)}' is for the option '{given.name('format')}'={' or '.join(users)}, and that is {given.format}"
+            )
 
 
 class Reading(NamedTuple):
@@ -75,10 +108,11 @@ def _string(given: SideOptions) -> Format:
 def _avro(given: SideOptions) -> Format:
     from levada.spark.formats.avro import AvroFormat
 
-    return AvroFormat(_avro_schema(given, given.required("avro.schema", "the JSON text of an Avro schema")))
+    return AvroFormat(avro_schema(given, given.required("avro.schema", "the JSON text of an Avro schema")))
 
 
-def _avro_schema(given: SideOptions, text: str) -> AvroSchema:
+def avro_schema(given: SideOptions, text: str) -> AvroSchema:
+    """Return the schema that an option holds. Raises ConfigError where it cannot be a column's."""
     from levada.spark.formats.avro_schema import AvroSchema
 
     schema = AvroSchema((text,), f"option '{given.name('avro.schema')}'")
@@ -90,31 +124,32 @@ def _confluent_avro(given: SideOptions) -> Format:
     from levada.spark.formats.avro import ConfluentAvroFormat
 
     text = given.get("avro.schema")
-    schema = None if text is None else _avro_schema(given, text)
-    return ConfluentAvroFormat(_registry_settings(given), _subject(given), given.name("subject"), schema)
+    schema = None if text is None else avro_schema(given, text)
+    return ConfluentAvroFormat(registry_settings(given), subject(given), given.name("subject"), schema)
 
 
-def _subject(given: SideOptions) -> str:
-    """Return the subject of the schemas; that of the topic where there is only one."""
+def subject(given: SideOptions) -> str:
+    """Return the subject of the schemas; that of the topic where there is only one. Raises ConfigError."""
     if (subject := given.get("subject")) is not None:
         return subject
     if len(given.topics) == 1:
         return f"{given.topics[0]}-{given.side}"
-    many = f"topics are {', '.join(given.topics)}" if given.topics else "topics are not named one by one"
-    raise ConfigError(f"option '{given.name('subject')}' is needed: the {many}; name the subject whose schema the column has")
+    many = f"the topics are {', '.join(given.topics)}" if given.topics else "no option names the topic"
+    raise ConfigError(f"option '{given.name('subject')}' is needed, as {many}; name the subject whose schema the column has")
 
 
-def _registry_settings(given: SideOptions) -> Settings:
-    """Return the settings of the registry's client: the options that begin with schema.registry., without that but for the url."""
+def registry_settings(given: SideOptions) -> Settings:
+    """Return the settings of the registry's client: the options that begin with schema.registry., without that but for the url.
+
+    Raises ConfigError.
+    """
     settings = {
         name if name == _REGISTRY_URL else name.removeprefix(REGISTRY): value
         for name, value in given.own.items()
         if name.startswith(REGISTRY)
     }
     if _REGISTRY_URL not in settings:
-        raise ConfigError(
-            f"option '{given.name('format')}'={given.get('format')} needs the option '{_REGISTRY_URL}', such as http://host:8081"
-        )
+        raise ConfigError(f"option '{given.name('format')}'={given.format} needs the option '{_REGISTRY_URL}', such as http://host:8081")
     try:
         RegistryConfig.parse(settings)
     except ConfigError as fault:
@@ -129,16 +164,10 @@ READ: Mapping[str, Reading] = {
     "avro": Reading(_avro, ("avro.schema",)),
     "confluent-avro": Reading(_confluent_avro, ("avro.schema", "subject")),
 }
-_OF_REGISTRIES = ("confluent-avro",)
+OF_REGISTRIES = ("confluent-avro",)
 _RAW = "raw"
-SOURCE_FORMAT_OPTIONS = (
-    *_OF_ALL,
-    *(
-        f"{side}.{suffix}"
-        for side in SIDES
-        for suffix in sorted({"format", _RAW, *(name for entry in READ.values() for name in entry.suffixes)})
-    ),
-)
+_SUFFIXES = {name: (*entry.suffixes, _RAW) for name, entry in READ.items()}
+SOURCE_FORMAT_OPTIONS = (*_OF_ALL, *names_of_options(_SUFFIXES))
 
 
 def typed(own: Mapping[str, str], topics: tuple[str, ...], taken: tuple[str, ...]) -> Typed:
@@ -146,37 +175,15 @@ def typed(own: Mapping[str, str], topics: tuple[str, ...], taken: tuple[str, ...
 
     topics: those of the query, none where a pattern chooses them. taken: the columns of a source, whose names an added one cannot have.
     """
-    formats: dict[str, Format] = {}
-    raw: dict[str, str] = {}
-    chosen = set()
-    for side in SIDES:
-        given = SideOptions(own, side, topics)
-        name = choice(own, given.name("format"), (BINARY, *READ), BINARY)
-        chosen.add(name)
-        _refuse_unused(given, name)
-        if name != BINARY:
-            formats[side] = READ[name].make(given)
-        if (column := given.get(_RAW)) is not None:
-            raw[side] = column
-    if not formats and (unused := [name for name in _OF_ALL if name in own]):
+    chosen = chosen_formats(own, topics, _SUFFIXES)
+    if not chosen and (unused := [name for name in _OF_ALL if name in own]):
         raise ConfigError(f"option '{unused[0]}' is for the options 'value.format' and 'key.format'")
-    if unused := [name for name in own if name.startswith(REGISTRY) and not chosen.intersection(_OF_REGISTRIES)]:
-        raise ConfigError(f"option '{unused[0]}' is for the formats {', '.join(_OF_REGISTRIES)} of keys and values")
-    _check_added(
-        {**{f"{side}.{_RAW}": name for side, name in raw.items()}, **{name: own[name] for name in _OF_ALL[1:] if name in own}}, taken
-    )
+    raw = {side: column for side, given in chosen.items() if (column := given.get(_RAW)) is not None}
+    added = {f"{side}.{_RAW}": name for side, name in raw.items()} | {name: own[name] for name in _OF_ALL[1:] if name in own}
+    _check_added(added, taken)
     mode = Mode(choice(own, "mode", [mode.value for mode in Mode], Mode.PERMISSIVE.value))
+    formats = {side: READ[given.format].make(given) for side, given in chosen.items()}
     return Typed(formats, mode, own.get("columnNameOfCorruptRecord"), raw)
-
-
-def _refuse_unused(given: SideOptions, chosen: str) -> None:
-    """An option without effect would be a misunderstanding."""
-    for suffix in sorted({_RAW, *(name for entry in READ.values() for name in entry.suffixes)}):
-        users = [name for name, entry in READ.items() if suffix == _RAW or suffix in entry.suffixes]
-        if given.get(suffix) is not None and chosen not in users:
-            raise ConfigError(
-                f"option '{given.name(suffix)}' is for the option '{given.name('format')}'={' or '.join(users)}, and that is {chosen}"
-            )
 
 
 def _check_added(added: Mapping[str, str], taken: tuple[str, ...]) -> None:

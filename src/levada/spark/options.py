@@ -17,11 +17,13 @@ from levada.spark.bounds import EARLIEST, LATEST, AtTime, Bound, parse_offsets, 
 from levada.spark.clients import DEFAULT_PARTITIONER, ROUND_ROBIN
 from levada.spark.cluster import Selection
 from levada.spark.format_options import SOURCE_FORMAT_OPTIONS, typed
+from levada.spark.formats.sink_format import SinkFormat
 from levada.spark.java_regex import translate
 from levada.spark.loss import OnLoss
 from levada.spark.option_text import Side, boolean, choice, duration_s, positive, split, whole
 from levada.spark.planning import Splitting
 from levada.spark.schema import COLUMN_NAMES
+from levada.spark.sink_format_options import SINK_FORMAT_OPTIONS, sink_formats
 from levada.spark.values import Typed
 from levada.types import TopicPartition
 
@@ -54,7 +56,7 @@ SOURCE_OPTIONS = (
     "subscribePattern",
     *SOURCE_FORMAT_OPTIONS,
 )
-SINK_OPTIONS = ("partitioner", "topic")
+SINK_OPTIONS = ("partitioner", "topic", *SINK_FORMAT_OPTIONS)
 FROM_SPARK = ("checkpointLocation", "queryName")
 """Spark passes these to a streaming sink along with the user's own."""
 ONLY_FOR_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -69,8 +71,8 @@ FORBIDDEN_TO_SOURCE: Mapping[str, str] = {
     "interceptor.classes": "class names are never looked up",
 }
 FORBIDDEN_TO_SINK: Mapping[str, str] = {
-    "key.serializer": "give the key as a string or binary column",
-    "value.serializer": "give the value as a string or binary column",
+    "key.serializer": "give the key as a string or binary column, or the option key.format",
+    "value.serializer": "give the value as a string or binary column, or the option value.format",
     "partitioner": "give the option 'partitioner'",
     "partitioner.class": "class names are never looked up; give the option 'partitioner'",
 }
@@ -130,10 +132,11 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Where to write; `topic` None means that each row names its own."""
+    """Where to write, and how; `topic` None means that each row names its own. formats: of the key and the value, where they have one."""
 
     topic: str | None
     partitioner: str
+    formats: Mapping[str, SinkFormat]
     client: Mapping[str, str]
 
 
@@ -179,9 +182,11 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     topic = own.get("topic")
     if topic is not None and not topic.strip():
         raise ConfigError("option 'topic' is empty")
+    topic = topic.strip() if topic is not None else None
     return SinkOptions(
-        topic=topic.strip() if topic is not None else None,
+        topic=topic,
         partitioner=choice(own, "partitioner", (DEFAULT_PARTITIONER, ROUND_ROBIN), DEFAULT_PARTITIONER),
+        formats=sink_formats(own, topic),
         client=_of_client(client, FORBIDDEN_TO_SINK, ProducerConfig),
     )
 

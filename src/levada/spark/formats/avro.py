@@ -60,16 +60,7 @@ class ConfluentAvroFormat(Format):
         """Return the format with the latest schema of its subject. Raises ConfigError, RegistryError."""
         if self.schema is not None:
             return self
-        client = registry(self.settings)
-        try:
-            latest = client.get_version(self.subject, "latest")
-        except RegistryNotFoundError as missing:
-            raise ConfigError(
-                f"option '{self.option}': the registry has no subject '{self.subject}'; register it, or name another"
-            ) from missing
-        if latest.schema.schema_type != AVRO:
-            raise ConfigError(f"option '{self.option}': the schema of '{self.subject}' is of type {latest.schema.schema_type}, not {AVRO}")
-        return replace(self, schema=AvroSchema(_texts(self.settings, latest.schema), f"subject '{self.subject}' version {latest.version}"))
+        return replace(self, schema=latest_schema(self.settings, self.subject, self.option)[1])
 
     @property
     def data_type(self) -> DataType:
@@ -84,6 +75,17 @@ class ConfluentAvroFormat(Format):
     def _reader(self) -> AvroSchema:
         assert self.schema is not None, "not pinned"
         return self.schema
+
+
+def latest_schema(settings: Settings, subject: str, option: str) -> tuple[int, AvroSchema]:
+    """Return the latest schema of a subject, and its id. Raises ConfigError that names the option, RegistryError."""
+    try:
+        latest = registry(settings).get_version(subject, "latest")
+    except RegistryNotFoundError as missing:
+        raise ConfigError(f"option '{option}': the registry has no subject '{subject}'; register it, or name another") from missing
+    if latest.schema.schema_type != AVRO:
+        raise ConfigError(f"option '{option}': the schema of '{subject}' is of type {latest.schema.schema_type}, not {AVRO}")
+    return latest.schema_id, AvroSchema(_texts(settings, latest.schema), f"subject '{subject}' version {latest.version}")
 
 
 class WriterSchemas:

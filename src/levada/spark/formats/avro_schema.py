@@ -61,6 +61,7 @@ _LOGICAL: Mapping[tuple[str, str], tuple[DataType, pa.DataType]] = {
 _MICROSECONDS: Mapping[str, int] = {
     f"{_RENAMED}{place}timestamp-{unit}": factor for place in ("", "local-") for unit, factor in (("millis", 1000), ("micros", 1))
 }
+MILLISECONDS = ("timestamp-millis", "local-timestamp-millis")
 _MOST_DIGITS = 38
 _CLASSES: Mapping[str, str] = {
     "boolean": "bool",
@@ -108,9 +109,9 @@ class AvroSchema:
     texts: tuple[str, ...]
     option: str = field(compare=False)
 
-    def parsed(self) -> Any:
-        """Return what fastavro reads with. Raises ConfigError."""
-        return self._parse({})
+    def parsed(self, names: dict[str, Any] | None = None) -> Any:
+        """Return what fastavro reads and writes with. names: gets the schema's named types. Raises ConfigError."""
+        return self._parse({} if names is None else names)
 
     def shape(self) -> Shape:
         """Return the column's shape. Raises ConfigError."""
@@ -157,7 +158,7 @@ class _Shapes:
             return self._union(schema, within)
         if isinstance(schema, str) and schema in self._names:
             return self.of(self._names[schema], within)
-        kind = _kind(schema)
+        kind = kind_of(schema)
         if kind in ("record", "error"):
             return self._record(schema, within)
         if kind == "array":
@@ -169,11 +170,11 @@ class _Shapes:
         return self._plain(schema, kind)
 
     def _plain(self, schema: Any, kind: str) -> Shape:
-        logical = schema.get("logicalType", "") if isinstance(schema, dict) else ""
-        if logical == "decimal" and kind in ("bytes", "fixed"):
+        meant = logical_of(schema)
+        if meant == "decimal" and kind in ("bytes", "fixed"):
             spark: DataType = self._decimal(schema)
             return Shape(spark, arrow_type(spark), self._bare(schema, None))
-        spark, built = _LOGICAL.get((kind, logical.removeprefix(_RENAMED)), (_PRIMITIVE[kind], arrow_type(_PRIMITIVE[kind])))
+        spark, built = _LOGICAL.get((kind, meant), (_PRIMITIVE[kind], arrow_type(_PRIMITIVE[kind])))
         return Shape(spark, built, self._bare(schema, None))
 
     def _decimal(self, schema: Any) -> DecimalType:
@@ -191,7 +192,7 @@ class _Shapes:
         return Shape(_spark_struct(shapes), _built_struct(shapes), self._bare(schema, fields(converts)))
 
     def _bare(self, schema: Any, convert: Convert | None) -> Convert | None:
-        return without_name(convert) if self.has_unions and _kind(schema) in _CLASSES_OF_NAMED else convert
+        return without_name(convert) if self.has_unions and kind_of(schema) in _CLASSES_OF_NAMED else convert
 
     def _union(self, branches: list[Any], within: tuple[str, ...]) -> Shape:
         others = [branch for branch in branches if branch != "null"]
@@ -212,7 +213,7 @@ class _Shapes:
         for branch, (name, shape) in zip(branches, shapes.items(), strict=True):
             of_branch = Branch(name, shape.convert)
             schema = self._names[branch] if isinstance(branch, str) and branch in self._names else branch
-            kind = _kind(schema)
+            kind = kind_of(schema)
             key = schema["name"] if kind in _CLASSES_OF_NAMED else "Decimal" if isinstance(shape.spark, DecimalType) else _CLASSES[kind]
             if key in told_by:
                 raise ConfigError(f"{self._option}: a union of both {kind} and another type that Python reads as {key} is not supported")
@@ -233,9 +234,14 @@ def _with_default(shape: Shape, described: Mapping[str, Any]) -> Shape:
     return replace(shape, convert=instead_of_text(held, shape.convert))
 
 
-def _kind(schema: Any) -> str:
+def kind_of(schema: Any) -> str:
     """Return the type's own name: record, enum, long ..."""
     return str(schema["type"] if isinstance(schema, dict) else schema)
+
+
+def logical_of(schema: Any) -> str:
+    """Return the logical type by its name in Avro; empty where there is none."""
+    return str(schema.get("logicalType", "")).removeprefix(_RENAMED) if isinstance(schema, dict) else ""
 
 
 def _spark_struct(shapes: Mapping[str, Shape]) -> StructType:

@@ -36,7 +36,8 @@ def fields(converts: Mapping[str, Convert]) -> Convert | None:
 
     def convert(record: dict[str, Any]) -> dict[str, Any]:
         for name, of_field in converts.items():
-            record[name] = of_field(record[name])
+            if name in record:
+                record[name] = of_field(record[name])
         return record
 
     return convert
