@@ -43,6 +43,7 @@ EXTRAS = {"pyarrow", "pyspark", "pandas", "numpy", "polars", "typer", "rich", "C
 EXTRAS_OF = {
     "levada.registry.avro_codec": {"fastavro"},
     "levada.registry.protobuf": {"google"},
+    "levada.spark.formats.protobuf_schema": {"google"},
     "levada.registry.json_schema": {"jsonschema", "referencing"},
 }
 

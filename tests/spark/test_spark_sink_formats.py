@@ -289,12 +289,12 @@ class TestRegistry:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"value.format": "csv"}, "option 'value.format': expected binary or json or avro or confluent-avro, got 'csv'"),
+        ({"value.format": "csv"}, "option 'value.format': expected binary or json or avro or confluent-avro or protobuf or .*, got 'csv'"),
         (
             {"value.avro.schema": "{}"},
             "option 'value.avro.schema' is for the option 'value.format'=avro or confluent-avro, and that is binary",
         ),
-        ({"schema.registry.url": "http://h"}, r"option 'schema.registry.url' is for the formats confluent-avro"),
+        ({"schema.registry.url": "http://h"}, r"option 'schema.registry.url' is for the formats confluent-avro, confluent-protobuf of"),
         ({"value.schema": "n int"}, "option 'value.schema' belongs to a levada source"),
     ],
 )

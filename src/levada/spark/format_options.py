@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from levada.config.registry import RegistryConfig
@@ -17,6 +19,7 @@ from levada.spark.values import Mode, Typed
 
 if TYPE_CHECKING:
     from levada.spark.formats.avro_schema import AvroSchema
+    from levada.spark.formats.protobuf_schema import MessageType
     from levada.spark.formats.registries import Settings
 
 SIDES = ("key", "value")
@@ -24,6 +27,9 @@ BINARY = "binary"
 _OF_ALL = ("mode", "columnNameOfCorruptRecord")
 _REGISTRY_URL = f"{REGISTRY}url"
 _SCHEMA_EXAMPLE = "'id long, tags array<string>'"
+
+
+PROTOBUF_SUFFIXES = ("protobuf.descriptor", "protobuf.message")
 
 
 class SideOptions(NamedTuple):
@@ -56,10 +62,12 @@ def names_of_options(suffixes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]
     return tuple(f"{side}.{suffix}" for side in SIDES for suffix in every)
 
 
-def chosen_formats(own: Mapping[str, str], topics: tuple[str, ...], suffixes: Mapping[str, tuple[str, ...]]) -> dict[str, SideOptions]:
+def chosen_formats(
+    own: Mapping[str, str], topics: tuple[str, ...], suffixes: Mapping[str, tuple[str, ...]], *, asking: tuple[str, ...]
+) -> dict[str, SideOptions]:
     """Return the options of the sides that have a format. Raises ConfigError for options that have no effect.
 
-    suffixes: of each format there is, the options it has without their side.
+    suffixes: of each format there is, the options it has without their side. asking: those that ask a registry.
     """
     chosen: dict[str, SideOptions] = {}
     for side in SIDES:
@@ -68,9 +76,9 @@ def chosen_formats(own: Mapping[str, str], topics: tuple[str, ...], suffixes: Ma
         _refuse_unused(given, suffixes)
         if name != BINARY:
             chosen[side] = given
-    asks = any(given.format in OF_REGISTRIES for given in chosen.values())
+    asks = any(given.format in asking for given in chosen.values())
     if not asks and (unused := [name for name in own if name.startswith(REGISTRY)]):
-        raise ConfigError(f"option '{unused[0]}' is for the formats {', '.join(OF_REGISTRIES)} of keys and values")
+        raise ConfigError(f"option '{unused[0]}' is for the formats {', '.join(asking)} of keys and values")
     return chosen
 
 
@@ -157,14 +165,43 @@ def registry_settings(given: SideOptions) -> Settings:
     return tuple(sorted(settings.items()))
 
 
+def _protobuf(given: SideOptions) -> Format:
+    from levada.spark.formats.protobuf import ProtobufFormat
+
+    return ProtobufFormat(message_type(given), has_header=given.format == "confluent-protobuf")
+
+
+def message_type(given: SideOptions) -> MessageType:
+    """Return the message that the options name. Raises ConfigError where there is none, or where it cannot be a column."""
+    from levada.spark.formats.protobuf_schema import MessageType
+
+    option = given.name("protobuf.descriptor")
+    files = _file_or_base64(given.required("protobuf.descriptor", "a file that protoc --include_imports -o wrote"), option)
+    message = MessageType(files, given.required("protobuf.message", "shop.Order"), given.side)
+    message.spark_type()
+    return message
+
+
+def _file_or_base64(text: str, option: str) -> bytes:
+    """Return the bytes of a file of the driver, or those that the text itself is in base64."""
+    try:
+        return Path(text).read_bytes()
+    except (OSError, ValueError) as no_file:
+        try:
+            return base64.b64decode(text, validate=True)
+        except ValueError:
+            raise ConfigError(f"option '{option}': {text!r} is neither base64 nor a file that can be read: {no_file}") from None
+
+
 READ: Mapping[str, Reading] = {
     "json": Reading(_json, ("schema",)),
     "string": Reading(_string, ()),
     "csv": Reading(_csv, ("schema", "csv.sep")),
     "avro": Reading(_avro, ("avro.schema",)),
     "confluent-avro": Reading(_confluent_avro, ("avro.schema", "subject")),
+    "protobuf": Reading(_protobuf, PROTOBUF_SUFFIXES),
+    "confluent-protobuf": Reading(_protobuf, PROTOBUF_SUFFIXES),
 }
-OF_REGISTRIES = ("confluent-avro",)
 _RAW = "raw"
 _SUFFIXES = {name: (*entry.suffixes, _RAW) for name, entry in READ.items()}
 SOURCE_FORMAT_OPTIONS = (*_OF_ALL, *names_of_options(_SUFFIXES))
@@ -175,7 +212,7 @@ def typed(own: Mapping[str, str], topics: tuple[str, ...], taken: tuple[str, ...
 
     topics: those of the query, none where a pattern chooses them. taken: the columns of a source, whose names an added one cannot have.
     """
-    chosen = chosen_formats(own, topics, _SUFFIXES)
+    chosen = chosen_formats(own, topics, _SUFFIXES, asking=("confluent-avro",))
     if not chosen and (unused := [name for name in _OF_ALL if name in own]):
         raise ConfigError(f"option '{unused[0]}' is for the options 'value.format' and 'key.format'")
     raw = {side: column for side, given in chosen.items() if (column := given.get(_RAW)) is not None}

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from levada.config.registry import SerializerConfig
-from levada.spark.format_options import SideOptions, avro_schema, chosen_formats, names_of_options, registry_settings, subject
+from levada.spark.format_options import (
+    PROTOBUF_SUFFIXES,
+    SideOptions,
+    avro_schema,
+    chosen_formats,
+    message_type,
+    names_of_options,
+    registry_settings,
+    subject,
+)
 from levada.spark.formats.sink_format import SinkFormat
 from levada.spark.option_text import REGISTRY, boolean
+
+if TYPE_CHECKING:
+    from levada.spark.formats.registries import Settings
 
 _REGISTERS = f"{REGISTRY}auto.register.schemas"
 
@@ -32,18 +44,36 @@ def _avro(given: SideOptions) -> SinkFormat:
     return AvroSink(avro_schema(given, given.required("avro.schema", "the JSON text of an Avro schema")))
 
 
+def _registers(given: SideOptions) -> bool:
+    return boolean(given.own, _REGISTERS, SerializerConfig.OPTIONS["auto.register.schemas"].default)
+
+
+def _client_settings(given: SideOptions) -> Settings:
+    return registry_settings(given._replace(own={name: value for name, value in given.own.items() if name != _REGISTERS}))
+
+
+def _protobuf(given: SideOptions) -> SinkFormat:
+    from levada.spark.formats.protobuf_sink import ProtobufSink
+
+    return ProtobufSink(message_type(given))
+
+
+def _confluent_protobuf(given: SideOptions) -> SinkFormat:
+    from levada.spark.formats.protobuf_sink import ProtobufSink, Registered
+
+    return ProtobufSink(message_type(given), Registered(_client_settings(given), subject(given), _registers(given)))
+
+
 def _confluent_avro(given: SideOptions) -> SinkFormat:
     from levada.spark.formats.avro_sink import ConfluentAvroSink
 
     text = given.get("avro.schema")
-    registers = boolean(given.own, _REGISTERS, SerializerConfig.OPTIONS["auto.register.schemas"].default)
-    own = {name: value for name, value in given.own.items() if name != _REGISTERS}
     return ConfluentAvroSink(
-        registry_settings(given._replace(own=own)),
+        _client_settings(given),
         subject(given),
         given.name("subject" if text is None else "avro.schema"),
         None if text is None else avro_schema(given, text),
-        registers,
+        _registers(given),
     )
 
 
@@ -51,6 +81,8 @@ WRITE: Mapping[str, Writing] = {
     "json": Writing(_json, ()),
     "avro": Writing(_avro, ("avro.schema",)),
     "confluent-avro": Writing(_confluent_avro, ("avro.schema", "subject")),
+    "protobuf": Writing(_protobuf, PROTOBUF_SUFFIXES),
+    "confluent-protobuf": Writing(_confluent_protobuf, (*PROTOBUF_SUFFIXES, "subject")),
 }
 _SUFFIXES = {name: entry.suffixes for name, entry in WRITE.items()}
 SINK_FORMAT_OPTIONS = names_of_options(_SUFFIXES)
@@ -58,5 +90,5 @@ SINK_FORMAT_OPTIONS = names_of_options(_SUFFIXES)
 
 def sink_formats(own: Mapping[str, str], topic: str | None) -> dict[str, SinkFormat]:
     """Read how keys and values are written, by side; none for a side that is written as it is. Raises ConfigError."""
-    chosen = chosen_formats(own, () if topic is None else (topic,), _SUFFIXES)
+    chosen = chosen_formats(own, () if topic is None else (topic,), _SUFFIXES, asking=("confluent-avro", "confluent-protobuf"))
     return {side: WRITE[given.format].make(given) for side, given in chosen.items()}

@@ -35,6 +35,7 @@ from levada.registry.wire_format import header
 from levada.spark.formats.avro import latest_schema
 from levada.spark.formats.avro_schema import MILLISECONDS, AvroSchema, kind_of, logical_of
 from levada.spark.formats.avro_values import Convert, each, fields, unless_null
+from levada.spark.formats.numbers import as_numbers
 from levada.spark.formats.registries import Settings, registry
 from levada.spark.formats.sink_format import Encode, SinkFormat
 
@@ -86,7 +87,7 @@ class AvroSink(SinkFormat):
 
         def encode(array: pa.Array) -> pa.Array:
             found = []
-            for row, value in enumerate(array.cast(_as_numbers(array.type)).to_pylist()):
+            for row, value in enumerate(array.cast(as_numbers(array.type)).to_pylist()):
                 try:
                     found.append(write(value))
                 except WRITE_ERRORS as fault:
@@ -202,21 +203,6 @@ def _is_accepted(kind: DataType, schema: Any) -> bool:
         scale = schema.get("scale", 0)
         return isinstance(kind, DecimalType) and kind.scale <= scale and kind.precision - kind.scale <= schema["precision"] - scale
     return isinstance(kind, _ACCEPTED_LOGICAL.get(meant) or _ACCEPTED.get(kind_of(schema), ()))
-
-
-def _as_numbers(kind: pa.DataType) -> pa.DataType:
-    """Return an Arrow type with numbers in the place of dates and times, which Python's own types cannot all hold."""
-    if pa.types.is_timestamp(kind):
-        return pa.int64()
-    if pa.types.is_date(kind):
-        return pa.int32()
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(inner.name, _as_numbers(inner.type)) for inner in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(kind.key_type, _as_numbers(kind.item_type))
-    if pa.types.is_list(kind):
-        return pa.list_(_as_numbers(kind.value_type))
-    return kind
 
 
 def _conversion(schema: Any, names: Mapping[str, Any]) -> Convert | None:

@@ -44,9 +44,11 @@ class RowDecoder:
                 reasons[row] = fault.reason
                 found.append(self._nothing)
         rows = self._column(found, reasons)
-        first = min(reasons, default=None)
+        if not reasons:
+            return DecodedRows(rows, pa.repeat(pa.scalar(False), len(found)), None)
+        first = min(reasons)
         malformed = pa.array([row in reasons for row in range(len(found))], pa.bool_())
-        return DecodedRows(rows, malformed, None if first is None else RowFault(first, reasons[first]))
+        return DecodedRows(rows, malformed, RowFault(first, reasons[first]))
 
     def _column(self, found: list[Any], reasons: dict[int, str]) -> pa.Array:
         if (column := self._converted(found)) is not None:
