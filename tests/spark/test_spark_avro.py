@@ -154,7 +154,9 @@ def test_what_is_no_such_avro_is_malformed_and_leaves_the_rest_alone() -> None:
     ]
     assert (found.fault.row, found.fault.reason) == (1, "not of its Avro schema: EOFError")
     assert decoded(avro(schema), [good + b"x"]).fault.reason == "not of its Avro schema: 1 bytes are left over"
-    assert decoded(avro(record(t=logical("long", "timestamp-millis"))), [beyond]).malformed.to_pylist() == [True]
+    found = decoded(avro(record(t=logical("long", "timestamp-millis"))), [beyond] + [b"\0"] * 5 + [beyond])
+    assert found.malformed.to_pylist() == [True, False, False, False, False, False, True]
+    assert found.fault.reason.startswith("beyond what its column can hold: Casting from timestamp[ms, tz=UTC] to timestamp[us, tz=UTC]")
 
 
 @pytest.mark.parametrize(
@@ -268,8 +270,11 @@ def test_confluents_plain_bytes_have_no_length(server: EmbeddedRegistry, client:
 def test_values_of_other_writers_are_malformed(server: EmbeddedRegistry, client: Any) -> None:
     schema_id = register(client, OLD)
     json_id = client.register_schema("other", Schema('{"type": "object"}', "JSON"))
+    wrong = {"type": "record", "name": "W", "fields": [{"name": "n", "type": "int", "default": "x"}]}
+    wrong_id = register(client, wrong, "wrong")
     form = confluent(server)
     (good,) = written(OLD, {"n": 1, "t": NOON}, schema_id=schema_id)
+    unreadable = b"\0" + wrong_id.to_bytes(4, "big") + b"\2"
     unknown, of_json = b"\0\0\0\0\x63", b"\0" + json_id.to_bytes(4, "big") + b"{}"
     asked = len(server.requests)
 
@@ -279,8 +284,9 @@ def test_values_of_other_writers_are_malformed(server: EmbeddedRegistry, client:
     assert found.fault.reason == "not of Confluent's wire format: 2 bytes that begin with b'{}'"
     assert "written with schema id 99, which the registry does not know (http" in decoded(form, [unknown]).fault.reason
     assert decoded(form, [of_json]).fault.reason == f"written with schema id {json_id}, which is of type JSON, not AVRO"
+    assert "the Avro schema cannot be read: SchemaParseException: Default value <x>" in decoded(form, [unreadable]).fault.reason
     assert decoded(form, [good[:6]]).fault.reason == f"not of the Avro schema of id {schema_id}: EOFError"
-    # Four decoders: what is known is known to all, what is not is asked for once by each.
+    # What is known is known to all, what is not is asked for once by each.
     assert sum("/schemas/ids/99" in str(request) for request in server.requests[asked:]) == 2
 
 

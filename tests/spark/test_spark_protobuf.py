@@ -131,7 +131,7 @@ def test_a_time_beyond_spark_is_malformed() -> None:
     values = [ALL(at={"seconds": seconds}).SerializeToString() for seconds in (1, 2**62)]
     found = decoded(chosen(), *values)
     assert found.malformed.to_pylist() == [False, True]
-    assert found.fault.reason.startswith("more than struct<")
+    assert found.fault.reason.startswith("beyond what its column can hold: ")
 
 
 def test_confluents_header_tells_the_message() -> None:

@@ -113,13 +113,16 @@ class WriterSchemas:
             raise MalformedError(self._unknown[schema_id])
         try:
             schema = registry(self._settings).get_schema(schema_id)
+            if schema.schema_type == AVRO:
+                writer = AvroSchema(_texts(self._settings, schema), f"schema id {schema_id}")
+                return _reading(schema_id, writer, self._reader)
+            why = f"which is of type {schema.schema_type}, not {AVRO}"
         except RegistryNotFoundError as missing:
-            schema, self._unknown[schema_id] = None, f"written with schema id {schema_id}, which the registry does not know ({missing.url})"
-        if schema is not None and schema.schema_type != AVRO:
-            self._unknown[schema_id] = f"written with schema id {schema_id}, which is of type {schema.schema_type}, not {AVRO}"
-        if schema is None or schema_id in self._unknown:
-            raise MalformedError(self._unknown[schema_id])
-        return _reading(schema_id, AvroSchema(_texts(self._settings, schema), f"schema id {schema_id}"), self._reader)
+            why = f"which the registry does not know ({missing.url})"
+        except ConfigError as fault:
+            why = f"which is not read: {fault}"
+        self._unknown[schema_id] = f"written with schema id {schema_id}, {why}"
+        raise MalformedError(self._unknown[schema_id])
 
 
 @lru_cache(maxsize=32)

@@ -104,10 +104,10 @@ class Shape:
 
 @dataclass(frozen=True)
 class AvroSchema:
-    """A schema's text, after the texts of those that it uses. option: where it comes from, for errors."""
+    """A schema's text, after the texts of those that it uses. origin: where it comes from, for errors."""
 
     texts: tuple[str, ...]
-    option: str = field(compare=False)
+    origin: str = field(compare=False)
 
     def parsed(self, names: dict[str, Any] | None = None) -> Any:
         """Return what fastavro reads and writes with. names: gets the schema's named types. Raises ConfigError."""
@@ -116,7 +116,7 @@ class AvroSchema:
     def shape(self) -> Shape:
         """Return the column's shape. Raises ConfigError."""
         names: dict[str, Any] = {}
-        walk = _Shapes(names, self.option)
+        walk = _Shapes(names, self.origin)
         parsed = self._parse(names)
         shape = walk.of(parsed, ())
         # The names of branches have to be taken off again, wherever a writer's union may have put one.
@@ -126,7 +126,7 @@ class AvroSchema:
         try:
             return parse((renamed(document(text)) for text in self.texts), names)
         except SCHEMA_ERRORS as fault:
-            raise ConfigError(f"{self.option}: the Avro schema cannot be read: {told(fault)}") from fault
+            raise ConfigError(f"{self.origin}: the Avro schema cannot be read: {told(fault)}") from fault
 
 
 def renamed(schema: Any) -> Any:
@@ -146,9 +146,9 @@ def renamed(schema: Any) -> Any:
 class _Shapes:
     """One walk over a parsed schema."""
 
-    def __init__(self, names: Mapping[str, Any], option: str) -> None:
+    def __init__(self, names: Mapping[str, Any], origin: str) -> None:
         self._names = names
-        self._option = option
+        self._origin = origin
         self.has_unions = False
         """Whether the walk came by a union of several types other than null."""
 
@@ -180,13 +180,13 @@ class _Shapes:
     def _decimal(self, schema: Any) -> DecimalType:
         precision, scale = schema["precision"], schema.get("scale", 0)
         if precision > _MOST_DIGITS:
-            raise ConfigError(f"{self._option}: Spark has decimals of up to {_MOST_DIGITS} digits, not of {precision}")
+            raise ConfigError(f"{self._origin}: Spark has decimals of up to {_MOST_DIGITS} digits, not of {precision}")
         return DecimalType(precision, scale)
 
     def _record(self, schema: Any, within: tuple[str, ...]) -> Shape:
         name = schema["name"]
         if name in within:
-            raise ConfigError(f"{self._option}: record '{name}' contains itself, which a Spark type cannot")
+            raise ConfigError(f"{self._origin}: record '{name}' contains itself, which a Spark type cannot")
         shapes = {inner["name"]: _with_default(self.of(inner["type"], (*within, name)), inner) for inner in schema["fields"]}
         converts = {name: shape.convert for name, shape in shapes.items() if shape.convert is not None}
         return Shape(_spark_struct(shapes), _built_struct(shapes), self._bare(schema, fields(converts)))
@@ -216,7 +216,7 @@ class _Shapes:
             kind = kind_of(schema)
             key = schema["name"] if kind in _CLASSES_OF_NAMED else "Decimal" if isinstance(shape.spark, DecimalType) else _CLASSES[kind]
             if key in told_by:
-                raise ConfigError(f"{self._option}: a union of both {kind} and another type that Python reads as {key} is not supported")
+                raise ConfigError(f"{self._origin}: a union of both {kind} and another type that Python reads as {key} is not supported")
             told_by[key] = of_branch
             # A value has no name where its writer's schema has no union there.
             unnamed.setdefault(_CLASSES_OF_NAMED.get(kind, key), of_branch)

@@ -92,7 +92,7 @@ class AvroSink(SinkFormat):
                     found.append(write(value))
                 except WRITE_ERRORS as fault:
                     raise SerializationError(
-                        f"column '{column}' does not fit the Avro schema of {self.schema.option}: {told(fault)}; "
+                        f"column '{column}' does not fit the Avro schema of {self.schema.origin}: {told(fault)}; "
                         f"it is in row {row} of {len(array)} of an Arrow batch"
                     ) from fault
             return pa.array(found, pa.binary())

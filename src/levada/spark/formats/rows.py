@@ -10,6 +10,7 @@ import pyarrow as pa
 from levada.spark.formats.format import DecodedRows, RowFault
 
 Read = Callable[[bytes], Any]
+_NOT_HELD = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError)
 
 
 class MalformedError(Exception):
@@ -51,20 +52,24 @@ class RowDecoder:
         return DecodedRows(rows, malformed, RowFault(first, reasons[first]))
 
     def _column(self, found: list[Any], reasons: dict[int, str]) -> pa.Array:
-        if (column := self._converted(found)) is not None:
-            return column
-        # One value that the type cannot hold fails all of them: look for it.
-        for row, value in enumerate(found):
-            if self._converted([value]) is None:
-                reasons.setdefault(row, f"more than {self._kind} can hold")
-                found[row] = self._nothing
-        return self._made(found)
-
-    def _converted(self, found: list[Any]) -> pa.Array | None:
         try:
             return self._made(found)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
-            return None
+        except _NOT_HELD:
+            self._mark(found, 0, len(found), reasons)
+            return self._made(found)
+
+    def _mark(self, found: list[Any], begin: int, end: int, reasons: dict[int, str]) -> None:
+        """Mark the values that the type cannot hold, and put nothing in their place. One of them fails all: look in halves."""
+        try:
+            self._made(found[begin:end])
+        except _NOT_HELD as fault:
+            if end - begin == 1:
+                reasons[begin] = f"beyond what its column can hold: {fault}"
+                found[begin] = self._nothing
+                return
+            middle = (begin + end) // 2
+            self._mark(found, begin, middle, reasons)
+            self._mark(found, middle, end, reasons)
 
     def _made(self, found: list[Any]) -> pa.Array:
         column = pa.array(found, self._built)
