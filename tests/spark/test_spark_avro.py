@@ -227,7 +227,8 @@ def test_writers_schemas_are_resolved_to_the_latest_when_the_query_starts(server
 
 def test_a_reader_may_bring_its_own_schema(server: EmbeddedRegistry, client: Any) -> None:
     old_id = register(client, OLD)
-    form = confluent(server, **{"value.avro.schema": json.dumps(record(t=logical("long", "timestamp-micros")))})
+    schema = json.dumps(record(t=logical("long", "timestamp-micros")))
+    form = confluent(server, **{"value.avro.schema": schema, "subscribe": "a,b"})
     assert decoded(form, list(written(OLD, {"n": 1, "t": NOON}, schema_id=old_id))).rows.to_pylist() == [{"t": NOON}]
 
 
@@ -309,6 +310,7 @@ def test_a_registry_that_does_not_answer_fails_the_task(server: EmbeddedRegistry
             r"among the schema.registry.\* options: unknown option 'max.retry'; did you mean 'max.retries'",
         ),
         ({"subscribe": "a,b"}, "option 'value.subject' is needed, as the topics are a, b; name the subject"),
+        ({"value.subject": "x", "value.avro.schema": '"int"'}, "options 'value.avro.schema' and 'value.subject' exclude each other"),
         ({"value.subject": "nobody"}, "option 'value.subject': the registry has no subject 'nobody'"),
         ({"value.subject": "other"}, "option 'value.subject': the schema of 'other' is of type JSON, not AVRO"),
         ({"basic.auth.user.info": "u:p"}, "unknown option 'basic.auth.user.info'; did you mean 'schema.registry.basic.auth.user.info'"),

@@ -27,8 +27,6 @@ BINARY = "binary"
 _OF_ALL = ("mode", "columnNameOfCorruptRecord")
 _REGISTRY_URL = f"{REGISTRY}url"
 _SCHEMA_EXAMPLE = "'id long, tags array<string>'"
-
-
 PROTOBUF_SUFFIXES = ("protobuf.descriptor", "protobuf.message")
 
 
@@ -131,9 +129,14 @@ def avro_schema(given: SideOptions, text: str) -> AvroSchema:
 def _confluent_avro(given: SideOptions) -> Format:
     from levada.spark.formats.avro import ConfluentAvroFormat
 
-    text = given.get("avro.schema")
-    schema = None if text is None else avro_schema(given, text)
-    return ConfluentAvroFormat(registry_settings(given), subject(given), given.name("subject"), schema)
+    settings, text = registry_settings(given), given.get("avro.schema")
+    if text is None:
+        return ConfluentAvroFormat(settings, subject(given), given.name("subject"))
+    if given.get("subject") is not None:
+        raise ConfigError(
+            f"options '{given.name('avro.schema')}' and '{given.name('subject')}' exclude each other: both name the reader's schema"
+        )
+    return ConfluentAvroFormat(settings, None, given.name("avro.schema"), avro_schema(given, text))
 
 
 def subject(given: SideOptions) -> str:

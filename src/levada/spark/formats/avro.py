@@ -47,18 +47,18 @@ class AvroFormat(Format):
 class ConfluentAvroFormat(Format):
     """Every value is read by its writer's schema, which its id names, and resolved to one reader's schema.
 
-    schema: the reader's; None until pinned, which takes the latest of the subject. option: the one that names the subject.
+    schema: the reader's; None until pinned, which takes the latest of the subject. option: the one that names either.
     """
 
     settings: Settings = field(repr=False)
-    subject: str
+    subject: str | None
     option: str
     schema: AvroSchema | None = None
     is_text: ClassVar[bool] = False
 
     def pinned(self) -> Self:
         """Return the format with the latest schema of its subject. Raises ConfigError, RegistryError."""
-        if self.schema is not None:
+        if self.subject is None or self.schema is not None:
             return self
         return replace(self, schema=latest_schema(self.settings, self.subject, self.option)[1])
 
@@ -89,7 +89,7 @@ def latest_schema(settings: Settings, subject: str, option: str) -> tuple[int, A
 
 
 class WriterSchemas:
-    """Reads values by the schemas that their ids name. An id that the registry does not know is asked for once."""
+    """Reads values by the schemas that their ids name. An id that cannot be used is asked for once a task: it may be registered later."""
 
     def __init__(self, settings: Settings, reader: AvroSchema) -> None:
         self._settings = settings

@@ -111,22 +111,19 @@ class AvroSchema:
 
     def parsed(self, names: dict[str, Any] | None = None) -> Any:
         """Return what fastavro reads and writes with. names: gets the schema's named types. Raises ConfigError."""
-        return self._parse({} if names is None else names)
+        try:
+            return parse((renamed(document(text)) for text in self.texts), names)
+        except SCHEMA_ERRORS as fault:
+            raise ConfigError(f"{self.origin}: the Avro schema cannot be read: {told(fault)}") from fault
 
     def shape(self) -> Shape:
         """Return the column's shape. Raises ConfigError."""
         names: dict[str, Any] = {}
         walk = _Shapes(names, self.origin)
-        parsed = self._parse(names)
+        parsed = self.parsed(names)
         shape = walk.of(parsed, ())
         # The names of branches have to be taken off again, wherever a writer's union may have put one.
         return replace(walk.of(parsed, ()), names_branches=True) if walk.has_unions else shape
-
-    def _parse(self, names: dict[str, Any]) -> Any:
-        try:
-            return parse((renamed(document(text)) for text in self.texts), names)
-        except SCHEMA_ERRORS as fault:
-            raise ConfigError(f"{self.origin}: the Avro schema cannot be read: {told(fault)}") from fault
 
 
 def renamed(schema: Any) -> Any:
