@@ -28,8 +28,10 @@ MAY_IMPORT = {
     "aio": BELOW_FACES | {"config", "serialization", "face"},
     "broker": {"net", "protocol", "record", "wire", "config"},
     "registry": {"config", "serialization"},
-    "spark": {"sync", "config", "record", "serialization"},
+    "spark": {"sync", "config", "record", "registry", "serialization"},
 }
+OF_THE_REGISTRY_FOR_SPARK = {"levada.registry", "levada.registry.avro_codec", "levada.registry.wire_format"}
+"""Its public names, and what knows neither a registry nor Spark: Avro's values, and what stands before them."""
 FACES = {"levada", *(f"levada.sync.{face}" for face in ("producer", "consumer", "admin", "scan"))}
 
 BLOCKING = {"socket", "selectors", "asyncio", "threading", "time", "queue", "concurrent", "select", "ssl"}
@@ -39,8 +41,9 @@ MAY_BLOCK = {"levada.net.selector", "levada.net.opening", "levada.net.resolver",
 
 EXTRAS = {"pyarrow", "pyspark", "pandas", "numpy", "polars", "typer", "rich", "Cython", "fastavro", "google", "jsonschema", "referencing"}
 EXTRAS_OF = {
-    "levada.registry.avro": {"fastavro"},
+    "levada.registry.avro_codec": {"fastavro"},
     "levada.registry.protobuf": {"google"},
+    "levada.spark.formats.protobuf_schema": {"google"},
     "levada.registry.json_schema": {"jsonschema", "referencing"},
 }
 
@@ -82,6 +85,8 @@ def test_nobody_imports_testing(module: Module) -> None:
 def test_spark_is_a_user_of_the_faces(module: Module) -> None:
     inner = [found for found in module.imports if is_ours(found) and area_of(found.module) in BELOW_FACES | {"sync"}]
     assert not offences(module, [found for found in inner if found.module not in FACES | {"levada.record.columnar"}])
+    registry = [found for found in module.imports if is_ours(found) and area_of(found.module) == "registry"]
+    assert not offences(module, [found for found in registry if found.module not in OF_THE_REGISTRY_FOR_SPARK])
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if module.area in PURE], ids=lambda module: module.name)

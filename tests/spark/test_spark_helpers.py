@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pyspark.sql import DataFrameWriter
@@ -13,7 +13,10 @@ from pyspark.sql.types import LongType, StructField, StructType
 import levada as lv
 from levada.errors import ConfigError
 from levada.spark import read_kafka, write_kafka
-from levada.spark.keywords import ReadOptions, WriteOptions, as_text, names_of, texts
+from levada.spark.format_options import READ, SOURCE_FORMAT_OPTIONS
+from levada.spark.keywords import ReadFormat, ReadOptions, WriteFormat, WriteOptions, as_text, names_of, texts
+from levada.spark.option_text import REGISTRY
+from levada.spark.sink_format_options import SINK_FORMAT_OPTIONS, WRITE
 
 NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 123_000, tzinfo=dt.UTC)
 NOON_MS = 1709208000123
@@ -101,9 +104,19 @@ def test_what_is_no_option_is_refused_by_name() -> None:
         read_kafka(Recorder(), "a:1", subscribe="t", kafka={"bootstrap_servers": "b:2"})  # type: ignore[arg-type]
 
 
-def test_the_keywords_are_the_options() -> None:
-    assert {"startingOffsets", "value.format", "kafkaConsumer.pollTimeoutMs", "unknownOptions"} <= set(names_of(ReadOptions))
-    assert {"topic", "partitioner", "unknownOptions"} <= set(names_of(WriteOptions))
+def test_every_option_of_a_format_is_a_keyword() -> None:
+    for options, of_formats in ((ReadOptions, SOURCE_FORMAT_OPTIONS), (WriteOptions, SINK_FORMAT_OPTIONS)):
+        assert set(of_formats) <= set(names_of(options))
+        assert {name for name in names_of(options) if name.startswith(("key.", "value."))} <= set(of_formats)
+    assert set(get_args(ReadFormat)) == {"binary", *READ}
+    assert set(get_args(WriteFormat)) == {"binary", *WRITE}
+
+
+def test_settings_of_a_registry_are_options() -> None:
+    assert texts({"schema_registry_url": "http://h", "basic_auth_user_info": "a:b"}, REGISTRY) == {
+        "schema.registry.url": "http://h",
+        "schema.registry.basic.auth.user.info": "a:b",
+    }
 
 
 @pytest.mark.spark

@@ -61,9 +61,17 @@ def test_what_nobody_asks_for_is_not_decoded() -> None:
     assert decoded(("offset",)).column("value").to_pylist() == VALUES
 
 
+def test_the_bytes_of_a_typed_value_are_a_column_on_request() -> None:
+    batch = decoded(("value", "bytes"), **{"value.raw": "bytes"})
+    assert batch.column("value").to_pylist() == ROWS
+    assert batch.column("bytes").to_pylist() == VALUES
+    assert decoded(("bytes",), **{"value.raw": "bytes"}).column("bytes").to_pylist() == VALUES
+
+
 @pytest.mark.parametrize(
     ("given", "columns", "needed"),
     [
+        ({"value.raw": "bytes"}, ("bytes", "offset"), ["value", "offset"]),
         ({}, ("value", "offset"), ["value", "offset"]),
         ({"columnNameOfCorruptRecord": "bad"}, ("bad",), ["value"]),
         ({"mode": "DROPMALFORMED"}, ("offset",), ["offset", "value"]),
@@ -86,11 +94,15 @@ def test_the_schema_has_the_types() -> None:
     ("given", "text"),
     [
         ({"value.format": "json"}, "option 'value.format'=json needs the option 'value.schema', such as 'id long"),
-        ({"value.schema": "a int"}, "option 'value.schema' is for the option 'value.format', such as json"),
-        ({"value.format": "yaml"}, "option 'value.format': expected binary or json, got 'yaml'"),
+        ({"value.schema": "a int"}, "option 'value.schema' is for the option 'value.format'=json or csv, and that is binary"),
+        ({"value.format": "yaml"}, "option 'value.format': expected binary or json or .*, got 'yaml'"),
         ({**JSON, "mode": "strict"}, "option 'mode': expected permissive or dropmalformed or failfast, got 'strict'"),
         ({"mode": "failfast"}, "option 'mode' is for the options 'value.format' and 'key.format'"),
         ({**JSON, "columns": "values"}, None),
+        ({"value.raw": "bytes"}, "option 'value.raw' is for the option 'value.format'=json or .*, and that is binary"),
+        ({**JSON, "value.raw": "offset"}, "option 'value.raw': a column cannot be called 'offset', as another one is"),
+        ({**JSON, "value.raw": "a", "columnNameOfCorruptRecord": "a"}, "option 'columnNameOfCorruptRecord': a column cannot be called 'a'"),
+        ({**JSON, "columnNameOfCorruptRecord": " "}, "option 'columnNameOfCorruptRecord': a column cannot be called ' '"),
     ],
 )
 def test_mistakes_are_said(given: Any, text: str | None) -> None:

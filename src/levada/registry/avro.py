@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Generic
 
 from levada.config.registry import SerializerConfig
 from levada.errors import ConfigError, SerializationError
+from levada.registry.avro_codec import (
+    SCHEMA_ERRORS,
+    WRITE_ERRORS,
+    LeftOverError,
+    Parsed,
+    document,
+    is_plain_bytes,
+    parse,
+    read_value,
+    told,
+    write_value,
+)
 from levada.registry.client import SchemaRegistryClient
 from levada.registry.objects import ObjectSerializer, T
 from levada.registry.reading import PerSchemaId
 from levada.registry.schema import AVRO, Schema
 from levada.registry.wire_format import HEADER_SIZE, header, schema_id_of
 
-try:
-    import fastavro
-except ImportError as missing:
-    raise ImportError("Avro needs fastavro: pip install 'levada[avro]'") from missing
-
 if TYPE_CHECKING:
     from typing import Unpack
 
     from levada.config.typed import SerializerSettings
 
-Parsed = Any
-"""What fastavro makes of a schema."""
 Write = Callable[[Any], bytes]
 Read = Callable[[bytes], Any]
 
@@ -62,17 +65,14 @@ class AvroSerializer(ObjectSerializer[T]):
     def _compile(self, schema_id: int, schema: Schema) -> Write:
         parsed = _parse(self._registry, schema)
         before = header(schema_id)
-        if _is_plain_bytes(parsed):
+        if is_plain_bytes(parsed):
             return lambda data: before + bytes(data)
 
         def write(data: Any) -> bytes:
-            out = BytesIO(before)
-            out.seek(HEADER_SIZE)
             try:
-                fastavro.schemaless_writer(out, parsed, data)
-            except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as fault:
-                raise SerializationError(f"it does not fit the Avro schema of id {schema_id}: {_told(fault)}") from fault
-            return out.getvalue()
+                return write_value(before, parsed, data)
+            except WRITE_ERRORS as fault:
+                raise SerializationError(f"it does not fit the Avro schema of id {schema_id}: {told(fault)}") from fault
 
         return write
 
@@ -112,21 +112,18 @@ class AvroDeserializer(Generic[T]):
         if self._reader is not None and self._reader_parsed is None:
             self._reader_parsed = _parse(self._registry, self._reader)
         reader = self._reader_parsed
-        if _is_plain_bytes(writer) and (reader is None or _is_plain_bytes(reader)):
+        if is_plain_bytes(writer) and (reader is None or is_plain_bytes(reader)):
             return lambda data: data[HEADER_SIZE:]
 
         def read(data: bytes) -> Any:
-            source = BytesIO(data)
-            source.seek(HEADER_SIZE)
             try:
-                value = fastavro.schemaless_reader(source, writer, reader)
-            except Exception as fault:
-                raise SerializationError(f"it cannot be read with the Avro schema of id {schema_id}: {_told(fault)}") from fault
-            if left := len(data) - source.tell():
+                return read_value(data, HEADER_SIZE, writer, reader)
+            except LeftOverError as fault:
                 raise SerializationError(
-                    f"{left} bytes are left over after the Avro schema of id {schema_id}: it was written with another one"
-                )
-            return value
+                    f"{fault.count} bytes are left over after the Avro schema of id {schema_id}: it was written with another one"
+                ) from None
+            except Exception as fault:
+                raise SerializationError(f"it cannot be read with the Avro schema of id {schema_id}: {told(fault)}") from fault
 
         return read
 
@@ -139,47 +136,26 @@ def _own_schema(schema: str | Schema | None) -> Schema | None:
     if own.schema_type != AVRO:
         raise ConfigError(f"the schema is of type {own.schema_type}, not AVRO")
     try:
-        document = _document(own.schema_str)
+        own_document = document(own.schema_str)
         if not own.references:
-            fastavro.parse_schema(document)
+            parse([own_document])
     except Exception as fault:
-        raise ConfigError(f"the Avro schema cannot be read: {_told(fault)}") from fault
+        raise ConfigError(f"the Avro schema cannot be read: {told(fault)}") from fault
     return own
 
 
 def _parse(registry: SchemaRegistryClient, schema: Schema) -> Parsed:
-    """Parse a schema, with those it uses. fastavro collects the names of all in one dictionary."""
-    names: dict[str, Any] = {}
+    """Parse a schema, with those it uses."""
     try:
-        for used in registry.get_referenced_schemas(schema).values():
-            fastavro.parse_schema(_document(used.schema_str), named_schemas=names)
-        return fastavro.parse_schema(_document(schema.schema_str), named_schemas=names)
-    except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError) as fault:
-        raise SerializationError(f"fastavro cannot read the schema {schema.schema_str}: {_told(fault)}") from fault
-
-
-def _document(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        # A registry also gives a primitive type without its quotes.
-        if text.strip().isidentifier():
-            return text.strip()
-        raise
+        used = registry.get_referenced_schemas(schema).values()
+        return parse(document(one.schema_str) for one in (*used, schema))
+    except SCHEMA_ERRORS as fault:
+        raise SerializationError(f"fastavro cannot read the schema {schema.schema_str}: {told(fault)}") from fault
 
 
 def _record_name(schema: Schema | None) -> str | None:
-    document = None if schema is None else _document(schema.schema_str)
-    if not isinstance(document, dict) or "name" not in document:
+    found = None if schema is None else document(schema.schema_str)
+    if not isinstance(found, dict) or "name" not in found:
         return None
-    name, namespace = str(document["name"]), document.get("namespace")
+    name, namespace = str(found["name"]), found.get("namespace")
     return f"{namespace}.{name}" if namespace and "." not in name else name
-
-
-def _is_plain_bytes(parsed: Parsed) -> bool:
-    """Confluent's serializers write a value of the schema "bytes" as it is, without Avro's length before it."""
-    return parsed == "bytes" or (isinstance(parsed, dict) and parsed.get("type") == "bytes" and "logicalType" not in parsed)
-
-
-def _told(fault: Exception) -> str:
-    return f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
 from levada.errors import ConfigError
 from levada.spark.batch_source import BatchReader
-from levada.spark.options import sink_options, source_options
+from levada.spark.options import SinkOptions, SourceOptions, sink_options, source_options
 from levada.spark.schema import check_schema, record_schema
 from levada.spark.sink import BatchWriter, StreamWriter, sink_columns
 from levada.spark.stream_source import StreamReader
+from levada.spark.values import Typed
 
 
 class LevadaDataSource(DataSource):
-    """Source and sink of Kafka records. Spark makes a new one, in whichever process it needs it, for each question it asks."""
+    """Source and sink of Kafka records.
+
+    Spark makes one when a program says load() or save(), and sends pickled copies to the processes that plan and write.
+    """
+
+    _typed: Typed | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -27,28 +35,38 @@ class LevadaDataSource(DataSource):
             options = source_options(self.options, streaming=False)
         except ConfigError:
             options = source_options(self.options, streaming=True)
-        return record_schema(options.include_headers, options.columns, options.typed)
+        self._typed = options.typed.pinned()
+        return record_schema(options.include_headers, options.columns, self._typed)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the source of a batch query."""
-        options = source_options(self.options, streaming=False)
-        check_schema(schema, options.typed)
+        options = self._source_options(schema, streaming=False)
         return BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the source of a streaming query."""
-        options = source_options(self.options, streaming=True)
-        check_schema(schema, options.typed)
+        options = self._source_options(schema, streaming=True)
         return StreamReader(options, schema)
+
+    def _sink_options(self) -> SinkOptions:
+        options = sink_options(self.options)
+        return replace(options, formats={side: chosen.pinned() for side, chosen in options.formats.items()})
+
+    def _source_options(self, schema: StructType, *, streaming: bool) -> SourceOptions:
+        """Return the options with the formats that schema() saw; a user who gives a schema has Spark not call that."""
+        options = source_options(self.options, streaming=streaming)
+        typed = self._typed or options.typed.pinned()
+        check_schema(schema, typed)
+        return replace(options, typed=typed)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the sink of a batch query."""
         if overwrite:
             raise ConfigError("a topic cannot be overwritten; write with .mode('append')")
-        options = sink_options(self.options)
+        options = self._sink_options()
         return BatchWriter(options, sink_columns(schema, options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the sink of a streaming query. Output mode complete (overwrite) appends the whole result again, as Spark's own does."""
-        options = sink_options(self.options)
+        options = self._sink_options()
         return StreamWriter(options, sink_columns(schema, options))

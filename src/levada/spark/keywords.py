@@ -16,6 +16,8 @@ from levada.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+ReadFormat: TypeAlias = Literal["binary", "json", "string", "csv", "avro", "confluent-avro", "protobuf", "confluent-protobuf"]
+WriteFormat: TypeAlias = Literal["binary", "json", "avro", "confluent-avro", "protobuf", "confluent-protobuf"]
 Partition: TypeAlias = int | str
 """A partition's number; JSON has only text for it."""
 Offsets: TypeAlias = Mapping[str, Mapping[Partition, int]]
@@ -32,6 +34,22 @@ class EitherOptions(TypedDict, total=False):
 
     unknownOptions: Literal["fail", "warn"]
     """Whether an option that levada does not know is an error. Default: fail."""
+    key_avro_schema: str
+    """The Avro schema of keys, as JSON."""
+    value_avro_schema: str
+    """The Avro schema of values, as JSON."""
+    key_subject: str
+    """The registry's subject of the schemas of keys. Default: <topic>-key."""
+    value_subject: str
+    """The registry's subject of the schemas of values. Default: <topic>-value."""
+    key_protobuf_descriptor: str
+    """A file with the descriptors of the messages of keys, or their base64."""
+    key_protobuf_message: str
+    """The full name of the message of keys."""
+    value_protobuf_descriptor: str
+    """A file with the descriptors of the messages of values, or their base64."""
+    value_protobuf_message: str
+    """The full name of the message of values."""
 
 
 class ReadOptions(EitherOptions, total=False):
@@ -85,14 +103,22 @@ class ReadOptions(EitherOptions, total=False):
     """How long after. Default: 1000."""
     groupIdPrefix: str
     """No effect: levada reads without a consumer group."""
-    key_format: Literal["binary", "json"]
+    key_format: ReadFormat
     """How keys are decoded in the task. Default: binary, not at all."""
-    key_schema: StructType | str
-    """The fields of a key."""
-    value_format: Literal["binary", "json"]
+    value_format: ReadFormat
     """How values are decoded in the task. Default: binary, not at all."""
+    key_schema: StructType | str
+    """The fields of a key in JSON or CSV."""
     value_schema: StructType | str
-    """The fields of a value."""
+    """The fields of a value in JSON or CSV."""
+    key_csv_sep: str
+    """What stands between the fields of a key. Default: a comma."""
+    value_csv_sep: str
+    """What stands between the fields of a value. Default: a comma."""
+    key_raw: str
+    """Adds a column of this name with the key's bytes."""
+    value_raw: str
+    """Adds a column of this name with the value's bytes."""
     mode: Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
     """What becomes of a key or value that its format cannot read. Default: PERMISSIVE."""
     columnNameOfCorruptRecord: str
@@ -102,6 +128,10 @@ class ReadOptions(EitherOptions, total=False):
 class WriteOptions(EitherOptions, total=False):
     """The options of a sink."""
 
+    key_format: WriteFormat
+    """How the column key is written. Default: binary, as it is."""
+    value_format: WriteFormat
+    """How the column value is written. Default: binary, as it is."""
     topic: str
     """Where to write; wins over a column topic."""
     partitioner: Literal["default", "round_robin"]
@@ -119,8 +149,11 @@ def names_of(options: type) -> tuple[str, ...]:
 
 
 def texts(options: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return keywords as Spark takes options: names with dots, values as text. prefix: of their names. Raises ConfigError."""
-    named = {prefix + spelled(keyword): value for keyword, value in options.items()}
+    """Return keywords as Spark takes options: names with dots, values as text. prefix: what names begin with, unless they do already.
+
+    Raises ConfigError.
+    """
+    named = {prefix + spelled(keyword).removeprefix(prefix): value for keyword, value in options.items()}
     return {name: as_text(name, value) for name, value in named.items()}
 
 

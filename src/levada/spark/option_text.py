@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from levada.config import ConsumerConfig, ProducerConfig
+from levada.config.registry import RegistryConfig
 from levada.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -27,6 +28,8 @@ NO_TABLES = (
     "CREATE TABLE cannot be used: Spark keeps the table's options from a Python source when the table is read or written; "
     "use CREATE TEMPORARY VIEW ... USING levada OPTIONS (...)"
 )
+REGISTRY = "schema.registry."
+"""Options that begin so are the settings of a registry's client."""
 DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -40,7 +43,10 @@ class Side(NamedTuple):
 
 
 def split(given: Mapping[str, str], side: Side) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the options in their usual spelling, and the client's settings: those that begin with kafka., without that."""
+    """Return the options in their usual spelling, and the client's settings: those that begin with kafka., without that.
+
+    Options that begin with schema.registry. are among the first.
+    """
     if any(name.lower() == PROVIDER for name in given):
         raise ConfigError(NO_TABLES)
     by_folded = {option.lower(): option for option in side.known}
@@ -53,6 +59,8 @@ def split(given: Mapping[str, str], side: Side) -> tuple[dict[str, str], dict[st
             client[folded.removeprefix(KAFKA)] = value
         elif folded in by_folded:
             own[by_folded[folded]] = value
+        elif folded.startswith(REGISTRY):
+            own[folded] = value
         elif warns:
             logger.warning("%s; ignored, as %s is warn", _fault(name, side, by_folded), UNKNOWN_OPTIONS)
         else:
@@ -80,6 +88,8 @@ def _did_you_mean(folded: str, by_folded: Mapping[str, str]) -> str:
         return "; topics are named with 'subscribe' or 'assign' when reading and with 'topic' when writing"
     if folded in ConsumerConfig.OPTIONS or folded in ProducerConfig.OPTIONS:
         return f"; did you mean 'kafka.{folded}'?"
+    if folded in RegistryConfig.OPTIONS:
+        return f"; did you mean '{REGISTRY}{folded}'?"
     candidates = {**by_folded, BOOTSTRAP: BOOTSTRAP}
     close = difflib.get_close_matches(folded, candidates, n=1, cutoff=0.6)
     if close:

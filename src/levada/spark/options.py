@@ -11,20 +11,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pyspark.sql.types import StructType
-
 from levada.config import Config, ConsumerConfig, ProducerConfig
 from levada.errors import ConfigError
 from levada.spark.bounds import EARLIEST, LATEST, AtTime, Bound, parse_offsets, parse_time, parse_times
 from levada.spark.clients import DEFAULT_PARTITIONER, ROUND_ROBIN
 from levada.spark.cluster import Selection
-from levada.spark.ddl import parse_schema
+from levada.spark.format_options import typed
+from levada.spark.formats.sink_format import SinkFormat
 from levada.spark.java_regex import translate
 from levada.spark.keywords import ReadOptions, WriteOptions, names_of
 from levada.spark.loss import OnLoss
 from levada.spark.option_text import BOOTSTRAP, NO_TABLES, Side, boolean, choice, duration_s, positive, split, whole
 from levada.spark.planning import Splitting
-from levada.spark.values import FORMATS, SIDES, Mode, Typed
+from levada.spark.schema import COLUMN_NAMES
+from levada.spark.sink_format_options import sink_formats
+from levada.spark.values import Typed
 from levada.types import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -45,8 +46,8 @@ FORBIDDEN_TO_SOURCE: Mapping[str, str] = {
     "interceptor.classes": "class names are never looked up",
 }
 FORBIDDEN_TO_SINK: Mapping[str, str] = {
-    "key.serializer": "give the key as a string or binary column",
-    "value.serializer": "give the value as a string or binary column",
+    "key.serializer": "give the key as a string or binary column, or the option key.format",
+    "value.serializer": "give the value as a string or binary column, or the option value.format",
     "partitioner": "give the option 'partitioner'",
     "partitioner.class": "class names are never looked up; give the option 'partitioner'",
 }
@@ -106,10 +107,11 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Where to write; `topic` None means that each row names its own."""
+    """Where to write, and how; `topic` None means that each row names its own. formats: of the key and the value, where they have one."""
 
     topic: str | None
     partitioner: str
+    formats: Mapping[str, SinkFormat]
     client: Mapping[str, str]
 
 
@@ -122,8 +124,9 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
     least, most = positive(own, "minOffsetsPerTrigger"), positive(own, "maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
         raise ConfigError(f"option 'minOffsetsPerTrigger'={least} is above 'maxOffsetsPerTrigger'={most}")
+    selection = _selection(own)
     return SourceOptions(
-        selection=_selection(own),
+        selection=selection,
         starting=starting,
         starting_option=starting_option,
         ending=ending,
@@ -142,7 +145,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         fetch_offset_retries=_or(whole(own, "fetchOffset.numRetries"), 3),
         fetch_offset_interval_s=_or(whole(own, "fetchOffset.retryIntervalMs"), 1000) / 1000,
         poll_timeout_s=duration_s(own, "kafkaConsumer.pollTimeoutMs", DEFAULT_POLL_TIMEOUT_S),
-        typed=_typed(own),
+        typed=typed(own, tuple(selection.names), COLUMN_NAMES),
         only_for_streams=tuple(name for name in ONLY_FOR_STREAMS if name in own),
         client=client,
     )
@@ -154,9 +157,11 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     topic = own.get("topic")
     if topic is not None and not topic.strip():
         raise ConfigError("option 'topic' is empty")
+    topic = topic.strip() if topic is not None else None
     return SinkOptions(
-        topic=topic.strip() if topic is not None else None,
+        topic=topic,
         partitioner=choice(own, "partitioner", (DEFAULT_PARTITIONER, ROUND_ROBIN), DEFAULT_PARTITIONER),
+        formats=sink_formats(own, topic),
         client=_of_client(client, FORBIDDEN_TO_SINK, ProducerConfig),
     )
 
@@ -230,26 +235,6 @@ def _on_loss(own: Mapping[str, str]) -> OnLoss:
     if "failOnDataLoss" in own and fails is not (chosen is OnLoss.FAIL):
         raise ConfigError(f"options 'failOnDataLoss'={own['failOnDataLoss']} and 'onDataLoss'={chosen.value} contradict each other")
     return chosen
-
-
-# What keys and values are
-
-
-def _typed(own: Mapping[str, str]) -> Typed:
-    schemas: dict[str, StructType] = {}
-    for side in SIDES:
-        name, schema = f"{side}.format", f"{side}.schema"
-        if choice(own, name, FORMATS, "binary") == "binary":
-            if schema in own:
-                raise ConfigError(f"option '{schema}' is for the option '{name}', such as json")
-            continue
-        if schema not in own:
-            raise ConfigError(f"option '{name}'={own[name]} needs the option '{schema}', such as 'id long, tags array<string>'")
-        schemas[side] = parse_schema(own[schema], schema)
-    if not schemas and (unused := [name for name in ("mode", "columnNameOfCorruptRecord") if name in own]):
-        raise ConfigError(f"option '{unused[0]}' is for the options 'value.format' and 'key.format'")
-    mode = Mode(choice(own, "mode", [mode.value for mode in Mode], Mode.PERMISSIVE.value))
-    return Typed(schemas, mode, own.get("columnNameOfCorruptRecord"))
 
 
 # From where to where; the first option of a list that is given counts, as in Spark's own connector

@@ -41,6 +41,7 @@ _TYPES: Mapping[str, DataType] = {
     "timestampType": IntegerType(),
     "headers": HEADERS,
 }
+COLUMN_NAMES = tuple(_TYPES)
 _LEVADA_NAMES: Mapping[str, str] = {"timestampType": "timestamp_type"}
 
 UNTYPED = Typed()
@@ -81,7 +82,7 @@ def levada_columns(schema: StructType, typed: Typed = UNTYPED) -> list[str]:
     names = [_LEVADA_NAMES.get(needed, needed) for name in schema.fieldNames() for needed in typed.needs(name)]
     if typed.mode is Mode.DROPMALFORMED:
         # Whether there is a row depends on them.
-        names += typed.schemas
+        names += typed.formats
     if "timestamp" in names or typed.mode is Mode.FAILFAST:
         # A record that Spark cannot hold, or that cannot be read, is named.
         names += PLACE

@@ -18,6 +18,8 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, Str
 
 from levada.errors import ConfigError, IllegalStateError, SerializationError
 from levada.spark.clients import reused_producer
+from levada.spark.format_options import SIDES
+from levada.spark.formats.sink_format import Encode
 from levada.spark.options import SinkOptions
 from levada.spark.schema import HEADERS
 from levada.spark.task_log import log_with_task
@@ -32,6 +34,7 @@ _ACCEPTED: Mapping[str, tuple[DataType, ...]] = {
     "timestamp": (TimestampType(), TimestampNTZType()),
 }
 
+NO_ENCODERS: Mapping[str, Encode] = {}
 UNDER_WAY = 16
 """Arrow batches sent and not yet known to be acknowledged; more would only hold memory."""
 
@@ -51,25 +54,30 @@ def sink_columns(schema: StructType, options: SinkOptions) -> tuple[str, ...]:
     if "topic" not in names and options.topic is None:
         raise ConfigError("where to? give the option 'topic', or a column 'topic'")
     for field in schema.fields:
-        _check_type(field.name, field.dataType)
+        if field.name in options.formats:
+            options.formats[field.name].check(field.name, field.dataType)
+        else:
+            _check_type(field.name, field.dataType)
     return tuple(name for name in names if name != "topic" or options.topic is None)
 
 
 def _check_type(name: str, found: DataType) -> None:
     accepted = [kind.simpleString() for kind in _ACCEPTED.get(name, (found,))]
     if found.simpleString() not in accepted:
-        raise ConfigError(f"column '{name}' must be {' or '.join(accepted)}, and is {found.simpleString()}; cast it")
+        advice = f"cast it, or set the option {name}.format" if isinstance(found, StructType) and name in SIDES else "cast it"
+        raise ConfigError(f"column '{name}' must be {' or '.join(accepted)}, and is {found.simpleString()}; {advice}")
 
 
 def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions) -> Written:
     """Send every row and wait for every acknowledgement. Raises the first failure; it says whether records may be written all the same."""
     log_with_task()
     rows = 0
+    encoders = {name: options.formats[name].encoder(name) for name in columns if name in options.formats}
     with reused_producer(options.client, options.partitioner) as producer:
         deliveries: deque[Any] = deque()
         for batch in batches:
             rows += batch.num_rows
-            for topic, records in by_topic(as_records(batch, columns), options.topic):
+            for topic, records in by_topic(as_records(batch, columns, encoders), options.topic):
                 deliveries.append(producer.send_arrow(topic, records, **{name: name for name in records.schema.names}))
             while len(deliveries) > UNDER_WAY:
                 deliveries.popleft().result()
@@ -79,9 +87,10 @@ def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: Si
     return Written(rows)
 
 
-def as_records(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-    """Choose the columns that make records; text becomes bytes without being copied."""
-    arrays = [_as_bytes(batch.column(name)) if name in ("key", "value") else batch.column(name) for name in columns]
+def as_records(batch: pa.RecordBatch, columns: Sequence[str], encoders: Mapping[str, Encode] = NO_ENCODERS) -> pa.RecordBatch:
+    """Choose the columns that make records, keys and values as bytes: by their encoders, or text as it is, without being copied."""
+    encode = {"key": _as_bytes, "value": _as_bytes, **encoders}
+    arrays = [encode[name](batch.column(name)) if name in encode else batch.column(name) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 

@@ -1,28 +1,24 @@
 """Keys and values that come out typed: the options key.format and value.format, decoded in the task.
 
-The column becomes a struct of the fields of its schema. Decoding happens where the bytes are, so neither the JVM nor the way there sees the
-text.
+The column becomes what its format makes of it, such as a struct of the fields of a schema. Decoding happens where the bytes are, so neither
+the JVM nor the way there sees them.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import DataType, StringType, StructType
+from pyspark.sql.types import BinaryType, DataType, StringType
 
 from levada.errors import SerializationError
-
-if TYPE_CHECKING:
-    from levada.record.columnar import JsonDecoder, JsonFault
-
-FORMATS = ("binary", "json")
-SIDES = ("key", "value")
+from levada.spark.formats.format import Fault, Format
 
 
 class Mode(Enum):
@@ -35,21 +31,32 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class Typed:
-    """Which of key and value are typed, and how. corrupt: the column with the text of what could not be read, None without one."""
+    """Which of key and value are typed, and how.
 
-    schemas: Mapping[str, StructType] = field(default_factory=dict)
+    corrupt: the column with the text of what could not be read, None without one. raw: columns with the bytes of a typed side, by side.
+    """
+
+    formats: Mapping[str, Format] = field(default_factory=dict)
     mode: Mode = Mode.PERMISSIVE
     corrupt: str | None = None
+    raw: Mapping[str, str] = field(default_factory=dict)
+
+    def pinned(self) -> Self:
+        """Return the same with what registries know now: the columns that a query has from its start to its end."""
+        return replace(self, formats={side: chosen.pinned() for side, chosen in self.formats.items()})
 
     @property
     def columns(self) -> dict[str, DataType]:
         """The columns of a source that are of another type, and those that are added."""
-        added: dict[str, DataType] = {} if self.corrupt is None else {self.corrupt: StringType()}
-        return {**self.schemas, **added}
+        types = {side: chosen.data_type for side, chosen in self.formats.items()}
+        added: dict[str, DataType] = {name: BinaryType() for name in self.raw.values()}
+        return {**types, **added, **({} if self.corrupt is None else {self.corrupt: StringType()})}
 
     def needs(self, column: str) -> list[str]:
         """Return the columns of records that one of a source is made of."""
-        return list(self.schemas) if column == self.corrupt else [column]
+        if column == self.corrupt:
+            return list(self.formats)
+        return [side for side, name in self.raw.items() if name == column] or [column]
 
 
 class ValueDecoder:
@@ -58,36 +65,35 @@ class ValueDecoder:
     def __init__(self, typed: Typed, target: pa.Schema) -> None:
         self._typed = typed
         is_needed = typed.corrupt in target.names or typed.mode is Mode.DROPMALFORMED
-        self._sides = [side for side in typed.schemas if is_needed or side in target.names]
-        self._decoders = {side: _decoder(typed.schemas[side]) for side in self._sides}
+        self._sides = [side for side in typed.formats if is_needed or side in target.names]
+        self._decoders = {side: typed.formats[side].decoder() for side in self._sides}
+        self._raw = {side: name for side, name in typed.raw.items() if name in target.names}
 
     def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch with its typed columns in place of their bytes. Raises SerializationError in mode FAILFAST."""
-        if not self._sides:
+        if not self._sides and not self._raw:
             return batch
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        columns.update({name: batch.column(side) for side, name in self._raw.items()})
         malformed: list[pa.BooleanArray] = []
         corrupt = pa.nulls(batch.num_rows, pa.string())
         for side in self._sides:
             found = self._decoders[side].decode(batch.column(side))
             if found.fault is not None and self._typed.mode is Mode.FAILFAST:
-                raise _fault(batch, side, found.fault)
+                raise _error(batch, side, found.fault)
             columns[side] = found.rows
             malformed.append(found.malformed)
             if found.fault is not None and self._typed.corrupt is not None:
-                corrupt = pc.if_else(found.malformed, _text(batch.column(side)), corrupt)
+                corrupt = pc.if_else(found.malformed, self._shown(side, batch.column(side), found.malformed), corrupt)
         if self._typed.corrupt is not None:
             columns[self._typed.corrupt] = corrupt
         decoded = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         return decoded.filter(pc.invert(reduce(pc.or_, malformed))) if self._typed.mode is Mode.DROPMALFORMED else decoded
 
-
-def _decoder(schema: StructType) -> JsonDecoder:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    from levada.record.columnar import JsonDecoder
-
-    return JsonDecoder(to_arrow_schema(schema, timezone="UTC"))
+    def _shown(self, side: str, values: pa.Array, malformed: pa.BooleanArray) -> pa.Array:
+        """Return malformed values as a column of texts shows them."""
+        only_malformed = pc.if_else(malformed, values, pa.scalar(None, values.type))
+        return _text(only_malformed) if self._typed.formats[side].is_text else _base64(only_malformed)
 
 
 def _text(values: pa.Array) -> pa.Array:
@@ -98,7 +104,11 @@ def _text(values: pa.Array) -> pa.Array:
         return pa.array([None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist()], pa.string())
 
 
-def _fault(batch: pa.RecordBatch, side: str, fault: JsonFault) -> SerializationError:
+def _base64(values: pa.Array) -> pa.Array:
+    return pa.array([None if value is None else base64.b64encode(value).decode() for value in values.to_pylist()], pa.string())
+
+
+def _error(batch: pa.RecordBatch, side: str, fault: Fault) -> SerializationError:
     topic, partition, offset = (batch.column(name)[fault.row].as_py() for name in ("topic", "partition", "offset"))
     return SerializationError(
         f"{topic}-{partition} at offset {offset}: the {side} is {fault.reason}; mode=PERMISSIVE reads what can be read of it"

@@ -1,0 +1,89 @@
+"""Avro schemas and values through fastavro, without a registry: what the serializers and the Spark connector share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from io import BytesIO
+from typing import Any
+
+try:
+    import fastavro
+except ImportError as missing:
+    raise ImportError("Avro needs fastavro: pip install 'levada[avro]'") from missing
+
+Parsed = Any
+"""What fastavro makes of a schema."""
+
+SCHEMA_ERRORS = (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError, TypeError)
+"""What fastavro raises for a schema that it cannot read."""
+WRITE_ERRORS = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
+"""What fastavro raises for a value that does not fit its schema."""
+
+
+def document(text: str) -> Any:
+    """Return the JSON document of a schema. Raises ValueError where it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        # A registry also gives a primitive type without its quotes.
+        if text.strip().isidentifier():
+            return text.strip()
+        raise
+
+
+def parse(documents: Iterable[Any], names: dict[str, Any] | None = None) -> Parsed:
+    """Parse a schema, the last of `documents`, after those that it uses. names: where fastavro collects the named types of all.
+
+    Raises one of SCHEMA_ERRORS.
+    """
+    known: dict[str, Any] = {} if names is None else names
+    parsed: Parsed = None
+    for one in documents:
+        parsed = fastavro.parse_schema(one, named_schemas=known)
+    return parsed
+
+
+def write_value(before: bytes, parsed: Parsed, value: Any) -> bytes:
+    """Return a value as Avro, after the bytes `before`. Raises one of WRITE_ERRORS where it does not fit the schema."""
+    out = BytesIO(before)
+    out.seek(len(before))
+    fastavro.schemaless_writer(out, parsed, value)
+    return out.getvalue()
+
+
+def read_value(data: bytes, begin: int, writer: Parsed, reader: Parsed = None, *, names_branches: bool = False) -> Any:
+    """Read the value that takes the bytes from `begin` to the end; reader: the schema to resolve it to, None for the writer's own.
+
+    names_branches: return (name, value) for a value of a named type in a union. Raises an exception of any kind where the bytes are no
+    such value, among them LeftOverError.
+    """
+    source = BytesIO(data)
+    source.seek(begin)
+    value = fastavro.schemaless_reader(source, writer, reader, return_named_type=names_branches)
+    if left := len(data) - source.tell():
+        raise LeftOverError(left)
+    return value
+
+
+def convert_when_read(avro_type: str, logical_type: str, convert: Callable[[Any, Any, Any], Any]) -> None:
+    """Have fastavro call convert(value, writer's type, reader's type or None) for a logical type, in this whole process."""
+    fastavro.read.LOGICAL_READERS[f"{avro_type}-{logical_type}"] = convert
+
+
+class LeftOverError(ValueError):
+    """More bytes are there than the value takes: it was written with another schema."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"{count} bytes are left over")
+        self.count = count
+
+
+def is_plain_bytes(parsed: Parsed) -> bool:
+    """Confluent's serializers write a value of the schema "bytes" as it is, without Avro's length before it."""
+    return parsed == "bytes" or (isinstance(parsed, dict) and parsed.get("type") == "bytes" and "logicalType" not in parsed)
+
+
+def told(fault: Exception) -> str:
+    """Return an error of fastavro, whose texts are often empty or only the name of a key."""
+    return f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__

@@ -1,0 +1,161 @@
+"""value.format=avro: Avro without anything before it, and confluent-avro: with a schema's id before it, by a schema registry."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Self
+
+from pyspark.sql.types import DataType
+
+from levada.errors import ConfigError, SerializationError
+from levada.registry import RegistryNotFoundError, Schema
+from levada.registry.avro_codec import LeftOverError, is_plain_bytes, read_value, told
+from levada.registry.wire_format import HEADER_SIZE, schema_id_of
+from levada.spark.formats.avro_schema import AvroSchema
+from levada.spark.formats.format import Decoder, Format, arrow_type
+from levada.spark.formats.registries import Settings, registry
+from levada.spark.formats.rows import MalformedError, Read, RowDecoder
+
+AVRO = "AVRO"
+
+
+@dataclass(frozen=True)
+class AvroFormat(Format):
+    """schema: of the writer, and of the column."""
+
+    schema: AvroSchema
+    is_text: ClassVar[bool] = False
+
+    @property
+    def data_type(self) -> DataType:
+        """What from_avro makes of the schema."""
+        return self.schema.shape().spark
+
+    def decoder(self) -> Decoder:
+        """Return a decoder."""
+        parsed, names_branches = self.schema.parsed(), self.schema.shape().names_branches
+
+        def read(data: bytes) -> Any:
+            return _read(data, 0, parsed, None, names_branches, "its Avro schema")
+
+        return _decoder(self.schema, read)
+
+
+@dataclass(frozen=True)
+class ConfluentAvroFormat(Format):
+    """Every value is read by its writer's schema, which its id names, and resolved to one reader's schema.
+
+    schema: the reader's; None until pinned, which takes the latest of the subject. option: the one that names either.
+    """
+
+    settings: Settings = field(repr=False)
+    subject: str | None
+    option: str
+    schema: AvroSchema | None = None
+    is_text: ClassVar[bool] = False
+
+    def pinned(self) -> Self:
+        """Return the format with the latest schema of its subject. Raises ConfigError, RegistryError."""
+        if self.subject is None or self.schema is not None:
+            return self
+        return replace(self, schema=latest_schema(self.settings, self.subject, self.option)[1])
+
+    @property
+    def data_type(self) -> DataType:
+        """What from_avro makes of the reader's schema."""
+        return self._reader.shape().spark
+
+    def decoder(self) -> Decoder:
+        """Return a decoder. Writers' schemas are known to all tasks of a process."""
+        return _decoder(self._reader, WriterSchemas(self.settings, self._reader).read)
+
+    @property
+    def _reader(self) -> AvroSchema:
+        assert self.schema is not None, "not pinned"
+        return self.schema
+
+
+def latest_schema(settings: Settings, subject: str, option: str) -> tuple[int, AvroSchema]:
+    """Return the latest schema of a subject, and its id. Raises ConfigError that names the option, RegistryError."""
+    try:
+        latest = registry(settings).get_version(subject, "latest")
+    except RegistryNotFoundError as missing:
+        raise ConfigError(f"option '{option}': the registry has no subject '{subject}'; register it, or name another") from missing
+    if latest.schema.schema_type != AVRO:
+        raise ConfigError(f"option '{option}': the schema of '{subject}' is of type {latest.schema.schema_type}, not {AVRO}")
+    return latest.schema_id, AvroSchema(_texts(settings, latest.schema), f"subject '{subject}' version {latest.version}")
+
+
+class WriterSchemas:
+    """Reads values by the schemas that their ids name. An id that cannot be used is asked for once a task: it may be registered later."""
+
+    def __init__(self, settings: Settings, reader: AvroSchema) -> None:
+        self._settings = settings
+        self._reads = _known_reads(os.getpid(), settings, reader)
+        self._reader = reader
+        self._unknown: dict[int, str] = {}
+
+    def read(self, data: bytes) -> Any:
+        """Return what a value says, in the reader's schema. Raises MalformedError; RegistryError where a schema cannot be had."""
+        try:
+            schema_id = schema_id_of(data)
+        except SerializationError:
+            raise MalformedError(f"not of Confluent's wire format: {len(data)} bytes that begin with {data[:HEADER_SIZE]!r}") from None
+        read = self._reads.get(schema_id)
+        if read is None:
+            read = self._reads[schema_id] = self._find(schema_id)
+        return read(data)
+
+    def _find(self, schema_id: int) -> Read:
+        if schema_id in self._unknown:
+            raise MalformedError(self._unknown[schema_id])
+        try:
+            schema = registry(self._settings).get_schema(schema_id)
+            if schema.schema_type == AVRO:
+                writer = AvroSchema(_texts(self._settings, schema), f"schema id {schema_id}")
+                return _reading(schema_id, writer, self._reader)
+            why = f"which is of type {schema.schema_type}, not {AVRO}"
+        except RegistryNotFoundError as missing:
+            why = f"which the registry does not know ({missing.url})"
+        except ConfigError as fault:
+            why = f"which is not read: {fault}"
+        self._unknown[schema_id] = f"written with schema id {schema_id}, {why}"
+        raise MalformedError(self._unknown[schema_id])
+
+
+@lru_cache(maxsize=32)
+def _known_reads(process: int, settings: Settings, reader: AvroSchema) -> dict[int, Read]:
+    """Return what stays known in a worker process from one task to the next: how to read each schema id."""
+    return {}
+
+
+def _reading(schema_id: int, writer_schema: AvroSchema, reader_schema: AvroSchema) -> Read:
+    writer, reader = writer_schema.parsed(), reader_schema.parsed()
+    if is_plain_bytes(writer) and is_plain_bytes(reader):
+        return lambda data: data[HEADER_SIZE:]
+    names_branches = reader_schema.shape().names_branches
+    what = f"the Avro schema of id {schema_id}"
+    return lambda data: _read(data, HEADER_SIZE, writer, reader, names_branches, what)
+
+
+def _read(data: bytes, begin: int, writer: Any, reader: Any, names_branches: bool, what: str) -> Any:
+    try:
+        return read_value(data, begin, writer, reader, names_branches=names_branches)
+    except LeftOverError as fault:
+        raise MalformedError(f"not of {what}: {fault}") from None
+    except Exception as fault:
+        # fastavro raises whatever its parts raise for bytes that are no Avro.
+        raise MalformedError(f"not of {what}: {told(fault)}") from fault
+
+
+def _texts(settings: Settings, schema: Schema) -> tuple[str, ...]:
+    return tuple(one.schema_str for one in (*registry(settings).get_referenced_schemas(schema).values(), schema))
+
+
+def _decoder(schema: AvroSchema, read: Read) -> Decoder:
+    shape = schema.shape()
+    convert = shape.convert
+    full: Read = read if convert is None else lambda data: convert(read(data))
+    return RowDecoder(full, arrow_type(shape.spark), shape.built)

@@ -1,0 +1,249 @@
+"""An Avro schema as Spark sees it: the type of the column, and how fastavro's values become what Arrow takes.
+
+Types are those of Spark's from_avro, and every field may be null. Dates and timestamps stay the numbers that Avro has them as: Arrow takes
+these, and Python's own types end with the year 9999. To keep fastavro from making those, logical types are renamed before it sees a schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from levada.errors import ConfigError
+from levada.registry.avro_codec import SCHEMA_ERRORS, convert_when_read, document, parse, told
+from levada.spark.formats.avro_values import Branch, Convert, each, fields, instead_of_text, member, pairs, unless_null, without_name
+from levada.spark.formats.format import arrow_type
+
+_RENAMED = "levada-"
+_PRIMITIVE: Mapping[str, DataType] = {
+    "null": NullType(),
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "bytes": BinaryType(),
+    "string": StringType(),
+    "enum": StringType(),
+    "fixed": BinaryType(),
+}
+_LOGICAL: Mapping[tuple[str, str], tuple[DataType, pa.DataType]] = {
+    ("int", "date"): (DateType(), pa.date32()),
+    ("long", "timestamp-millis"): (TimestampType(), pa.timestamp("ms", "UTC")),
+    ("long", "timestamp-micros"): (TimestampType(), pa.timestamp("us", "UTC")),
+    ("long", "local-timestamp-millis"): (TimestampNTZType(), pa.timestamp("ms")),
+    ("long", "local-timestamp-micros"): (TimestampNTZType(), pa.timestamp("us")),
+}
+"""Per Avro type and logical type: Spark's type, and Arrow's for the numbers. Other logical types but decimal are left to the type below."""
+_MICROSECONDS: Mapping[str, int] = {
+    f"{_RENAMED}{place}timestamp-{unit}": factor for place in ("", "local-") for unit, factor in (("millis", 1000), ("micros", 1))
+}
+MILLISECONDS = ("timestamp-millis", "local-timestamp-millis")
+_MOST_DIGITS = 38
+_CLASSES: Mapping[str, str] = {
+    "boolean": "bool",
+    "int": "int",
+    "long": "int",
+    "float": "float",
+    "double": "float",
+    "bytes": "bytes",
+    "string": "str",
+    "array": "list",
+    "map": "dict",
+}
+"""The class of Python in which fastavro returns a type that has no name."""
+_CLASSES_OF_NAMED: Mapping[str, str] = {"record": "dict", "error": "dict", "enum": "str", "fixed": "bytes"}
+
+
+def _rescaled(value: int, writer: Any, reader: Any) -> int:
+    """Return a timestamp in the unit of the reader's schema, where that has a timestamp too."""
+    unit = _MICROSECONDS.get(reader.get("logicalType", "")) if isinstance(reader, dict) else None
+    return value if unit is None else value * _MICROSECONDS[writer["logicalType"]] // unit
+
+
+for _name in _MICROSECONDS:
+    convert_when_read("long", _name, _rescaled)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A type of a schema.
+
+    built: the Arrow type that is made of fastavro's values, in the schema's units. convert: None for values that are fine as they are.
+    names_branches: whether fastavro has to name the types of values in unions; said of a whole schema.
+    """
+
+    spark: DataType
+    built: pa.DataType
+    convert: Convert | None = None
+    names_branches: bool = False
+
+
+@dataclass(frozen=True)
+class AvroSchema:
+    """A schema's text, after the texts of those that it uses. origin: where it comes from, for errors."""
+
+    texts: tuple[str, ...]
+    origin: str = field(compare=False)
+
+    def parsed(self, names: dict[str, Any] | None = None) -> Any:
+        """Return what fastavro reads and writes with. names: gets the schema's named types. Raises ConfigError."""
+        try:
+            return parse((renamed(document(text)) for text in self.texts), names)
+        except SCHEMA_ERRORS as fault:
+            raise ConfigError(f"{self.origin}: the Avro schema cannot be read: {told(fault)}") from fault
+
+    def shape(self) -> Shape:
+        """Return the column's shape. Raises ConfigError."""
+        names: dict[str, Any] = {}
+        walk = _Shapes(names, self.origin)
+        parsed = self.parsed(names)
+        shape = walk.of(parsed, ())
+        # The names of branches have to be taken off again, wherever a writer's union may have put one.
+        return replace(walk.of(parsed, ()), names_branches=True) if walk.has_unions else shape
+
+
+def renamed(schema: Any) -> Any:
+    """Return a schema document with all logical types but decimal under another name."""
+    if isinstance(schema, list):
+        return [renamed(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    changed = {key: renamed(inner) if key in ("type", "items", "values") else inner for key, inner in schema.items()}
+    if "fields" in changed:
+        changed["fields"] = [renamed(inner) for inner in changed["fields"]]
+    if isinstance(logical := changed.get("logicalType"), str) and logical != "decimal":
+        changed["logicalType"] = _RENAMED + logical
+    return changed
+
+
+class _Shapes:
+    """One walk over a parsed schema."""
+
+    def __init__(self, names: Mapping[str, Any], origin: str) -> None:
+        self._names = names
+        self._origin = origin
+        self.has_unions = False
+        """Whether the walk came by a union of several types other than null."""
+
+    def of(self, schema: Any, within: tuple[str, ...]) -> Shape:
+        """Return the shape of a type. within: the records around it."""
+        if isinstance(schema, list):
+            return self._union(schema, within)
+        if isinstance(schema, str) and schema in self._names:
+            return self.of(self._names[schema], within)
+        kind = kind_of(schema)
+        if kind in ("record", "error"):
+            return self._record(schema, within)
+        if kind == "array":
+            items = self.of(schema["items"], within)
+            return Shape(ArrayType(items.spark), pa.list_(pa.field("element", items.built)), each(items.convert))
+        if kind == "map":
+            values = self.of(schema["values"], within)
+            return Shape(MapType(StringType(), values.spark), pa.map_(pa.string(), values.built), pairs(values.convert))
+        return self._plain(schema, kind)
+
+    def _plain(self, schema: Any, kind: str) -> Shape:
+        meant = logical_of(schema)
+        if meant == "decimal" and kind in ("bytes", "fixed"):
+            spark: DataType = self._decimal(schema)
+            return Shape(spark, arrow_type(spark), self._bare(schema, None))
+        spark, built = _LOGICAL.get((kind, meant), (_PRIMITIVE[kind], arrow_type(_PRIMITIVE[kind])))
+        return Shape(spark, built, self._bare(schema, None))
+
+    def _decimal(self, schema: Any) -> DecimalType:
+        precision, scale = schema["precision"], schema.get("scale", 0)
+        if precision > _MOST_DIGITS:
+            raise ConfigError(f"{self._origin}: Spark has decimals of up to {_MOST_DIGITS} digits, not of {precision}")
+        return DecimalType(precision, scale)
+
+    def _record(self, schema: Any, within: tuple[str, ...]) -> Shape:
+        name = schema["name"]
+        if name in within:
+            raise ConfigError(f"{self._origin}: record '{name}' contains itself, which a Spark type cannot")
+        shapes = {inner["name"]: _with_default(self.of(inner["type"], (*within, name)), inner) for inner in schema["fields"]}
+        converts = {name: shape.convert for name, shape in shapes.items() if shape.convert is not None}
+        return Shape(_spark_struct(shapes), _built_struct(shapes), self._bare(schema, fields(converts)))
+
+    def _bare(self, schema: Any, convert: Convert | None) -> Convert | None:
+        return without_name(convert) if self.has_unions and kind_of(schema) in _CLASSES_OF_NAMED else convert
+
+    def _union(self, branches: list[Any], within: tuple[str, ...]) -> Shape:
+        others = [branch for branch in branches if branch != "null"]
+        if len(others) == 1:
+            only = self.of(others[0], within)
+            return Shape(only.spark, only.built, unless_null(only.convert))
+        for narrow, wide in (("int", "long"), ("float", "double")):
+            if others in ([narrow, wide], [wide, narrow]):
+                return self.of(wide, within)
+        self.has_unions = True
+        return self._members(others, within) if others else self.of("null", within)
+
+    def _members(self, branches: list[Any], within: tuple[str, ...]) -> Shape:
+        """Several branches are a struct of member0, member1 ..., of which one is not null."""
+        shapes = {f"member{number}": self.of(branch, within) for number, branch in enumerate(branches)}
+        told_by: dict[str, Branch] = {}
+        unnamed: dict[str, Branch] = {}
+        for branch, (name, shape) in zip(branches, shapes.items(), strict=True):
+            of_branch = Branch(name, shape.convert)
+            schema = self._names[branch] if isinstance(branch, str) and branch in self._names else branch
+            kind = kind_of(schema)
+            key = schema["name"] if kind in _CLASSES_OF_NAMED else "Decimal" if isinstance(shape.spark, DecimalType) else _CLASSES[kind]
+            if key in told_by:
+                raise ConfigError(f"{self._origin}: a union of both {kind} and another type that Python reads as {key} is not supported")
+            told_by[key] = of_branch
+            # A value has no name where its writer's schema has no union there.
+            unnamed.setdefault(_CLASSES_OF_NAMED.get(kind, key), of_branch)
+        return Shape(_spark_struct(shapes), _built_struct(shapes), member({**unnamed, **told_by}))
+
+
+def _with_default(shape: Shape, described: Mapping[str, Any]) -> Shape:
+    """Have the default of a field of bytes made into bytes: fastavro returns the text that stands for them in the schema."""
+    default = described.get("default")
+    if not isinstance(default, str) or not isinstance(shape.spark, (BinaryType, DecimalType)):
+        return shape
+    held: Any = default.encode("latin-1")
+    if isinstance(shape.spark, DecimalType):
+        held = Decimal(int.from_bytes(held, signed=True)).scaleb(-shape.spark.scale)
+    return replace(shape, convert=instead_of_text(held, shape.convert))
+
+
+def kind_of(schema: Any) -> str:
+    """Return the type's own name: record, enum, long ..."""
+    return str(schema["type"] if isinstance(schema, dict) else schema)
+
+
+def logical_of(schema: Any) -> str:
+    """Return the logical type by its name in Avro; empty where there is none."""
+    return str(schema.get("logicalType", "")).removeprefix(_RENAMED) if isinstance(schema, dict) else ""
+
+
+def _spark_struct(shapes: Mapping[str, Shape]) -> StructType:
+    return StructType([StructField(name, shape.spark) for name, shape in shapes.items()])
+
+
+def _built_struct(shapes: Mapping[str, Shape]) -> pa.DataType:
+    return pa.struct([pa.field(name, shape.built) for name, shape in shapes.items()])

@@ -1,0 +1,223 @@
+"""A column written as Avro: value.format=avro and confluent-avro of the sink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from levada.errors import ConfigError, SerializationError
+from levada.registry import RegistryAnswerError, RegistryNotFoundError, Schema
+from levada.registry.avro_codec import WRITE_ERRORS, is_plain_bytes, told, write_value
+from levada.registry.wire_format import header
+from levada.spark.formats.avro import latest_schema
+from levada.spark.formats.avro_schema import MILLISECONDS, AvroSchema, kind_of, logical_of
+from levada.spark.formats.avro_values import Convert, each, fields, unless_null
+from levada.spark.formats.numbers import as_numbers
+from levada.spark.formats.registries import Settings, registry
+from levada.spark.formats.sink_format import Encode, SinkFormat
+
+_WHOLE = (ByteType, ShortType, IntegerType)
+_ACCEPTED: Mapping[str, tuple[type[DataType], ...]] = {
+    "null": (NullType,),
+    "boolean": (BooleanType,),
+    "int": _WHOLE,
+    "long": (*_WHOLE, LongType),
+    "float": (FloatType,),
+    "double": (FloatType, DoubleType),
+    "string": (StringType,),
+    "enum": (StringType,),
+    "bytes": (BinaryType,),
+    "fixed": (BinaryType,),
+}
+_ACCEPTED_LOGICAL: Mapping[str, tuple[type[DataType], ...]] = {
+    "date": (DateType,),
+    "timestamp-millis": (TimestampType,),
+    "timestamp-micros": (TimestampType,),
+    "local-timestamp-millis": (TimestampNTZType,),
+    "local-timestamp-micros": (TimestampNTZType,),
+}
+
+
+@dataclass(frozen=True)
+class AvroSink(SinkFormat):
+    """before: what stands before each value, such as the id of the schema."""
+
+    schema: AvroSchema
+    before: bytes = b""
+
+    def check(self, column: str, kind: DataType) -> None:
+        """Raise ConfigError when a column of this type cannot be written."""
+        names: dict[str, Any] = {}
+        _Fit(names).check(column, kind, self.schema.parsed(names))
+
+    def encoder(self, column: str) -> Encode:
+        """Return what encodes a column, which is named in errors."""
+        names: dict[str, Any] = {}
+        parsed = self.schema.parsed(names)
+        convert = unless_null(_conversion(parsed, names))
+        is_bare = self.before and is_plain_bytes(parsed)
+
+        def write(value: Any) -> bytes | None:
+            if value is None or is_bare:
+                return None if value is None else self.before + value
+            return write_value(self.before, parsed, value if convert is None else convert(value))
+
+        def encode(array: pa.Array) -> pa.Array:
+            found = []
+            for row, value in enumerate(array.cast(as_numbers(array.type)).to_pylist()):
+                try:
+                    found.append(write(value))
+                except WRITE_ERRORS as fault:
+                    raise SerializationError(
+                        f"column '{column}' does not fit the Avro schema of {self.schema.origin}: {told(fault)}; "
+                        f"it is in row {row} of {len(array)} of an Arrow batch"
+                    ) from fault
+            return pa.array(found, pa.binary())
+
+        return encode
+
+
+@dataclass(frozen=True)
+class ConfluentAvroSink(SinkFormat):
+    """Avro with a schema's id before it.
+
+    schema: what to write with, to be registered, or only looked up without `registers`; None for the latest of the subject. option: the one
+    that names the subject.
+    """
+
+    settings: Settings = field(repr=False)
+    subject: str
+    option: str
+    schema: AvroSchema | None
+    registers: bool
+    written: AvroSink | None = None
+
+    def pinned(self) -> Self:
+        """Return the format with the id of its schema. Raises ConfigError, RegistryError."""
+        if self.schema is None:
+            schema_id, schema = latest_schema(self.settings, self.subject, self.option)
+            schema.shape()
+        else:
+            schema_id, schema = self._id_of(Schema(self.schema.texts[-1])), self.schema
+        return replace(self, written=AvroSink(schema, header(schema_id)))
+
+    def _id_of(self, schema: Schema) -> int:
+        client = registry(self.settings)
+        try:
+            return client.register_schema(self.subject, schema) if self.registers else client.lookup_schema(self.subject, schema).schema_id
+        except RegistryNotFoundError as missing:
+            raise ConfigError(
+                f"option '{self.option}': the schema is not registered under '{self.subject}'; register it, "
+                "or leave schema.registry.auto.register.schemas=true"
+            ) from missing
+        except RegistryAnswerError as refused:
+            refused.add_note(f"option '{self.option}': the schema was to be registered under '{self.subject}'")
+            raise
+
+    def check(self, column: str, kind: DataType) -> None:
+        """Raise ConfigError when a column of this type cannot be written."""
+        self._pinned.check(column, kind)
+
+    def encoder(self, column: str) -> Encode:
+        """Return what encodes a column, which is named in errors."""
+        return self._pinned.encoder(column)
+
+    @property
+    def _pinned(self) -> AvroSink:
+        assert self.written is not None, "not pinned"
+        return self.written
+
+
+class _Fit:
+    """Whether a Spark type can be written by an Avro schema. names: the schema's named types."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self._names = names
+
+    def check(self, path: str, kind: DataType, schema: Any) -> None:
+        """Raise ConfigError with the path of the first field that cannot be written."""
+        schema = self._without_null(path, self._names.get(schema, schema) if isinstance(schema, str) else schema)
+        of = kind_of(schema)
+        if of in ("record", "error") and isinstance(kind, StructType):
+            self._check_fields(path, kind, schema)
+        elif of == "array" and isinstance(kind, ArrayType):
+            self.check(f"{path}.element", kind.elementType, schema["items"])
+        elif of == "map" and isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
+            self.check(f"{path}.value", kind.valueType, schema["values"])
+        elif not isinstance(kind, NullType) and not _is_accepted(kind, schema):
+            meant = logical_of(schema)
+            raise ConfigError(
+                f"column '{path}' is {kind.simpleString()}, and the Avro schema has {of}{f' ({meant})' if meant else ''} there; cast it"
+            )
+
+    def _check_fields(self, path: str, kind: StructType, schema: Any) -> None:
+        described = {inner["name"]: inner for inner in schema["fields"]}
+        for name, inner in described.items():
+            if name not in kind.names and "default" not in inner and "null" not in _branches(inner["type"]):
+                raise ConfigError(f"column '{path}' has no field '{name}', and the Avro schema of '{schema['name']}' has no default for it")
+        for one in kind.fields:
+            if one.name not in described:
+                raise ConfigError(
+                    f"column '{path}' has a field '{one.name}', and the Avro record '{schema['name']}' has only {', '.join(described)}"
+                )
+            self.check(f"{path}.{one.name}", one.dataType, described[one.name]["type"])
+
+    def _without_null(self, path: str, schema: Any) -> Any:
+        others = [branch for branch in _branches(schema) if branch != "null"]
+        if len(others) > 1:
+            raise ConfigError(f"column '{path}': the Avro schema has a union of {len(others)} types there, which the sink does not write")
+        only = others[0] if others else "null"
+        return self._names.get(only, only) if isinstance(only, str) else only
+
+
+def _branches(schema: Any) -> list[Any]:
+    return schema if isinstance(schema, list) else [schema]
+
+
+def _is_accepted(kind: DataType, schema: Any) -> bool:
+    meant = logical_of(schema)
+    if meant == "decimal":
+        scale = schema.get("scale", 0)
+        return isinstance(kind, DecimalType) and kind.scale <= scale and kind.precision - kind.scale <= schema["precision"] - scale
+    return isinstance(kind, _ACCEPTED_LOGICAL.get(meant) or _ACCEPTED.get(kind_of(schema), ()))
+
+
+def _conversion(schema: Any, names: Mapping[str, Any]) -> Convert | None:
+    """Return what makes of Arrow's values what fastavro writes."""
+    schema = names.get(schema, schema) if isinstance(schema, str) else schema
+    if isinstance(schema, list):
+        others = [branch for branch in schema if branch != "null"]
+        return unless_null(_conversion(others[0], names)) if len(others) == 1 else None
+    kind = kind_of(schema)
+    if kind in ("record", "error"):
+        converts = {inner["name"]: unless_null(_conversion(inner["type"], names)) for inner in schema["fields"]}
+        return fields({name: convert for name, convert in converts.items() if convert is not None})
+    if kind == "array":
+        return each(unless_null(_conversion(schema["items"], names)))
+    if kind == "map":
+        of_value = unless_null(_conversion(schema["values"], names))
+        return lambda entries: {key: value if of_value is None else of_value(value) for key, value in entries}
+    return (lambda micros: micros // 1000) if logical_of(schema) in MILLISECONDS else None

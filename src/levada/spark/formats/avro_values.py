@@ -1,0 +1,83 @@
+"""What fastavro returns, made into what Arrow takes: maps as pairs, unions as structs. None stands for a value that is fine as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from levada.spark.formats.rows import MalformedError
+
+Convert = Callable[[Any], Any]
+
+
+class Branch(NamedTuple):
+    """A branch of a union: the field of the struct that it goes to."""
+
+    field: str
+    convert: Convert | None
+
+
+def each(convert: Convert | None) -> Convert | None:
+    """Convert the elements of an array."""
+    return None if convert is None else lambda values: [convert(value) for value in values]
+
+
+def pairs(convert: Convert | None) -> Convert:
+    """Make pairs of the entries of a map; pyarrow before 20 takes no mapping."""
+    if convert is None:
+        return lambda entries: list(entries.items())
+    return lambda entries: [(key, convert(value)) for key, value in entries.items()]
+
+
+def fields(converts: Mapping[str, Convert]) -> Convert | None:
+    """Convert some fields of a record, in place: nobody else has it."""
+    if not converts:
+        return None
+
+    def convert(record: dict[str, Any]) -> dict[str, Any]:
+        for name, of_field in converts.items():
+            if name in record:
+                record[name] = of_field(record[name])
+        return record
+
+    return convert
+
+
+def unless_null(convert: Convert | None) -> Convert | None:
+    """Leave null alone."""
+    return None if convert is None else lambda value: None if value is None else convert(value)
+
+
+def instead_of_text(held: Any, convert: Convert | None) -> Convert:
+    """Put a value in the place of text, which only the default of a field can be."""
+
+    def bytes_only(value: Any) -> Any:
+        if type(value) is str:
+            return held
+        return value if convert is None else convert(value)
+
+    return bytes_only
+
+
+def without_name(convert: Convert | None) -> Convert:
+    """Take off the name that a value of a named type has where its writer's schema has a union."""
+
+    def bare(value: Any) -> Any:
+        value = value[1] if type(value) is tuple else value
+        return value if convert is None else convert(value)
+
+    return bare
+
+
+def member(branches: Mapping[str, Branch]) -> Convert:
+    """Make a struct with the one field that a value of a union belongs to. branches: by the name of a type, or by the class of Python."""
+
+    def convert(value: Any) -> Any:
+        if value is None:
+            return None
+        branch = branches.get(value[0] if type(value) is tuple else type(value).__name__)
+        if branch is None:
+            raise MalformedError("of a branch that cannot be told from the others of its union")
+        return {branch.field: value if branch.convert is None else branch.convert(value)}
+
+    return convert

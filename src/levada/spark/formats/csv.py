@@ -1,0 +1,173 @@
+r"""value.format=csv: a record of comma-separated values, such as `7,"a, b",2024-01-02`.
+
+What a text means is what Spark's from_csv makes of it: an empty token is null, a quoted empty one is an empty string, `\` escapes within
+quotes, and a record with too few or too many tokens is malformed. Besides, `""` within quotes is a quote, as in RFC 4180.
+
+Tokens are handed to the JSON decoder, so that numbers, dates and times are read in one place. The module csv of Python cannot tell an empty
+token from a quoted one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from levada.errors import ConfigError
+from levada.spark.formats.format import DecodedRows, Decoder, Fault, Format, RowFault
+from levada.spark.formats.rows import MalformedError
+from levada.spark.formats.string import read_text
+
+DEFAULT_SEPARATOR = ","
+_WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
+_FLOAT = re.compile(r" *([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]? *")
+_NOT_FINITE: Mapping[str, str] = {"inf": '"Infinity"', "-inf": '"-Infinity"', "Inf": '"Infinity"', "-Inf": '"-Infinity"'}
+_ESCAPED = re.compile(r'\\(["\\])|""')
+
+
+@dataclass(frozen=True)
+class CsvFormat(Format):
+    """schema: the fields in the order of the tokens. separator: what stands between tokens."""
+
+    schema: StructType
+    separator: str
+
+    @property
+    def data_type(self) -> DataType:
+        """A struct of the fields."""
+        return self.schema
+
+    def decoder(self) -> Decoder:
+        """Return a decoder."""
+        return CsvDecoder(self.schema, self.separator)
+
+
+def csv_format(schema: StructType, separator: str, *, schema_option: str, separator_option: str) -> CsvFormat:
+    """Return the format. Raises ConfigError for a type that a token cannot have, and for a separator that cannot be one."""
+    for field in schema.fields:
+        if type(field.dataType) not in _JSON_OF:
+            raise ConfigError(f"option '{schema_option}': CSV has no {field.dataType.simpleString()} (field '{field.name}')")
+    if not separator or set(separator) & set('"\\\r\n'):
+        raise ConfigError(f"option '{separator_option}': {separator!r} cannot stand between tokens")
+    return CsvFormat(schema, separator)
+
+
+class CsvDecoder:
+    """Makes JSON of tokens, and has that decoded."""
+
+    def __init__(self, schema: StructType, separator: str) -> None:
+        from levada.record.columnar import JsonDecoder
+
+        self._names = [json.dumps(field.name) for field in schema.fields]
+        self._json_of = [_JSON_OF[type(field.dataType)] for field in schema.fields]
+        self._split = Splitter(separator)
+        self._decoder = JsonDecoder(to_arrow_schema(schema, timezone="UTC"))
+
+    def decode(self, values: pa.Array) -> DecodedRows:
+        """Decode a binary column."""
+        reasons: dict[int, str] = {}
+        documents: list[str | None] = []
+        for row, data in enumerate(values.to_pylist()):
+            try:
+                tokens = None if data is None else self._split(read_text(data))
+            except MalformedError as fault:
+                reasons[row], tokens = fault.reason, []
+            documents.append(None if tokens is None else self._document(tokens))
+            if tokens is not None and len(tokens) != len(self._names):
+                reasons.setdefault(row, f"a record of {len(tokens)} tokens, not of {len(self._names)}")
+        found = self._decoder.decode(pa.array(documents, pa.string()))
+        counted = pa.array([row in reasons for row in range(len(documents))], pa.bool_())
+        return DecodedRows(found.rows, pc.or_(found.malformed, counted), _first(reasons, found.fault))
+
+    def _document(self, tokens: list[str | None]) -> str:
+        found = zip(self._names, self._json_of, tokens, strict=False)
+        return "{" + ",".join(f"{name}:{json_of(token)}" for name, json_of, token in found if token is not None) + "}"
+
+
+def _first(reasons: dict[int, str], fault: Fault | None) -> Fault | None:
+    row = min(reasons, default=None)
+    if row is None or (fault is not None and fault.row < row):
+        return None if fault is None else RowFault(fault.row, fault.reason.partition(" (byte")[0])
+    return RowFault(row, reasons[row])
+
+
+class Splitter:
+    """Splits a record into tokens; None stands for an empty one that has no quotes."""
+
+    def __init__(self, separator: str) -> None:
+        between = re.escape(separator)
+        self._separator = separator
+        self._token = re.compile(rf'(?:"((?:[^"\\]|\\.|"")*)"|((?!")(?:(?!{between})[^\r\n])*))({between}|\Z)', re.DOTALL)
+
+    def __call__(self, text: str) -> list[str | None] | None:
+        """Return the tokens, None for a record of nothing. Raises MalformedError."""
+        text = text.removesuffix("\n").removesuffix("\r")
+        if not text:
+            return None
+        if '"' not in text and "\n" not in text and "\r" not in text:
+            return [token or None for token in text.split(self._separator)]
+        return self._quoted(text)
+
+    def _quoted(self, text: str) -> list[str | None]:
+        tokens: list[str | None] = []
+        at, more = 0, True
+        while more:
+            found = self._token.match(text, at)
+            if found is None:
+                raise MalformedError(f"not CSV (the token at character {at})")
+            quoted, bare, between = found.groups()
+            tokens.append((bare or None) if quoted is None else _ESCAPED.sub(lambda match: match[1] or '"', quoted))
+            at, more = found.end(), bool(between)
+        return tokens
+
+
+def _whole(token: str) -> str:
+    return str(int(token)) if _WHOLE.fullmatch(token) else json.dumps(token)
+
+
+def _float(token: str) -> str:
+    number = _FLOAT.fullmatch(token)
+    written = repr(float(number[1])) if number else token
+    return _NOT_FINITE.get(written) or (written if number else json.dumps(written))
+
+
+def _boolean(token: str) -> str:
+    folded = token.lower()
+    return folded if folded in ("true", "false") else json.dumps(token)
+
+
+_JSON_OF: Mapping[type[DataType], Callable[[str], str]] = {
+    BooleanType: _boolean,
+    ByteType: _whole,
+    ShortType: _whole,
+    IntegerType: _whole,
+    LongType: _whole,
+    FloatType: _float,
+    DoubleType: _float,
+    DecimalType: json.dumps,
+    StringType: json.dumps,
+    DateType: json.dumps,
+    TimestampType: json.dumps,
+    TimestampNTZType: json.dumps,
+}

@@ -1,0 +1,91 @@
+"""What a format offers, and what its decoder returns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple, Protocol, Self
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DataType, StructField, StructType
+
+
+class Fault(Protocol):
+    """Why the value of a row is malformed. reason: goes on after "the value is", such as "not UTF-8"."""
+
+    @property
+    def row(self) -> int:
+        """Its position in what was decoded."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """What the value is not."""
+        ...
+
+
+class RowFault(NamedTuple):
+    """A fault of the formats that read values one by one."""
+
+    row: int
+    reason: str
+
+
+class Decoded(Protocol):
+    """A row per value. malformed: which values could not be read whole; their rows hold what could be read. fault: the first of these."""
+
+    @property
+    def rows(self) -> pa.Array:
+        """Of the format's type; null where the value is null."""
+        ...
+
+    @property
+    def malformed(self) -> pa.BooleanArray:
+        """Without nulls."""
+        ...
+
+    @property
+    def fault(self) -> Fault | None:
+        """None where nothing is malformed."""
+        ...
+
+
+class DecodedRows(NamedTuple):
+    """What the formats of this package return."""
+
+    rows: pa.Array
+    malformed: pa.BooleanArray
+    fault: Fault | None
+
+
+class Decoder(Protocol):
+    """Decodes for one task."""
+
+    def decode(self, values: pa.Array) -> Decoded:
+        """Decode a binary column. Never raises for what a value is."""
+        ...
+
+
+class Format(ABC):
+    """How the values of one side of a source are to be read. Picklable."""
+
+    is_text: ClassVar[bool] = True
+    """Whether a malformed value is shown as text; as base64 otherwise."""
+
+    def pinned(self) -> Self:
+        """Return the format with what a registry knows of it now; the query stays with that. Only the driver calls it, once."""
+        return self
+
+    @property
+    @abstractmethod
+    def data_type(self) -> DataType:
+        """The type of the column. Only of a pinned format."""
+
+    @abstractmethod
+    def decoder(self) -> Decoder:
+        """Return a decoder. Only of a pinned format."""
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """Return the Arrow type in which Spark expects a column."""
+    return to_arrow_schema(StructType([StructField("value", kind)]), timezone="UTC").field(0).type

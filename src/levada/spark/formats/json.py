@@ -1,0 +1,28 @@
+"""value.format=json: objects with the fields of a schema, read by levada's own JSON reader (docs/JSON.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DataType, StructType
+
+from levada.spark.formats.format import Decoder, Format
+
+
+@dataclass(frozen=True)
+class JsonFormat(Format):
+    """schema: the fields to read."""
+
+    schema: StructType
+
+    @property
+    def data_type(self) -> DataType:
+        """A struct of the fields."""
+        return self.schema
+
+    def decoder(self) -> Decoder:
+        """Return a decoder."""
+        from levada.record.columnar import JsonDecoder
+
+        return JsonDecoder(to_arrow_schema(self.schema, timezone="UTC"))

@@ -1,0 +1,167 @@
+"""Arrow columns as JSON, whole columns at once: value.format=json of the sink.
+
+What is written is what Spark's to_json writes: fields that are null are left out, elements of arrays and values of maps are not; binary is
+base64; NaN and infinities are strings. Times are ISO 8601 in UTC, and keep their microseconds, where to_json cuts them to milliseconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    MapType,
+    NullType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from levada.errors import ConfigError
+from levada.spark.formats.sink_format import Encode, SinkFormat
+
+_PLAIN = (BinaryType, BooleanType, DateType, DecimalType, NullType, NumericType, StringType, TimestampNTZType, TimestampType)
+_TO_ESCAPE = r'["\\\x00-\x1f]'
+
+
+class JsonSink(SinkFormat):
+    """A struct column as JSON objects."""
+
+    def check(self, column: str, kind: DataType) -> None:
+        """Raise ConfigError when a column of this type cannot be written."""
+        if not isinstance(kind, StructType):
+            raise ConfigError(f"column '{column}' must be a struct to be written as JSON, and is {kind.simpleString()}; use struct(...)")
+        _check(column, kind)
+
+    def encoder(self, column: str) -> Encode:
+        """Return what encodes a column."""
+        return lambda array: json_texts(array).cast(pa.binary())
+
+
+def _check(path: str, kind: DataType) -> None:
+    if isinstance(kind, StructType):
+        if not kind.fields:
+            raise ConfigError(f"column '{path}' is a struct without fields; leave it out")
+        for field in kind.fields:
+            _check(f"{path}.{field.name}", field.dataType)
+    elif isinstance(kind, ArrayType):
+        _check(path, kind.elementType)
+    elif isinstance(kind, MapType):
+        if not isinstance(kind.keyType, StringType):
+            raise ConfigError(f"column '{path}': JSON has strings as keys of a map, not {kind.keyType.simpleString()}; cast them")
+        _check(path, kind.valueType)
+    elif not isinstance(kind, _PLAIN):
+        raise ConfigError(f"column '{path}' is {kind.simpleString()}, which is not written as JSON; cast it")
+
+
+def json_texts(array: pa.Array) -> pa.StringArray:
+    """Return the JSON text of each row, null where the row is null."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        return _objects(array)
+    if pa.types.is_map(kind):
+        return _maps(array)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _arrays(array)
+    for is_of, texts in _TEXTS:
+        if is_of(kind):
+            return texts(array)
+    return array.cast(pa.string())
+
+
+def _objects(array: pa.StructArray) -> pa.StringArray:
+    # Joining with null_handling="skip" would be shorter, but drops rows whose fields are all null.
+    fields = [
+        pc.fill_null(_joined(f",{json.dumps(field.name, ensure_ascii=False)}:", json_texts(child)), "")
+        for field, child in zip(array.type, array.flatten(), strict=True)
+    ]
+    return _where_valid(array, _joined("{", pc.ascii_ltrim(_joined(*fields), characters=","), "}"))
+
+
+def _arrays(array: pa.ListArray) -> pa.StringArray:
+    return _where_valid(array, _joined("[", _per_row(pc.list_value_length(array), _or_null(json_texts(array.flatten()))), "]"))
+
+
+def _maps(array: pa.MapArray) -> pa.StringArray:
+    # keys and items are those of the whole array, of which this may be a slice.
+    offsets = array.offsets
+    begin, count = offsets[0].as_py(), offsets[-1].as_py() - offsets[0].as_py()
+    keys, values = array.keys.slice(begin, count), array.items.slice(begin, count)
+    texts = _joined(json_texts(keys), ":", _or_null(json_texts(values)))
+    lengths = pc.subtract(offsets[1:], offsets[:-1])
+    return _where_valid(array, _joined("{", _per_row(lengths, texts), "}"))
+
+
+def _per_row(lengths: pa.Array, texts: pa.StringArray) -> pa.StringArray:
+    """Join the texts of each row's elements with commas."""
+    ends = pc.cumulative_sum(pc.fill_null(lengths, 0).cast(pa.int32()))
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    return pc.binary_join(pa.ListArray.from_arrays(offsets, texts), ",")
+
+
+def _or_null(texts: pa.StringArray) -> pa.StringArray:
+    return pc.fill_null(texts, "null")
+
+
+def _where_valid(array: pa.Array, texts: pa.StringArray) -> pa.StringArray:
+    return pc.if_else(pc.is_valid(array), texts, pa.scalar(None, pa.string())) if array.null_count else texts
+
+
+def _joined(*parts: str | pa.StringArray) -> pa.StringArray:
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def _strings(array: pa.Array) -> pa.StringArray:
+    array = array.cast(pa.string())
+    special = pc.match_substring_regex(array, _TO_ESCAPE)
+    quoted = _joined('"', array, '"')
+    if not pc.any(special).as_py():
+        return quoted
+    escaped = [json.dumps(text, ensure_ascii=False) for text in array.filter(special).to_pylist()]
+    return pc.replace_with_mask(quoted, pc.fill_null(special, False), pa.array(escaped, pa.string()))
+
+
+def _base64(array: pa.Array) -> pa.StringArray:
+    return pa.array([None if data is None else f'"{base64.b64encode(data).decode()}"' for data in array.to_pylist()], pa.string())
+
+
+def _dates(array: pa.Array) -> pa.StringArray:
+    return _joined('"', array.cast(pa.string()), '"')
+
+
+def _times(array: pa.TimestampArray) -> pa.StringArray:
+    """Write a time with its zone, which is always UTC here, or without one."""
+    text = array.cast(pa.timestamp("us", "UTC" if array.type.tz else None)).cast(pa.string())
+    return _joined('"', pc.replace_substring(text, " ", "T", max_replacements=1), '"')
+
+
+def _floats(array: pa.Array) -> pa.StringArray:
+    texts = array.cast(pa.string())
+    is_finite = pc.is_finite(array)
+    if pc.all(is_finite).as_py() is not False:
+        return texts
+    name = pc.if_else(pc.is_nan(array), '"NaN"', pc.if_else(pc.greater(array, 0), '"Infinity"', '"-Infinity"'))
+    return pc.if_else(is_finite, texts, name)
+
+
+_TEXTS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.StringArray]], ...] = (
+    (pa.types.is_string, _strings),
+    (pa.types.is_large_string, _strings),
+    (pa.types.is_binary, _base64),
+    (pa.types.is_large_binary, _base64),
+    (pa.types.is_date, _dates),
+    (pa.types.is_timestamp, _times),
+    (pa.types.is_floating, _floats),
+)
+"""How to write types whose JSON is not Arrow's own text."""

@@ -1,0 +1,145 @@
+"""value.format=protobuf: messages without anything before them, and confluent-protobuf: in Confluent's wire format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, ClassVar
+
+from pyspark.sql.types import DataType
+
+from levada.errors import SerializationError
+from levada.registry.wire_format import HEADER_SIZE, read_message_path, schema_id_of
+from levada.spark.formats.format import Decoder, Format, arrow_type
+from levada.spark.formats.protobuf_schema import (
+    DECODE_ERRORS,
+    DURATION,
+    ENUM,
+    MESSAGES,
+    TIMESTAMP,
+    UNSIGNED_64,
+    MessageType,
+    entry_of,
+    is_map,
+    is_repeated,
+)
+from levada.spark.formats.rows import MalformedError, Read, RowDecoder
+
+Convert = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class ProtobufFormat(Format):
+    """has_header: whether a schema's id and the path of the message in its file stand before each value."""
+
+    message: MessageType
+    has_header: bool
+    is_text: ClassVar[bool] = False
+
+    @property
+    def data_type(self) -> DataType:
+        """What from_protobuf makes of the message."""
+        return self.message.spark_type()
+
+    def decoder(self) -> Decoder:
+        """Return a decoder."""
+        read = message_reader(self.message)
+        return RowDecoder(_behind_header(read, self.message) if self.has_header else read, arrow_type(self.data_type))
+
+
+def _behind_header(read: Read, message: MessageType) -> Read:
+    expected = message.path()
+
+    def read_value(data: bytes) -> Any:
+        try:
+            schema_id_of(data)
+            path, begin = read_message_path(data, HEADER_SIZE)
+        except SerializationError:
+            raise MalformedError(f"not of Confluent's wire format: {len(data)} bytes that begin with {data[:HEADER_SIZE]!r}") from None
+        if path != expected:
+            raise MalformedError(f"message {list(path)} of its file, and {message.name} is message {list(expected)}")
+        return read(data[begin:])
+
+    return read_value
+
+
+def message_reader(message: MessageType) -> Read:
+    """Return what makes a row of a serialized message. It raises MalformedError."""
+    message_class, to_row = message.message_class(), _row(message.descriptor)
+
+    def read(data: bytes) -> Any:
+        found = message_class()
+        try:
+            found.ParseFromString(data)
+        except DECODE_ERRORS as fault:
+            raise MalformedError(f"no {message.name}: {fault}") from None
+        if not found.IsInitialized():
+            raise MalformedError(f"no {message.name}: it lacks {', '.join(found.FindInitializationErrors())}")
+        return to_row(found)
+
+    return read
+
+
+def _row(descriptor: Any) -> Convert:
+    """Return what makes of a message the fields that it has.
+
+    Those it lacks are null, as from_protobuf has it: but for lists and maps, which are empty, and proto2's fields with a default. In proto3
+    a number that is 0, and a text that is empty, are not there unless their field is optional.
+    """
+    converts = {one.number: (one.name, _field(one)) for one in descriptor.fields}
+    lacking = {
+        one.name: [] if is_repeated(one) else one.default_value for one in descriptor.fields if is_repeated(one) or one.has_default_value
+    }
+    enums = {
+        one.name: _enum(one.enum_type) for one in descriptor.fields if one.name in lacking and one.type == ENUM and not is_repeated(one)
+    }
+    absent = {name: enums[name](value) if name in enums else value for name, value in lacking.items()}
+
+    def row(message: Any) -> dict[str, Any]:
+        found = dict(absent)
+        for one, value in message.ListFields():
+            # An extension is a field that the type does not have.
+            if one.number in converts:
+                name, convert = converts[one.number]
+                found[name] = value if convert is None else convert(value)
+        return found
+
+    return row
+
+
+def _field(one: Any) -> Convert | None:
+    if is_map(one):
+        of_value = _single(entry_of(one)[1]) or _as_it_is
+        return lambda entries: [(key, of_value(value)) for key, value in entries.items()]
+    of_element = _single(one)
+    if is_repeated(one):
+        return list if of_element is None else lambda values: [of_element(value) for value in values]
+    return of_element
+
+
+def _single(one: Any) -> Convert | None:
+    if one.type == ENUM:
+        return _enum(one.enum_type)
+    if one.type in UNSIGNED_64:
+        return Decimal
+    if one.type in MESSAGES:
+        return _BUILT_IN.get(one.message_type.full_name) or _row(one.message_type)
+    return None
+
+
+def _enum(kind: Any) -> Convert:
+    names: Mapping[int, str] = {number: value.name for number, value in kind.values_by_number.items()}
+    return lambda number: names.get(number) or f"UNKNOWN_ENUM_VALUE_{kind.name}_{number}"
+
+
+def _microseconds(value: Any) -> int:
+    """Return a Timestamp or Duration in microseconds, rounded towards the past."""
+    return int(value.seconds) * 1_000_000 + int(value.nanos) // 1000
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+_BUILT_IN: Mapping[str, Convert] = {TIMESTAMP: _microseconds, DURATION: _microseconds}

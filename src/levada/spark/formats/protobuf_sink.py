@@ -1,0 +1,179 @@
+"""A struct column written as Protobuf messages: value.format=protobuf and confluent-protobuf of the sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StructType,
+)
+
+from levada.errors import ConfigError, SerializationError
+from levada.registry import ProtobufSerializer
+from levada.spark.formats.numbers import as_numbers
+from levada.spark.formats.protobuf_schema import (
+    ENCODE_ERRORS,
+    MESSAGES,
+    UNSIGNED_64,
+    MessageType,
+    class_of,
+    entry_of,
+    field_type,
+    is_map,
+    is_repeated,
+    is_time,
+    single_type,
+)
+from levada.spark.formats.registries import Settings, registry
+from levada.spark.formats.sink_format import Encode, SinkFormat
+
+Convert = Callable[[Any], Any]
+_NARROWER: Mapping[type[DataType], tuple[type[DataType], ...]] = {
+    IntegerType: (ByteType, ShortType),
+    LongType: (ByteType, ShortType, IntegerType),
+    DecimalType: (ByteType, ShortType, IntegerType, LongType),
+    DoubleType: (FloatType,),
+}
+"""Types of columns that go into a field of a wider type."""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """The registry that messages are registered in, and the subject. registers: whether to, or only to look up."""
+
+    settings: Settings = field(repr=False)
+    subject: str
+    registers: bool
+
+
+@dataclass(frozen=True)
+class ProtobufSink(SinkFormat):
+    """registered: None for messages with nothing before them."""
+
+    message: MessageType
+    registered: Registered | None = None
+
+    def check(self, column: str, kind: DataType) -> None:
+        """Raise ConfigError when a column of this type cannot be written."""
+        if not isinstance(kind, StructType):
+            raise ConfigError(f"column '{column}' must be a struct to be written as {self.message.name}, and is {kind.simpleString()}")
+        _check_fields(column, kind, self.message.descriptor)
+
+    def encoder(self, column: str) -> Encode:
+        """Return what encodes a column, which is named in errors."""
+        make, serialize = _arguments(self.message.descriptor), self._serializer()
+        message_class = self.message.message_class()
+
+        def encode(array: pa.Array) -> pa.Array:
+            found = []
+            for row, value in enumerate(array.cast(as_numbers(array.type)).to_pylist()):
+                try:
+                    found.append(None if value is None else serialize(message_class(**make(value))))
+                except ENCODE_ERRORS as fault:
+                    raise SerializationError(
+                        f"column '{column}' does not fit the message {self.message.name}: {fault}; "
+                        f"it is in row {row} of {len(array)} of an Arrow batch"
+                    ) from fault
+            return pa.array(found, pa.binary())
+
+        return encode
+
+    def _serializer(self) -> Callable[[Any], bytes | None]:
+        if self.registered is None:
+            return lambda message: bytes(message.SerializeToString())
+        subject, registers = self.registered.subject, self.registered.registers
+        return ProtobufSerializer(
+            registry(self.registered.settings),
+            self.message.message_class(),
+            subject_name_strategy=lambda *_: subject,
+            auto_register_schemas=registers,
+        )
+
+
+def _check_fields(path: str, kind: StructType, message: Any) -> None:
+    """Raise ConfigError with the path of the first field that cannot be written."""
+    described = message.fields_by_name
+    for one in kind.fields:
+        if one.name not in described:
+            raise ConfigError(
+                f"column '{path}' has a field '{one.name}', and the message {message.full_name} has only {', '.join(described)}"
+            )
+        _check(f"{path}.{one.name}", one.dataType, described[one.name])
+
+
+def _check(path: str, kind: DataType, one: Any) -> None:
+    if is_map(one) and isinstance(kind, MapType):
+        key, value = entry_of(one)
+        _check_single(path, kind.keyType, key)
+        _check_single(path, kind.valueType, value)
+    elif is_repeated(one) and not is_map(one) and isinstance(kind, ArrayType):
+        _check_single(f"{path}.element", kind.elementType, one)
+    elif is_repeated(one):
+        raise _misfit(path, kind, field_type(one))
+    else:
+        _check_single(path, kind, one)
+
+
+def _check_single(path: str, kind: DataType, one: Any) -> None:
+    if one.type in MESSAGES and not is_time(one.message_type):
+        if not isinstance(kind, StructType):
+            raise _misfit(path, kind, single_type(one))
+        _check_fields(path, kind, one.message_type)
+        return
+    wanted = single_type(one)
+    if isinstance(kind, (type(wanted), NullType, *_NARROWER.get(type(wanted), ()))) and getattr(kind, "scale", 0) == 0:
+        return
+    raise _misfit(path, kind, wanted)
+
+
+def _misfit(path: str, kind: DataType, wanted: DataType) -> ConfigError:
+    return ConfigError(f"column '{path}' is {kind.simpleString()}, and the message has {wanted.simpleString()} there; cast it")
+
+
+def _arguments(message: Any) -> Convert:
+    """Return what makes of a row the arguments for the class of its message."""
+    converts = {one.name: _field(one) for one in message.fields}
+    choices = [(group.name, [one.name for one in group.fields]) for group in message.oneofs]
+
+    def arguments(row: dict[str, Any]) -> dict[str, Any]:
+        given = {name: value for name, value in row.items() if value is not None}
+        for group, names in choices:
+            if sum(name in given for name in names) > 1:
+                raise ValueError(f"of the oneof '{group}' only one of {', '.join(names)} can be set")
+        return {name: converts[name](value) for name, value in given.items()}
+
+    return arguments
+
+
+def _field(one: Any) -> Convert:
+    if is_map(one):
+        of_value = _single(entry_of(one)[1])
+        return lambda entries: {key: of_value(value) for key, value in entries}
+    of_element = _single(one)
+    return (lambda values: [of_element(value) for value in values]) if is_repeated(one) else of_element
+
+
+def _single(one: Any) -> Convert:
+    if one.type in UNSIGNED_64:
+        return int
+    if one.type not in MESSAGES:
+        return lambda value: value
+    if is_time(one.message_type):
+        return lambda micros: {"seconds": micros // 1_000_000, "nanos": micros % 1_000_000 * 1000}
+    arguments = _arguments(one.message_type)
+    message_class = class_of(one.message_type)
+    return lambda row: message_class(**arguments(row))
