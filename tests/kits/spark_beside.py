@@ -30,8 +30,7 @@ def outcome(run: Callable[[], Any]) -> Outcome:
     try:
         return run()
     except Exception as error:
-        # Now and then the connector's own threads are in each other's way.
-        if "ConcurrentModificationException" in str(error):
+        if any(fault in str(error) for fault in NO_FAULTS_OF_THE_QUERY):
             return outcome(run)
         # Which exception it is depends on the way through the JVM; what it says does not.
         return Refused(kind_of(str(error)), str(error))
@@ -57,9 +56,17 @@ def is_missed_by_the_connector(given: Mapping[str, str], ours: Outcome) -> bool:
     return isinstance(ours, Refused) and ours.kind == BACKWARDS and not {"minPartitions", "maxRecordsPerPartition"}.isdisjoint(given)
 
 
+def rows(spark: Any, source: str, given: Mapping[str, str]) -> list[Any]:
+    """Return the rows of a batch query in the order of the log."""
+    found = spark.read.format(source).options(**given).load().collect()
+    return sorted((row.topic, row.partition, row.offset, *row) for row in found)
+
+
 # Kinds of errors
 
 UNKNOWN = "unknown"
+NO_FAULTS_OF_THE_QUERY = ("ConcurrentModificationException", "Python worker failed to connect back")
+"""Threads of the connector's that are now and then in each other's way, and Spark's ten seconds for a process to begin on a busy machine."""
 BACKWARDS = "ends before it starts"
 KINDS: Mapping[str, str] = {
     "data loss": "may have been lost|DataLossError",
@@ -84,9 +91,10 @@ def kind_of(message: str) -> str:
 # Options
 
 
-def batch_options(random: Random, topics: Topics) -> dict[str, str]:
-    """Options of a batch query: mostly sensible ones, some that have to be refused."""
+def batch_options(random: Random, topics: Topics, always: str | None = None) -> dict[str, str]:
+    """Options of a batch query: mostly sensible ones, some that have to be refused. always: a kind of topic that is among those read."""
     kinds = random.sample(sorted(topics.sizes), random.choice([1, 1, 2, 3]))
+    kinds = [always, *(kind for kind in kinds[1:] if kind != always)] if always else kinds
     partitions = {topics.name(kind): list(range(topics.sizes[kind])) for kind in kinds}
     optional = {
         "includeHeaders": "true",

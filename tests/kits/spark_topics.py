@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
+from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
@@ -68,16 +69,18 @@ class Topics:
             steps += [BEGIN, *(next(records) for _ in range(5)), ABORT if number % 3 == 1 else COMMIT]
         java_clients.write(self._java, self.servers, steps, transactional_id=topic)
 
+    def write_message_sets(self, topic: str, partitions: int, numbers: range) -> None:
+        """Write records to a topic of message.format.version 0.9 or 0.10, which has no headers, producer ids and transactions."""
+        producer = Producer({"bootstrap.servers": self.servers, "compression.type": "gzip", "linger.ms": 5})
+        for record in some_records(topic, partitions, numbers):
+            producer.produce(topic, record.value, record.key, record.partition or 0, timestamp=record.timestamp or 0)
+        assert producer.flush(PATIENCE_S) == 0
+
     def pass_retention(self, topic: str, partitions: int, offset: int) -> None:
         """Remove the records before an offset, as retention does."""
         positions = [Position(topic, number, offset) for number in range(partitions)]
         for outcome in self._admin.delete_records(positions).values():
             outcome.result(PATIENCE_S)
-
-    def add_partitions(self, topic: str, partitions: int) -> None:
-        """Give a topic more partitions, and wait until they can be used."""
-        self._admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(PATIENCE_S)
-        _wait(lambda: len(self._admin.list_topics(topic).topics[topic].partitions) == partitions)
 
     def delete(self, topic: str) -> None:
         """Delete a topic, and wait until it is gone."""
@@ -95,6 +98,13 @@ class Topics:
             # Records that are more than segment.ms younger than those before begin a new segment, and the old one is compacted.
             self.write(topic, 2, numbers, keyed=True)
         _wait(lambda: len(java_clients.read(self._java, self.servers, topic)) < 60)
+
+
+def add_partitions(servers: str, topic: str, partitions: int) -> None:
+    """Give a topic more partitions, and wait until they can be used."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(PATIENCE_S)
+    _wait(lambda: len(admin.list_topics(topic).topics[topic].partitions) == partitions)
 
 
 def some_records(topic: str, partitions: int, numbers: range, *, keyed: bool = False) -> Iterator[Record]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import levada as lv
-from spark_beside import assert_same, batch_options, of_both
+from spark_beside import assert_same, batch_options, of_both, rows
 from spark_topics import Topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -25,12 +25,6 @@ SEEDS = range(int(os.environ.get("LEVADA_SPARK_SEEDS", "30")))
 def test_a_batch_query_has_the_rows_of_the_connector(connector: Any, topics: Topics, seed: int) -> None:
     given = batch_options(Random(seed), topics)
     assert_same(of_both(lambda source: rows(connector, source, given)), given)
-
-
-def rows(spark: Any, source: str, given: dict[str, str]) -> list[Any]:
-    """The rows in the order of the log."""
-    found = spark.read.format(source).options(**given).load().collect()
-    return sorted((row.topic, row.partition, row.offset, *(value for value in row)) for row in found)
 
 
 # Checkpoints
