@@ -66,7 +66,7 @@ def rows(spark: Any, source: str, given: Mapping[str, str]) -> list[Any]:
 
 UNKNOWN = "unknown"
 NO_FAULTS_OF_THE_QUERY = ("ConcurrentModificationException", "Python worker failed to connect back")
-"""Threads of the connector's that are now and then in each other's way, and Spark's ten seconds for a process to begin on a busy machine."""
+"""The connector's threads are sometimes in each other's way, and Spark gives a process ten seconds to start on a busy machine."""
 BACKWARDS = "ends before it starts"
 KINDS: Mapping[str, str] = {
     "data loss": "may have been lost|DataLossError",
