@@ -25,7 +25,7 @@ Columns: TypeAlias = dict[str, tuple[DataType, list[Any]]]
 """The type and the values of each column, by name."""
 
 
-def columns(random: Random, topic: str) -> Columns:
+def columns(random: Random, targets: list[str]) -> Columns:
     """Columns of records, and one that is of none; some have to be refused."""
 
     def some(*values: Any) -> list[Any]:
@@ -40,7 +40,7 @@ def columns(random: Random, topic: str) -> Columns:
         "headers": (HEADERS, some(None, [], [("h", b"\x01"), ("h", None)], [("", b"")])),
         # A row without key and partition goes wherever its producer likes at the moment.
         "partition": (NUMBER, [random.choice([0, 1, 2] if key is None else [0, 1, None]) for key in keys]),
-        "topic": (TEXT, some(topic)),
+        "topic": (TEXT, some(*targets)),
         "other": (LONG, some(1, 2)),
     }
     faults: list[Columns] = [
@@ -50,8 +50,8 @@ def columns(random: Random, topic: str) -> Columns:
         {"partition": (LONG, some(0))},
         {"partition": (NUMBER, some(0, 7))},
         {"partition": (NUMBER, some(0, -2))},
-        {"topic": (TEXT, some(topic, None))},
-        {"topic": (TEXT, some(topic, "of two words"))},
+        {"topic": (TEXT, some(targets[0], None))},
+        {"topic": (TEXT, some(targets[0], "of two words"))},
     ]
     chosen = {name: column for name, column in given.items() if random.random() < (0.95 if name == "value" else 0.6)}
     if "key" not in chosen:
@@ -64,17 +64,18 @@ def test_what_levada_writes_is_what_the_connector_writes(connector: Any, topics:
     found: dict[str, Outcome] = {}
     for source in BOTH:
         random = Random(seed)
-        topic = topics.fresh(PARTITIONS)
-        given = columns(random, topic)
+        targets = [topics.fresh(PARTITIONS), topics.fresh(PARTITIONS)]
+        given = columns(random, targets)
         options = {"kafka.bootstrap.servers": topics.servers, "kafka.max.block.ms": "3000"}
         if random.random() < 0.8:
-            options["topic"] = topic
+            options["topic"] = targets[0]
         frame = connector.createDataFrame(
             list(zip(*(values for _, values in given.values()), strict=True)),
             StructType([StructField(name, kind) for name, (kind, _) in given.items()]),
         )
         written = outcome(frame.coalesce(1).write.format(source).mode("append").options(**options).save)
-        found[source] = written or by_partition(java_clients, topics.servers, topic, all_placed="partition" in given)
+        read_back = [by_partition(java_clients, topics.servers, topic, all_placed="partition" in given) for topic in targets]
+        found[source] = written or read_back
     assert_same(found, {**options, **{name: f"{kind.simpleString()} {values}" for name, (kind, values) in given.items()}})
 
 
