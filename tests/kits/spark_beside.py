@@ -25,13 +25,13 @@ Outcome = Any
 """Refused, or what a query gave."""
 
 
-def outcome(run: Callable[[], Any]) -> Outcome:
+def outcome(run: Callable[[], Any], attempts: int = 3) -> Outcome:
     """Return what a query gives, or how it failed."""
     try:
         return run()
     except Exception as error:
-        if any(fault in str(error) for fault in NO_FAULTS_OF_THE_QUERY):
-            return outcome(run)
+        if attempts > 1 and any(fault in str(error) for fault in NO_FAULTS_OF_THE_QUERY):
+            return outcome(run, attempts - 1)
         # Which exception it is depends on the way through the JVM; what it says does not.
         return Refused(kind_of(str(error)), str(error))
 

@@ -17,9 +17,10 @@ import pytest
 from spark_beside import BOTH, Refused, assert_same, of_both
 from spark_topics import FIRST_MS, Topics, add_partitions
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(400)]
 
 SEEDS = range(int(os.environ.get("LEVADA_SPARK_SEEDS", "80")) // 10)
+PATIENCE_S = 150
 FIRST, THEN = range(40), range(40, 70)
 
 
@@ -118,7 +119,7 @@ def micro_batches(spark: Any, source: str, given: Mapping[str, str], trigger: st
     writer = spark.readStream.format(source).options(**given).load().writeStream.foreachBatch(collect)
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(**{trigger: True}).start()
     try:
-        assert query.awaitTermination(60), "it did not come to its end"
+        assert query.awaitTermination(PATIENCE_S), "it did not come to its end"
     finally:
         query.stop()
     return seen
