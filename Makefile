@@ -1,7 +1,7 @@
 # make demo    the flights of New York through Kafka and Spark and back, every figure verified
 # make test    lint, then the whole suite, then the compiled modules' tests once more interpreted
 # make test-hardening   the rows of the fault matrix about bad bytes, at full size, with a table of figures
-# make test-spark-matrix   500 generated queries through levada and through Spark's own connector; a cluster; Spark Connect and pipelines
+# make test-spark-matrix   500 generated queries, and streams and writes, beside Spark's own connector; Kafka 2.8, PySpark 4.2, a cluster, Connect
 # make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
 # make bench   levada beside confluent-kafka and Spark's own connector, on a real Kafka
@@ -83,9 +83,23 @@ fuzzer: .venv/installed
 test-matrix: setup
 	$(IN_VENV) $(BIN)/pytest -m matrix tests/interop/test_old_brokers.py
 
-test-spark-matrix: setup
-	@$(IN_VENV) LEVADA_SPARK_SEEDS=500 $(BIN)/pytest tests/spark/test_spark_beside_connector.py
-	$(IN_VENV) $(BIN)/pytest -m matrix tests/spark
+test-spark-matrix: setup .venv-spark42/installed
+	@$(IN_VENV) LEVADA_SPARK_SEEDS=500 $(BIN)/pytest -m "spark or matrix" $(BESIDE)
+	$(IN_VENV) $(BIN)/pytest -m matrix tests/spark/test_spark_cluster.py tests/spark/test_spark_connect.py
+	@JAVA_HOME="$$(cat .venv/java-home)" .venv-spark42/bin/pytest -m spark $(BESIDE) tests/spark/test_spark_end_to_end.py tests/spark/test_spark_kafka_guide.py
+
+BESIDE := $(wildcard tests/spark/test_spark_*beside_connector*.py)
+
+# The oldest PySpark that levada supports; everything else as it is pinned.
+.venv-spark42/installed: .venv/installed
+	@echo "Installing PySpark 4.2 ..."
+	@$(PYTHON) -m venv .venv-spark42
+	@{ grep -v '^pyspark==' constraints.txt; echo 'pyspark==4.2.1'; } > .venv-spark42/constraints.txt
+	@$(SPARK42_PIP) pip setuptools wheel Cython
+	@LEVADA_PURE=1 $(SPARK42_PIP) --no-build-isolation -e '.[arrow,spark,dev]'
+	@touch $@
+
+SPARK42_PIP := .venv-spark42/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-spark42/constraints.txt
 
 bench: setup
 	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench
@@ -152,6 +166,6 @@ format: setup
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv .venv-bench .bench build dist .fuzz .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis demo/out bench/results spark-warehouse metastore_db derby.log
+	rm -rf .venv .venv-bench .venv-spark42 .bench build dist .fuzz .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis demo/out bench/results spark-warehouse metastore_db derby.log
 	find src \( -name '*.so' -o -name '*.pyd' -o -name '*.c' -o -name '*.html' \) -delete
 	find . -name __pycache__ -prune -exec rm -rf {} +

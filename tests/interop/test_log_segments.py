@@ -60,7 +60,7 @@ def logs(
 ) -> Logs:
     folder = tmp_path_factory.mktemp("logs")
     in_java = java_program("CoordinatorLog", "4.4.0")
-    with start_real_kafka(request.param, properties={"log.cleaner.backoff.ms": 100}) as cluster:
+    with start_real_kafka(request.param) as cluster:
         for name, (partitions, config) in TOPICS.items():
             cluster.create_topic(name, partitions, config)
         with JavaProgram(SOURCES / "LogWriter.java", cluster.jars) as writer:

@@ -52,6 +52,7 @@ class KafkaNode:
         self.ports = ports
         self.folder = cluster.folder / f"node-{node_id}"
         self.log_path = self.folder / "server.log"
+        self.rack = ""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -163,7 +164,9 @@ class KafkaNode:
             "group.initial.rebalance.delay.ms": 0,
             "broker.session.timeout.ms": 3000,
             "broker.heartbeat.interval.ms": 500,
+            "log.cleaner.backoff.ms": 200,
             **KEEP_EVERYTHING,
+            **({"broker.rack": self.rack} if self.rack else {}),
             **self.cluster.properties,
         }
 
@@ -184,6 +187,7 @@ class KafkaCluster:
 
     heap, jvm_args: by default as suits tests, small and quick to start; a node that is measured needs more.
     listeners: names out of PLAINTEXT and SSL; PLAINTEXT is always needed. port: where the first node listens, if it matters.
+    racks: of the nodes, one for each; none by default.
     """
 
     def __init__(
@@ -196,6 +200,7 @@ class KafkaCluster:
         jvm_args: Sequence[str] = QUICK_START,
         listeners: Sequence[str] = ("PLAINTEXT",),
         port: int | None = None,
+        racks: Sequence[str] = (),
     ) -> None:
         self.version = version
         self.properties = dict(properties or {})
@@ -208,6 +213,8 @@ class KafkaCluster:
         names = (*listeners, "CONTROLLER")
         ports = iter(free_ports(nodes * len(names)))
         self.nodes = [KafkaNode(self, number, {name: next(ports) for name in names}) for number in range(1, nodes + 1)]
+        for node, rack in zip(self.nodes, racks or [""] * nodes, strict=True):
+            node.rack = rack
         if port is not None:
             self.nodes[0].ports = {**self.nodes[0].ports, "PLAINTEXT": port}
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from java_clients import Asked
 from kafka_jars import KafkaUnavailable, spark_connector
+from spark_topics import Topics
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -47,3 +50,15 @@ def connector(spark: SparkSession) -> SparkSession:
     if not spark.conf.get("spark.jars", ""):
         pytest.skip("Spark's own connector: Maven does not reach it")
     return spark
+
+
+@pytest.fixture(scope="session")
+def java_clients(java_program: Callable[[str, str], Asked]) -> Asked:
+    """Java's own producer and consumer."""
+    return java_program("Clients", "4.4.0")
+
+
+@pytest.fixture(scope="session")
+def topics(kafka44: Any, java_clients: Asked) -> Topics:
+    """Topics of every kind."""
+    return Topics(kafka44, java_clients).create_all()

@@ -28,6 +28,10 @@ def stream(**given: Any) -> Any:
     return source_options({**SOURCE, **given}, streaming=True)
 
 
+def written(**given: Any) -> Any:
+    return sink_options({**KAFKA, **given})
+
+
 def test_a_batch_reads_everything_and_a_stream_begins_at_the_end() -> None:
     assert (batch().starting, batch().ending) == (EARLIEST, LATEST)
     assert stream().starting == LATEST
@@ -270,3 +274,25 @@ def test_the_manual_names_every_option() -> None:
     manual = (Path(__file__).parents[2] / "docs" / "SPARK.md").read_text()
     missing = [name for name in (*SOURCE_OPTIONS, *SINK_OPTIONS, UNKNOWN_OPTIONS) if not re.search(rf"\b{re.escape(name)}\b", manual)]
     assert not missing
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "sasl.mechanism",
+        "sasl.jaas.config",
+        "sasl.kerberos.service.name",
+        "ssl.truststore.location",
+        "ssl.keystore.password",
+    ],
+)
+def test_security_that_there_is_not_yet_is_refused_by_name(setting: str) -> None:
+    for read in (stream, written):
+        with pytest.raises(ConfigError, match=f"'{setting}' is not supported yet: only plaintext connections exist so far"):
+            read(**{f"kafka.{setting}": "x"})
+
+
+def test_an_encrypted_listener_is_refused_by_name() -> None:
+    for read in (stream, written):
+        with pytest.raises(ConfigError, match=r"'security\.protocol': must be one of PLAINTEXT; got 'SASL_SSL'"):
+            read(**{"kafka.security.protocol": "SASL_SSL"})

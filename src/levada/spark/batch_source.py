@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from levada.errors import ConfigError
-from levada.spark.bounds import AtTime, resolve
+from levada.spark.bounds import resolve
 from levada.spark.cluster import Cluster, KafkaCluster
 from levada.spark.filters import Bounds, push
 from levada.spark.offsets import Offsets
@@ -77,27 +77,20 @@ class PushFilters:
 def resolve_ends(options: SourceOptions, cluster: Cluster) -> tuple[Offsets, Offsets]:
     """Return where a batch query begins and ends, per partition."""
     partitions = cluster.view(options.selection).checked(options.selection).partitions
-    _check_times(options, partitions)
     start = resolve(options.starting, partitions, cluster, options.starting_option)
     end = resolve(options.ending, partitions, cluster, options.ending_option)
-    _check(start, end, cluster.latest(partitions), options)
+    backwards = [tp for tp in sorted(start) if start[tp] > end[tp]]
+    if backwards:
+        raise ConfigError(_why_backwards(backwards[0], start, end, cluster, options))
     return start, end
 
 
-def _check_times(options: SourceOptions, partitions: Iterable[TopicPartition]) -> None:
-    if not (isinstance(options.starting, AtTime) and isinstance(options.ending, AtTime)):
-        return
-    for tp in sorted(partitions):
-        first, last = options.starting.at(tp), options.ending.at(tp)
-        if first is not None and last is not None and first > last:
-            raise ConfigError(f"option '{options.ending_option}' is before '{options.starting_option}': {tp} from {first} to {last} ms")
-
-
-def _check(start: Offsets, end: Offsets, latest: Offsets, options: SourceOptions) -> None:
-    """A query that begins where there is nothing, or after its own end, would silently read nothing."""
-    beyond = [f"{tp} is to be read from offset {start[tp]}, but ends at {latest[tp]}" for tp in sorted(start) if start[tp] > latest[tp]]
-    options.on_loss.report(beyond, logger)
-    given = options.starting if isinstance(options.starting, dict) else {}
-    backwards = [f"{tp} from {start[tp]} to {end[tp]}" for tp in sorted(given) if end[tp] < given[tp] <= latest[tp]]
-    if backwards:
-        raise ConfigError(f"option 'endingOffsets' is before 'startingOffsets': {', '.join(backwards)}")
+def _why_backwards(tp: TopicPartition, start: Offsets, end: Offsets, cluster: Cluster, options: SourceOptions) -> str:
+    """A query that begins after its own end would silently read nothing; failOnDataLoss has no part in that."""
+    latest = cluster.latest([tp])[tp]
+    if start[tp] > latest:
+        return (
+            f"option '{options.starting_option}': {tp} is to be read from offset {start[tp]}, but its log ends at {latest}; if the topic "
+            "was deleted and created again, begin at earliest"
+        )
+    return f"option '{options.ending_option}' is before '{options.starting_option}': {tp} from offset {start[tp]} to {end[tp]}"

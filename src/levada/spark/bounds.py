@@ -24,10 +24,6 @@ class AtTime(NamedTuple):
     times: int | Offsets
     or_latest: bool
 
-    def at(self, tp: TopicPartition) -> int | None:
-        """Return the time for one partition, None where it is not named."""
-        return self.times if isinstance(self.times, int) else self.times.get(tp)
-
 
 Bound: TypeAlias = int | Offsets | AtTime
 """LATEST, EARLIEST, an offset (or one of the two) for each partition, or times."""

@@ -80,7 +80,7 @@ def reading_settings(client: Mapping[str, str]) -> dict[str, str]:
 
 
 class KafkaCluster:
-    """The cluster, asked through a consumer that is assigned nothing, but within next_times(), and an admin client for what a topic is."""
+    """The cluster, asked through a consumer that reads only in next_times(), and an admin client for what a topic is."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
         from levada import KafkaAdmin, KafkaConsumer  # tasks and writers, which ask nothing, need not load them
@@ -100,6 +100,9 @@ class KafkaCluster:
         described = self._described(names)
         found = {TopicPartition(topic.name, info.partition) for topic in described for info in topic.partitions}
         wanted = found & set(selection.partitions) if selection.partitions else found
+        if wanted != self._consumer.assignment():
+            # It then knows who leads them from one look-up of offsets to the next.
+            self._consumer.assign(wanted)
         return View(frozenset(wanted), {topic.name: topic.topic_id for topic in described})
 
     def _described(self, names: Sequence[str]) -> list[TopicDescription]:

@@ -2,7 +2,7 @@
 
 Spark applies every filter itself afterwards, so what is read may be more than what a filter asks for, never less. The first offset at or
 after a time is such a bound: every record before it is older. For an upper bound of the timestamp there is none, as producers set times in
-any order.
+any order, and message.timestamp.type=LogAppendTime says nothing of the records from before it was set.
 """
 
 from __future__ import annotations

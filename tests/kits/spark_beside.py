@@ -1,0 +1,146 @@
+"""Generated options for format("levada") and Spark's own format("kafka"), and what comes of a query: rows or a kind of error."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from typing import Any, NamedTuple
+
+from spark_topics import NOW_MS, Topics
+
+BOTH = ("kafka", "levada")
+
+
+class Refused(NamedTuple):
+    """A query that failed. kind: of KINDS."""
+
+    kind: str
+    message: str
+
+
+Outcome = Any
+"""Refused, or what a query gave."""
+
+
+def outcome(run: Callable[[], Any], attempts: int = 3) -> Outcome:
+    """Return what a query gives, or how it failed."""
+    try:
+        return run()
+    except Exception as error:
+        if attempts > 1 and any(fault in str(error) for fault in NO_FAULTS_OF_THE_QUERY):
+            return outcome(run, attempts - 1)
+        # Which exception it is depends on the way through the JVM; what it says does not.
+        return Refused(kind_of(str(error)), str(error))
+
+
+def of_both(run: Callable[[str], Any]) -> dict[str, Outcome]:
+    """Run the same query with both sources at the same time."""
+    with ThreadPoolExecutor(len(BOTH)) as pool:
+        return dict(zip(BOTH, pool.map(lambda source: outcome(lambda: run(source)), BOTH), strict=True))
+
+
+def assert_same(found: Mapping[str, Outcome], given: Mapping[str, str]) -> None:
+    """Compare rows, or the kinds of the errors."""
+    theirs, ours = (found[source] for source in BOTH)
+    if isinstance(theirs, Refused) and isinstance(ours, Refused):
+        assert ours.kind == theirs.kind != UNKNOWN, f"{given}\nconnector: {theirs}\nlevada: {ours}"
+    elif not is_missed_by_the_connector(given, ours):
+        assert ours == theirs, given
+
+
+def is_missed_by_the_connector(given: Mapping[str, str], ours: Outcome) -> bool:
+    """Whether only levada has to refuse: where it cuts partitions, the connector reads nothing of those that end before they start."""
+    return isinstance(ours, Refused) and ours.kind == BACKWARDS and not {"minPartitions", "maxRecordsPerPartition"}.isdisjoint(given)
+
+
+def rows(spark: Any, source: str, given: Mapping[str, str]) -> list[Any]:
+    """Return the rows of a batch query in the order of the log."""
+    found = spark.read.format(source).options(**given).load().collect()
+    return sorted((row.topic, row.partition, row.offset, *row) for row in found)
+
+
+# Kinds of errors
+
+UNKNOWN = "unknown"
+NO_FAULTS_OF_THE_QUERY = ("ConcurrentModificationException", "Python worker failed to connect back")
+"""The connector's threads are sometimes in each other's way, and Spark gives a process ten seconds to start on a busy machine."""
+BACKWARDS = "ends before it starts"
+KINDS: Mapping[str, str] = {
+    "data loss": "may have been lost|DataLossError",
+    "no such topic": "UnknownTopicOrPartition",
+    "no record so young": "No offset matched from request|has no record from",
+    BACKWARDS: "is greater than the (?:resolved )?end offset|is before 'starting|but its log ends at",
+    "column of a wrong type": "attribute unsupported type|column '.*' must be",
+    "no value": "Required attribute 'value' not found|needs a column 'value'",
+    "no topic": r"topic option required|where to\?",
+    "row without a topic": "null topic present|rows have no topic",
+    "no such partition": "Invalid partition: -2|Partition 7 of topic|partition (?:-2|7): the topic has",
+    "name of no topic": "InvalidTopic",
+}
+"""What both say, or what the connector says and what levada says."""
+
+
+def kind_of(message: str) -> str:
+    """Return the kind of an error by what it says."""
+    return next((kind for kind, said in KINDS.items() if re.search(said, message)), UNKNOWN)
+
+
+# Options
+
+
+def batch_options(random: Random, topics: Topics, always: str | None = None) -> dict[str, str]:
+    """Options of a batch query: mostly sensible ones, some that have to be refused. always: a kind of topic that is among those read."""
+    kinds = random.sample(sorted(topics.sizes), random.choice([1, 1, 2, 3]))
+    kinds = [always, *(kind for kind in kinds[1:] if kind != always)] if always else kinds
+    partitions = {topics.name(kind): list(range(topics.sizes[kind])) for kind in kinds}
+    optional = {
+        "includeHeaders": "true",
+        "minPartitions": str(random.randint(1, 9)),
+        "maxRecordsPerPartition": str(random.randint(20, 90)),
+        "failOnDataLoss": "false",
+        "kafka.isolation.level": "read_committed",
+    }
+    return {
+        "kafka.bootstrap.servers": topics.servers,
+        "kafkaConsumer.pollTimeoutMs": "1000",
+        **selection(random, partitions),
+        **bound(random, "starting", "earliest", partitions),
+        **bound(random, "ending", "latest", partitions),
+        **{name: value for name, value in optional.items() if random.random() < 0.4},
+    }
+
+
+def selection(random: Random, partitions: Mapping[str, list[int]]) -> dict[str, str]:
+    """Choose topics by name, by pattern or by partition; now and then one that does not exist."""
+    missing = ["beside-missing"] if random.random() < 0.05 else []
+    match random.choice(["subscribe", "assign", "subscribePattern"]):
+        case "subscribe":
+            return {"subscribe": ", ".join([*partitions, *missing])}
+        case "assign":
+            return {"assign": json.dumps({**partitions, **{topic: [0] for topic in missing}})}
+        case _:
+            return {"subscribePattern": "|".join([*partitions, *missing])}
+
+
+def bound(random: Random, side: str, word: str, partitions: Mapping[str, list[int]]) -> dict[str, str]:
+    """Where a query begins or ends: left out, a word, offsets, or times. Of offsets some are beyond the log or before its start."""
+
+    def each(value: Callable[[], int]) -> str:
+        return json.dumps({topic: {str(number): value() for number in numbers} for topic, numbers in partitions.items()})
+
+    low, high = (0, 40) if side == "starting" else (20, 95)
+    special = -2 if side == "starting" else -1
+    match random.randrange(6):
+        case 0:
+            return {f"{side}Offsets": word}
+        case 1 | 2:
+            return {f"{side}Offsets": each(lambda: random.choice([special, random.randint(low, high)]))}
+        case 3:
+            return {f"{side}OffsetsByTimestamp": each(lambda: NOW_MS - random.randint(600_000, 1_100_000))}
+        case 4:
+            return {f"{side}Timestamp": str(NOW_MS - random.randint(600_000, 1_100_000))}
+        case _:
+            return {}
