@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -69,6 +71,8 @@ def test_what_a_filter_leaves(filters: list[Filter], expected: Any) -> None:
         Not(EqualTo(OFFSET, 3)),
         In(OFFSET, ()),
         GreaterThan(TIME, dt.datetime(2024, 1, 1)),
+        GreaterThanOrEqual(TIME, at(-5_000_000)),
+        GreaterThan(TIME, at(-1_000)),
     ],
 )
 def test_what_is_not_understood_changes_nothing(not_understood: Filter) -> None:
@@ -83,18 +87,43 @@ def test_spark_takes_the_method_for_that_of_the_base_class_and_keeps_all_filters
     assert reader.pushFilters(filters) == filters
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("is_on", ["true", "false"])
-def test_a_filter_saves_tasks_and_no_row_is_missing(spark: Any, embedded: Any, new_topic: Any, is_on: str) -> None:
+def test_filters_count_with_the_option_alone_and_the_log_says_what_they_could_save(caplog: pytest.LogCaptureFixture) -> None:
+    for given, said in (({}, "would save reading with the option pushFilters"), ({"pushFilters": "true"}, "filters that save reading")):
+        options = source_options({"kafka.bootstrap.servers": "h:1", "subscribe": "t", **given}, streaming=False)
+        with caplog.at_level(logging.INFO):
+            BatchReader(options, record_schema(False)).pushFilters([EqualTo(OFFSET, 3)])
+        assert said in caplog.text
+        assert "offset = 3" in caplog.messages[-1]
+
+
+@pytest.fixture
+def filled(spark: Any, embedded: Any, new_topic: Any) -> Iterator[Any]:
+    """The reader of a topic of four partitions with a hundred records each; push-down is on in Spark."""
     topic = new_topic(embedded, partitions=4)
     with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
         for number in range(400):
             producer.send(topic, b"%d" % number, partition=number % 4)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    given = {"kafka.bootstrap.servers": embedded.bootstrap_servers, "subscribe": topic, "recordsPerTask": "1"}
+    yield lambda **more: spark.read.format("levada").options(**given, **more).load()
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("is_on", ["true", "false"])
+def test_a_filter_saves_tasks_and_no_row_is_missing(spark: Any, filled: Any, is_on: str) -> None:
     spark.conf.set("spark.sql.python.filterPushdown.enabled", is_on)
-    try:
-        given = {"kafka.bootstrap.servers": embedded.bootstrap_servers, "subscribe": topic, "recordsPerTask": "1"}
-        rows = spark.read.format("levada").options(**given).load().where("partition = 2 and offset >= 90")
-        assert sorted(row.offset for row in rows.collect()) == list(range(90, 100))
-        assert rows.rdd.getNumPartitions() == (1 if is_on == "true" else 4)
-    finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    rows = filled(pushFilters="true").where("partition = 2 and offset >= 90")
+    assert sorted(row.offset for row in rows.collect()) == list(range(90, 100))
+    assert rows.rdd.getNumPartitions() == (1 if is_on == "true" else 4)
+
+
+@pytest.mark.spark
+def test_a_dataframe_that_is_used_more_than_once_has_all_its_rows(filled: Any) -> None:
+    """Spark keeps with a DataFrame what was planned after a filter, and gives it to every later use."""
+    frame = filled()
+    first, second = frame.where("partition = 0"), frame.where("partition = 1")
+    assert first.count() == 100
+    assert frame.count() == 400
+    assert first.union(second).count() == 200
+    assert frame.exceptAll(first).count() == 300

@@ -10,9 +10,10 @@ import pytest
 
 from levada.errors import ConfigError
 from levada.spark.bounds import EARLIEST, LATEST, AtTime
+from levada.spark.datasource import LevadaDataSource
 from levada.spark.loss import OnLoss
 from levada.spark.option_text import UNKNOWN_OPTIONS
-from levada.spark.options import OF_GROUPS, OF_JAVA, SINK_OPTIONS, SOURCE_OPTIONS, sink_options, source_options
+from levada.spark.options import IGNORED_OF_GROUPS, IGNORED_OF_JAVA, SINK_OPTIONS, SOURCE_OPTIONS, sink_options, source_options
 from levada.spark.planning import Splitting
 from levada.types import TopicPartition
 
@@ -181,7 +182,7 @@ def test_a_sink_takes_what_spark_adds() -> None:
     assert options.client == {"bootstrap.servers": "localhost:9092", "linger.ms": "0"}
 
 
-@pytest.mark.parametrize("name", [*OF_GROUPS, *OF_JAVA])
+@pytest.mark.parametrize("name", [*IGNORED_OF_GROUPS, *IGNORED_OF_JAVA])
 def test_settings_of_java_that_mean_nothing_here_are_taken_with_a_warning(name: str, caplog: Any) -> None:
     assert name not in stream(**{f"kafka.{name}": "x"}).client
     assert f"no effect here, there is no consumer group and no Java client: kafka.{name}" in caplog.text
@@ -296,3 +297,68 @@ def test_an_encrypted_listener_is_refused_by_name() -> None:
     for read in (stream, written):
         with pytest.raises(ConfigError, match=r"'security\.protocol': must be one of PLAINTEXT; got 'SASL_SSL'"):
             read(**{"kafka.security.protocol": "SASL_SSL"})
+
+
+@pytest.mark.parametrize("name", ["a b", "..", "x" * 250, "ä"])
+def test_what_is_no_name_of_a_topic_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"option 'subscribe': .* is no name of a topic: letters, digits"):
+        stream(subscribe=f"fine,{name}")
+    with pytest.raises(ConfigError, match=r"option 'topic': .* is no name of a topic"):
+        sink_options({**KAFKA, "topic": name})
+
+
+@pytest.mark.parametrize("spelled", ["READ_COMMITTED", " read_committed ", "read_committed"])
+def test_an_isolation_level_counts_as_it_is_understood(spelled: str) -> None:
+    assert stream(**{"kafka.isolation.level": spelled}).reads_committed
+    assert not stream().reads_committed
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("minpartitions", "²"),
+        ("maxoffsetspertrigger", "9" * 5000),
+        ("maxrecordsperpartition", str(2**63)),
+        ("startingtimestamp", "²"),
+        ("startingtimestamp", str(2**63)),
+        ("kafkaconsumer.polltimeoutms", "9" * 400),
+        ("startingoffsets", '{"t":' * 50_000),
+        ("startingoffsets", '{"t":{"0":1,"00":5}}'),
+        ("startingoffsets", '{"t":{"0":1,"0":5}}'),
+        ("startingoffsets", '{"t":{"-1":1}}'),
+        ("startingoffsets", '{"t":{"0":9223372036854775808}}'),
+    ],
+)
+def test_what_is_no_number_is_refused_with_the_name_of_the_option(option: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=f"(?i)option '{re.escape(option)}': ") as refused:
+        stream(**{option: text})
+    assert len(str(refused.value)) < 500
+
+
+@pytest.mark.parametrize("text", ['{"t":[0],"t":[1]}', '{"t":[2147483648]}', "[" * 50_000])
+def test_partitions_that_cannot_be_assigned_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="option 'assign': cannot use"):
+        source_options({**KAFKA, "assign": text}, streaming=True)
+
+
+@pytest.mark.parametrize("pattern", ["(?u)a", "a{99999999999999}", "(" * 5_000 + ")" * 5_000])
+def test_a_pattern_that_python_cannot_read_is_refused(pattern: str) -> None:
+    with pytest.raises(ConfigError, match=r"option 'subscribePattern': .* is no regular expression"):
+        source_options({**KAFKA, "subscribePattern": pattern}, streaming=True)
+
+
+def test_load_names_the_mistake_whatever_the_kind_of_query() -> None:
+    for given, said in (
+        ({"endingOffsets": "latst"}, "option 'endingOffsets'"),
+        ({"endingOffsets": "latest", "maxRecordsPerPartition": "abc"}, "option 'maxRecordsPerPartition'"),
+        ({"endingOffsets": "earliest"}, "a batch query cannot end at earliest"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            LevadaDataSource({**KAFKA, "subscribe": "t", **given}).schema()
+    for given in ({"endingOffsets": "latest"}, {"startingOffsets": "latest"}):
+        LevadaDataSource({**KAFKA, "subscribe": "t", **given}).schema()
+
+
+def test_passwords_are_not_in_the_text_of_options() -> None:
+    assert "secret" not in repr(stream(**{"kafka.client.id": "secret"}))
+    assert "secret" not in repr(sink_options({**KAFKA, "kafka.client.id": "secret"}))

@@ -483,3 +483,18 @@ def test_a_replayed_batch_goes_on_without_a_new_partition_that_was_deleted_since
 def test_min_partitions_cuts_as_sparks_connector_does(sizes: tuple[int, ...], wanted: int, tasks: int) -> None:
     logs = {f"p{number}": (0, size) for number, size in enumerate(sizes)}
     assert len(batch(FakeCluster(**logs), minpartitions=str(wanted)).partitions()) == tasks
+
+
+def test_with_skip_a_topic_that_was_gone_for_a_trigger_is_read_from_its_present_end() -> None:
+    kept, removed = TopicPartition("t", 0), TopicPartition("t", 1)
+    cluster = FakeCluster(p0=(0, 9), p1=(0, 4))
+    reader = stream(cluster, ondataloss="skip", startingoffsets="earliest")
+    start = begin(reader)
+    cluster.logs = {kept: [0, 9]}
+    without = reader.latestOffset(start, ALL)
+    assert without == {"t": {"0": 9}}
+    cluster.logs[removed] = [0, 60]
+    returned = reader.latestOffset(without, ALL)
+    assert spans(reader.partitions(without, returned)) == []
+    cluster.append(3, partition=1)
+    assert spans(reader.partitions(returned, reader.latestOffset(returned, ALL))) == [span(1, 60, 63)]

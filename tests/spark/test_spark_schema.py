@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from levada.errors import ConfigError
 from levada.spark.loss import OnLoss
@@ -88,6 +88,26 @@ def test_a_schema_of_other_columns_is_refused() -> None:
         check_schema(schema_of(amount=IntegerType()))
     with pytest.raises(ConfigError, match="asks for 'value' as string, but it is binary"):
         check_schema(schema_of(value=StringType()))
+    with pytest.raises(ConfigError, match="asks for 'key' twice"):
+        check_schema(StructType([StructField("key", BinaryType()), StructField("key", BinaryType())]))
+    with pytest.raises(ConfigError, match="the schema has no column"):
+        check_schema(StructType([]))
+
+
+def test_a_schema_that_rules_nulls_out_is_refused_where_there_may_be_some() -> None:
+    check_schema(StructType([StructField("offset", LongType(), nullable=False)]))
+    with pytest.raises(ConfigError, match="says that 'key', or a part of it, is never null; leave NOT NULL out"):
+        check_schema(StructType([StructField("key", BinaryType(), nullable=False)]))
+    headers = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType(), nullable=False)]))
+    with pytest.raises(ConfigError, match="'headers', or a part of it"):
+        check_schema(schema_of(headers=headers))
+
+
+def test_only_a_timestamp_that_spark_cannot_hold_is_taken_for_one() -> None:
+    target = arrow_schema(schema_of(offset=IntegerType()))
+    batch = pa.RecordBatch.from_pydict({"offset": pa.array([2**40], pa.int64()), "timestamp": pa.array([1], pa.timestamp("ms", tz="UTC"))})
+    with pytest.raises(pa.ArrowInvalid, match="not in range"):
+        to_spark(batch, target, OnLoss.SKIP)
 
 
 def test_large_batches_are_cut_by_rows_and_by_bytes() -> None:

@@ -76,6 +76,12 @@ def test_the_topic_option_wins_over_the_column() -> None:
     assert sink_columns(columns, BY_COLUMN) == ("topic", "value")
 
 
+def test_columns_that_are_not_used_may_have_any_type(caplog: pytest.LogCaptureFixture) -> None:
+    columns = schema_of(value=StringType("UNICODE"), topic=IntegerType(), timestamp=StringType())
+    assert sink_columns(columns, TO_T) == ("value",)
+    assert "column 'timestamp' is not used, as it is string" in caplog.text
+
+
 def test_all_columns_of_the_connector() -> None:
     columns = schema_of(key=BinaryType(), value=StringType(), headers=HEADERS, topic=StringType(), partition=IntegerType())
     assert sink_columns(columns, BY_COLUMN) == ("key", "value", "headers", "topic", "partition")

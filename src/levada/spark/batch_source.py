@@ -50,17 +50,26 @@ class BatchReader(DataSourceReader):
         return read(partition, self._schema, self._options)
 
     def push(self, filters: Iterable[Filter]) -> None:
-        """Read less than the query's offsets where filters allow it."""
-        self._bounds = push(filters)
-        if self._bounds.said:
-            logger.info("filters that save reading: %s", "; ".join(self._bounds.said))
+        """Read less than the query's offsets where filters allow it, and the option pushFilters does."""
+        bounds = push(filters)
+        if not bounds.said:
+            return
+        said = "; ".join(bounds.said)
+        if self._options.pushes_filters:
+            self._bounds = bounds
+            logger.info("filters that save reading: %s", said)
+        else:
+            logger.info("filters that would save reading with the option pushFilters, for a DataFrame that is used once: %s", said)
 
 
 class PushFilters:
     """BatchReader.pushFilters, which Spark calls where spark.sql.python.filterPushdown.enabled is true.
 
     Where it is not, the default, Spark refuses every reader that has a method of its own. So this one says of itself that it is that of the
-    base class.
+    base class. (The check is in plan_data_source_read.py of PySpark 4.3.)
+
+    Spark 4.3 keeps with the DataFrame what a reader planned after a push, and every later use of that gets it, one without filters too:
+    rows would be missing. Therefore filters count only with the option pushFilters.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)

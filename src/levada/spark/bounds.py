@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from levada.errors import ConfigError
 from levada.spark.cluster import Cluster
 from levada.spark.offsets import Offsets, from_json
+from levada.spark.option_text import MOST_LONG, MOST_PARTITION, decimal, parse_json, shown
 from levada.types import TopicPartition
 
 LATEST = -1
@@ -37,29 +37,32 @@ def parse_offsets(text: str, option: str) -> int | Offsets:
     word = text.strip().lower()
     if word in ("latest", "earliest"):
         return LATEST if word == "latest" else EARLIEST
-    return _parse_json(text, option, EARLIEST, _FORM)
+    return _parse(text, option, EARLIEST, _FORM)
 
 
 def parse_times(text: str, option: str) -> Offsets:
     """Read a time for each partition, as in startingOffsetsByTimestamp. Raises ConfigError that names the option."""
-    return _parse_json(text, option, 0, _TIMES_FORM)
+    return _parse(text, option, 0, _TIMES_FORM)
 
 
 def parse_time(text: str, option: str) -> int:
     """Read one time, as in startingTimestamp. Raises ConfigError that names the option."""
-    if not text.strip().isdigit():
-        raise ConfigError(f"option '{option}': expected milliseconds since the epoch, got {text!r}")
-    return int(text)
+    time = decimal(text.strip())
+    if time is None:
+        raise ConfigError(f"option '{option}': expected milliseconds since the epoch, got {shown(text)}")
+    return time
 
 
-def _parse_json(text: str, option: str, least: int, form: str) -> Offsets:
+def _parse(text: str, option: str, least: int, form: str) -> Offsets:
+    data = parse_json(text, option, form)
     try:
-        data: Any = json.loads(text)
         found = from_json(data)
     except (ValueError, TypeError, AttributeError):
-        raise ConfigError(f"option '{option}': cannot use {text!r}; {form}") from None
-    if not found or min(found.values()) < least:
-        raise ConfigError(f"option '{option}': cannot use {text!r}; {form}")
+        found = {}
+    are_in_range = all(0 <= tp.partition <= MOST_PARTITION and least <= number <= MOST_LONG for tp, number in found.items())
+    # "1" and "01" are one partition.
+    if not found or not are_in_range or len(found) < sum(map(len, data.values())):
+        raise ConfigError(f"option '{option}': cannot use {shown(text)}; {form}")
     return found
 
 

@@ -31,10 +31,7 @@ class LevadaDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of a source. Called by load(), so that a wrong option shows up there and not when the query runs."""
-        try:
-            options = source_options(self.options, streaming=False)
-        except ConfigError:
-            options = source_options(self.options, streaming=True)
+        options = source_options(self.options, streaming=None)
         self._typed = options.typed.pinned()
         return record_schema(options.include_headers, options.columns, self._typed)
 

@@ -92,11 +92,14 @@ def _offsets(bounds: Bounds, first: int, after_last: int = MOST_OFFSET) -> Bound
 
 
 def _since(bounds: Bounds, value: Any, *, after: bool) -> Bounds | None:
-    """The first millisecond at, or after, a time in microseconds. A time without a zone is not understood."""
+    """The first millisecond at, or after, a time in microseconds. A time without a zone, or before 1970, is not understood."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return None
     microseconds = (value - _EPOCH) // _MICROSECOND
     since_ms = microseconds // 1000 + 1 if after else -(-microseconds // 1000)
+    if since_ms <= 0:
+        # Brokers do not look for such times, and records may have them.
+        return None
     return replace(bounds, since_ms=max(bounds.since_ms or 0, since_ms))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from levada.errors import ConfigError
+from levada.spark.option_text import shown
 
 _CLASSES = {
     "Lower": "a-z",
@@ -45,8 +46,8 @@ def translate(pattern: str, option: str) -> re.Pattern[str]:
     translated = "".join(_translate(pattern, option))
     try:
         return re.compile(translated, re.ASCII)
-    except re.error as fault:
-        raise ConfigError(f"option '{option}': {pattern!r} is no regular expression: {fault}") from None
+    except (re.error, ValueError, OverflowError, RecursionError) as fault:
+        raise ConfigError(f"option '{option}': {shown(pattern)} is no regular expression: {fault}") from None
 
 
 def _translate(pattern: str, option: str) -> list[str]:

@@ -79,6 +79,8 @@ class ReadOptions(EitherOptions, total=False):
     """Whether the query stops when records are gone before they were read. Default: True."""
     onDataLoss: Literal["fail", "earliest", "skip"]
     """The same, and where to go on in a topic that was created again. Default: fail."""
+    pushFilters: bool
+    """Let filters of a batch query save reading; only for a DataFrame that is used once. Default: False."""
     includeHeaders: bool
     """Add the column headers. Default: False."""
     columns: str | Sequence[str]

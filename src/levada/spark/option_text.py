@@ -7,10 +7,11 @@ result. So what is not known here is refused, with a guess at what was meant; `u
 from __future__ import annotations
 
 import difflib
+import json
 import logging
 import re
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from levada.config import ConsumerConfig, ProducerConfig
 from levada.config.registry import RegistryConfig
@@ -30,16 +31,21 @@ NO_TABLES = (
 )
 REGISTRY = "schema.registry."
 """Options that begin so are the settings of a registry's client."""
+MOST_LONG = 2**63 - 1
+MOST_DIGITS = 19
+MOST_PARTITION = 2**31 - 1
+MOST_SHOWN = 200
+LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class Side(NamedTuple):
-    """Source or sink: what the other side is called, the options of this one, and those of the other."""
+    """Source or sink. other: what the other side is called, which has options of its own."""
 
     other: str
-    known: tuple[str, ...]
-    of_other: tuple[str, ...]
+    options: tuple[str, ...]
+    options_of_other: tuple[str, ...]
 
 
 def split(given: Mapping[str, str], side: Side) -> tuple[dict[str, str], dict[str, str]]:
@@ -49,7 +55,7 @@ def split(given: Mapping[str, str], side: Side) -> tuple[dict[str, str], dict[st
     """
     if any(name.lower() == PROVIDER for name in given):
         raise ConfigError(NO_TABLES)
-    by_folded = {option.lower(): option for option in side.known}
+    by_folded = {option.lower(): option for option in side.options}
     warns = _warns_of_unknown(given)
     own: dict[str, str] = {}
     client: dict[str, str] = {}
@@ -77,7 +83,7 @@ def _warns_of_unknown(given: Mapping[str, str]) -> bool:
 
 def _fault(name: str, side: Side, by_folded: Mapping[str, str]) -> str:
     folded = name.lower()
-    for option in side.of_other:
+    for option in side.options_of_other:
         if option.lower() == folded:
             return f"option '{option}' belongs to a levada {side.other}, not here"
     return f"unknown option '{name}'{_did_you_mean(folded, by_folded)}"
@@ -122,11 +128,19 @@ def whole(own: Mapping[str, str], name: str, *, least: int = 0) -> int | None:
     """Read a whole number from `least` on, None where it is not given."""
     if name not in own:
         return None
-    text = own[name].strip()
-    if not text.isdigit() or int(text) < least:
+    number = decimal(own[name].strip())
+    if number is None or number < least:
         kind = "a whole number above 0" if least else "0 or a whole number above it"
-        raise ConfigError(f"option '{name}': expected {kind}, got {own[name]!r}")
-    return int(text)
+        raise ConfigError(f"option '{name}': expected {kind}, got {shown(own[name])}")
+    return number
+
+
+def decimal(text: str) -> int | None:
+    """Return the number that digits write, None where they are others than 0 to 9 or too many for 64 bits."""
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
+        return None
+    number = int(text)
+    return number if number <= MOST_LONG else None
 
 
 def duration_s(own: Mapping[str, str], name: str, default_s: float) -> float:
@@ -134,6 +148,35 @@ def duration_s(own: Mapping[str, str], name: str, default_s: float) -> float:
     if name not in own:
         return default_s
     found = DURATION.fullmatch(own[name].strip())
-    if found is None:
-        raise ConfigError(f"option '{name}': expected a duration such as 15m, 30s or 500ms, got {own[name]!r}")
-    return int(found[1]) * _SECONDS[(found[2] or "ms").lower()]
+    number = None if found is None else decimal(found[1])
+    if found is None or number is None:
+        raise ConfigError(f"option '{name}': expected a duration such as 15m, 30s or 500ms, got {shown(own[name])}")
+    return number * _SECONDS[(found[2] or "ms").lower()]
+
+
+def parse_json(text: str, name: str, form: str) -> Any:
+    """Read an option that is JSON. form: what to give, for the error. A key that comes twice is refused: the first value would be lost."""
+    try:
+        return json.loads(text, object_pairs_hook=_once_each)
+    except (ValueError, RecursionError) as fault:
+        why = "it is nested too deep" if isinstance(fault, RecursionError) else str(fault)
+        raise ConfigError(f"option '{name}': cannot use {shown(text)} ({why}); {form}") from None
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"'{next(name for name in names if names.count(name) > 1)}' comes twice")
+    return found
+
+
+def shown(text: str) -> str:
+    """Return the text of an option for an error, not too long."""
+    return repr(text) if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]!r}..."
+
+
+def check_topic(name: str, topic: str) -> None:
+    """Refuse a name that no topic can have. Raises ConfigError."""
+    if not LEGAL_TOPIC.fullmatch(topic) or topic in (".", ".."):
+        raise ConfigError(f"option '{name}': {shown(topic)} is no name of a topic: letters, digits, '.', '_' and '-', at most 249 of them")

@@ -5,10 +5,9 @@ The names and meanings are those of Spark's own Kafka connector. Options of its 
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from levada.config import Config, ConsumerConfig, ProducerConfig
@@ -21,7 +20,20 @@ from levada.spark.formats.sink_format import SinkFormat
 from levada.spark.java_regex import translate
 from levada.spark.keywords import ReadOptions, WriteOptions, names_of
 from levada.spark.loss import OnLoss
-from levada.spark.option_text import BOOTSTRAP, NO_TABLES, Side, boolean, choice, duration_s, positive, split, whole
+from levada.spark.option_text import (
+    BOOTSTRAP,
+    MOST_PARTITION,
+    NO_TABLES,
+    Side,
+    boolean,
+    check_topic,
+    choice,
+    duration_s,
+    parse_json,
+    positive,
+    split,
+    whole,
+)
 from levada.spark.planning import Splitting
 from levada.spark.schema import COLUMN_NAMES
 from levada.spark.sink_format_options import sink_formats
@@ -51,7 +63,7 @@ FORBIDDEN_TO_SINK: Mapping[str, str] = {
     "partitioner": "give the option 'partitioner'",
     "partitioner.class": "class names are never looked up; give the option 'partitioner'",
 }
-OF_GROUPS = (
+IGNORED_OF_GROUPS = (
     "group.id",
     "group.instance.id",
     "group.protocol",
@@ -63,7 +75,7 @@ OF_GROUPS = (
     "auto.commit.interval.ms",
     "internal.leave.group.on.close",
 )
-OF_JAVA = (
+IGNORED_OF_JAVA = (
     "auto.include.jmx.reporter",
     "enable.metrics.push",
     "exclude.internal.topics",
@@ -77,6 +89,8 @@ OF_JAVA = (
 DEFAULT_MAX_TRIGGER_DELAY_S = 15 * 60.0
 DEFAULT_POLL_TIMEOUT_S = 120.0
 DEFAULT_RECORDS_PER_TASK = 100_000
+
+READ_COMMITTED = "read_committed"
 
 C = TypeVar("C", bound=Config)
 
@@ -102,7 +116,9 @@ class SourceOptions:
     poll_timeout_s: float
     only_for_streams: tuple[str, ...]
     typed: Typed
-    client: Mapping[str, str]
+    reads_committed: bool
+    pushes_filters: bool
+    client: Mapping[str, str] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -112,13 +128,13 @@ class SinkOptions:
     topic: str | None
     partitioner: str
     formats: Mapping[str, SinkFormat]
-    client: Mapping[str, str]
+    client: Mapping[str, str] = field(repr=False)
 
 
-def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Read the options of a source. Raises ConfigError."""
+def source_options(given: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
+    """Read the options of a source. streaming: None where it is not known yet, for what either kind of query takes. Raises ConfigError."""
     own, client = split(given, Side("sink", SOURCE_OPTIONS, SINK_OPTIONS))
-    client = _of_client(client, FORBIDDEN_TO_SOURCE, ConsumerConfig)
+    client, config = _of_client(client, FORBIDDEN_TO_SOURCE, ConsumerConfig)
     starting_option, starting = _starting(own, streaming)
     ending_option, ending = _ending(own, streaming)
     least, most = positive(own, "minOffsetsPerTrigger"), positive(own, "maxOffsetsPerTrigger")
@@ -146,6 +162,8 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         fetch_offset_interval_s=_or(whole(own, "fetchOffset.retryIntervalMs"), 1000) / 1000,
         poll_timeout_s=duration_s(own, "kafkaConsumer.pollTimeoutMs", DEFAULT_POLL_TIMEOUT_S),
         typed=typed(own, tuple(selection.names), COLUMN_NAMES),
+        reads_committed=config.isolation_level == READ_COMMITTED,
+        pushes_filters=boolean(own, "pushFilters", False),
         only_for_streams=tuple(name for name in ONLY_FOR_STREAMS if name in own),
         client=client,
     )
@@ -158,33 +176,35 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     if topic is not None and not topic.strip():
         raise ConfigError("option 'topic' is empty")
     topic = topic.strip() if topic is not None else None
+    if topic is not None:
+        check_topic("topic", topic)
     return SinkOptions(
         topic=topic,
         partitioner=choice(own, "partitioner", (DEFAULT_PARTITIONER, ROUND_ROBIN), DEFAULT_PARTITIONER),
         formats=sink_formats(own, topic),
-        client=_of_client(client, FORBIDDEN_TO_SINK, ProducerConfig),
+        client=_of_client(client, FORBIDDEN_TO_SINK, ProducerConfig)[0],
     )
 
 
 # The client's settings
 
 
-def _of_client(client: Mapping[str, str], forbidden: Mapping[str, str], config: type[C]) -> dict[str, str]:
+def _of_client(client: Mapping[str, str], forbidden: Mapping[str, str], config: type[C]) -> tuple[dict[str, str], C]:
+    """Return the settings that levada's client has, as they are given and as they are understood."""
     for name, advice in forbidden.items():
         if name in client:
             raise ConfigError(f"option 'kafka.{name}' cannot be set: {advice}")
     if "bootstrap.servers" not in client:
         advice = "" if client else f". If this is a table: {NO_TABLES}"
         raise ConfigError(f"option '{BOOTSTRAP}' is required: host:port of one or more brokers, separated by commas{advice}")
-    idle = [f"kafka.{name}" for name in client if name in (*OF_GROUPS, *OF_JAVA)]
+    idle = [f"kafka.{name}" for name in client if name in (*IGNORED_OF_GROUPS, *IGNORED_OF_JAVA)]
     if idle:
         logger.warning("no effect here, there is no consumer group and no Java client: %s", ", ".join(sorted(idle)))
-    kept = {name: value for name, value in client.items() if name not in (*OF_GROUPS, *OF_JAVA)}
+    kept = {name: value for name, value in client.items() if name not in (*IGNORED_OF_GROUPS, *IGNORED_OF_JAVA)}
     try:
-        config.parse(kept)
+        return kept, config.parse(kept)
     except ConfigError as fault:
         raise ConfigError(f"among the kafka.* options: {fault}") from fault
-    return kept
 
 
 # What is read
@@ -203,6 +223,8 @@ def _selection(own: Mapping[str, str]) -> Selection:
     topics = _names(own["subscribe"])
     if not topics:
         raise ConfigError("option 'subscribe' names no topic; give one or more, separated by commas")
+    for topic in topics:
+        check_topic("subscribe", topic)
     return Selection(topics=topics)
 
 
@@ -211,10 +233,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _assigned(text: str) -> tuple[TopicPartition, ...]:
-    try:
-        data: Any = json.loads(text)
-    except ValueError as fault:
-        raise ConfigError(f"option 'assign': {text!r} is not JSON ({fault}); {_ASSIGN_FORM}") from None
+    data = parse_json(text, "assign", _ASSIGN_FORM)
     if not isinstance(data, dict) or not all(_are_partitions(numbers) for numbers in data.values()):
         raise ConfigError(f"option 'assign': cannot use {text!r}; {_ASSIGN_FORM}")
     partitions = sorted({TopicPartition(topic, number) for topic, numbers in data.items() for number in numbers})
@@ -224,7 +243,7 @@ def _assigned(text: str) -> tuple[TopicPartition, ...]:
 
 
 def _are_partitions(numbers: Any) -> bool:
-    return isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
+    return isinstance(numbers, list) and all(type(number) is int and 0 <= number <= MOST_PARTITION for number in numbers)
 
 
 def _on_loss(own: Mapping[str, str]) -> OnLoss:
@@ -240,7 +259,7 @@ def _on_loss(own: Mapping[str, str]) -> OnLoss:
 # From where to where; the first option of a list that is given counts, as in Spark's own connector
 
 
-def _starting(own: Mapping[str, str], streaming: bool) -> tuple[str, Bound]:
+def _starting(own: Mapping[str, str], streaming: bool | None) -> tuple[str, Bound]:
     or_latest = choice(own, "startingOffsetsByTimestampStrategy", ("error", "latest"), "error") == "latest"
     if "startingTimestamp" in own:
         return "startingTimestamp", AtTime(parse_time(own["startingTimestamp"], "startingTimestamp"), or_latest)
@@ -249,12 +268,12 @@ def _starting(own: Mapping[str, str], streaming: bool) -> tuple[str, Bound]:
     if "startingOffsets" not in own:
         return "startingOffsets", LATEST if streaming else EARLIEST
     starting = parse_offsets(own["startingOffsets"], "startingOffsets")
-    if not streaming and (starting == LATEST or LATEST in _numbers(starting)):
+    if streaming is False and (starting == LATEST or LATEST in _numbers(starting)):
         raise ConfigError("option 'startingOffsets': a batch query cannot start at latest (-1 in JSON), it would read nothing")
     return "startingOffsets", starting
 
 
-def _ending(own: Mapping[str, str], streaming: bool) -> tuple[str, Bound]:
+def _ending(own: Mapping[str, str], streaming: bool | None) -> tuple[str, Bound]:
     given = [name for name in ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets") if name in own]
     if not given:
         return "endingOffsets", LATEST

@@ -57,7 +57,7 @@ class SpanReader:
         self._columns = columns
         self._on_loss = options.on_loss
         self._patience_s = options.poll_timeout_s
-        self._reads_committed = options.client.get("isolation.level") == "read_committed"
+        self._reads_committed = options.reads_committed
         self._client = options.client
         self._positions: dict[TopicPartition, int] = {}
         self._moved_at = 0.0

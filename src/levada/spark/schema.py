@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     DataType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -42,6 +43,7 @@ _TYPES: Mapping[str, DataType] = {
     "headers": HEADERS,
 }
 COLUMN_NAMES = tuple(_TYPES)
+_NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
 _LEVADA_NAMES: Mapping[str, str] = {"timestampType": "timestamp_type"}
 
 UNTYPED = Typed()
@@ -65,12 +67,31 @@ def record_schema(include_headers: bool, columns: Sequence[str] = (), typed: Typ
 def check_schema(wanted: StructType, typed: Typed = UNTYPED) -> None:
     """Refuse a user's schema unless it is a choice of our columns; each column left out is work saved. Raises ConfigError."""
     types = {**_TYPES, **typed.columns}
-    for field in wanted.fields:
+    if not wanted.fields:
+        raise ConfigError("the schema has no column; name at least one")
+    for number, field in enumerate(wanted.fields):
+        if field.name in wanted.names[:number]:
+            raise ConfigError(f"the schema asks for '{field.name}' twice")
         have = types.get(field.name)
         if have is None:
             raise ConfigError(f"the schema asks for a column '{field.name}'; a levada source has {', '.join(types)}")
         if not _same(have, field.dataType):
             raise ConfigError(f"the schema asks for '{field.name}' as {field.dataType.simpleString()}, but it is {have.simpleString()}")
+        if field.name not in _NEVER_NULL and not (field.nullable and _may_be_null(field.dataType)):
+            # Spark believes it, and then reads what is not there.
+            raise ConfigError(f"the schema says that '{field.name}', or a part of it, is never null; leave NOT NULL out")
+
+
+def _may_be_null(kind: DataType) -> bool:
+    """Whether all parts of a type may be null."""
+    match kind:
+        case StructType():
+            return all(field.nullable and _may_be_null(field.dataType) for field in kind.fields)
+        case ArrayType():
+            return kind.containsNull and _may_be_null(kind.elementType)
+        case MapType():
+            return kind.valueContainsNull and _may_be_null(kind.keyType) and _may_be_null(kind.valueType)
+    return True
 
 
 def _same(have: DataType, wanted: DataType) -> bool:
@@ -80,8 +101,8 @@ def _same(have: DataType, wanted: DataType) -> bool:
 def levada_columns(schema: StructType, typed: Typed = UNTYPED) -> list[str]:
     """Return what a schema needs, by the names that levada's columnar reader has for them."""
     names = [_LEVADA_NAMES.get(needed, needed) for name in schema.fieldNames() for needed in typed.needs(name)]
-    if typed.mode is Mode.DROPMALFORMED:
-        # Whether there is a row depends on them.
+    if typed.mode is not Mode.PERMISSIVE:
+        # Whether there is a row, or a query, depends on them.
         names += typed.formats
     if "timestamp" in names or typed.mode is Mode.FAILFAST:
         # A record that Spark cannot hold, or that cannot be read, is named.
@@ -102,7 +123,11 @@ def to_spark(batch: pa.RecordBatch, target: pa.Schema, on_loss: OnLoss) -> pa.Re
     try:
         return _converted(batch, target)
     except pa.ArrowInvalid:
+        if "timestamp" not in batch.schema.names:
+            raise
         held = _can_be_held(batch.column("timestamp"))
+        if pc.all(held).as_py():
+            raise
         on_loss.report(_not_held(batch.filter(pc.invert(held))), logger)
         return _converted(batch.filter(held), target)
 

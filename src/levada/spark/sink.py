@@ -6,6 +6,7 @@ left to commit in the driver, and nothing that an abort could take back: a task 
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ _ACCEPTED: Mapping[str, tuple[DataType, ...]] = {
     "timestamp": (TimestampType(), TimestampNTZType()),
 }
 
+logger = logging.getLogger(__name__)
+
 NO_ENCODERS: Mapping[str, Encode] = {}
 UNDER_WAY = 16
 """Arrow batches sent and not yet known to be acknowledged; more would only hold memory."""
@@ -48,24 +51,36 @@ class Written(WriterCommitMessage):
 
 def sink_columns(schema: StructType, options: SinkOptions) -> tuple[str, ...]:
     """Return the columns that a sink uses, others are left alone. Raises ConfigError when they do not make a record."""
-    names = [field.name for field in schema.fields if field.name in _ACCEPTED]
-    if "value" not in names:
+    types = {field.name: field.dataType for field in schema.fields if field.name in _ACCEPTED}
+    if "value" not in types:
         raise ConfigError(f"a levada sink needs a column 'value'; the rows have {', '.join(schema.fieldNames()) or 'none'}")
-    if "topic" not in names and options.topic is None:
+    if options.topic is not None:
+        types.pop("topic", None)
+    elif "topic" not in types:
         raise ConfigError("where to? give the option 'topic', or a column 'topic'")
-    for field in schema.fields:
-        if field.name in options.formats:
-            options.formats[field.name].check(field.name, field.dataType)
+    if "timestamp" in types and not _is_accepted("timestamp", types["timestamp"]):
+        # Spark's own connector has no such column, so a job written for it may have one of any type.
+        unused = types.pop("timestamp").simpleString()
+        logger.warning("column 'timestamp' is not used, as it is %s; a timestamp would be the time of the records", unused)
+    for name, found in types.items():
+        if name in options.formats:
+            options.formats[name].check(name, found)
         else:
-            _check_type(field.name, field.dataType)
-    return tuple(name for name in names if name != "topic" or options.topic is None)
+            _check_type(name, found)
+    return tuple(types)
 
 
 def _check_type(name: str, found: DataType) -> None:
-    accepted = [kind.simpleString() for kind in _ACCEPTED.get(name, (found,))]
-    if found.simpleString() not in accepted:
+    if not _is_accepted(name, found):
+        accepted = " or ".join(kind.simpleString() for kind in _ACCEPTED[name])
         advice = f"cast it, or set the option {name}.format" if isinstance(found, StructType) and name in SIDES else "cast it"
-        raise ConfigError(f"column '{name}' must be {' or '.join(accepted)}, and is {found.simpleString()}; {advice}")
+        raise ConfigError(f"column '{name}' must be {accepted}, and is {found.simpleString()}; {advice}")
+
+
+def _is_accepted(name: str, found: DataType) -> bool:
+    """Whether a column has a type that is written as it is; text with a collation is text."""
+    plain = StringType() if isinstance(found, StringType) else found
+    return plain.simpleString() in [kind.simpleString() for kind in _ACCEPTED[name]]
 
 
 def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: SinkOptions) -> Written:

@@ -54,6 +54,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
         self._newest: StreamOffset | None = None
         self._ids = TopicIds()
+        self._gone: set[TopicPartition] = set()
         self._has_looked = False
         """Whether a micro-batch of this run was begun by this reader."""
         self._triggered_at = NEVER
@@ -94,9 +95,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         newest = latest if self._target is None else self._readable_target(self._target, begin, latest)
         self._newest = to_json(newest)
         self._has_looked = True
-        after_loss = self._positions_after_loss(lost, latest)
-        end = {**self._limited(begin, newest, limit), **after_loss}
-        if any(offset > begin[tp] for tp, offset in after_loss.items()):
+        after_loss = {**self._positions_after_loss(lost, latest), **self._ends_of_returned(lost, begin, latest)}
+        end = {**self._limited({**after_loss, **begin}, newest, limit), **after_loss}
+        if any(offset > begin.get(tp, 0) for tp, offset in after_loss.items()):
             # What lies between is of another log than the one that was read.
             return with_start(to_json(end), to_json({**begin, **after_loss}))
         if start == self._initial:
@@ -182,6 +183,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if lost.remade and self._options.on_loss is not OnLoss.SKIP:
             onward.update(self._kafka().earliest(lost.remade))
         return onward
+
+    def _ends_of_returned(self, lost: Losses, begin: Offsets, latest: Offsets) -> Offsets:
+        """Return where to go on in partitions that were gone for a while, and whose new log is to be skipped up to its end."""
+        returned = (self._gone & latest.keys()) - begin.keys()
+        self._gone = (self._gone | set(lost.gone)) - returned
+        return {tp: latest[tp] for tp in returned} if self._options.on_loss is OnLoss.SKIP else {}
 
     def _limited(self, begin: Offsets, newest: Offsets, limit: ReadLimit) -> Offsets:
         if not isinstance(limit, ReadMaxRows):

@@ -64,7 +64,7 @@ class ValueDecoder:
 
     def __init__(self, typed: Typed, target: pa.Schema) -> None:
         self._typed = typed
-        is_needed = typed.corrupt in target.names or typed.mode is Mode.DROPMALFORMED
+        is_needed = typed.corrupt in target.names or typed.mode is not Mode.PERMISSIVE
         self._sides = [side for side in typed.formats if is_needed or side in target.names]
         self._decoders = {side: typed.formats[side].decoder() for side in self._sides}
         self._raw = {side: name for side, name in typed.raw.items() if name in target.names}
