@@ -90,6 +90,11 @@ def test_json_has_no_numbers_that_are_none() -> None:
         assert texts == ["1.5", '"NaN"', '"Infinity"', '"-Infinity"', None]
 
 
+def test_json_has_times_in_utc_whatever_the_zone_of_the_session() -> None:
+    times = pa.array([0, None], pa.timestamp("us", "America/Los_Angeles"))
+    assert json_texts(times).to_pylist() == ['"1970-01-01T00:00:00.000000Z"', None]
+
+
 def test_what_is_written_as_json_is_read_again() -> None:
     rows = rows_of(ALL, [None, {}, FULL, {"s": "plain", "l": [], "st": {}}])
     given = {**KAFKA, "subscribe": "t", "value.format": "json", "value.schema": ALL}
