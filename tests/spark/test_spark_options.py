@@ -10,6 +10,7 @@ import pytest
 
 from levada.errors import ConfigError
 from levada.spark.bounds import EARLIEST, LATEST, AtTime
+from levada.spark.datasource import LevadaDataSource
 from levada.spark.loss import OnLoss
 from levada.spark.option_text import UNKNOWN_OPTIONS
 from levada.spark.options import OF_GROUPS, OF_JAVA, SINK_OPTIONS, SOURCE_OPTIONS, sink_options, source_options
@@ -296,3 +297,22 @@ def test_an_encrypted_listener_is_refused_by_name() -> None:
     for read in (stream, written):
         with pytest.raises(ConfigError, match=r"'security\.protocol': must be one of PLAINTEXT; got 'SASL_SSL'"):
             read(**{"kafka.security.protocol": "SASL_SSL"})
+
+
+@pytest.mark.parametrize("bound", ["Offsets", "OffsetsByTimestamp"])
+def test_bounds_of_a_partition_that_are_backwards_show_up_when_the_reader_is_made(bound: str) -> None:
+    given = {f"starting{bound}": '{"orders": {"0": 3, "1": 7}}', f"ending{bound}": '{"orders": {"0": 3, "1": 4}}'}
+    with pytest.raises(ConfigError, match=f"option 'ending{bound}' is before 'starting{bound}': orders-1 from 7 to 4"):
+        batch(**given)
+
+
+def test_words_and_bounds_of_different_kinds_are_compared_when_kafka_was_asked() -> None:
+    batch(startingOffsets='{"orders": {"0": 3}}', endingOffsets='{"orders": {"0": -1}}')
+    batch(startingOffsets='{"orders": {"0": 3}}', endingOffsetsByTimestamp='{"orders": {"0": 1}}')
+    batch(startingTimestamp="7", endingTimestamp="4")
+
+
+def test_load_says_what_is_wrong_with_the_end_of_a_batch_query() -> None:
+    source = LevadaDataSource({**SOURCE, "startingoffsets": '{"orders": {"0": 7}}', "endingoffsets": '{"orders": {"0": 4}}'})
+    with pytest.raises(ConfigError, match="option 'endingOffsets' is before 'startingOffsets': orders-0 from 7 to 4"):
+        source.schema()

@@ -26,6 +26,9 @@ class LevadaDataSource(DataSource):
         try:
             options = source_options(self.options, streaming=False)
         except ConfigError:
+            # Spark does not say here which of the two it is; only a batch query may have an end.
+            if any(name.lower().startswith("ending") for name in self.options):
+                raise
             options = source_options(self.options, streaming=True)
         return record_schema(options.include_headers, options.columns, options.typed)
 
