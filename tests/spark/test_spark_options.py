@@ -362,3 +362,22 @@ def test_load_names_the_mistake_whatever_the_kind_of_query() -> None:
 def test_passwords_are_not_in_the_text_of_options() -> None:
     assert "secret" not in repr(stream(**{"kafka.client.id": "secret"}))
     assert "secret" not in repr(sink_options({**KAFKA, "kafka.client.id": "secret"}))
+
+
+@pytest.mark.parametrize("bound", ["Offsets", "OffsetsByTimestamp"])
+def test_bounds_of_a_partition_that_are_backwards_show_up_when_the_reader_is_made(bound: str) -> None:
+    given = {f"starting{bound}": '{"orders": {"0": 3, "1": 7}}', f"ending{bound}": '{"orders": {"0": 3, "1": 4}}'}
+    with pytest.raises(ConfigError, match=f"option 'ending{bound}' is before 'starting{bound}': orders-1 from 7 to 4"):
+        batch(**given)
+
+
+def test_words_and_bounds_of_different_kinds_are_compared_when_kafka_was_asked() -> None:
+    batch(startingOffsets='{"orders": {"0": 3}}', endingOffsets='{"orders": {"0": -1}}')
+    batch(startingOffsets='{"orders": {"0": 3}}', endingOffsetsByTimestamp='{"orders": {"0": 1}}')
+    batch(startingTimestamp="7", endingTimestamp="4")
+
+
+def test_load_says_what_is_wrong_with_the_end_of_a_batch_query() -> None:
+    source = LevadaDataSource({**SOURCE, "startingoffsets": '{"orders": {"0": 7}}', "endingoffsets": '{"orders": {"0": 4}}'})
+    with pytest.raises(ConfigError, match="option 'endingOffsets' is before 'startingOffsets': orders-0 from 7 to 4"):
+        source.schema()

@@ -20,6 +20,7 @@ from levada.spark.formats.sink_format import SinkFormat
 from levada.spark.java_regex import translate
 from levada.spark.keywords import ReadOptions, WriteOptions, names_of
 from levada.spark.loss import OnLoss
+from levada.spark.offsets import Offsets
 from levada.spark.option_text import (
     BOOTSTRAP,
     MOST_PARTITION,
@@ -137,6 +138,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
     client, config = _of_client(client, FORBIDDEN_TO_SOURCE, ConsumerConfig)
     starting_option, starting = _starting(own, streaming)
     ending_option, ending = _ending(own, streaming)
+    _check_order(starting, starting_option, ending, ending_option)
     least, most = positive(own, "minOffsetsPerTrigger"), positive(own, "maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
         raise ConfigError(f"option 'minOffsetsPerTrigger'={least} is above 'maxOffsetsPerTrigger'={most}")
@@ -287,6 +289,21 @@ def _ending(own: Mapping[str, str], streaming: bool | None) -> tuple[str, Bound]
     if ending == EARLIEST or EARLIEST in _numbers(ending):
         raise ConfigError("option 'endingOffsets': a batch query cannot end at earliest (-2 in JSON), it would read nothing")
     return "endingOffsets", ending
+
+
+def _check_order(starting: Bound, starting_option: str, ending: Bound, ending_option: str) -> None:
+    """Compare what is given for a partition on both sides. What is not, such as earliest, is compared when Kafka was asked for it."""
+    first, last = _given(starting), _given(ending)
+    if isinstance(starting, AtTime) is not isinstance(ending, AtTime):
+        return
+    for tp in sorted(first.keys() & last.keys()):
+        if 0 <= last[tp] < first[tp]:
+            raise ConfigError(f"option '{ending_option}' is before '{starting_option}': {tp} from {first[tp]} to {last[tp]}")
+
+
+def _given(bound: Bound) -> Offsets:
+    named = bound.times if isinstance(bound, AtTime) else bound
+    return {} if isinstance(named, int) else named
 
 
 def _numbers(offsets: int | dict[TopicPartition, int]) -> set[int]:
