@@ -48,7 +48,7 @@ def draw(delays: pa.Table, runs: Sequence[Run], path: Path) -> Path:
 
 
 def _calendar(figure: Figure, axes: Axes, rows: list[dict]) -> None:
-    names, means = _mean_delays(rows)
+    names, means = mean_delays(rows)
     shown = axes.imshow(means, aspect="auto", cmap=DELAY, norm=PowerNorm(0.75, 0, WORST_MINUTES, clip=True), interpolation="nearest")
     axes.set_yticks(range(len(names)), names)
     axes.set_facecolor("#e4e4df")
@@ -62,8 +62,11 @@ def _calendar(figure: Figure, axes: Axes, rows: list[dict]) -> None:
     scale.ax.tick_params(length=0, colors=QUIET)
 
 
-def _mean_delays(rows: list[dict]) -> tuple[list[str], np.ndarray]:
-    """Return the carriers, the least punctual first, and a matrix of carriers by days; NaN where nobody departed."""
+def mean_delays(rows: list[dict]) -> tuple[list[str], np.ndarray]:
+    """Return the carriers, the least punctual first, and their mean delays by day of 2013; NaN where nobody departed.
+
+    Carriers with very few departures are left out.
+    """
     flown: dict[str, int] = {}
     minutes: dict[str, int] = {}
     for row in rows:
@@ -86,12 +89,12 @@ def _whole_city(axes: Axes, rows: list[dict]) -> None:
         flown[day] += row["flights"] - row["cancelled"]
         minutes[day] += row["dep_delay_sum"] or 0
         rain[day] += row["in_rain"]
-    mean, days = minutes / np.maximum(flown, 1), np.arange(DAYS)
-    axes.bar(days, 100 * rain / np.maximum(flights, 1), width=1.0, color=RAIN, alpha=0.28, label="flights scheduled in rain, %")
+    mean, days = _share(minutes, flown), np.arange(DAYS)
+    axes.bar(days, 100 * _share(rain, flights), width=1.0, color=RAIN, alpha=0.28, label="flights scheduled in rain, %")
     axes.plot(days, mean, color="#cf4a3c", linewidth=1.1, label="mean delay of all departures, minutes")
-    axes.plot(days, 100 * (1 - flown / np.maximum(flights, 1)), color=INK, linewidth=0.9, alpha=0.75, label="cancelled, %")
+    axes.plot(days, 100 * _share(flights - flown, flights), color=INK, linewidth=0.9, alpha=0.75, label="cancelled, %")
     axes.set_facecolor(PAPER)
-    axes.set_ylim(min(mean.min(), 0) - 2, 112)
+    axes.set_ylim(min(np.nanmin(mean), 0) - 2, 112)
     axes.set_xlim(-0.5, DAYS - 0.5)
     axes.legend(loc="upper center", ncols=3, frameon=False, fontsize=9, bbox_to_anchor=(0.5, 1.13))
     for day in _worst(mean, 4):
@@ -102,10 +105,15 @@ def _whole_city(axes: Axes, rows: list[dict]) -> None:
     _months(axes)
 
 
+def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Divide day by day; NaN, which is not drawn, for days without flights."""
+    return np.divide(part, whole, out=np.full(DAYS, np.nan), where=whole > 0)
+
+
 def _worst(mean: np.ndarray, how_many: int) -> list[int]:
     """Return the days of the worst delays, not two of one storm."""
     chosen: list[int] = []
-    for day in np.argsort(mean)[::-1]:
+    for day in np.argsort(np.nan_to_num(mean))[::-1]:
         if len(chosen) < how_many and all(abs(day - other) > 14 for other in chosen):
             chosen.append(day)
     return chosen

@@ -40,7 +40,7 @@ def test_one_figure_that_differs_is_found(name: Any) -> None:
     found = compare(groups(), groups(**{name: 21}))
     values = ("21.0", "20.0") if name.endswith("mean") else ("21", "20")
     assert found.examples == [f"carrier UA, day 2013-01-02: {name} is {values[0]}, expected {values[1]}"]
-    assert found.sentence == "delays through levada: 1 differences in 4 groups of carrier and day"
+    assert found.sentence == "delays through levada: differences found: 1, among 4 groups of carrier and day"
     assert not compare(groups(), groups(**{name: None})).equal
     assert not compare(groups(**{name: None}), groups()).equal
 
@@ -70,7 +70,7 @@ def test_of_many_differences_all_are_counted_and_a_few_shown() -> None:
     expected = pa.table({"id": range(100), "carrier": ["AA"] * 100, "late": [False] * 100, "made_up": range(100)})
     found = expected.set_column(3, "made_up", pa.array(range(1, 101)))
     comparison = verify.compare("arrivals", ARRIVALS, expected, found)
-    assert comparison.sentence == "arrivals: 100 differences in 100 arrivals"
+    assert comparison.sentence == "arrivals: differences found: 100, among 100 arrivals"
     assert comparison.examples == [f"id {number}: made_up is {number + 1}, expected {number}" for number in range(verify.SHOWN)]
 
 
@@ -100,12 +100,22 @@ class Shown:
 
 
 def test_of_repeated_records_the_last_counts() -> None:
-    rows = pa.table({"id": [1, 2, 1, 3], "made_up": [10, 20, 30, 40]})
-    assert sorted(verify.last_of_each(rows, ["id"]).to_pylist(), key=lambda row: row["id"]) == [
+    rows = pa.table({"id": [1, 2, 1, 3, 3], "made_up": [10, 20, 30, 40, 40]})
+    assert verify.last_of_each(rows, ["id"]).to_pylist() == [
         {"id": 1, "made_up": 30},
         {"id": 2, "made_up": 20},
         {"id": 3, "made_up": 40},
     ]
+
+
+def test_repeated_groups_are_told_apart_by_all_their_keys() -> None:
+    rows = pa.table({"carrier": ["UA", "AA", "UA", "UA"], "day": ["1", "1", "2", "1"], "late": [1, 2, 3, 4]})
+    assert verify.last_of_each(rows, ["carrier", "day"])["late"].to_pylist() == [2, 4, 3]
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_so_few_rows_are_not_repeated(rows: int) -> None:
+    assert verify.last_of_each(groups().slice(0, rows), DELAYS.keys).num_rows == rows
 
 
 def test_values_are_parsed_by_the_columns_that_a_job_writes() -> None:

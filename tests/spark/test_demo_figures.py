@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from demo_kit import load
 
-figures, broker = load("figures"), load("broker")
+figures, broker, chart = load("figures"), load("broker"), load("chart")
 
 
 def report(second: int, records: int, duration_ms: int, dropped: int = 0, **phases: int) -> dict[str, Any]:
@@ -69,6 +70,32 @@ def test_bars_stand_where_their_micro_batches_were() -> None:
     first, second = run(), run(batches=figures.batches([report(20, 300, 2_000, addBatch=1)]))
     assert figures.bars(first, [first, second])[:2] == [(0.0, 4.0, 250.0), (4.0, 1.0, 1_000.0)]
     assert figures.bars(second, [first, second]) == [(20.0, 2.0, 150.0)]
+
+
+def day(name: str, date: str, flights: int, cancelled: int, delay_sum: int | None) -> dict[str, Any]:
+    mean = None if delay_sum is None else delay_sum / (flights - cancelled)
+    return {
+        "name": name,
+        "day": date,
+        "flights": flights,
+        "cancelled": cancelled,
+        "dep_delay_sum": delay_sum,
+        "dep_delay_mean": mean,
+    }
+
+
+def test_the_chart_has_the_least_punctual_carrier_first_and_gaps_where_nobody_departed() -> None:
+    names, means = chart.mean_delays(
+        [
+            day("early", "2013-01-01", 1_000, 0, -2_000),
+            day("late", "2013-01-02", 100, 50, 1_000),
+            day("late", "2013-12-31", 10, 10, None),
+            day("rare", "2013-01-01", 1, 0, 500),
+        ]
+    )
+    assert names == ["late", "early"]
+    assert (means[1, 0], means[0, 1]) == (-2.0, 20.0)
+    assert np.isnan(means[0, [0, 364]]).all()
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
