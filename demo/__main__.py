@@ -26,7 +26,7 @@ import pyarrow as pa
 from broker import BrokerProcess, Kafka, OtherKafka
 from chart import draw
 from console import Console
-from data import airlines, expected_arrivals, expected_delays, flights_of_2013, to_json, weather, years
+from data import airlines, expected_arrivals, expected_delays, flights_of_2013, last_year, to_json, weather, years
 from figures import Run, table
 from jobs import CONNECTOR, LEVADA, PARTITIONS, Job, closing, jobs
 from pyspark.sql import SparkSession
@@ -88,17 +88,17 @@ class Demo:
         """Send the flights as JSON, keyed by carrier: whole columns, a year at a time, no loop over records."""
         topic = self.topics.source
         with self.show.stage(f"Produce {topic}") as stage, self._producer() as producer:
-            began, sent, size_bytes, last_day, deliveries = time.perf_counter(), 0, 0, "", []
+            began, size_bytes, deliveries = time.perf_counter(), 0, []
             for part in years(year, self.records):
-                values = pa.table({"key": part["carrier"], "value": to_json(part)})
-                deliveries.append(producer.send_arrow(topic, values, key="key", value="value"))
-                sent, size_bytes, last_day = sent + part.num_rows, size_bytes + values["value"].nbytes, part["scheduled"][-1].as_py()
+                values = to_json(part)
+                deliveries.append(producer.send_arrow(topic, pa.table({"key": part["carrier"], "value": values}), key="key", value="value"))
+                size_bytes += values.nbytes
+                sent = part["id"][-1].as_py() + 1
                 stage.progress(sent / self.records, f"{sent:,} flights")
             for delivery in deliveries:
                 delivery.result(timeout=120)
-            seconds = time.perf_counter() - began
-            producer.send(topic, value=closing(last_day)).result(timeout=30)
-            stage.done(f"{rate(sent, seconds)}, {size_bytes / 1e6:,.0f} MB of JSON")
+            stage.done(f"{rate(self.records, time.perf_counter() - began)}, {size_bytes / 1e6:,.0f} MB of JSON")
+            producer.send(topic, value=closing(last_year(year, self.records))).result(timeout=30)
 
     def stream(self, systems: Sequence[str], jars: Sequence[Path]) -> list[Run]:
         """Run every job through every system, one after another."""

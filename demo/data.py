@@ -55,6 +55,11 @@ def years(year: pa.Table, records: int) -> Iterator[pa.Table]:
         yield years_later(years_later(part, "scheduled", number), "hour_utc", number)
 
 
+def last_year(year: pa.Table, records: int) -> int:
+    """Return the year that the last of so many flights is in."""
+    return 2013 + (records - 1) // year.num_rows
+
+
 def years_later(table: pa.Table, column: str, number: int) -> pa.Table:
     """Return a table whose dates in one column, text that begins with the year, are so many years later."""
     dates = table[column]

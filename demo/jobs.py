@@ -86,9 +86,9 @@ def delays(flights: DataFrame, airlines: DataFrame, weather: DataFrame) -> DataF
     return per_day.select(F.concat_ws("|", "carrier", "day").alias("key"), F.to_json(F.struct("*")).alias("value"))
 
 
-def closing(last_day: str) -> bytes:
-    """Return the record that closes the days up to this one."""
-    return f'{{"carrier": "--", "scheduled": "{int(last_day[:4]) + 1}-03-01T00:00"}}'.encode()
+def closing(last_year: int) -> bytes:
+    """Return the record that closes all days up to the end of a year."""
+    return f'{{"carrier": "--", "scheduled": "{last_year + 1}-03-01T00:00"}}'.encode()
 
 
 def read_flights(spark: SparkSession, system: str, servers: str, topic: str, schema: str) -> DataFrame:
