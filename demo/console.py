@@ -82,7 +82,9 @@ class Console:
             table.add_column(head, justify="right" if column else "left")
         for row in rows:
             table.add_row(*row)
-        self._rich.print("\n", table, "\n", sep="")
+        self._rich.print()
+        self._rich.print(table)
+        self._rich.print()
 
     def verdict(self, good: bool, text: str) -> None:
         """Print the last line."""
