@@ -27,7 +27,7 @@ from broker import BrokerProcess, Kafka, OtherKafka
 from chart import draw
 from console import Console
 from data import airlines, expected_arrivals, expected_delays, flights_of_2013, last_year, to_json, weather, years
-from figures import Run, table
+from figures import Run, table, title
 from jobs import CONNECTOR, LEVADA, PARTITIONS, Job, closing, jobs
 from pyspark.sql import SparkSession
 from session import CtrlC, spark_session
@@ -54,7 +54,7 @@ def main() -> int:
         runs = demo.stream(systems, jars)
         found = [demo.read_back(run) for run in runs]
     comparisons = verify(year, wanted.records, runs, found, show)
-    delays = next(table for run, table in zip(runs, found, strict=True) if (run.job, run.system) == ("delays", LEVADA))
+    delays = next(rows for run, rows in zip(runs, found, strict=True) if (run.job, run.system) == ("delays", LEVADA))
     show.table(*summary(delays))
     show.table(*table(runs))
     if jars:
@@ -87,7 +87,7 @@ class Demo:
     def produce(self, year: pa.Table) -> None:
         """Send the flights as JSON, keyed by carrier: whole columns, a year at a time, no loop over records."""
         topic = self.topics.source
-        with self.show.stage(f"Produce {topic}") as stage, self._producer() as producer:
+        with self.show.stage("Produce flights") as stage, self._producer() as producer:
             began, size_bytes, deliveries = time.perf_counter(), 0, []
             for part in years(year, self.records):
                 values = to_json(part)
@@ -115,7 +115,7 @@ class Demo:
     def read_back(self, run: Run) -> pa.Table:
         """Read what a run wrote, and keep the last value of each key."""
         topic = self.topics.target(run.job, run.system)
-        with self.show.stage(f"Read {topic}") as stage:
+        with self.show.stage(f"Read {run.title}") as stage:
             began = time.perf_counter()
             written, _ = JOBS[run.job]
             found, records = read_back(self.broker.bootstrap_servers, topic, written)
@@ -124,7 +124,7 @@ class Demo:
 
     def _run(self, spark: SparkSession, ctrl_c: CtrlC, job: Job, system: str) -> Run:
         target = self.topics.target(job.name, system)
-        with self.show.stage(f"Stream {target}") as stage:
+        with self.show.stage(f"Stream {title(job.name, system)}") as stage:
             began = time.perf_counter()
             with Stream(spark, ctrl_c, job, system, self.broker.bootstrap_servers, self.topics.source, target) as stream:
                 for done in stream.until_done():
@@ -192,10 +192,7 @@ def verify(year: pa.Table, records: int, runs: Sequence[Run], found: Sequence[pa
     """Compare what every run wrote with what pyarrow computes."""
     with show.stage("Compare with pyarrow") as stage:
         expected = {job: compute(year, records) for job, (_, compute) in JOBS.items()}
-        comparisons = [
-            compare(f"{run.job} through {run.system}", JOBS[run.job][0], expected[run.job], table)
-            for run, table in zip(runs, found, strict=True)
-        ]
+        comparisons = [compare(run.title, JOBS[run.job][0], expected[run.job], rows) for run, rows in zip(runs, found, strict=True)]
         stage.done(f"{sum(comparison.values for comparison in comparisons):,} values")
     return comparisons
 

@@ -136,7 +136,7 @@ def _throughput(axes: Axes, runs: Sequence[Run]) -> None:
     for run in runs:
         lefts, widths, rates = zip(*bars(run, runs), strict=True)
         axes.bar(lefts, [rate / 1000 for rate in rates], widths, align="edge", color=SYSTEM[run.system], edgecolor=PAPER, linewidth=2)
-        axes.annotate(f"{run.job} through {run.system}", (lefts[0], 1.04), xycoords=("data", "axes fraction"), fontsize=9, color=INK)
+        axes.annotate(run.title, (lefts[0], 1.04), xycoords=("data", "axes fraction"), fontsize=9, color=INK)
     axes.set_facecolor(PAPER)
     axes.set_xlim(left=0)
     axes.set_ylabel("1000 records/s", fontsize=9)

@@ -55,7 +55,7 @@ class Console:
         except BaseException:
             self._print(f"✗ {title}", "red")
             raise
-        self._print(f"✓ {title:<24} {time.perf_counter() - began:5.1f} s   {stage.result}", "green")
+        self._print(f"✓ {title:<28} {time.perf_counter() - began:5.1f} s   {stage.result}", "green")
 
     @contextmanager
     def _live(self, title: str) -> Iterator:

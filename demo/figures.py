@@ -47,6 +47,11 @@ class Run:
     broker_bytes: int | None = None
 
     @property
+    def title(self) -> str:
+        """What it is called."""
+        return title(self.job, self.system)
+
+    @property
     def records(self) -> int:
         """How many records were read."""
         return sum(batch.records for batch in self.batches)
@@ -61,6 +66,11 @@ class Run:
     def phase(self, name: str) -> float:
         """Return the seconds of one phase in all micro-batches."""
         return sum(batch.phases.get(name, 0.0) for batch in self.batches)
+
+
+def title(job: str, system: str) -> str:
+    """Return what a job through one system is called."""
+    return f"{job}, {system}"
 
 
 def batches(progress: Iterable[Mapping[str, Any]]) -> list[Batch]:
@@ -88,7 +98,7 @@ def table(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
         ("start of the query and the rest, s", [f"{run.seconds - sum(map(run.phase, PHASES)):.2f}" for run in runs]),
         ("broker's memory afterwards, MB", ["-" if run.broker_bytes is None else f"{run.broker_bytes / 1e6:,.0f}" for run in runs]),
     ]
-    return ["", *(f"{run.job}, {run.system}" for run in runs)], [[name, *cells] for name, cells in lines]
+    return ["", *(run.title for run in runs)], [[name, *cells] for name, cells in lines]
 
 
 def bars(run: Run, runs: Sequence[Run]) -> list[tuple[float, float, float]]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +13,8 @@ import pytest
 
 from demo_kit import load
 
-verify, demo = load("verify"), load("__main__")
+data, verify, demo = load("data"), load("verify"), load("__main__")
+Run = load("figures").Run
 DELAYS, ARRIVALS = verify.DELAYS, verify.ARRIVALS
 
 
@@ -26,13 +30,13 @@ def groups(**changes: Any) -> Any:
 
 
 def compare(expected: Any, found: Any) -> Any:
-    return verify.compare("delays through levada", DELAYS, expected, found)
+    return verify.compare("delays, levada", DELAYS, expected, found)
 
 
 def test_the_same_is_equal_in_any_order() -> None:
     comparison = compare(groups(), groups().take([3, 1, 0, 2]))
     assert comparison.equal
-    assert comparison.sentence == "delays through levada: all 4 groups of carrier and day equal, 36 values compared, none differs"
+    assert comparison.sentence == "delays, levada: all 4 groups of carrier and day equal, 36 values compared, none differs"
 
 
 @pytest.mark.parametrize("name", [name for name in DELAYS.values if name != "name"])
@@ -40,7 +44,7 @@ def test_one_figure_that_differs_is_found(name: Any) -> None:
     found = compare(groups(), groups(**{name: 21}))
     values = ("21.0", "20.0") if name.endswith("mean") else ("21", "20")
     assert found.examples == [f"carrier UA, day 2013-01-02: {name} is {values[0]}, expected {values[1]}"]
-    assert found.sentence == "delays through levada: differences found: 1, among 4 groups of carrier and day"
+    assert found.sentence == "delays, levada: differences found: 1, among 4 groups of carrier and day"
     assert not compare(groups(), groups(**{name: None})).equal
     assert not compare(groups(**{name: None}), groups()).equal
 
@@ -86,11 +90,26 @@ def test_one_value_that_differs_fails_the_demo() -> None:
     assert shown.lines[-2:] == ["  differs: carrier UA, day 2013-01-02: late is 21, expected 20", f"False {bad.sentence}"]
 
 
+def test_every_run_is_compared_with_what_its_own_job_should_write() -> None:
+    shown = Shown()
+    year = data.flights_of_2013().slice(0, 500)
+    arrivals, delays = data.expected_arrivals(year, 700), data.expected_delays(year, 700)
+    runs = [Run("arrivals", "levada", 1.0, []), Run("delays", "connector", 1.0, []), Run("delays", "levada", 1.0, [])]
+    comparisons = demo.verify(year, 700, runs, [arrivals, delays, delays.slice(1)], shown)
+    assert [comparison.equal for comparison in comparisons] == [True, True, False]
+    assert demo.conclude(comparisons, shown) == 1
+    assert "1, among" in shown.lines[-1]
+
+
 class Shown:
     """A console that remembers."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+
+    @contextmanager
+    def stage(self, title: str) -> Iterator[Any]:
+        yield SimpleNamespace(done=self.lines.append)
 
     def say(self, text: str) -> None:
         self.lines.append(text)
