@@ -9,6 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
+
 DEMO = Path(__file__).parents[2] / "demo"
 
 
@@ -24,3 +26,20 @@ def load(name: str) -> ModuleType:
         return module
     finally:
         sys.path.remove(str(DEMO))
+
+
+def small_year() -> Any:
+    """Three flights that stand for those of 2013."""
+    return pa.table(
+        {
+            "carrier": ["UA", "AA", "UA"],
+            "flight": [1, 2, 3],
+            "origin": ["JFK", "EWR", "JFK"],
+            "dest": ["BOS"] * 3,
+            "dep_delay": [5, None, 20],
+            "arr_delay": [25, None, 10],
+            "distance": [187] * 3,
+            "scheduled": ["2013-01-01T05:15", "2013-06-30T12:00", "2013-12-31T23:50"],
+            "hour_utc": ["2013-01-01T10", "2013-06-30T16", "2014-01-01T04"],
+        }
+    )

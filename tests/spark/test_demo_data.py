@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from demo_kit import load
+from demo_kit import load, small_year
 
 data, settings, jobs = load("data"), load("settings"), load("jobs")
 
 
-def year() -> Any:
-    return pa.table(
-        {
-            "carrier": ["UA", "AA", "UA"],
-            "flight": [1, 2, 3],
-            "origin": ["JFK", "EWR", "JFK"],
-            "dest": ["BOS"] * 3,
-            "dep_delay": [5, None, 20],
-            "arr_delay": [25, None, 10],
-            "distance": [187] * 3,
-            "scheduled": ["2013-01-01T05:15", "2013-06-30T12:00", "2013-12-31T23:50"],
-            "hour_utc": ["2013-01-01T10", "2013-06-30T16", "2014-01-01T04"],
-        }
-    )
-
-
 def test_years_follow_one_another_and_the_last_is_cut() -> None:
-    parts = list(data.years(year(), 8))
+    parts = list(data.years(small_year(), 8))
     assert [part.num_rows for part in parts] == [3, 3, 2]
     table = pa.concat_tables(parts)
     assert table["id"].to_pylist() == list(range(8))
@@ -39,15 +22,15 @@ def test_years_follow_one_another_and_the_last_is_cut() -> None:
 
 
 def test_a_date_that_is_in_the_next_year_stays_there() -> None:
-    assert data.years_later(year(), "hour_utc", 8)["hour_utc"].to_pylist() == ["2021-01-01T10", "2021-06-30T16", "2022-01-01T04"]
+    assert data.years_later(small_year(), "hour_utc", 8)["hour_utc"].to_pylist() == ["2021-01-01T10", "2021-06-30T16", "2022-01-01T04"]
 
 
 def test_less_than_a_year_is_its_beginning() -> None:
-    assert [part.num_rows for part in data.years(year(), 2)] == [2]
+    assert [part.num_rows for part in data.years(small_year(), 2)] == [2]
 
 
 def test_arrivals_are_expected_of_flights_that_arrived() -> None:
-    assert data.expected_arrivals(year(), 4).to_pylist() == [
+    assert data.expected_arrivals(small_year(), 4).to_pylist() == [
         {"id": 0, "carrier": "UA", "late": True, "made_up": -20},
         {"id": 2, "carrier": "UA", "late": False, "made_up": 10},
         {"id": 3, "carrier": "UA", "late": True, "made_up": -20},
@@ -56,9 +39,9 @@ def test_arrivals_are_expected_of_flights_that_arrived() -> None:
 
 @pytest.mark.parametrize("records", [1, 3, 5, 6])
 def test_delays_are_expected_of_each_day_of_each_year(records: int) -> None:
-    found = data.expected_delays(year(), records)
+    found = data.expected_delays(small_year(), records)
     days = {(row["carrier"], row["day"]): row for row in found.to_pylist()}
-    flights = pa.concat_tables(data.years(year(), records)).to_pylist()
+    flights = pa.concat_tables(data.years(small_year(), records)).to_pylist()
     assert set(days) == {(flight["carrier"], flight["scheduled"][:10]) for flight in flights}
     assert sum(row["flights"] for row in days.values()) == records
     assert days["UA", "2013-01-01"] == {
@@ -77,7 +60,7 @@ def test_columns_become_json() -> None:
 
 
 def test_the_closing_record_is_later_than_all_others() -> None:
-    assert [data.last_year(year(), records) for records in (1, 3, 4)] == [2013, 2013, 2014]
+    assert [data.last_year(small_year(), records) for records in (1, 3, 4)] == [2013, 2013, 2014]
     assert json.loads(jobs.closing(2021)) == {"carrier": "--", "scheduled": "2022-03-01T00:00"}
 
 
