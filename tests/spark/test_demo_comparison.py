@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import kafka_jars
 from demo_kit import load, small_year
 
 data, verify, demo = load("data"), load("verify"), load("__main__")
@@ -99,6 +100,16 @@ def test_every_run_is_compared_with_what_its_own_job_should_write() -> None:
     assert [comparison.equal for comparison in comparisons] == [True, True, False]
     assert demo.conclude(comparisons, shown) == 1
     assert "1, among" in shown.lines[-1]
+
+
+def test_without_maven_only_levada_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unavailable() -> None:
+        raise kafka_jars.KafkaUnavailable("no Maven: `mvn` is not on PATH")
+
+    monkeypatch.setattr(kafka_jars, "spark_connector", unavailable)
+    shown = Shown()
+    assert demo.connector_jars(shown) == []
+    assert shown.lines == ["not compared: no Maven: `mvn` is not on PATH"]
 
 
 class Shown:
