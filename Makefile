@@ -1,4 +1,4 @@
-# make demo    the flights of New York through Kafka and Spark and back, every figure verified
+# make demo    three million flights through Kafka and Spark and back, every value verified; COMPARE=1 for Spark's own connector beside it
 # make test    lint, then the whole suite, then the compiled modules' tests once more interpreted
 # make test-hardening   the rows of the fault matrix about bad bytes, at full size, with a table of figures
 # make test-spark-matrix   500 generated queries, and streams and writes, beside Spark's own connector; Kafka 2.8, PySpark 4.2, a cluster, Connect
@@ -50,7 +50,7 @@ setup: .venv/built .venv/java-home
 	@tools/java.sh > $@
 
 demo: setup
-	@$(IN_VENV) $(BIN)/python demo
+	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python demo
 
 # In CI a minute of fuzzing is part of the suite, where its tool is to be had.
 test: setup $(if $(CI),fuzzer) lint suite interpreted

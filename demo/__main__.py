@@ -1,11 +1,14 @@
-"""Flights through Kafka and Spark and back, every figure verified.
+"""Flights through Kafka and Spark and back, every value verified.
 
     make demo                          on the broker that comes with levada
     BOOTSTRAP=host:9092 make demo      on your own Kafka
+    DEMO_RECORDS=20000000 make demo    more flights
+    COMPARE=1 make demo                the same jobs through Spark's own connector as well
 
-The 336,776 flights that left New York in 2013 are produced as Arrow columns to a topic. A Spark stream reads it, joins carriers and
-weather, adds up delays per carrier and day, and writes the result to a second topic. That one is read back and compared, figure by figure,
-with a plain pyarrow computation. Exits with 1 if one figure differs.
+The flights that left New York in 2013, repeated with later dates until there are three million, are produced as Arrow columns to a topic.
+Two Spark streams read it: one writes a record for each flight that arrived, the other joins carriers and weather and writes the delays of
+each carrier and day. Both results are read back and compared, value by value, with a plain pyarrow computation. Exits with 1 if one value
+differs.
 """
 
 from __future__ import annotations
@@ -13,128 +16,205 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
+from broker import BrokerProcess, Kafka, OtherKafka
 from chart import draw
 from console import Console
-from data import airlines, expected_delays, flights, to_json, weather
-from pipeline import CtrlC, Stream, spark_session
-from verify import compare, read_back, summary
+from data import airlines, expected_arrivals, expected_delays, flights_of_2013, last_year, to_json, weather, years
+from figures import Run, table, title
+from jobs import CONNECTOR, LEVADA, PARTITIONS, Job, closing, jobs
+from pyspark.sql import SparkSession
+from session import CtrlC, spark_session
+from settings import Settings, settings
+from stream import Stream
+from verify import ARRIVALS, DELAYS, Comparison, compare, read_back, summary
 
 import levada as lv
-from levada.testing import EmbeddedKafka
 
 OUT = Path(__file__).parent / "out"
+JOBS = {"arrivals": (ARRIVALS, expected_arrivals), "delays": (DELAYS, expected_delays)}
+"""What each job writes, and how to compute it without Kafka and Spark."""
 
 
 def main() -> int:
     """Run the demo; return the exit code."""
-    show = Console()
-    with kafka(show) as servers:
-        source, target = create_topics(servers, show)
-        table = load(show)
-        produce(servers, source, table, show)
-        stream_delays(servers, source, target, table.num_rows, show)
-        delays = collect(servers, target, show)
-        return conclude(table, delays, show)
+    wanted, show = settings(os.environ), Console()
+    jars = connector_jars(show) if wanted.is_compared else []
+    systems = [LEVADA, CONNECTOR] if jars else [LEVADA]
+    with kafka(wanted, show) as broker:
+        demo = Demo(broker, create_topics(broker, systems, show), wanted.records, show)
+        year = load(show)
+        demo.produce(year)
+        runs = demo.stream(systems, jars)
+        found = [demo.read_back(run) for run in runs]
+    comparisons = verify(year, wanted.records, runs, found, show)
+    delays = next(rows for run, rows in zip(runs, found, strict=True) if (run.job, run.system) == ("delays", LEVADA))
+    show.table(*summary(delays))
+    show.table(*table(runs))
+    if jars:
+        show.say("Java compiles a job's code while it first runs: levada goes first with the arrivals, the connector with the delays.")
+    with show.stage("Draw the year") as stage:
+        stage.done(os.path.relpath(draw(delays, runs, OUT / "delays.png")))
+    return conclude(comparisons, show)
+
+
+class Topics(NamedTuple):
+    """The topic of flights, and what the names of all topics end with."""
+
+    source: str
+    suffix: str = ""
+
+    def target(self, job: str, system: str) -> str:
+        """Return the topic that a job writes through one system."""
+        return f"{job}-{system}{self.suffix}"
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The stages that need Kafka."""
+
+    broker: Kafka
+    topics: Topics
+    records: int
+    show: Console
+
+    def produce(self, year: pa.Table) -> None:
+        """Send the flights as JSON, keyed by carrier: whole columns, a year at a time, no loop over records."""
+        topic = self.topics.source
+        with self.show.stage("Produce flights") as stage, self._producer() as producer:
+            began, size_bytes, deliveries = time.perf_counter(), 0, []
+            for part in years(year, self.records):
+                values = to_json(part)
+                deliveries.append(producer.send_arrow(topic, pa.table({"key": part["carrier"], "value": values}), key="key", value="value"))
+                size_bytes += values.nbytes
+                sent = part["id"][-1].as_py() + 1
+                stage.progress(sent / self.records, f"{sent:,} flights")
+            for delivery in deliveries:
+                delivery.result(timeout=120)
+            stage.done(f"{rate(self.records, time.perf_counter() - began)}, {size_bytes / 1e6:,.0f} MB of JSON")
+            producer.send(topic, value=closing(last_year(year, self.records))).result(timeout=30)
+
+    def stream(self, systems: Sequence[str], jars: Sequence[Path]) -> list[Run]:
+        """Run every job through every system, one after another."""
+        ctrl_c = CtrlC()
+        with self.show.stage("Start Spark") as stage:
+            spark = spark_session(OUT / "spark.log", ctrl_c, jars)
+            stage.done(f"PySpark {spark.version}, log in {os.path.relpath(OUT / 'spark.log')}")
+        try:
+            return [self._run(spark, ctrl_c, job, system) for job, system in in_turns(jobs(spark, airlines(), weather()), systems)]
+        finally:
+            spark.stop()
+            ctrl_c.release()
+
+    def read_back(self, run: Run) -> pa.Table:
+        """Read what a run wrote, and keep the last value of each key."""
+        topic = self.topics.target(run.job, run.system)
+        with self.show.stage(f"Read {run.title}") as stage:
+            began = time.perf_counter()
+            written, _ = JOBS[run.job]
+            found, records = read_back(self.broker.bootstrap_servers, topic, written)
+            stage.done(f"{rate(records, time.perf_counter() - began)}: {found.num_rows:,} {written.rows}")
+        return found
+
+    def _run(self, spark: SparkSession, ctrl_c: CtrlC, job: Job, system: str) -> Run:
+        target = self.topics.target(job.name, system)
+        with self.show.stage(f"Stream {title(job.name, system)}") as stage:
+            began = time.perf_counter()
+            with Stream(spark, ctrl_c, job, system, self.broker.bootstrap_servers, self.topics.source, target) as stream:
+                for done in stream.until_done():
+                    stage.progress(done / self.records, f"{done:,} flights" if done else "Spark warms up")
+                run = Run(job.name, system, time.perf_counter() - began, stream.batches(), self.broker.memory_bytes())
+            stage.done(rate(run.records, run.seconds))
+        return run
+
+    def _producer(self) -> lv.KafkaProducer:
+        return lv.KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers, compression_type="zstd", batch_size=256 << 10)
+
+
+def connector_jars(show: Console) -> list[Path]:
+    """Return the jars of Spark's own connector, none where Maven does not reach it."""
+    from kafka_jars import KafkaUnavailable, spark_connector
+
+    with show.stage("Fetch the connector") as stage:
+        try:
+            jars = spark_connector()
+        except KafkaUnavailable as why:
+            stage.done(f"not compared: {why}")
+            return []
+        stage.done(f"{len(jars)} jars")
+        return jars
 
 
 @contextmanager
-def kafka(show: Console) -> Iterator[str]:
-    """Yield the bootstrap servers of your Kafka, or of one that lives as long as the demo."""
-    if servers := os.environ.get("BOOTSTRAP"):
-        show.say(f"Kafka at {servers}")
-        yield servers
+def kafka(wanted: Settings, show: Console) -> Iterator[Kafka]:
+    """Yield your Kafka, or one that lives as long as the demo."""
+    if wanted.servers:
+        show.say(f"Kafka at {wanted.servers}")
+        yield OtherKafka(wanted.servers)
         return
-    with EmbeddedKafka() as embedded:
-        show.say(f"Embedded broker at {embedded.bootstrap_servers}")
-        yield embedded.bootstrap_servers
+    with BrokerProcess() as broker:
+        show.say(f"Embedded broker at {broker.bootstrap_servers}")
+        yield broker
 
 
-def create_topics(servers: str, show: Console) -> tuple[str, str]:
-    """Create the two topics, under names of their own where 'flights' or 'delays' exists already."""
-    with lv.KafkaAdmin(bootstrap_servers=servers, default_api_timeout_ms=15_000) as admin:
-        taken = {"flights", "delays"} & set(admin.list_topics())
-        suffix = f"-{time.strftime('%Y%m%d-%H%M%S')}" if taken else ""
-        source, target = f"flights{suffix}", f"delays{suffix}"
-        admin.create_topics([lv.NewTopic(source, partitions=4), lv.NewTopic(target, partitions=2)])
-    show.say(f"Topics {source} (4 partitions) and {target} (2 partitions)")
-    return source, target
+def create_topics(broker: Kafka, systems: Sequence[str], show: Console) -> Topics:
+    """Create the topics, under names of their own where one of them exists already."""
+    with lv.KafkaAdmin(bootstrap_servers=broker.bootstrap_servers, default_api_timeout_ms=15_000) as admin:
+        topics = Topics("flights")
+        if set(admin.list_topics()) & set(_names(topics, systems)):
+            suffix = f"-{time.strftime('%Y%m%d-%H%M%S')}"
+            topics = Topics(f"flights{suffix}", suffix)
+        names = _names(topics, systems)
+        admin.create_topics([lv.NewTopic(name, partitions=PARTITIONS) for name in names])
+    show.say(f"Topics {', '.join(names)}, {PARTITIONS} partitions each")
+    return topics
+
+
+def _names(topics: Topics, systems: Sequence[str]) -> list[str]:
+    return [topics.source, *(topics.target(job, system) for job in JOBS for system in systems)]
 
 
 def load(show: Console) -> pa.Table:
-    """Read the flights, in the order in which they were to depart."""
+    """Read the flights of a year, in the order in which they were to depart."""
     with show.stage("Load flights") as stage:
-        table = flights()
-        stage.done(f"{table.num_rows:,} flights")
-    return table
+        year = flights_of_2013()
+        stage.done(f"{year.num_rows:,} flights of 2013")
+    return year
 
 
-def produce(servers: str, topic: str, table: pa.Table, show: Console) -> None:
-    """Send the flights as JSON, keyed by carrier: whole columns, no loop over records."""
-    with show.stage(f"Produce to {topic}") as stage:
-        records = pa.table({"key": table["carrier"], "value": to_json(table)})
-        began = time.perf_counter()
-        with lv.KafkaProducer(bootstrap_servers=servers, compression_type="zstd", batch_size=256 << 10) as producer:
-            producer.send_arrow(topic, records, key="key", value="value").result(timeout=120)
-        stage.done(rate(records.num_rows, time.perf_counter() - began, records.nbytes))
+def verify(year: pa.Table, records: int, runs: Sequence[Run], found: Sequence[pa.Table], show: Console) -> list[Comparison]:
+    """Compare what every run wrote with what pyarrow computes."""
+    with show.stage("Compare with pyarrow") as stage:
+        expected = {job: compute(year, records) for job, (_, compute) in JOBS.items()}
+        comparisons = [compare(run.title, JOBS[run.job][0], expected[run.job], rows) for run, rows in zip(runs, found, strict=True)]
+        stage.done(f"{sum(comparison.values for comparison in comparisons):,} values")
+    return comparisons
 
 
-def stream_delays(servers: str, source: str, target: str, rows: int, show: Console) -> None:
-    """Let Spark read one topic and write the other."""
-    ctrl_c = CtrlC()
-    with show.stage("Start Spark") as stage:
-        spark = spark_session(OUT / "spark.log", ctrl_c)
-        stage.done(f"PySpark {spark.version}, log in {os.path.relpath(OUT / 'spark.log')}")
-    try:
-        with (
-            show.stage("Stream through Spark") as stage,
-            Stream(spark, ctrl_c, servers, source, target, airlines(), weather()) as stream,
-        ):
-            began = time.perf_counter()
-            for done in stream.until_caught_up():
-                stage.progress(done / rows, f"{done:,} flights" if done else "Spark warms up")
-            seconds = time.perf_counter() - began
-            stream.close_last_days()
-            stage.done(f"{rate(rows, seconds)}, warm {stream.warm_rate:,.0f}/s")
-            if stream.dropped:
-                show.say(f"  {stream.dropped} records came after their day was written")
-    finally:
-        spark.stop()
-        ctrl_c.release()
+def conclude(comparisons: Sequence[Comparison], show: Console) -> int:
+    """Say how it went; return the exit code."""
+    for comparison in comparisons:
+        for example in comparison.examples:
+            show.say(f"  differs: {example}")
+        show.verdict(comparison.equal, comparison.sentence)
+    return 0 if all(comparison.equal for comparison in comparisons) else 1
 
 
-def collect(servers: str, topic: str, show: Console) -> pa.Table:
-    """Read the result back and keep the last value of each key."""
-    with show.stage(f"Read {topic} back") as stage:
-        began = time.perf_counter()
-        delays, records = read_back(servers, topic)
-        stage.done(f"{rate(records, time.perf_counter() - began)}: {delays.num_rows:,} groups")
-    return delays
+def in_turns(jobs: Sequence[Job], systems: Sequence[str]) -> Iterator[tuple[Job, str]]:
+    """Yield every job with every system. They take turns in going first, because Java compiles most of a job's code in its first run."""
+    for number, job in enumerate(jobs):
+        yield from ((job, system) for system in (systems if number % 2 == 0 else reversed(systems)))
 
 
-def conclude(table: pa.Table, delays: pa.Table, show: Console) -> int:
-    """Compare, draw, and say how it went."""
-    with show.stage("Compute it with pyarrow") as stage:
-        expected = expected_delays(table)
-        stage.done(f"{expected.num_rows:,} groups of carrier and day")
-    with show.stage("Draw the year") as stage:
-        stage.done(os.path.relpath(draw(delays, OUT / "delays.png")))
-    show.table(*summary(delays))
-    result = compare(expected, delays)
-    for difference in result.differences[:10]:
-        show.say(f"  differs: {difference}")
-    show.verdict(result.equal, result.sentence)
-    return 0 if result.equal else 1
-
-
-def rate(rows: int, seconds: float, size_bytes: int = 0) -> str:
+def rate(rows: int, seconds: float) -> str:
     """Say how many, how fast."""
-    data = f" ({size_bytes / seconds / 1e6:,.0f} MB/s)" if size_bytes else ""
-    return f"{rows:,} records, {rows / seconds:,.0f}/s{data}"
+    return f"{rows:,} records, {rows / seconds:,.0f}/s"
 
 
 if __name__ == "__main__":

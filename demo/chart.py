@@ -1,8 +1,9 @@
-"""The year on one page: every carrier's every day as a square, and what the weather had to do with it."""
+"""The year on one page: every carrier's every day as a square, what the weather had to do with it, and how fast the streams ran."""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib as mpl
@@ -12,6 +13,9 @@ mpl.use("Agg")  # no screen needed
 import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from figures import Run, bars
+from jobs import CONNECTOR, LEVADA
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.figure import Figure
@@ -19,21 +23,23 @@ from matplotlib.figure import Figure
 FIRST_DAY = dt.date(2013, 1, 1)
 DAYS = 365
 WORST_MINUTES = 120
-FEWEST_FLIGHTS = 600
+FEWEST_SHARE = 0.002
 
 INK, QUIET, PAPER = "#1d2733", "#8592a0", "#fbfaf7"
 DELAY = LinearSegmentedColormap.from_list("delay", ["#eef1ec", "#f6d9a8", "#ef9a5b", "#cf4a3c", "#6d1333"])
 RAIN = "#4f83b5"
+SYSTEM = {LEVADA: "#3f7f78", CONNECTOR: "#c9a15a"}
 
 
-def draw(delays: pa.Table, path: Path) -> Path:
-    """Draw the delays per carrier and day; return the path of the PNG."""
+def draw(delays: pa.Table, runs: Sequence[Run], path: Path) -> Path:
+    """Draw the delays per carrier and day of 2013, and how fast the streams ran; return the path of the PNG."""
     plt.rcParams.update({"font.family": "DejaVu Sans", "font.size": 10, "text.color": INK, "axes.labelcolor": INK})
-    figure = plt.figure(figsize=(15, 9), facecolor=PAPER)
-    grid = figure.add_gridspec(2, 1, height_ratios=[3, 1.5], hspace=0.2, left=0.16, right=0.925, top=0.85, bottom=0.07)
-    rows = delays.to_pylist()
+    figure = plt.figure(figsize=(15, 11), facecolor=PAPER)
+    grid = figure.add_gridspec(3, 1, height_ratios=[3, 1.5, 1], hspace=0.25, left=0.16, right=0.925, top=0.88, bottom=0.085)
+    rows = delays.filter(pc.less(delays["day"], "2014")).to_pylist()
     _calendar(figure, figure.add_subplot(grid[0]), rows)
     _whole_city(figure.add_subplot(grid[1]), rows)
+    _throughput(figure.add_subplot(grid[2]), runs)
     _titles(figure, delays)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130, facecolor=PAPER)
@@ -42,7 +48,7 @@ def draw(delays: pa.Table, path: Path) -> Path:
 
 
 def _calendar(figure: Figure, axes: Axes, rows: list[dict]) -> None:
-    names, means = _mean_delays(rows)
+    names, means = mean_delays(rows)
     shown = axes.imshow(means, aspect="auto", cmap=DELAY, norm=PowerNorm(0.75, 0, WORST_MINUTES, clip=True), interpolation="nearest")
     axes.set_yticks(range(len(names)), names)
     axes.set_facecolor("#e4e4df")
@@ -56,14 +62,18 @@ def _calendar(figure: Figure, axes: Axes, rows: list[dict]) -> None:
     scale.ax.tick_params(length=0, colors=QUIET)
 
 
-def _mean_delays(rows: list[dict]) -> tuple[list[str], np.ndarray]:
-    """Return the carriers, the least punctual first, and a matrix of carriers by days; NaN where nobody departed."""
+def mean_delays(rows: list[dict]) -> tuple[list[str], np.ndarray]:
+    """Return the carriers, the least punctual first, and their mean delays by day of 2013; NaN where nobody departed.
+
+    Carriers with very few departures are left out.
+    """
     flown: dict[str, int] = {}
     minutes: dict[str, int] = {}
     for row in rows:
         flown[row["name"]] = flown.get(row["name"], 0) + row["flights"] - row["cancelled"]
         minutes[row["name"]] = minutes.get(row["name"], 0) + (row["dep_delay_sum"] or 0)
-    names = sorted((name for name in flown if flown[name] >= FEWEST_FLIGHTS), key=lambda name: minutes[name] / flown[name], reverse=True)
+    fewest = max(FEWEST_SHARE * sum(flown.values()), 1)
+    names = sorted((name for name in flown if flown[name] >= fewest), key=lambda name: minutes[name] / flown[name], reverse=True)
     means = np.full((len(names), DAYS), np.nan)
     for row in rows:
         if row["name"] in names and row["dep_delay_mean"] is not None:
@@ -79,12 +89,12 @@ def _whole_city(axes: Axes, rows: list[dict]) -> None:
         flown[day] += row["flights"] - row["cancelled"]
         minutes[day] += row["dep_delay_sum"] or 0
         rain[day] += row["in_rain"]
-    mean, days = minutes / np.maximum(flown, 1), np.arange(DAYS)
-    axes.bar(days, 100 * rain / np.maximum(flights, 1), width=1.0, color=RAIN, alpha=0.28, label="flights scheduled in rain, %")
+    mean, days = _share(minutes, flown), np.arange(DAYS)
+    axes.bar(days, 100 * _share(rain, flights), width=1.0, color=RAIN, alpha=0.28, label="flights scheduled in rain, %")
     axes.plot(days, mean, color="#cf4a3c", linewidth=1.1, label="mean delay of all departures, minutes")
-    axes.plot(days, 100 * (1 - flown / np.maximum(flights, 1)), color=INK, linewidth=0.9, alpha=0.75, label="cancelled, %")
+    axes.plot(days, 100 * _share(flights - flown, flights), color=INK, linewidth=0.9, alpha=0.75, label="cancelled, %")
     axes.set_facecolor(PAPER)
-    axes.set_ylim(min(mean.min(), 0) - 2, 112)
+    axes.set_ylim(min(np.nanmin(mean), 0) - 2, 112)
     axes.set_xlim(-0.5, DAYS - 0.5)
     axes.legend(loc="upper center", ncols=3, frameon=False, fontsize=9, bbox_to_anchor=(0.5, 1.13))
     for day in _worst(mean, 4):
@@ -95,10 +105,15 @@ def _whole_city(axes: Axes, rows: list[dict]) -> None:
     _months(axes)
 
 
+def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Divide day by day; NaN, which is not drawn, for days without flights."""
+    return np.divide(part, whole, out=np.full(DAYS, np.nan), where=whole > 0)
+
+
 def _worst(mean: np.ndarray, how_many: int) -> list[int]:
     """Return the days of the worst delays, not two of one storm."""
     chosen: list[int] = []
-    for day in np.argsort(mean)[::-1]:
+    for day in np.argsort(np.nan_to_num(mean))[::-1]:
         if len(chosen) < how_many and all(abs(day - other) > 14 for other in chosen):
             chosen.append(day)
     return chosen
@@ -117,9 +132,23 @@ def _day(row: dict) -> int:
     return (dt.date.fromisoformat(row["day"]) - FIRST_DAY).days
 
 
+def _throughput(axes: Axes, runs: Sequence[Run]) -> None:
+    for run in runs:
+        lefts, widths, rates = zip(*bars(run, runs), strict=True)
+        axes.bar(lefts, [rate / 1000 for rate in rates], widths, align="edge", color=SYSTEM[run.system], edgecolor=PAPER, linewidth=2)
+        axes.annotate(run.title, (lefts[0], 1.04), xycoords=("data", "axes fraction"), fontsize=9, color=INK)
+    axes.set_facecolor(PAPER)
+    axes.set_xlim(left=0)
+    axes.set_ylabel("1000 records/s", fontsize=9)
+    axes.set_xlabel("seconds since the first stream began; a bar is a micro-batch", fontsize=9, color=QUIET)
+    axes.tick_params(length=0, colors=INK)
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
 def _titles(figure: Figure, delays: pa.Table) -> None:
     flights = sum(delays["flights"].to_pylist())
-    figure.text(0.16, 0.945, "How late did New York leave in 2013?", fontsize=21, fontweight="bold")
-    journey = f"{flights:,} flights went through Kafka and a Spark stream, {delays.num_rows:,} groups came back"
-    figure.text(0.16, 0.025, f"Carriers with fewer than {FEWEST_FLIGHTS} departures are not shown.", fontsize=8.5, color=QUIET)
-    figure.text(0.16, 0.905, f"Mean departure delay per carrier and day. {journey}", fontsize=11.5, color=QUIET)
+    figure.text(0.16, 0.955, "How late did New York leave in 2013?", fontsize=21, fontweight="bold")
+    journey = f"{flights:,} flights of this year and its repetitions went through Kafka and Spark, {delays.num_rows:,} groups came back"
+    figure.text(0.16, 0.92, f"Mean departure delay per carrier and day. {journey}", fontsize=11.5, color=QUIET)
+    figure.text(0.16, 0.02, f"Carriers with less than {FEWEST_SHARE:.1%} of the departures are not shown.", fontsize=8.5, color=QUIET)

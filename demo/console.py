@@ -55,7 +55,7 @@ class Console:
         except BaseException:
             self._print(f"✗ {title}", "red")
             raise
-        self._print(f"✓ {title:<24} {time.perf_counter() - began:5.1f} s   {stage.result}", "green")
+        self._print(f"✓ {title:<28} {time.perf_counter() - began:5.1f} s   {stage.result}", "green")
 
     @contextmanager
     def _live(self, title: str) -> Iterator:
@@ -82,7 +82,9 @@ class Console:
             table.add_column(head, justify="right" if column else "left")
         for row in rows:
             table.add_row(*row)
-        self._rich.print("\n", table, "\n", sep="")
+        self._rich.print()
+        self._rich.print(table)
+        self._rich.print()
 
     def verdict(self, good: bool, text: str) -> None:
         """Print the last line."""

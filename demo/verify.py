@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,91 +14,162 @@ from pyarrow import json
 
 import levada as lv
 
-GROUP = ["carrier", "day"]
-FIGURES = ["flights", "cancelled", "late", "in_rain", "arr_delay_sum", "dep_delay_sum", "dep_delay_mean", "dep_delay_max"]
-COLUMNS = pa.schema(
-    [(name, pa.string()) for name in ("carrier", "name", "day")]
-    + [(figure, pa.float64() if figure.endswith("mean") else pa.int64()) for figure in FIGURES]
-)
+SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Result:
-    """Outcome of the comparison."""
+    """What a job writes. keys: the columns that tell one row from another; rows: what they are called."""
 
-    groups: int
-    differences: list[str]
+    rows: str
+    keys: list[str]
+    columns: pa.Schema
+
+    @property
+    def values(self) -> list[str]:
+        """The columns that are compared."""
+        return [name for name in self.columns.names if name not in self.keys]
+
+
+ARRIVALS = Result(
+    "arrivals", ["id"], pa.schema([("id", pa.int64()), ("carrier", pa.string()), ("late", pa.bool_()), ("made_up", pa.int64())])
+)
+SUMS = ["flights", "cancelled", "late", "in_rain", "arr_delay_sum", "dep_delay_sum"]
+DELAYS = Result(
+    "groups of carrier and day",
+    ["carrier", "day"],
+    pa.schema(
+        [("carrier", pa.string()), ("day", pa.string()), ("name", pa.string())]
+        + [(name, pa.int64()) for name in SUMS]
+        + [("dep_delay_mean", pa.float64()), ("dep_delay_max", pa.int64())]
+    ),
+)
+
+
+class Finding(NamedTuple):
+    """Something that differs: in how many places, and a sentence for each of the first."""
+
+    places: int
+    examples: list[str]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison found. what: that which was compared; rows: how many there should be."""
+
+    what: str
+    result: Result
+    rows: int
+    findings: list[Finding]
+
+    @property
+    def values(self) -> int:
+        """How many values were compared."""
+        return self.rows * len(self.result.values)
 
     @property
     def equal(self) -> bool:
-        """Whether every figure of every group is the same, to the last bit."""
-        return not self.differences
+        """Whether every value of every row is the same, to the last bit."""
+        return not any(finding.places for finding in self.findings)
+
+    @property
+    def examples(self) -> list[str]:
+        """What differs, in words, a few of each kind."""
+        return [example for finding in self.findings for example in finding.examples]
 
     @property
     def sentence(self) -> str:
         """The outcome in words."""
         if self.equal:
-            return f"all {self.groups:,} groups equal: {self.groups * len(FIGURES):,} figures compared, none differs"
-        return f"{len(self.differences):,} differences in {self.groups:,} groups"
+            return f"{self.what}: all {self.rows:,} {self.result.rows} equal, {self.values:,} values compared, none differs"
+        places = sum(finding.places for finding in self.findings)
+        return f"{self.what}: differences found: {places:,}, among {self.rows:,} {self.result.rows}"
 
 
-def read_back(servers: str, topic: str) -> tuple[pa.Table, int]:
-    """Return the last value of each key as columns, and how many records there were.
+def read_back(servers: str, topic: str, result: Result) -> tuple[pa.Table, int]:
+    """Return the last row of each key as columns, and how many records there were.
 
     The sink writes at least once: a micro-batch that Spark repeats is there twice, with the same values.
     """
-    records = lv.scan(topic, bootstrap_servers=servers, columns=["key", "value", "partition", "offset"]).to_table()
-    # A key is always in the same partition, so its last value is the one with the highest offset.
-    in_order = records.sort_by([("partition", "ascending"), ("offset", "ascending")])
-    last = in_order.group_by("key", use_threads=False).aggregate([("value", "last")])
-    lines = b"\n".join(last["value_last"].to_pylist())
-    return json.read_json(io.BytesIO(lines), parse_options=json.ParseOptions(explicit_schema=COLUMNS)), records.num_rows
+    scan = lv.scan(topic, bootstrap_servers=servers, columns=["value"])
+    rows = pa.concat_tables([result.columns.empty_table(), *(parsed(batch.column("value"), result.columns) for batch in scan.arrow())])
+    return last_of_each(rows, result.keys), rows.num_rows
 
 
-def compare(expected: pa.Table, found: pa.Table) -> Result:
-    """Compare every figure of every group. Sums and counts are whole numbers and means are quotients of such, so equal means equal."""
-    differences = [*_only_in(expected, found, "missing"), *_only_in(found, expected, "not expected")]
-    ours, theirs = _shared(expected, found), _shared(found, expected)
-    for figure in ["name", *FIGURES]:
-        differences += _differing(ours, theirs, figure)
-    return Result(expected.num_rows, differences)
+def parsed(values: pa.Array, columns: pa.Schema) -> pa.Table:
+    """Read JSON objects with pyarrow's parser, which has nothing in common with levada's."""
+    lines = pc.binary_join_element_wise(values, b"", b"\n")
+    options = json.ParseOptions(explicit_schema=columns, unexpected_field_behavior="error")
+    return json.read_json(pa.BufferReader(lines.buffers()[2]), parse_options=options).select(columns.names)
 
 
-def _shared(one: pa.Table, other: pa.Table) -> pa.Table:
-    return one.join(other.select(GROUP), GROUP, join_type="inner").sort_by([(name, "ascending") for name in GROUP])
+def last_of_each(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return the last row of each key, by key. A key is always in the same partition, so its rows are in the order of the log."""
+    # Sorting is stable; and it takes half the memory of grouping millions of keys.
+    ordered = in_order(rows, keys)
+    changes = [pc.not_equal(ordered[name].slice(1), ordered[name].slice(0, max(len(rows) - 1, 0))) for name in keys]
+    is_last = pa.chunked_array([*reduce(pc.or_, changes).chunks, pa.array([True] * min(len(rows), 1), pa.bool_())])
+    return ordered.filter(is_last)
 
 
-def _only_in(one: pa.Table, other: pa.Table, what: str) -> list[str]:
-    rows = one.select(GROUP).join(other.select(GROUP), GROUP, join_type="left anti").to_pylist()
-    return [f"{row['carrier']} on {row['day']} is {what}" for row in rows]
+def in_order(table: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return a table by key; rows of the same key stay in their order."""
+    return table.take(pc.sort_indices(table, [(name, "ascending") for name in keys]))
 
 
-def _differing(ours: pa.Table, theirs: pa.Table, figure: str) -> list[str]:
-    expected, found = ours[figure], theirs[figure]
+def compare(what: str, result: Result, expected: pa.Table, found: pa.Table) -> Comparison:
+    """Compare every value of every row. Sums and counts are whole numbers and means are quotients of such, so equal means equal."""
+    findings = []
+    ours, theirs = in_order(expected, result.keys), in_order(found, result.keys)
+    if not ours.select(result.keys).equals(theirs.select(result.keys)):
+        findings = [_only_in(ours, theirs, result, "missing"), _only_in(theirs, ours, result, "not expected")]
+        ours, theirs = _shared(ours, theirs, result), _shared(theirs, ours, result)
+    findings += [_differing(ours, theirs, result, name) for name in result.values]
+    return Comparison(what, result, expected.num_rows, findings)
+
+
+def _shared(one: pa.Table, other: pa.Table, result: Result) -> pa.Table:
+    return in_order(one.join(other.select(result.keys), result.keys, join_type="inner"), result.keys)
+
+
+def _only_in(one: pa.Table, other: pa.Table, result: Result, what: str) -> Finding:
+    rows = in_order(one.select(result.keys).join(other.select(result.keys), result.keys, join_type="left anti"), result.keys)
+    return Finding(rows.num_rows, [f"{_name(row)} is {what}" for row in rows.slice(0, SHOWN).to_pylist()])
+
+
+def _differing(ours: pa.Table, theirs: pa.Table, result: Result, name: str) -> Finding:
+    expected, found = ours[name], theirs[name]
     same = pc.fill_null(pc.equal(expected, found), False)
     both_null = pc.and_(pc.is_null(expected), pc.is_null(found))
     rows = pc.indices_nonzero(pc.invert(pc.or_(same, both_null)))
-    where = ours.select(GROUP).take(rows).to_pylist()
-    return [
-        f"{group['carrier']} on {group['day']}: {figure} is {found[row].as_py()}, expected {expected[row].as_py()}"
-        for row, group in zip(rows.to_pylist(), where, strict=True)
+    first = rows.slice(0, SHOWN)
+    where = ours.select(result.keys).take(first).to_pylist()
+    examples = [
+        f"{_name(key)}: {name} is {found[row].as_py()}, expected {expected[row].as_py()}"
+        for row, key in zip(first.to_pylist(), where, strict=True)
     ]
+    return Finding(len(rows), examples)
+
+
+def _name(key: dict) -> str:
+    return ", ".join(f"{name} {value}" for name, value in key.items())
 
 
 def summary(delays: pa.Table) -> tuple[Sequence[str], list[list[str]]]:
-    """Return a small table: the year of each carrier, the least punctual first."""
+    """Return a small table: all years of each carrier, the least punctual first."""
     sums = [(name, "sum") for name in ("flights", "cancelled", "late", "dep_delay_sum", "in_rain")]
-    year = delays.group_by(["carrier", "name"]).aggregate([*sums, ("dep_delay_max", "max")]).to_pylist()
+    carriers = delays.group_by(["carrier", "name"]).aggregate([*sums, ("dep_delay_max", "max")]).to_pylist()
     heads = ["carrier", "flights", "mean delay", "late", "cancelled", "in rain", "worst"]
-    return heads, [_row(carrier) for carrier in sorted(year, key=_mean_delay, reverse=True)]
+    return heads, [_row(carrier) for carrier in sorted(carriers, key=_mean_delay, reverse=True)]
 
 
-def _row(year: dict) -> list[str]:
-    flights = year["flights_sum"]
-    shares = [f"{year[name] / flights:.1%}" for name in ("late_sum", "cancelled_sum", "in_rain_sum")]
-    name = re.sub(r" (Inc\.|Co\.|Corporation)$", "", year["name"])
-    return [name, f"{flights:,}", f"{_mean_delay(year):.1f} min", *shares, f"{year['dep_delay_max_max'] / 60:.1f} h"]
+def _row(carrier: dict) -> list[str]:
+    flights = carrier["flights_sum"]
+    shares = [f"{carrier[name] / flights:.1%}" for name in ("late_sum", "cancelled_sum", "in_rain_sum")]
+    name = re.sub(r" (Inc\.|Co\.|Corporation)$", "", carrier["name"])
+    return [name, f"{flights:,}", f"{_mean_delay(carrier):.1f} min", *shares, f"{carrier['dep_delay_max_max'] / 60:.1f} h"]
 
 
-def _mean_delay(year: dict) -> float:
-    return year["dep_delay_sum_sum"] / (year["flights_sum"] - year["cancelled_sum"])
+def _mean_delay(carrier: dict) -> float:
+    departed = carrier["flights_sum"] - carrier["cancelled_sum"]
+    return carrier["dep_delay_sum_sum"] / departed if departed else 0.0

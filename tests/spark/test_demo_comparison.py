@@ -1,72 +1,168 @@
-"""The demo's verdict is worth something: it sees one figure that differs among forty thousand."""
+"""The demo's verdict is worth something: it sees one value that differs among millions, and then the demo fails."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-DEMO = Path(__file__).parents[2] / "demo"
+import kafka_jars
+from demo_kit import load, small_year
 
-
-def load(name: str) -> ModuleType:
-    spec: Any = importlib.util.spec_from_file_location(f"demo_{name}", DEMO / f"{name}.py")
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-data, verify = load("data"), load("verify")
+data, verify, demo = load("data"), load("verify"), load("__main__")
+Run = load("figures").Run
+DELAYS, ARRIVALS = verify.DELAYS, verify.ARRIVALS
 
 
 def groups(**changes: Any) -> Any:
     rows: list[dict[str, Any]] = [
-        {"carrier": carrier, "name": carrier, "day": f"2013-01-0{day}", **dict.fromkeys(verify.FIGURES, 10 * day)}
+        {"carrier": carrier, "day": f"2013-01-0{day}", **dict.fromkeys(DELAYS.values, 10 * day), "name": carrier}
         for carrier in ("AA", "UA")
         for day in (1, 2)
     ]
     rows[1] |= {"dep_delay_mean": None, "dep_delay_max": None}
     rows[3] |= changes
-    return pa.Table.from_pylist(rows, schema=verify.COLUMNS)
+    return pa.Table.from_pylist(rows, schema=DELAYS.columns)
+
+
+def compare(expected: Any, found: Any) -> Any:
+    return verify.compare("delays, levada", DELAYS, expected, found)
 
 
 def test_the_same_is_equal_in_any_order() -> None:
-    found = groups().take([3, 1, 0, 2])
-    result = verify.compare(groups(), found)
-    assert result.equal
-    assert result.sentence == "all 4 groups equal: 32 figures compared, none differs"
+    comparison = compare(groups(), groups().take([3, 1, 0, 2]))
+    assert comparison.equal
+    assert comparison.sentence == "delays, levada: all 4 groups of carrier and day equal, 36 values compared, none differs"
 
 
-@pytest.mark.parametrize("figure", verify.FIGURES)
-def test_one_figure_that_differs_is_found(figure: Any) -> None:
-    assert verify.compare(groups(), groups(**{figure: 21})).differences == [
-        f"UA on 2013-01-02: {figure} is 21, expected 20".replace(*mean(figure))
-    ]
-    assert len(verify.compare(groups(), groups(**{figure: None})).differences) == 1
-    assert len(verify.compare(groups(**{figure: None}), groups()).differences) == 1
+@pytest.mark.parametrize("name", [name for name in DELAYS.values if name != "name"])
+def test_one_figure_that_differs_is_found(name: Any) -> None:
+    found = compare(groups(), groups(**{name: 21}))
+    values = ("21.0", "20.0") if name.endswith("mean") else ("21", "20")
+    assert found.examples == [f"carrier UA, day 2013-01-02: {name} is {values[0]}, expected {values[1]}"]
+    assert found.sentence == "delays, levada: differences found: 1, among 4 groups of carrier and day"
+    assert not compare(groups(), groups(**{name: None})).equal
+    assert not compare(groups(**{name: None}), groups()).equal
 
 
-def mean(figure: Any) -> Any:
-    return ("21, expected 20", "21.0, expected 20.0") if figure.endswith("mean") else ("", "")
+def test_a_name_that_differs_is_found() -> None:
+    assert compare(groups(), groups(name="XX")).examples == ["carrier UA, day 2013-01-02: name is XX, expected UA"]
 
 
 def test_a_mean_differs_by_its_last_bit() -> None:
-    assert not verify.compare(groups(dep_delay_mean=0.3), groups(dep_delay_mean=0.1 + 0.2)).equal
+    assert not compare(groups(dep_delay_mean=0.3), groups(dep_delay_mean=0.1 + 0.2)).equal
 
 
 def test_missing_and_surplus_groups_are_found() -> None:
     all_groups = groups()
-    assert verify.compare(all_groups, all_groups.slice(1)).differences == ["AA on 2013-01-01 is missing"]
-    assert verify.compare(all_groups.slice(1), all_groups).differences == ["AA on 2013-01-01 is not expected"]
+    assert compare(all_groups, all_groups.slice(1)).examples == ["carrier AA, day 2013-01-01 is missing"]
+    assert compare(all_groups.slice(1), all_groups).examples == ["carrier AA, day 2013-01-01 is not expected"]
 
 
-def test_columns_become_json() -> None:
-    table = pa.table({"carrier": ["AA", 'a"b\\c', "ä"], "delay": pa.array([-3, None, 12])})
-    lines = data.to_json(table).to_pylist()
-    assert [json.loads(line) for line in lines] == table.to_pylist()
+def test_a_difference_beside_a_missing_group_is_found() -> None:
+    assert compare(groups(), groups(late=21).slice(1)).examples == [
+        "carrier AA, day 2013-01-01 is missing",
+        "carrier UA, day 2013-01-02: late is 21, expected 20",
+    ]
+
+
+def test_of_many_differences_all_are_counted_and_a_few_shown() -> None:
+    expected = pa.table({"id": range(100), "carrier": ["AA"] * 100, "late": [False] * 100, "made_up": range(100)})
+    found = expected.set_column(3, "made_up", pa.array(range(1, 101)))
+    comparison = verify.compare("arrivals", ARRIVALS, expected, found)
+    assert comparison.sentence == "arrivals: differences found: 100, among 100 arrivals"
+    assert comparison.examples == [f"id {number}: made_up is {number + 1}, expected {number}" for number in range(verify.SHOWN)]
+
+
+def test_nothing_came_back() -> None:
+    assert not compare(groups(), DELAYS.columns.empty_table()).equal
+
+
+def test_one_value_that_differs_fails_the_demo() -> None:
+    shown = Shown()
+    good, bad = compare(groups(), groups()), compare(groups(), groups(late=21))
+    assert demo.conclude([good, good], shown) == 0
+    assert demo.conclude([good, bad], shown) == 1
+    assert shown.lines[-2:] == ["  differs: carrier UA, day 2013-01-02: late is 21, expected 20", f"False {bad.sentence}"]
+
+
+def test_every_run_is_compared_with_what_its_own_job_should_write() -> None:
+    shown = Shown()
+    year = small_year()
+    arrivals, delays = data.expected_arrivals(year, 5), data.expected_delays(year, 5)
+    runs = [Run("arrivals", "levada", 1.0, []), Run("delays", "connector", 1.0, []), Run("delays", "levada", 1.0, [])]
+    comparisons = demo.verify(year, 5, runs, [arrivals, delays, delays.slice(1)], shown)
+    assert [comparison.equal for comparison in comparisons] == [True, True, False]
+    assert demo.conclude(comparisons, shown) == 1
+    assert "1, among" in shown.lines[-1]
+
+
+def test_without_maven_only_levada_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unavailable() -> None:
+        raise kafka_jars.KafkaUnavailable("no Maven: `mvn` is not on PATH")
+
+    monkeypatch.setattr(kafka_jars, "spark_connector", unavailable)
+    shown = Shown()
+    assert demo.connector_jars(shown) == []
+    assert shown.lines == ["not compared: no Maven: `mvn` is not on PATH"]
+
+
+class Shown:
+    """A console that remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    @contextmanager
+    def stage(self, title: str) -> Iterator[Any]:
+        yield SimpleNamespace(done=self.lines.append)
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+    def verdict(self, good: bool, text: str) -> None:
+        self.lines.append(f"{good} {text}")
+
+
+def test_of_repeated_records_the_last_counts() -> None:
+    rows = pa.table({"id": [1, 2, 1, 3, 3], "made_up": [10, 20, 30, 40, 40]})
+    assert verify.last_of_each(rows, ["id"]).to_pylist() == [
+        {"id": 1, "made_up": 30},
+        {"id": 2, "made_up": 20},
+        {"id": 3, "made_up": 40},
+    ]
+
+
+def test_repeated_groups_are_told_apart_by_all_their_keys() -> None:
+    rows = pa.table({"carrier": ["UA", "AA", "UA", "UA"], "day": ["1", "1", "2", "1"], "late": [1, 2, 3, 4]})
+    assert verify.last_of_each(rows, ["carrier", "day"])["late"].to_pylist() == [2, 4, 3]
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_so_few_rows_are_not_repeated(rows: int) -> None:
+    assert verify.last_of_each(groups().slice(0, rows), DELAYS.keys).num_rows == rows
+
+
+def test_values_are_parsed_by_the_columns_that_a_job_writes() -> None:
+    rows = [{"id": 1, "carrier": "AA", "late": True, "made_up": -3}, {"id": 2, "carrier": "UA", "late": False, "made_up": 4}]
+    values = pa.array([json.dumps(row).encode() for row in rows], pa.binary())
+    assert verify.parsed(values.slice(1), ARRIVALS.columns).to_pylist() == rows[1:]
+
+
+def test_a_value_with_a_field_that_nobody_expects_is_refused() -> None:
+    with pytest.raises(pa.ArrowInvalid):
+        verify.parsed(pa.array([b'{"id": 1, "surplus": 2}']), ARRIVALS.columns)
+
+
+def test_systems_take_turns_in_going_first() -> None:
+    assert list(demo.in_turns(["arrivals", "delays"], ["levada", "connector"])) == [
+        ("arrivals", "levada"),
+        ("arrivals", "connector"),
+        ("delays", "connector"),
+        ("delays", "levada"),
+    ]
