@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,23 +38,35 @@ def own_cpu_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def family_cpu_seconds() -> float:
-    """Processor time of this process and everything it started: a Spark driver, its JVM and that one's Python workers.
+class FamilyCpu:
+    """Processor time of a process by itself and of what it started, since this was made."""
 
-    Children that have ended count once their parent has waited for them.
-    """
-    ticks = sum(sum(_cpu_ticks(process)) for process in _family(os.getpid()))
-    return ticks / os.sysconf("SC_CLK_TCK")
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self._before = _family_ticks(process)
+
+    def seconds(self) -> tuple[float, float]:
+        """Return the process's own time, and that of its children and theirs.
+
+        A process that ends is counted by the one that waits for it, with all it ever took; where nobody waits, it is lost. So two sums are
+        too small at times, and neither is too large: the larger one counts.
+        """
+        now, before = _family_ticks(self._process), self._before
+        own = sum(now[self._process][:2]) - sum(before[self._process][:2])
+        with_waited = sum(map(sum, now.values())) - sum(map(sum, before.values())) - own
+        alive = sum(sum(ticks[:2]) - sum(before.get(process, ())[:2]) for process, ticks in now.items() if process != self._process)
+        per_second = os.sysconf("SC_CLK_TCK")
+        return own / per_second, max(with_waited, alive) / per_second
 
 
 @contextmanager
-def measured(records: int, cpu_seconds: Callable[[], float] = own_cpu_seconds) -> Iterator[Sample]:
+def measured(records: int) -> Iterator[Sample]:
     """Fill in a sample with the time that its block takes."""
     sample = Sample(records)
-    cpu, start = cpu_seconds(), time.perf_counter()
+    cpu, start = own_cpu_seconds(), time.perf_counter()
     yield sample
     sample.seconds = time.perf_counter() - start
-    sample.cpu_seconds = cpu_seconds() - cpu
+    sample.cpu_seconds = own_cpu_seconds() - cpu
 
 
 def _family(process: int) -> Iterator[int]:
@@ -62,6 +74,10 @@ def _family(process: int) -> Iterator[int]:
     for children in Path(f"/proc/{process}/task").glob("*/children"):
         for child in _read(children).split():
             yield from _family(int(child))
+
+
+def _family_ticks(process: int) -> dict[int, list[int]]:
+    return {member: _cpu_ticks(member) for member in _family(process)}
 
 
 def _cpu_ticks(process: int) -> list[int]:
