@@ -14,7 +14,7 @@ from engine_process import WorkerFailed
 from kafka_jars import KafkaUnavailable
 from machine import kafka
 from sections import Run
-from spark_bench import SparkBench
+from spark_bench import WARM_ROWS, SparkBench
 from spark_session import session
 
 SECTIONS = {"read": spark_read, "json": spark_json, "write": spark_write, "latency": spark_latency}
@@ -22,7 +22,9 @@ PACKAGES = ("pyspark", "pyarrow", "confluent-kafka")
 
 
 def measure(bench: SparkBench, sections: list[str]) -> Iterator[Case]:
-    """Run the sections."""
+    """Warm up the broker, whose code is not compiled yet, then run the sections."""
+    with bench.filled(100, WARM_ROWS):
+        pass
     for section in sections:
         try:
             yield from SECTIONS[section].run(bench)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -95,6 +96,8 @@ def fingerprint(frame: DataFrame) -> tuple[int, int]:
 @contextmanager
 def session(broker: KafkaNode) -> Iterator[Session]:
     """Start Spark, and end it."""
+    # Start-up counts in some cases, and compiling every module each time is not what users have.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory(prefix="levada-bench-") as folder:
         builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.jars", ",".join(map(str, spark_connector())))
         for key, value in {**SETTINGS, "spark.sql.warehouse.dir": str(Path(folder) / "warehouse")}.items():

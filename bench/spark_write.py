@@ -19,7 +19,7 @@ ROWS = 4_000_000
 CODECS = ("none", "lz4")
 # Few enough to be literals of a query.
 DISTINCT = 1000
-WARM_ROWS = 200_000
+WARM_ROWS = 500_000
 TIMES = 1.5
 SYSTEMS = (LEVADA, CONNECTOR, TUNED)
 
