@@ -13,7 +13,6 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import DataType, StringType, StructType
 
 from levada.errors import SerializationError
@@ -65,6 +64,8 @@ class ValueDecoder:
         """Return a batch with its typed columns in place of their bytes. Raises SerializationError in mode FAILFAST."""
         if not self._sides:
             return batch
+        import pyarrow.compute as pc
+
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         malformed: list[pa.BooleanArray] = []
         corrupt = pa.nulls(batch.num_rows, pa.string())
