@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,24 +40,44 @@ def own_cpu_seconds() -> float:
 
 
 class FamilyCpu:
-    """Processor time of a process by itself and of what it started, since this was made."""
+    """Processor time of a process by itself, and of all that it started, while its block runs.
+
+    A process that ends takes its figure along, and who waits for it is not always its parent: so all are looked at a few times a second.
+    """
+
+    LOOK_S = 0.2
 
     def __init__(self, process: int) -> None:
         self._process = process
-        self._before = _family_ticks(process)
+        self._before: dict[int, int] = {}
+        self._ticks: dict[int, int] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep_looking, daemon=True)
 
+    def __enter__(self) -> FamilyCpu:
+        self._look()
+        self._before = dict(self._ticks)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._look()
+
+    def _keep_looking(self) -> None:
+        while not self._ended.wait(self.LOOK_S):
+            self._look()
+
+    def _look(self) -> None:
+        self._ticks |= {member: ticks for member in _family(self._process) if (ticks := _cpu_ticks(member))}
+
+    @property
     def seconds(self) -> tuple[float, float]:
-        """Return the process's own time, and that of its children and theirs.
-
-        A process that ends is counted by the one that waits for it, with all it ever took; where nobody waits, it is lost. So two sums are
-        too small at times, and neither is too large: the larger one counts.
-        """
-        now, before = _family_ticks(self._process), self._before
-        own = sum(now[self._process][:2]) - sum(before[self._process][:2])
-        with_waited = sum(map(sum, now.values())) - sum(map(sum, before.values())) - own
-        alive = sum(sum(ticks[:2]) - sum(before.get(process, ())[:2]) for process, ticks in now.items() if process != self._process)
-        per_second = os.sysconf("SC_CLK_TCK")
-        return own / per_second, max(with_waited, alive) / per_second
+        """What the process itself took, and what the others did."""
+        spent = {member: (ticks - self._before.get(member, 0)) / os.sysconf("SC_CLK_TCK") for member, ticks in self._ticks.items()}
+        own = spent.pop(self._process)
+        return own, sum(spent.values())
 
 
 @contextmanager
@@ -76,13 +97,9 @@ def _family(process: int) -> Iterator[int]:
             yield from _family(int(child))
 
 
-def _family_ticks(process: int) -> dict[int, list[int]]:
-    return {member: _cpu_ticks(member) for member in _family(process)}
-
-
-def _cpu_ticks(process: int) -> list[int]:
+def _cpu_ticks(process: int) -> int:
     fields = _read(Path(f"/proc/{process}/stat")).rpartition(")")[2].split()
-    return [int(field) for field in fields[11:15]]  # utime, stime, and both of the children waited for
+    return sum(int(field) for field in fields[11:13])  # utime and stime
 
 
 def _read(path: Path) -> str:

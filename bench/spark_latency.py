@@ -9,7 +9,7 @@ from itertools import accumulate
 from statistics import median
 from typing import Any
 
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from engine_bench import LEVADA, Target
 from engine_pace import percentiles, ticks

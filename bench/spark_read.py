@@ -60,7 +60,7 @@ def _selected(bench: SparkBench, system: str, topic: Topic, **options: str) -> D
 def _near_the_end(bench: SparkBench, topic: Topic) -> SparkCase:
     """The rows from the moment on when so much of the topic was written."""
     last = bench.read(LEVADA, topic, startingOffsets=topic.offsets(int(topic.rows * NEAR_THE_END)))
-    since = functions.lit(last.agg(functions.min("timestamp")).first()[0])
+    since = functions.lit(last.agg(functions.min("timestamp")).collect()[0][0])
     readers = {system: partial(_since, bench, system, topic, since) for system in (LEVADA, CONNECTOR, TUNED)}
     rows = readers[CONNECTOR]().count()
     case = SparkCase(SECTION, f"where timestamp >= ..., the last {rows:,} of {topic.rows:,} rows, 100 B")

@@ -59,10 +59,12 @@ class Session:
 
     def _run(self, work: Callable[[], object]) -> tuple[float, Figures]:
         """Return how many seconds it took, and the processor time of each process in seconds."""
-        family, broker, start = FamilyCpu(self._jvm), self._broker.cpu_seconds, time.perf_counter()
-        work()
-        seconds = time.perf_counter() - start
-        jvm, python = family.seconds()
+        broker = self._broker.cpu_seconds
+        with FamilyCpu(self._jvm) as family:
+            start = time.perf_counter()
+            work()
+            seconds = time.perf_counter() - start
+        jvm, python = family.seconds
         return seconds, {JVM: jvm, PYTHON: python, "broker": self._broker.cpu_seconds - broker}
 
     def drained_rows(self) -> int:
