@@ -4,9 +4,10 @@
 # make test-spark-matrix   500 generated queries, and streams and writes, beside Spark's own connector; Kafka 2.8, PySpark 4.2, a cluster, Connect
 # make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
-# make bench   levada beside confluent-kafka and Spark's own connector, on a real Kafka
+# make bench   levada beside confluent-kafka, on a real Kafka
 # make bench-codec   levada's codecs beside other clients', without a broker, in an environment of their own
 # make bench-engine   what a request, a send and an idle partition cost beside other clients, on a real Kafka, with targets
+# make bench-spark   Spark through levada beside Spark's own connector, on a real Kafka, with targets
 # make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
 # make docs    the pages of docs/ that are made from the source and the tests
 # make dist    source archive and wheel in dist/, tried in a bare environment; PYTHONS="python3.11 python3.13" for a wheel each
@@ -16,7 +17,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening test-matrix test-spark-matrix fuzz fuzzer bench bench-codec bench-engine kafka docs schemas messages dist lint format clean
+.PHONY: setup demo test suite interpreted test-hardening test-matrix test-spark-matrix fuzz fuzzer bench bench-codec bench-engine bench-spark kafka docs schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -110,6 +111,10 @@ bench-codec: .venv-bench/built
 # SECTIONS: some of them; ENGINE_FLAGS: --quick, --turns.
 bench-engine: setup .bench/before/built
 	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/engine.py $(SECTIONS) $(ENGINE_FLAGS)
+
+# SECTIONS: some of them; SPARK_FLAGS: --quick, --turns.
+bench-spark: setup
+	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/spark.py $(SECTIONS) $(SPARK_FLAGS)
 
 # levada as it was before issue 8: what `send` costs is held against it.
 .bench/before/built: .venv/installed

@@ -1,4 +1,4 @@
-"""levada beside its peers, on a real Kafka 4.4 node of this machine: `make bench`, or `python bench clients` for a part.
+"""levada beside its peers, on a real Kafka 4.4 node of this machine: `make bench`.
 
 Every run of every system is a process of its own. The broker shares the machine's processors with the client, as it does for everybody
 here; compare systems with each other, not with a cluster.
@@ -24,8 +24,6 @@ WORKER = Path(__file__).parent / "worker.py"
 PARTITIONS = 4
 TIMEOUT_S = 300
 RECORDS = {100: 1_000_000, 1024: 300_000}
-# A Spark job takes about a second to begin; with fewer rows that is what would be measured.
-SPARK_RECORDS = {size: 4 * records for size, records in RECORDS.items()}
 
 PRODUCERS = {
     "levada send": "produce:levada_send",
@@ -39,7 +37,6 @@ CONSUMERS = {
     "confluent-kafka consume": "consume:confluent_consume",
     "confluent-kafka consume to Arrow": "consume:confluent_consume_to_arrow",
 }
-SPARK = {"levada format": "spark_read:levada_format", "spark-kafka connector": "spark_read:kafka_format"}
 
 
 class Bench:
@@ -50,25 +47,14 @@ class Bench:
         self._repeat = repeat
         self._shrink = shrink
         self._topics = 0
-        self._records = RECORDS
 
     def clients(self, codecs: Iterable[str]) -> list[Row]:
         """Produce and consume, per value size and codec."""
-        self._records = RECORDS
         rows: list[Row] = []
         for codec in codecs:
             for size in RECORDS:
                 rows += self._case("produce", PRODUCERS, size, codec, None)
                 rows += self._case("consume", CONSUMERS, size, codec, self._filled_topic(size, codec))
-        return rows
-
-    def spark(self, codecs: Iterable[str]) -> list[Row]:
-        """Spark's batch read, per value size and codec."""
-        self._records = SPARK_RECORDS
-        rows: list[Row] = []
-        for codec in codecs:
-            for size in SPARK_RECORDS:
-                rows += self._case("spark batch read", SPARK, size, codec, self._filled_topic(size, codec))
         return rows
 
     def _case(self, case: str, systems: Mapping[str, str], size: int, codec: str, topic: str | None) -> Iterator[Row]:
@@ -85,7 +71,7 @@ class Bench:
         return one
 
     def _job(self, topic: str, size: int, codec: str) -> Job:
-        return Job(self._kafka.bootstrap_servers, topic, PARTITIONS, self._records[size] // self._shrink, size, codec)
+        return Job(self._kafka.bootstrap_servers, topic, PARTITIONS, RECORDS[size] // self._shrink, size, codec)
 
     def _run(self, runner: str, job: Job) -> Sample:
         command = [sys.executable, str(WORKER), runner, json.dumps(asdict(job))]
@@ -107,7 +93,6 @@ class Bench:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("parts", nargs="*", default=["clients", "spark"], help="clients, spark (default: both)")
     parser.add_argument("--codecs", default="none,lz4", help="separated by commas (default: none,lz4)")
     parser.add_argument("--repeat", type=int, default=3, help="runs per system and case; their median counts (default: 3)")
     parser.add_argument("--quick", action="store_true", help="one run with a tenth of the records: does it work at all?")
@@ -115,20 +100,18 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run the parts asked for, print a table for each and save its rows."""
+    """Run everything, print a table and save its rows."""
     chosen = arguments()
     started = time.monotonic()
     try:
         with KafkaCluster("4.4.0", heap="1g", jvm_args=(), properties={"num.partitions": PARTITIONS}) as kafka:
             bench = Bench(kafka, 1 if chosen.quick else chosen.repeat, 10 if chosen.quick else 1)
-            for part in chosen.parts:
-                rows = getattr(bench, part)(chosen.codecs.split(","))
-                fill_in_ratios(rows)
-                print(f"\n{table(rows)}\n\nrows saved in {write(part, rows)}\n")
+            rows = bench.clients(chosen.codecs.split(","))
     except KafkaUnavailable as reason:
         print(f"bench needs a real Kafka: {reason}", file=sys.stderr)
         return 1
-    print(f"{time.monotonic() - started:.0f} s")
+    fill_in_ratios(rows)
+    print(f"\n{table(rows)}\n\nrows saved in {write('clients', rows)}; {time.monotonic() - started:.0f} s")
     return 0
 
 

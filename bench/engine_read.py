@@ -14,8 +14,9 @@ from typing import Any
 from engine_bench import CONFLUENT, LEVADA, Bench, Case, Target, ours, worker
 from engine_process import Figures, Worker, WorkerFailed
 from engine_send import CPU, RATE, figures
+from fill import write
 from measure import measured
-from payloads import DISTINCT, values
+from payloads import values
 
 SECTION = "read"
 PARTITIONS = 4
@@ -113,18 +114,9 @@ def _kcat(kcat: str, bootstrap_servers: str, topic: str, records: int) -> Figure
 
 
 def fill(bootstrap_servers: str, topic: str, records: int, value_bytes: int, batch_bytes: int) -> Figures:
-    """Write with a client that is not under test, partition after partition of a round, so that batches fill evenly."""
-    from confluent_kafka import Producer
-
-    queue = {"queue.buffering.max.messages": 10_000_000, "queue.buffering.max.kbytes": 2_097_151}
+    """Batches of about so many bytes before they are compressed."""
     batches = {"linger.ms": 1000, "batch.size": batch_bytes, "batch.num.messages": 1_000_000}
-    producer = Producer({"bootstrap.servers": bootstrap_servers, **queue, **batches})
-    payload = values(value_bytes)
-    for number in range(records):
-        producer.produce(topic, payload[number % DISTINCT], partition=number % PARTITIONS)
-        if number % DISTINCT == 0:
-            producer.poll(0)
-    assert producer.flush(120) == 0
+    write(bootstrap_servers, topic, values(value_bytes), records, PARTITIONS, batches)
     return {}
 
 

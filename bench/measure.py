@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import resource
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,23 +39,55 @@ def own_cpu_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def family_cpu_seconds() -> float:
-    """Processor time of this process and everything it started: a Spark driver, its JVM and that one's Python workers.
+class FamilyCpu:
+    """Processor time of a process by itself, and of all that it started, while its block runs.
 
-    Children that have ended count once their parent has waited for them.
+    A process that ends takes its figure along, and who waits for it is not always its parent: so all are looked at a few times a second.
     """
-    ticks = sum(sum(_cpu_ticks(process)) for process in _family(os.getpid()))
-    return ticks / os.sysconf("SC_CLK_TCK")
+
+    LOOK_S = 0.2
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self._before: dict[int, int] = {}
+        self._ticks: dict[int, int] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep_looking, daemon=True)
+
+    def __enter__(self) -> FamilyCpu:
+        self._look()
+        self._before = dict(self._ticks)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._look()
+
+    def _keep_looking(self) -> None:
+        while not self._ended.wait(self.LOOK_S):
+            self._look()
+
+    def _look(self) -> None:
+        self._ticks |= {member: ticks for member in _family(self._process) if (ticks := _cpu_ticks(member))}
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """What the process itself took, and what the others did."""
+        spent = {member: (ticks - self._before.get(member, 0)) / os.sysconf("SC_CLK_TCK") for member, ticks in self._ticks.items()}
+        own = spent.pop(self._process)
+        return own, sum(spent.values())
 
 
 @contextmanager
-def measured(records: int, cpu_seconds: Callable[[], float] = own_cpu_seconds) -> Iterator[Sample]:
+def measured(records: int) -> Iterator[Sample]:
     """Fill in a sample with the time that its block takes."""
     sample = Sample(records)
-    cpu, start = cpu_seconds(), time.perf_counter()
+    cpu, start = own_cpu_seconds(), time.perf_counter()
     yield sample
     sample.seconds = time.perf_counter() - start
-    sample.cpu_seconds = cpu_seconds() - cpu
+    sample.cpu_seconds = own_cpu_seconds() - cpu
 
 
 def _family(process: int) -> Iterator[int]:
@@ -64,9 +97,9 @@ def _family(process: int) -> Iterator[int]:
             yield from _family(int(child))
 
 
-def _cpu_ticks(process: int) -> list[int]:
+def _cpu_ticks(process: int) -> int:
     fields = _read(Path(f"/proc/{process}/stat")).rpartition(")")[2].split()
-    return [int(field) for field in fields[11:15]]  # utime, stime, and both of the children waited for
+    return sum(int(field) for field in fields[11:13])  # utime and stime
 
 
 def _read(path: Path) -> str:

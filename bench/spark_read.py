@@ -1,54 +1,75 @@
-"""Spark's batch read of a whole topic, all columns, into nowhere: through levada and through Spark's own connector."""
+"""A batch query reads a topic into nowhere: all columns, values alone, and what is younger than a moment."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
 
-from kafka_jars import spark_connector
-from measure import Job, Sample, family_cpu_seconds, measured
+from pyspark.sql import Column, DataFrame, functions
 
+from engine_bench import LEVADA
+from spark_bench import CONNECTOR, TUNED, Reader, SparkBench, SparkCase, Topic
 
-def levada_format(job: Job) -> Sample:
-    """format("levada"): Python workers, Arrow batches."""
-    return _read(job, "levada", {})
-
-
-def kafka_format(job: Job) -> Sample:
-    """format("kafka"): the connector in the JVM."""
-    return _read(job, "kafka", {"spark.jars": ",".join(map(str, spark_connector()))})
-
-
-def _read(job: Job, source: str, settings: dict[str, str]) -> Sample:
-    spark = _session(settings)
-    try:
-        frame = spark.read.format(source).option("kafka.bootstrap.servers", job.bootstrap_servers).option("subscribe", job.topic).load()
-        rows = _counted(frame)  # starts workers, too, and compiles what the JVM compiles
-        assert rows == job.records, f"{rows} rows instead of {job.records}"
-        with measured(job.records, family_cpu_seconds) as sample:
-            _drain(frame)
-    finally:
-        spark.stop()
-    return sample
+SECTION = "read"
+ROWS = {100: 10_000_000, 1024: 1_000_000}
+CODECS = ("none", "lz4")
+BY_SCHEMA, BY_SELECT = "levada, schema of value", "levada, select of value"
+SELECTED = {BY_SELECT: LEVADA, CONNECTOR: CONNECTOR, TUNED: TUNED}
+# The least ratio of rates, by size and case.
+TIMES = {100: {LEVADA: 2, BY_SCHEMA: 3, BY_SELECT: 1.5}, 1024: {LEVADA: 1.5, BY_SCHEMA: 1.5, BY_SELECT: 1.5}}
+CPU_SHARE = 0.5
+NEAR_THE_END = 0.99
+NEAR_THE_END_TIMES = 10
 
 
-def _session(settings: dict[str, str]) -> Any:
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.log.level", "ERROR").config("spark.driver.memory", "2g")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
-
-
-def _drain(frame: Any) -> None:
-    frame.write.format("noop").mode("overwrite").save()
+def run(bench: SparkBench) -> Iterator[SparkCase]:
+    """Every size and codec; the same topic serves all cases."""
+    for size, rows in ROWS.items():
+        for codec in CODECS:
+            with bench.filled(size, bench.scaled(rows), codec) as topic:
+                yield _all_columns(bench, topic, size, codec)
+                yield _values(bench, topic, size, codec)
+                if (size, codec) == (100, "none"):
+                    yield _near_the_end(bench, topic)
 
 
-def _counted(frame: Any) -> int:
-    from pyspark.sql import Observation, functions
+def _all_columns(bench: SparkBench, topic: Topic, size: int, codec: str) -> SparkCase:
+    case = SparkCase(SECTION, f"all columns, {size} B, {codec}")
+    bench.compare(case, topic, {system: partial(bench.read, system, topic) for system in (LEVADA, CONNECTOR, TUNED)})
+    case.hold_rate(LEVADA, TIMES[size][LEVADA])
+    case.hold_cpu(LEVADA, CPU_SHARE)
+    return case
 
-    counted = Observation("rows")
-    _drain(frame.observe(counted, functions.count(functions.lit(1)).alias("rows")))
-    rows: int = counted.get["rows"]
-    return rows
+
+def _values(bench: SparkBench, topic: Topic, size: int, codec: str) -> SparkCase:
+    """The connector refuses a schema of fewer columns."""
+    case = SparkCase(SECTION, f"values, {size} B, {codec}")
+    readers: dict[str, Reader] = {BY_SCHEMA: lambda **options: bench.reader(LEVADA, topic, **options).schema("value binary").load()}
+    readers |= {name: partial(_selected, bench, system, topic) for name, system in SELECTED.items()}
+    bench.compare(case, topic, readers)
+    for system in (BY_SCHEMA, BY_SELECT):
+        case.hold_rate(system, TIMES[size][system])
+        case.hold_cpu(system, CPU_SHARE)
+    return case
+
+
+def _selected(bench: SparkBench, system: str, topic: Topic, **options: str) -> DataFrame:
+    return bench.read(system, topic, **options).select("value")
+
+
+def _near_the_end(bench: SparkBench, topic: Topic) -> SparkCase:
+    """The rows from the moment on when so much of the topic was written."""
+    last = bench.read(LEVADA, topic, startingOffsets=topic.offsets(int(topic.rows * NEAR_THE_END)))
+    since = functions.lit(last.agg(functions.min("timestamp")).collect()[0][0])
+    readers = {system: partial(_since, bench, system, topic, since) for system in (LEVADA, CONNECTOR, TUNED)}
+    rows = readers[CONNECTOR]().count()
+    case = SparkCase(SECTION, f"where timestamp >= ..., the last {rows:,} of {topic.rows:,} rows, 100 B")
+    bench.compare(case, topic, readers, rows=rows)
+    case.hold_rate(LEVADA, NEAR_THE_END_TIMES)
+    case.hold_cpu(LEVADA, CPU_SHARE)
+    return case
+
+
+def _since(bench: SparkBench, system: str, topic: Topic, since: Column, **options: str) -> DataFrame:
+    pushed = {"pushFilters": "true"} if system == LEVADA else {}
+    return bench.read(system, topic, **options, **pushed).where(functions.col("timestamp") >= since)

@@ -97,6 +97,7 @@ def test_another_process_does_not_find_them(monkeypatch: Any) -> None:
         assert own is not parents
 
 
-def test_planning_loads_no_client() -> None:
-    program = "import pyspark_levada, sys; print([name for name in sys.modules if name.startswith(('levada.sync', 'levada.net'))])"
+def test_planning_loads_nothing_that_only_tasks_need() -> None:
+    unwanted = ("levada.sync", "levada.net", "pyarrow.compute")
+    program = f"import pyspark_levada, sys; print([name for name in sys.modules if name.startswith({unwanted})])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from levada.config.registry import RegistryConfig
 from levada.errors import ConfigError
 from levada.spark.ddl import parse_schema
-from levada.spark.formats.csv import DEFAULT_SEPARATOR, csv_format
 from levada.spark.formats.format import Format
 from levada.spark.formats.json import JsonFormat
 from levada.spark.formats.string import StringFormat
@@ -102,6 +101,8 @@ def _json(given: SideOptions) -> Format:
 
 
 def _csv(given: SideOptions) -> Format:
+    from levada.spark.formats.csv import DEFAULT_SEPARATOR, csv_format
+
     schema = parse_schema(given.required("schema", "'id long, name string'"), given.name("schema"))
     separator = given.get("csv.sep") or DEFAULT_SEPARATOR
     return csv_format(schema, separator, schema_option=given.name("schema"), separator_option=given.name("csv.sep"))

@@ -1,6 +1,7 @@
 """The columns of a record in Spark, exactly those of Spark's own Kafka connector, and how they are made of levada's.
 
-Only whole columns are moved. Spark 4.3 compares the first Arrow schema with the one it expects to the letter, inner field names and
+Only whole columns are moved. pyarrow.compute takes longer to import than a small task to run, so those functions that need it import it,
+here and in `values` and `sink`. Spark 4.3 compares the first Arrow schema with the one it expects to the letter, inner field names and
 nullability included, so every Arrow batch is built with Spark's own idea of it.
 """
 
@@ -10,7 +11,6 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
@@ -125,6 +125,8 @@ def to_spark(batch: pa.RecordBatch, target: pa.Schema, on_loss: OnLoss) -> pa.Re
     except pa.ArrowInvalid:
         if "timestamp" not in batch.schema.names:
             raise
+        import pyarrow.compute as pc
+
         held = _can_be_held(batch.column("timestamp"))
         if pc.all(held).as_py():
             raise
@@ -139,6 +141,8 @@ def _converted(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
 
 def _can_be_held(timestamps: pa.Array) -> pa.BooleanArray:
     """Return which timestamps are within the 292,000 years that microseconds in 64 bits reach."""
+    import pyarrow.compute as pc
+
     ms = timestamps.cast(pa.int64())
     return pc.and_(pc.less_equal(ms, _MOST_MS), pc.greater_equal(ms, -_MOST_MS))
 
@@ -154,6 +158,8 @@ def _not_held(batch: pa.RecordBatch) -> list[str]:
 
 def _column(array: pa.Array, field: pa.Field) -> pa.Array:
     if field.name == "headers":
+        import pyarrow.compute as pc
+
         # Spark's own connector says null, not an empty list, for a record without headers.
         array = pc.if_else(pc.greater(pc.list_value_length(array), 0), array, pa.scalar(None, array.type))
     return array if array.type.equals(field.type, check_metadata=False) else array.cast(field.type)

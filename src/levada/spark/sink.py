@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampNTZType, TimestampType
 
@@ -124,7 +123,7 @@ def by_topic(records: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, 
     if topics.null_count:
         raise SerializationError(f"{topics.null_count} of {records.num_rows} rows have no topic; give each row one, or the option 'topic'")
     rest = records.drop_columns(["topic"])
-    names = pc.unique(topics).to_pylist()
+    names = topics.unique().to_pylist()
     if len(names) == 1:
         yield names[0], rest
         return
@@ -132,6 +131,8 @@ def by_topic(records: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, 
 
 
 def _runs(topics: pa.DictionaryArray, rest: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    import pyarrow.compute as pc
+
     # sort_indices is stable, so each topic's rows stay in order and stand together.
     sorted_rest = rest.take(pc.sort_indices(topics.indices))
     counts = {entry["values"]: entry["counts"] for entry in pc.value_counts(topics.indices).to_pylist()}

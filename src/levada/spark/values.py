@@ -14,7 +14,6 @@ from functools import reduce
 from typing import Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import BinaryType, DataType, StringType
 
 from levada.errors import SerializationError
@@ -73,6 +72,8 @@ class ValueDecoder:
         """Return a batch with its typed columns in place of their bytes. Raises SerializationError in mode FAILFAST."""
         if not self._sides and not self._raw:
             return batch
+        import pyarrow.compute as pc
+
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         columns.update({name: batch.column(side) for side, name in self._raw.items()})
         malformed: list[pa.BooleanArray] = []
@@ -92,6 +93,8 @@ class ValueDecoder:
 
     def _shown(self, side: str, values: pa.Array, malformed: pa.BooleanArray) -> pa.Array:
         """Return malformed values as a column of texts shows them."""
+        import pyarrow.compute as pc
+
         only_malformed = pc.if_else(malformed, values, pa.scalar(None, values.type))
         return _text(only_malformed) if self._typed.formats[side].is_text else _base64(only_malformed)
 

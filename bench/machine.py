@@ -1,0 +1,42 @@
+"""The broker that benchmarks with targets start, and what is printed of the machine they run on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+
+import levada
+from kafka_cluster import KafkaCluster
+from levada.record.reader import COMPILED
+
+# As Kafka's own start script runs a broker.
+HEAP = "1g"
+JVM = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent")
+PROPERTIES = {"num.partitions": 4, "log.segment.delete.delay.ms": 1000}
+
+
+def kafka() -> KafkaCluster:
+    """A node of Kafka 4.4 with the heap and the compilers that users have, not started yet. Raises KafkaUnavailable."""
+    return KafkaCluster("4.4.0", heap=HEAP, jvm_args=JVM, properties=PROPERTIES)
+
+
+def header(packages: Iterable[str]) -> str:
+    """What runs where."""
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    form = "compiled" if COMPILED else "INTERPRETED"
+    return f"Python {platform.python_version()}, levada at {_commit()} {form}, {versions}, {os.cpu_count()} cores"
+
+
+def load() -> str:
+    """How busy the machine is, by itself."""
+    return f"load average {os.getloadavg()[0]:.1f}"
+
+
+def _commit() -> str:
+    folder = Path(levada.__file__).parent
+    run = subprocess.run(["git", "-C", str(folder), "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return run.stdout.strip() or levada.__version__

@@ -1,0 +1,43 @@
+"""What benchmarks of several sections do alike: their command line, tables as cases end, and the rows that are saved."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Collection, Iterable
+
+from engine_bench import Case
+from engine_report import missed, rows, table
+from machine import header, load
+from report import write
+
+
+class Run:
+    """A run from its command line to its end. sections: the names of all there are; turns: how many by default."""
+
+    def __init__(self, name: str, meaning: str, sections: Collection[str], *, turns: int, quick: str) -> None:
+        self._name = name
+        self._all = list(sections)
+        self._started = time.monotonic()
+        self.parser = argparse.ArgumentParser(prog=f"bench/{name}.py", description=meaning.partition("\n")[0])
+        self.parser.add_argument("sections", nargs="*", default=self._all, help=f"{', '.join(self._all)} (default: all)")
+        self.parser.add_argument("--turns", type=int, default=turns, help=f"turns of every system; medians count (default: {turns})")
+        self.parser.add_argument("--quick", action="store_true", help=quick)
+
+    def arguments(self, packages: Iterable[str]) -> argparse.Namespace:
+        """Read the command line, and print what runs where."""
+        chosen = self.parser.parse_args()
+        if unknown := set(chosen.sections) - set(self._all):
+            self.parser.error(f"unknown: {', '.join(sorted(unknown))}")
+        print(f"{header(packages)}, {load()} before", flush=True)
+        return chosen
+
+    def tell(self, sections: list[str], cases: Iterable[Case]) -> None:
+        """Print a table per case as it ends, then what missed its target, and save the rows."""
+        ended = []
+        for case in cases:
+            ended.append(case)
+            print(f"\n{table(case)}", flush=True)
+        print("\n" + "\n".join(["Missed:", *missed(ended)] if missed(ended) else ["No target missed."]))
+        name = self._name if sections == self._all else f"{self._name}-{'-'.join(sections)}"
+        print(f"\nrows saved in {write(name, rows(ended))}; {time.monotonic() - self._started:.0f} s, {load()} after")

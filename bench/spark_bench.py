@@ -1,0 +1,147 @@
+"""What the sections of the Spark benchmark share: topics with records, the systems' options, warming up, checking, targets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, DataFrameReader
+
+from engine_bench import Bench, Case, System
+from engine_process import Figures, Worker, WorkerFailed
+from spark_session import CPU, RATE, Session, WrongRows, drain, fingerprint
+
+PARTITIONS = 4
+WARM_ROWS = 1_000_000
+QUICK_ROWS = 1_000_000
+CONNECTOR, TUNED = "connector", "connector, tuned"
+SOURCE: Mapping[str, Mapping[str, str]] = {
+    CONNECTOR: {},
+    # What makes it faster: 500 records a poll and 64 KiB of socket buffer are its defaults.
+    TUNED: {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(8 << 20), "kafka.receive.buffer.bytes": str(1 << 20)},
+}
+SINK: Mapping[str, Mapping[str, str]] = {
+    CONNECTOR: {},
+    TUNED: {"kafka.linger.ms": "20", "kafka.batch.size": str(256 << 10), "kafka.buffer.memory": str(128 << 20)},
+}
+
+Reader = Callable[..., DataFrame]
+"""Makes a frame, with these options more."""
+
+
+class Topic(NamedTuple):
+    """A topic with records, spread evenly over its partitions."""
+
+    name: str
+    rows: int
+
+    def offsets(self, rows: int) -> str:
+        """The offsets behind the first so many rows, or behind all if there are fewer, as options have them."""
+        each = min(rows, self.rows) // PARTITIONS
+        return json.dumps({self.name: {str(number): each for number in range(PARTITIONS)}})
+
+
+class SparkBench(Bench):
+    """A broker, a Spark session, and how often everything runs."""
+
+    def __init__(self, bootstrap_servers: str, session: Session, turns: int, *, quick: bool) -> None:
+        super().__init__(bootstrap_servers, turns, quick=quick)
+        self.session = session
+        self.spark = session.spark
+
+    def scaled(self, count: int) -> int:
+        """A number of rows, fewer in a quick run."""
+        return min(count, QUICK_ROWS) if self.quick else count
+
+    @contextmanager
+    def filled(self, kind: int | str, rows: int, codec: str = "none") -> Iterator[Topic]:
+        """A topic of values of so many bytes, or of JSON."""
+        with self.topic(PARTITIONS) as name:
+            Worker("fill:topic", self.job(name, kind=kind, records=rows, partitions=PARTITIONS, codec=codec)).result()
+            yield Topic(name, rows)
+
+    def read(self, system: str, topic: Topic, **options: str) -> DataFrame:
+        """A system's frame of a topic."""
+        return self.reader(system, topic, **options).load()
+
+    def reader(self, system: str, topic: Topic, **options: str) -> DataFrameReader:
+        """The same before it is loaded."""
+        return self.spark.read.format(_format(system)).options(**self._source(system, topic), **options)
+
+    def stream(self, system: str, topic: Topic, **options: str) -> DataFrame:
+        """A system's stream of a topic."""
+        return self.spark.readStream.format(_format(system)).options(**self._source(system, topic), **options).load()
+
+    def sink(self, system: str, topic: str) -> tuple[str, dict[str, str]]:
+        """A system's format and options for writing to a topic."""
+        return _format(system), {"kafka.bootstrap.servers": self.bootstrap_servers, "topic": topic, **SINK.get(system, {})}
+
+    def _source(self, system: str, topic: Topic) -> dict[str, str]:
+        return {"kafka.bootstrap.servers": self.bootstrap_servers, "subscribe": topic.name, **SOURCE.get(system, {})}
+
+    def compare(self, case: SparkCase, topic: Topic, readers: Mapping[str, Reader], *, rows: int | None = None) -> SparkCase:
+        """Let readers take turns to read a topic into nowhere, and check that each has all rows. rows: how many if not all of the topic's.
+
+        Before its first turn a reader's values are compared with the others', of a part of the topic; that warms up everything, too.
+        """
+        self.run(case, {system: checked(self._drained(case, system, topic, make, rows)) for system, make in readers.items()})
+        return case
+
+    def _drained(self, case: SparkCase, system: str, topic: Topic, make: Reader, rows: int | None) -> System:
+        expected, warm = topic.rows if rows is None else rows, {"endingOffsets": topic.offsets(WARM_ROWS)} if rows is None else {}
+
+        def run() -> Figures:
+            if system not in case.turns:
+                case.agree(system, fingerprint(make(**warm)))
+                drain(make(**warm))
+            frame = make()
+            figures = self.session.timed(topic.rows, lambda: drain(frame))
+            if (found := self.session.drained_rows()) != expected:
+                raise WrongRows(f"{system} has {found} rows instead of {expected}")
+            return figures
+
+        return run
+
+
+class SparkCase(Case):
+    """A case whose systems must all come to the same result."""
+
+    def __init__(self, section: str, name: str) -> None:
+        super().__init__(section, name)
+        self._results: dict[str, object] = {}
+
+    def agree(self, system: str, result: object) -> None:
+        """Note a system's result. Raises WrongRows when another one's is different."""
+        self._results[system] = result
+        if different := {other: found for other, found in self._results.items() if found != result}:
+            raise WrongRows(f"{system} comes to {result}, others to {different}")
+
+    def hold_rate(self, system: str, limit: float) -> None:
+        """Set a target: so many times the rate of the connector's better setting."""
+        self.hold(system, RATE, self._better(), limit, at_least=True)
+
+    def hold_cpu(self, system: str, limit: float) -> None:
+        """Set a target: at most so much of the processor time of the connector's better setting, of all processes."""
+        self.hold(system, CPU, self._better(), limit)
+
+    def _better(self) -> str:
+        return max((CONNECTOR, TUNED), key=lambda system: self.figure(system, RATE) or 0)
+
+
+def _format(system: str) -> str:
+    return "kafka" if system in SOURCE else "levada"
+
+
+def checked(run: System) -> System:
+    """A system whose failure in Spark, or wrong result, ends this system and not the benchmark."""
+
+    def guarded() -> Figures:
+        try:
+            return run()
+        except (PySparkException, WrongRows) as error:
+            raise WorkerFailed(f"{type(error).__name__}: {str(error)[:2000]}") from error
+
+    return guarded
