@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any, NamedTuple
 
+import pytest
+
 from spark_topics import NOW_MS, Topics
 
 BOTH = ("kafka", "levada")
@@ -45,6 +47,8 @@ def of_both(run: Callable[[str], Any]) -> dict[str, Outcome]:
 def assert_same(found: Mapping[str, Outcome], given: Mapping[str, str]) -> None:
     """Compare rows, or the kinds of the errors."""
     theirs, ours = (found[source] for source in BOTH)
+    if isinstance(theirs, Refused) and OF_ITS_THREADS in theirs.message:
+        pytest.skip(f"the connector has no answer, its own threads were in each other's way three times: {given}")
     if is_missed_by_the_connector(given, ours):
         return
     if isinstance(theirs, Refused) and isinstance(ours, Refused):
@@ -67,7 +71,8 @@ def rows(spark: Any, source: str, given: Mapping[str, str]) -> list[Any]:
 # Kinds of errors
 
 UNKNOWN = "unknown"
-NO_FAULTS_OF_THE_QUERY = ("ConcurrentModificationException", "Python worker failed to connect back")
+OF_ITS_THREADS = "ConcurrentModificationException"
+NO_FAULTS_OF_THE_QUERY = (OF_ITS_THREADS, "Python worker failed to connect back")
 """The connector's threads are sometimes in each other's way, and Spark gives a process ten seconds to start on a busy machine."""
 BACKWARDS = "ends before it starts"
 KINDS: Mapping[str, str] = {
