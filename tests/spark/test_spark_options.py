@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from levada.config import ProducerConfig
 from levada.errors import ConfigError
 from levada.spark.bounds import EARLIEST, LATEST, AtTime
 from levada.spark.datasource import LevadaDataSource
@@ -179,7 +180,7 @@ def test_producer_settings_that_would_break_the_sink_are_refused(name: Any) -> N
 def test_a_sink_takes_what_spark_adds() -> None:
     options = sink_options({**KAFKA, "topic": " t ", "checkpointlocation": "/c", "queryname": "q", "kafka.linger.ms": "0"})
     assert options.topic == "t"
-    assert options.client == {"bootstrap.servers": "localhost:9092", "linger.ms": "0"}
+    assert options.client == {"bootstrap.servers": "localhost:9092", "linger.ms": "0", "batch.size": "1000000"}
 
 
 @pytest.mark.parametrize("name", [*IGNORED_OF_GROUPS, *IGNORED_OF_JAVA])
@@ -381,3 +382,14 @@ def test_load_says_what_is_wrong_with_the_end_of_a_batch_query() -> None:
     source = LevadaDataSource({**SOURCE, "startingoffsets": '{"orders": {"0": 7}}', "endingoffsets": '{"orders": {"0": 4}}'})
     with pytest.raises(ConfigError, match="option 'endingOffsets' is before 'startingOffsets': orders-0 from 7 to 4"):
         source.schema()
+
+
+def test_a_task_waits_for_large_batches_unless_the_user_says_otherwise() -> None:
+    client = sink_options(KAFKA).client
+    assert (client["linger.ms"], client["batch.size"]) == ("100", "1000000")
+    given = {"kafka.queue.buffering.max.ms": "7", "kafka.batch.size": "16384"}
+    parsed = ProducerConfig.parse(sink_options({**KAFKA, **given}).client)
+    assert (parsed.linger_ms, parsed.batch_size) == (7, 16_384)
+    tight = {"kafka.delivery.timeout.ms": "30010", "kafka.request.timeout.ms": "30000", "kafka.max.request.size": "500000"}
+    parsed = ProducerConfig.parse(sink_options({**KAFKA, **tight}).client)
+    assert (parsed.linger_ms, parsed.batch_size) == (10, 500_000)

@@ -90,6 +90,8 @@ IGNORED_OF_JAVA = (
 DEFAULT_MAX_TRIGGER_DELAY_S = 15 * 60.0
 DEFAULT_POLL_TIMEOUT_S = 120.0
 DEFAULT_RECORDS_PER_TASK = 100_000
+TASK_LINGER_MS = 100
+TASK_BATCH_BYTES = 1_000_000
 
 READ_COMMITTED = "read_committed"
 
@@ -180,11 +182,12 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     topic = topic.strip() if topic is not None else None
     if topic is not None:
         check_topic("topic", topic)
+    client, config = _of_client(client, FORBIDDEN_TO_SINK, ProducerConfig)
     return SinkOptions(
         topic=topic,
         partitioner=choice(own, "partitioner", (DEFAULT_PARTITIONER, ROUND_ROBIN), DEFAULT_PARTITIONER),
         formats=sink_formats(own, topic),
-        client=_of_client(client, FORBIDDEN_TO_SINK, ProducerConfig)[0],
+        client={**_suited_to_tasks(config), **client},
     )
 
 
@@ -207,6 +210,16 @@ def _of_client(client: Mapping[str, str], forbidden: Mapping[str, str], config: 
         return kept, config.parse(kept)
     except ConfigError as fault:
         raise ConfigError(f"among the kafka.* options: {fault}") from fault
+
+
+def _suited_to_tasks(config: ProducerConfig) -> dict[str, str]:
+    """Return the settings of a task's producer that the user has not set.
+
+    Rows come in blocks of ten thousand and a task ends with a flush, so it can wait for large batches: nobody waits for a single record.
+    """
+    linger_ms = max(min(TASK_LINGER_MS, config.delivery_timeout_ms - config.request_timeout_ms), config.linger_ms)
+    suited = {"linger.ms": str(linger_ms), "batch.size": str(min(TASK_BATCH_BYTES, config.max_request_size))}
+    return {name: value for name, value in suited.items() if name not in config.given}
 
 
 # What is read
