@@ -3,7 +3,8 @@
 A frame is an i32 size and that many bytes. The owner of the socket asks for a buffer, receives into it, and says how much came. Small
 frames are collected in one buffer that is used again and again, so that a single read may bring many of them; each is copied out. It starts
 small and grows with the traffic, because a server has many connections that send little. A frame that does not fit gets a buffer of its
-own, which grows by at most 1 MiB at a time as bytes really arrive: an announced size costs nothing. That buffer is handed out as it is.
+own, which grows as bytes really arrive, to twice what came or by 1 MiB: an announced size costs nothing. That buffer is handed out as it
+is.
 Either way a frame that was handed out is never touched again.
 """
 
@@ -12,14 +13,13 @@ from __future__ import annotations
 from typing import Final
 
 from levada.errors import FrameTooLargeError, ProtocolError
+from levada.protocol.growth import grow
 
 SIZE_BYTES: Final = 4
 GROWTH_BYTES: Final = 1 << 20
 PREFIX_BYTES: Final = 64
 _FIRST_SHARED_BYTES: Final = 1 << 12
 _SHARED_BYTES: Final = 1 << 16
-# Made once: asking for a new MiB each time may cost more than all the rest of reading it.
-_ZEROS: Final = memoryview(bytes(GROWTH_BYTES))
 
 
 class FrameReader:
@@ -73,7 +73,7 @@ class FrameReader:
 
     def _rest_of_large(self, large: bytearray) -> bytearray:
         if self._filled == len(large):
-            large += _ZEROS[: self._large_size - self._filled]
+            grow(large, min(self._large_size, self._filled + max(self._filled, GROWTH_BYTES)))
         return large
 
     def _finish_large(self, large: bytearray) -> list[memoryview | bytes]:
