@@ -204,7 +204,7 @@ def test_lost_records_stop_a_query_unless_told_otherwise(spark: Any, kafka: Any,
     topic = new_topic(kafka)
     produce(kafka, topic, [b"a", b"b", b"c"])
     offsets = f'{{"{topic}":{{"0":50}}}}'
-    with pytest.raises(Exception, match="ends at offset 3, but was read up to 50"):
+    with pytest.raises(Exception, match="is to be read from offset 50, but ends at 3"):
         run_to_the_end(
             sink(source(spark.readStream, kafka, topic, startingOffsets=offsets).writeStream, kafka, topic=topic), tmp_path / "a"
         )

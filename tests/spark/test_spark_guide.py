@@ -5,18 +5,21 @@ The pipeline runs in test_spark_connect.py, and what is said of clusters in test
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import levada as lv
-from levada.testing import EmbeddedKafka
+from levada.registry import Schema, SchemaRegistryClient
+from levada.testing import EmbeddedKafka, EmbeddedRegistry
 from spark_guide import SECTIONS, blocks
 
 pytestmark = pytest.mark.spark
 
+NOTHING: Mapping[str, str] = {}
 ELSEWHERE = {"Spark Connect and declarative pipelines"}
 
 
@@ -34,11 +37,13 @@ def kafka() -> Iterator[EmbeddedKafka]:
 def run(spark: Any, kafka: EmbeddedKafka, tmp_path: Path) -> Any:
     """Run the Python of a section, with `spark`; return its names."""
 
-    def run_section(section: str) -> dict[str, Any]:
+    def run_section(section: str, replaced: Mapping[str, str] = NOTHING) -> dict[str, Any]:
         names: dict[str, Any] = {"spark": spark}
         for block in blocks(section, "python", kafka.bootstrap_servers):
             # A relative path would be the JVM's, which every test shares.
-            exec(block.replace("checkpoints/", f"{tmp_path}/"), names)
+            for printed, instead in {"checkpoints/": f"{tmp_path}/", **replaced}.items():
+                block = block.replace(printed, instead)
+            exec(block, names)
         return names
 
     return run_section
@@ -77,7 +82,24 @@ def test_the_sql(spark: Any, kafka: EmbeddedKafka) -> None:
     assert records(kafka, "totals") == [(b"0", b"10"), (b"1", b"10")]
 
 
+def test_the_values_of_a_registry(run: Any) -> None:
+    with EmbeddedRegistry() as server, SchemaRegistryClient(schema_registry_url=server.url) as registry:
+        fields = [{"name": "id", "type": "long"}, {"name": "item", "type": "string"}]
+        registry.register_schema("orders-value", Schema(json.dumps({"type": "record", "name": "Order", "fields": fields})))
+        orders = run("Reading", {"http://host:8081": server.url})["orders"]
+    assert orders.isStreaming
+    assert orders.schema.simpleString() == "struct<id:bigint,item:string>"
+
+
+def test_the_values_that_are_written(spark: Any) -> None:
+    orders = spark.createDataFrame([(1, "apple", 3)], "id long, item string, price int")
+    with EmbeddedKafka() as kafka:
+        for block in blocks("Writing", "python", kafka.bootstrap_servers):
+            exec(block, {"orders": orders})
+        assert records(kafka, "orders") == [(None, b'{"id":1,"item":"apple","price":3}')]
+
+
 def test_every_program_is_run() -> None:
     with_python = {section for section in SECTIONS if blocks(section, "python", "")}
-    assert with_python == {"", "With typed keywords", "How far a query is behind", *ELSEWHERE}
+    assert with_python == {"", "With typed keywords", "Reading", "Writing", "How far a query is behind", *ELSEWHERE}
     assert {section for section in SECTIONS if blocks(section, "sql", "")} == {"SQL"}

@@ -122,7 +122,7 @@ def test_settings_of_a_registry_are_options() -> None:
 @pytest.mark.spark
 def test_both_ways_in_a_real_spark(spark: Any, embedded: Any, new_topic: Any, tmp_path: Any) -> None:
     servers, origin, target = embedded.bootstrap_servers, new_topic(embedded, partitions=2), new_topic(embedded)
-    frame = spark.range(50).selectExpr("cast(id % 2 as int) partition", "concat('{\"id\":', id, '}') value")
+    frame = spark.range(50).coalesce(1).selectExpr("cast(id % 2 as int) partition", "concat('{\"id\":', id, '}') value")
     written = write_kafka(frame, servers, topic=origin)
     assert isinstance(written, DataFrameWriter)
     written.save()

@@ -54,6 +54,8 @@ def test_a_task_reads_from_the_replica_in_its_rack(two_racks: Any) -> None:
         **{"kafka.client.rack": follower.rack, "kafka.max.partition.fetch.bytes": "20000", "kafkaConsumer.pollTimeoutMs": "20000"},
     )
     task = TaskSpans((Span(TopicPartition("near", 0), 0, RECORDS),))
+    # A follower learns from the leader how far records may be read; afterwards it knows for all of them.
+    assert sum(batch.num_rows for batch in read(task, record_schema(False, ["value"]), given)) == RECORDS
 
     batches = read(task, record_schema(False, ["value"]), given)
     found = [next(batches)]
