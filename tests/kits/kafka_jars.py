@@ -88,7 +88,7 @@ def _publish(filling: Path, folder: Path) -> None:
 
 
 def _copy_jars(pom: Path, output: Path) -> None:
-    _run_maven(pom.name, "dependency:copy-dependencies", "-f", str(pom), "-DincludeScope=runtime", f"-DoutputDirectory={output}")
+    _run_maven(pom.name, "dependency:copy-dependencies", "-f", str(pom.resolve()), "-DincludeScope=runtime", f"-DoutputDirectory={output}")
     if not any(output.glob("*.jar")):
         raise KafkaUnavailable(f"Maven fetched nothing for {pom.name}")
 
@@ -99,7 +99,9 @@ def _run_maven(what: str, *arguments: str) -> None:
         raise KafkaUnavailable("no Maven: `mvn` is not on PATH")
     command = [maven, "-B", "-q", *arguments]
     try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S, stdin=subprocess.DEVNULL)
+        # Without a project Maven leaves markers of what it unpacked where it stands.
+        with tempfile.TemporaryDirectory() as elsewhere:
+            run = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S, stdin=subprocess.DEVNULL, cwd=elsewhere)
     except subprocess.TimeoutExpired:
         raise KafkaUnavailable(f"Maven did not fetch {what} within {MAVEN_TIMEOUT_S} s") from None
     if run.returncode != 0:

@@ -498,3 +498,26 @@ def test_with_skip_a_topic_that_was_gone_for_a_trigger_is_read_from_its_present_
     assert spans(reader.partitions(without, returned)) == []
     cluster.append(3, partition=1)
     assert spans(reader.partitions(returned, reader.latestOffset(returned, ALL))) == [span(1, 60, 63)]
+
+
+def test_what_is_not_selected_any_more_is_said_and_keeps_its_position(caplog: Any) -> None:
+    cluster = FakeCluster(p0=(0, 9))
+    cluster.logs[TopicPartition("u", 0)] = [0, 5]
+    start = {"t": {"0": 4}, "u": {"0": 3}}
+    with pytest.raises(DataLossError, match="u-0 was read up to offset 3, and the options of the query do not select it any more"):
+        stream(cluster).latestOffset(start, ALL)
+    reader = stream(cluster, failondataloss="false")
+    end = reader.latestOffset(start, ALL)
+    assert end == {"t": {"0": 9}, "u": {"0": 3}}
+    assert spans(reader.partitions(start, end)) == [span(0, 4, 9)]
+    assert reader.latestOffset(end, ALL) is end
+    assert caplog.text.count("do not select it any more") == 1
+
+
+def test_a_topic_that_is_named_wrongly_on_a_restart_costs_no_position(caplog: Any) -> None:
+    cluster = FakeCluster(p0=(0, 9))
+    with pytest.raises(UnknownTopicOrPartitionError, match="topic 'tt' does not exist"):
+        stream(cluster, subscribe="tt").latestOffset({"t": {"0": 4}}, ALL)
+    misnamed = stream(cluster, subscribe="tt", failondataloss="false")
+    assert misnamed.latestOffset({"t": {"0": 4}}, ALL) == {"t": {"0": 4}}
+    assert "topic 'tt' does not exist, or may not be seen by this user" in caplog.text

@@ -29,6 +29,12 @@ class Selection(NamedTuple):
         """The topics that are named; none where a pattern chooses them."""
         return sorted({*self.topics, *(tp.topic for tp in self.partitions)})
 
+    def selects(self, tp: TopicPartition) -> bool:
+        """Whether a partition is one of those to be read, whether it exists or not."""
+        if self.pattern is not None:
+            return self.pattern.search(tp.topic) is not None
+        return tp in self.partitions or tp.topic in self.topics
+
 
 class View(NamedTuple):
     """The partitions there are of what a query reads, and the ids of their topics, None where brokers have none (before 2.8)."""
@@ -38,12 +44,21 @@ class View(NamedTuple):
 
     def checked(self, selection: Selection) -> View:
         """Return the view. Raises UnknownTopicOrPartitionError when something is named that does not exist."""
-        if missing := [name for name in selection.names if name not in self.topic_ids]:
-            advice = "create it before the query starts, or check the options 'subscribe' and 'assign'"
-            raise UnknownTopicOrPartitionError(f"topic '{missing[0]}' does not exist, or may not be seen by this user; {advice}")
+        if missing := self.missing(selection):
+            raise UnknownTopicOrPartitionError(missing_topic(missing[0]))
         if lacking := sorted(set(selection.partitions) - self.partitions):
             raise UnknownTopicOrPartitionError(f"{lacking[0]} does not exist; check the option 'assign'")
         return self
+
+    def missing(self, selection: Selection) -> list[str]:
+        """Return the topics that are named and do not exist."""
+        return [name for name in selection.names if name not in self.topic_ids]
+
+
+def missing_topic(name: str) -> str:
+    """Say that a topic that is named does not exist."""
+    advice = "create it before the query starts, or check the options 'subscribe' and 'assign'"
+    return f"topic '{name}' does not exist, or may not be seen by this user; {advice}"
 
 
 class Cluster(Protocol):

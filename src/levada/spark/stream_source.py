@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import pyarrow as pa
@@ -24,13 +24,13 @@ from pyspark.sql.types import StructType
 
 from levada.errors import KafkaError, UnknownTopicOrPartitionError
 from levada.spark.bounds import moves_with_time, resolve
-from levada.spark.cluster import Cluster, KafkaCluster
+from levada.spark.cluster import Cluster, KafkaCluster, missing_topic
 from levada.spark.loss import OnLoss
 from levada.spark.offsets import START, Offsets, StreamOffset, from_json, start_of, to_json, with_start
 from levada.spark.options import SourceOptions
 from levada.spark.planning import TaskSpans, plan
 from levada.spark.range_reader import read
-from levada.spark.trigger import Losses, TopicIds, backlog, backwards, findings, limit_rows, losses, lost_beginnings
+from levada.spark.trigger import Losses, TopicIds, backlog, backwards, deselected, findings, limit_rows, losses, lost_beginnings
 from levada.types import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -89,20 +89,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
         """Return the end of the next micro-batch; `start` itself, to the letter, when there is nothing new."""
         self._check_resolved(start)
-        begin = from_json(start)
+        whole = from_json(start)
+        kept = {tp: offset for tp, offset in whole.items() if not self._options.selection.selects(tp)}
+        begin = {tp: offset for tp, offset in whole.items() if tp not in kept}
         latest, lost = self._look(begin)
+        if not self._has_looked:
+            self._options.on_loss.report(deselected(kept), logger)
         self._options.on_loss.report(findings(lost, begin, latest, is_start=start == self._initial), logger)
         newest = latest if self._target is None else self._readable_target(self._target, begin, latest)
         self._newest = to_json(newest)
         self._has_looked = True
         after_loss = {**self._positions_after_loss(lost, latest), **self._ends_of_returned(lost, begin, latest)}
-        end = {**self._limited({**after_loss, **begin}, newest, limit), **after_loss}
+        # What is not selected any more keeps its position, for the day when it is selected again.
+        end = {**self._limited({**after_loss, **begin}, newest, limit), **after_loss, **kept}
         if any(offset > begin.get(tp, 0) for tp, offset in after_loss.items()):
             # What lies between is of another log than the one that was read.
-            return with_start(to_json(end), to_json({**begin, **after_loss}))
+            return with_start(to_json(end), to_json({**whole, **after_loss}))
         if start == self._initial:
             return with_start(to_json(end), start)
-        return start if end == begin else to_json(end)
+        return start if end == whole else to_json(end)
 
     def reportLatestOffset(self) -> StreamOffset | None:
         """Return the newest offsets seen, for the query's progress."""
@@ -161,10 +166,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 remade, same = self._ids.compare(view.topic_ids, {tp.topic for tp in begin})
                 lost = losses(begin, latest, remade_topics=remade, same_topics=same)
                 if not (lost and left):
+                    self._report_missing([name for name in view.missing(self._options.selection) if name not in {tp.topic for tp in begin}])
                     self._ids.learn(view.topic_ids)
                     return latest, lost
             left -= 1
             time.sleep(self._options.fetch_offset_interval_s)
+
+    def _report_missing(self, topics: Sequence[str]) -> None:
+        """A topic that is named, that the query has not read and that does not exist is a mistake, or was deleted long ago."""
+        if topics and self._options.on_loss is OnLoss.FAIL:
+            raise UnknownTopicOrPartitionError(missing_topic(topics[0]))
+        if not self._has_looked:
+            for topic in topics:
+                logger.warning("%s", missing_topic(topic))
 
     def _readable_target(self, target: Offsets, begin: Offsets, latest: Offsets) -> Offsets:
         """Return the target of AvailableNow as far as there is still something to be read. What is missing is lost.

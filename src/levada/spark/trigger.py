@@ -60,6 +60,14 @@ def findings(lost: Losses, reached: Offsets, latest: Offsets, *, is_start: bool 
     return gone + remade + shorter
 
 
+def deselected(kept: Offsets) -> list[str]:
+    """Say which partitions a query has read that its options do not name any more."""
+    return [
+        f"{tp} was read up to offset {offset}, and the options of the query do not select it any more"
+        for tp, offset in sorted(kept.items())
+    ]
+
+
 def backwards(start: Offsets, end: Offsets) -> list[str]:
     """Say which partitions of a micro-batch end before they start: nothing is read of them, and something was lost."""
     return [
