@@ -113,11 +113,18 @@ def test_proto2_has_defaults_and_required_fields() -> None:
     old = message_class("types.Old")
     found = decoded(chosen("types.Old"), old(id=1).SerializeToString(), b"", old(id=0, size="TINY", note="").SerializeToString())
     assert found.rows.to_pylist() == [
-        {"id": 1, "size": "BIG", "note": None},
-        {"id": None, "size": None, "note": None},
-        {"id": 0, "size": "TINY", "note": ""},
+        {"id": 1, "size": "BIG", "note": None, "notes": []},
+        {"id": None, "size": None, "note": None, "notes": None},
+        {"id": 0, "size": "TINY", "note": "", "notes": []},
     ]
     assert found.fault.reason == "no types.Old: it lacks id"
+
+
+@pytest.mark.parametrize("entry", [b"\x0a\x01\xff\x12\x01a", b"\x0a\x01a\x12\x01\xff"], ids=["key", "value"])
+def test_text_of_proto2_that_is_not_utf_8_is_malformed_in_maps_too(entry: bytes) -> None:
+    found = decoded(chosen("types.Old"), b"\x08\x01\x22" + bytes([len(entry)]) + entry, b"\x08\x02")
+    assert [row["id"] for row in found.rows.to_pylist()] == [None, 2]
+    assert found.malformed.to_pylist() == [True, False]
 
 
 def test_what_is_no_message_is_malformed_and_leaves_the_rest_alone() -> None:

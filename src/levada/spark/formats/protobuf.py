@@ -72,11 +72,11 @@ def message_reader(message: MessageType) -> Read:
         found = message_class()
         try:
             found.ParseFromString(data)
+            if not found.IsInitialized():
+                raise MalformedError(f"no {message.name}: it lacks {', '.join(found.FindInitializationErrors())}")
+            return to_row(found)
         except DECODE_ERRORS as fault:
             raise MalformedError(f"no {message.name}: {fault}") from None
-        if not found.IsInitialized():
-            raise MalformedError(f"no {message.name}: it lacks {', '.join(found.FindInitializationErrors())}")
-        return to_row(found)
 
     return read
 
