@@ -201,11 +201,46 @@ def test_what_is_written_is_read_again() -> None:
     assert encoder(form.data_type)(rows.slice(1)).to_pylist() == [None, b""]
 
 
-def test_times_before_1970_are_written() -> None:
-    rows = pa.array([{"at": -1, "took": -1}], pa.struct([("at", pa.timestamp("us", "UTC")), ("took", pa.duration("us"))]))
-    written = encoder(StructType([*parse_schema("at timestamp", "").fields, StructField("took", DayTimeIntervalType())]))(rows)
-    assert decoded(chosen(), *written.to_pylist()).rows.field("at").cast(pa.int64()).to_pylist() == [-1]
-    assert decoded(chosen(), *written.to_pylist()).rows.field("took").cast(pa.int64()).to_pylist() == [-1]
+TIMES = pa.struct([("at", pa.timestamp("us", "UTC")), ("took", pa.duration("us"))])
+
+
+def encode_times(*rows: dict[str, int]) -> Any:
+    kind = StructType([*parse_schema("at timestamp", "").fields, StructField("took", DayTimeIntervalType())])
+    return encoder(kind)(pa.array(rows, TIMES))
+
+
+@pytest.mark.parametrize("micros", [-1, -500_000, -1_500_000, -86_400_000_000, 1_500_000])
+def test_times_before_1970_and_negative_durations_are_written(micros: int) -> None:
+    (written,) = encode_times({"at": micros, "took": micros}).to_pylist()
+    message = ALL.FromString(written)
+    # They refuse what the files of the two messages do not allow, such as seconds and nanos of different signs.
+    assert message.took.ToMicroseconds() == message.at.ToMicroseconds() == micros
+    assert message.took.ToJsonString().endswith("s")
+    (row,) = decoded(chosen(), written).rows.to_pylist()
+    assert row["took"] == dt.timedelta(microseconds=micros)
+
+
+def test_the_first_and_the_last_time_of_a_message() -> None:
+    first, last = -62_135_596_800_000_000, 253_402_300_799_999_999
+    longest = 315_576_000_000 * 1_000_000
+    written = encode_times({"at": first, "took": -longest}, {"at": last, "took": longest}).to_pylist()
+    assert [ALL.FromString(value).at.ToMicroseconds() for value in written] == [first, last]
+    for row, text in (
+        (
+            {"at": first - 1},
+            rf"field 'at' is {first - 1} µs from 1970 on, and a Timestamp holds only the years 0001 to 9999; .* row 1 of 2",
+        ),
+        ({"at": last + 1}, rf"field 'at' is {last + 1} µs"),
+        ({"took": longest + 1}, r"field 'took' is 315576000000000001 µs, and a Duration holds at most 315576000000 s; .* row 1 of 2"),
+        ({"took": -longest - 1}, "field 'took'"),
+    ):
+        with pytest.raises(SerializationError, match=text):
+            encode_times({}, row)
+
+
+def test_a_number_of_no_name_in_an_enum_is_written_as_it_was() -> None:
+    form, value = chosen(), ALL(size=7, sizes=[7, 1, -2]).SerializeToString()
+    assert encoder(form.data_type)(decoded(form, value).rows).to_pylist() == [value]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +272,18 @@ def test_only_structs_are_messages() -> None:
     [
         ("size string", {"size": "HUGE"}, "column 'value' does not fit the message types.All: .*HUGE.*; it is in row 1 of 2"),
         ("a_uint32 long", {"a_uint32": -1}, "row 1 of 2"),
-        ("names array<string>", {"names": [None]}, "row 1 of 2"),
+        (
+            "size string",
+            {"size": "UNKNOWN_ENUM_VALUE_Size_x"},
+            "column 'value' does not fit the message types.All: .*; it is in row 1 of 2",
+        ),
+        (
+            "names array<string>",
+            {"names": ["a", None]},
+            "field 'names' has a null in its list, and those of a message .*; it is in row 1 of 2",
+        ),
+        ("points array<struct<x: int>>", {"points": [None]}, "field 'points' has a null in its list.*row 1 of 2"),
+        ("sizes array<string>", {"sizes": [None]}, "field 'sizes' has a null in its list.*row 1 of 2"),
         ("left int, right string", {"left": 1, "right": "r"}, "of the oneof 'either' only one of left, right can be set"),
     ],
 )
@@ -245,6 +291,15 @@ def test_rows_that_do_not_fit_name_the_column(ddl: str, row: Any, text: str) -> 
     kind = parse_schema(ddl, "value.schema")
     with pytest.raises(SerializationError, match=text):
         encoder(kind)(pa.array([{}, row], arrow_type(kind)))
+
+
+@pytest.mark.parametrize("name", ["counts", "places"])
+def test_maps_cannot_hold_null(name: str) -> None:
+    kind = StructType([one for one in chosen().data_type.fields if one.name == name])
+    with pytest.raises(
+        SerializationError, match=f"types.All: field '{name}' has a null in its map, and those of a .*; it is in row 1 of 2"
+    ):
+        encoder(kind)(pa.array([{name: []}, {name: [("k", None)]}], arrow_type(kind)))
 
 
 def test_a_registry_gets_the_file_and_gives_the_id() -> None:

@@ -18,6 +18,7 @@ from levada.spark.formats.protobuf_schema import (
     ENUM,
     MESSAGES,
     TIMESTAMP,
+    UNKNOWN_LABEL,
     UNSIGNED_64,
     MessageType,
     entry_of,
@@ -130,7 +131,7 @@ def _single(one: Any) -> Convert | None:
 
 def _enum(kind: Any) -> Convert:
     names: Mapping[int, str] = {number: value.name for number, value in kind.values_by_number.items()}
-    return lambda number: names.get(number) or f"UNKNOWN_ENUM_VALUE_{kind.name}_{number}"
+    return lambda number: names.get(number) or f"{UNKNOWN_LABEL}{kind.name}_{number}"
 
 
 def _microseconds(value: Any) -> int:
