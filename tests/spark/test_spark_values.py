@@ -101,6 +101,11 @@ def test_the_schema_has_the_types() -> None:
         ({**JSON, "columns": "values"}, None),
         ({"value.raw": "bytes"}, "option 'value.raw' is for the option 'value.format'=json or .*, and that is binary"),
         ({**JSON, "value.raw": "offset"}, "option 'value.raw': a column cannot be called 'offset', as another one is"),
+        ({**JSON, "value.raw": "Timestamp_Type"}, "option 'value.raw': a column cannot be called 'Timestamp_Type', as another one is"),
+        (
+            {**JSON, "columnNameOfCorruptRecord": "timestamp_type"},
+            "option 'columnNameOfCorruptRecord': a column cannot be called 'timestamp_type'",
+        ),
         ({**JSON, "value.raw": "a", "columnNameOfCorruptRecord": "a"}, "option 'columnNameOfCorruptRecord': a column cannot be called 'a'"),
         ({**JSON, "columnNameOfCorruptRecord": " "}, "option 'columnNameOfCorruptRecord': a column cannot be called ' '"),
     ],

@@ -214,7 +214,7 @@ SOURCE_FORMAT_OPTIONS = (*_OF_ALL, *names_of_options(_SUFFIXES))
 def typed(own: Mapping[str, str], topics: tuple[str, ...], taken: tuple[str, ...]) -> Typed:
     """Read how keys and values come out. Raises ConfigError.
 
-    topics: those of the query, none where a pattern chooses them. taken: the columns of a source, whose names an added one cannot have.
+    topics: those of the query, none where a pattern chooses them. taken: the names that an added column cannot have.
     """
     chosen = chosen_formats(own, topics, _SUFFIXES, asking=("confluent-avro",))
     if not chosen and (unused := [name for name in _OF_ALL if name in own]):
