@@ -104,7 +104,8 @@ def _csv(given: SideOptions) -> Format:
     from levada.spark.formats.csv import DEFAULT_SEPARATOR, csv_format
 
     schema = parse_schema(given.required("schema", "'id long, name string'"), given.name("schema"))
-    separator = given.get("csv.sep") or DEFAULT_SEPARATOR
+    separator = given.get("csv.sep")
+    separator = DEFAULT_SEPARATOR if separator is None else separator
     return csv_format(schema, separator, schema_option=given.name("schema"), separator_option=given.name("csv.sep"))
 
 
