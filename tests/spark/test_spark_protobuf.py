@@ -164,9 +164,21 @@ def test_a_descriptor_may_be_a_file(tmp_path: Any) -> None:
     [
         (
             {"value.protobuf.descriptor": "/nowhere.desc"},
-            r"option 'value\.protobuf\.descriptor': '/nowhere\.desc' is neither base64 nor a file",
+            r"option 'value\.protobuf\.descriptor': '/nowhere\.desc' is neither a file that can be read \(No such file or directory\)",
         ),
-        ({"value.protobuf.descriptor": "////"}, r"option 'value\.protobuf\.descriptor' holds no FileDescriptorSet"),
+        # A folder, and a path that is not there: both are base64.
+        ({"value.protobuf.descriptor": "/tmp"}, r"'/tmp' is neither a file that can be read \(Is a directory\) nor a FileDescriptorSet"),
+        ({"value.protobuf.descriptor": "////"}, r"'////' is neither a file that can be read \(Is a directory\) nor a FileDescriptorSet"),
+        (
+            {"value.protobuf.descriptor": "/nowhere/abc"},
+            r"'/nowhere/abc' is neither a file that can be read \(No such file or directory\)",
+        ),
+        ({"value.protobuf.descriptor": "x" * 4000}, r"'x{200}'\.\.\. is neither a file that can be read \(File name too long\) nor"),
+        ({"value.protobuf.descriptor": " "}, r"option 'value\.protobuf\.descriptor' is empty; give a file that protoc"),
+        (
+            {"value.protobuf.descriptor": "/dev/null"},
+            r"option 'value\.protobuf\.descriptor' holds no FileDescriptorSet: there is no file in it",
+        ),
         (
             {"value.protobuf.message": "types.Nobody"},
             r"option 'value\.protobuf\.message': there is no message 'types\.Nobody'; there are .*types\.All",

@@ -13,7 +13,7 @@ from levada.spark.ddl import parse_schema
 from levada.spark.formats.format import Format
 from levada.spark.formats.json import JsonFormat
 from levada.spark.formats.string import StringFormat
-from levada.spark.option_text import REGISTRY, choice
+from levada.spark.option_text import REGISTRY, choice, shown
 from levada.spark.values import Mode, Typed
 
 if TYPE_CHECKING:
@@ -189,13 +189,27 @@ def message_type(given: SideOptions) -> MessageType:
 
 def _file_or_base64(text: str, option: str) -> bytes:
     """Return the bytes of a file of the driver, or those that the text itself is in base64."""
+    from levada.spark.formats.protobuf_schema import holds_files
+
+    if not text.strip():
+        raise ConfigError(f"option '{option}' is empty; give a file that protoc --include_imports -o wrote")
     try:
         return Path(text).read_bytes()
     except (OSError, ValueError) as no_file:
-        try:
-            return base64.b64decode(text, validate=True)
-        except ValueError:
-            raise ConfigError(f"option '{option}': {text!r} is neither base64 nor a file that can be read: {no_file}") from None
+        # A path may be base64, too, such as /tmp.
+        if holds_files(decoded := _base64(text)):
+            return decoded
+        why = getattr(no_file, "strerror", None) or no_file
+        raise ConfigError(
+            f"option '{option}': {shown(text)} is neither a file that can be read ({why}) nor a FileDescriptorSet in base64"
+        ) from None
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return b""
 
 
 READ: Mapping[str, Reading] = {

@@ -112,12 +112,22 @@ class MessageType:
         return tuple(indexes)
 
 
+def holds_files(data: bytes) -> bool:
+    """Whether bytes are a FileDescriptorSet of at least one file."""
+    try:
+        return bool(FileDescriptorSet.FromString(data).file)
+    except DecodeError:
+        return False
+
+
 @lru_cache(maxsize=32)
 def _message_class(files: bytes, name: str, side: str) -> Any:
     try:
         found = {file.name: file for file in FileDescriptorSet.FromString(files).file}
     except DecodeError as fault:
         raise ConfigError(f"option '{side}.protobuf.descriptor' holds no FileDescriptorSet: {fault}") from None
+    if not found:
+        raise ConfigError(f"option '{side}.protobuf.descriptor' holds no FileDescriptorSet: there is no file in it")
     pool = DescriptorPool()
     added: set[str] = set()
     try:
