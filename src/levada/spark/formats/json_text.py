@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from bisect import bisect_left
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -74,7 +75,8 @@ def _check(path: str, kind: DataType) -> None:
 
 def _far_time(column: str, array: pa.Array) -> SerializationError:
     """Return the error of the first row with a time that cannot be written."""
-    row, fault = next((row, fault) for row in range(len(array)) if (fault := _beyond(column, array.slice(row, 1))) is not None)
+    row = bisect_left(range(len(array)), True, key=lambda row: _beyond(column, array.slice(0, row + 1)) is not None)
+    fault = _beyond(column, array.slice(row, 1))
     return SerializationError(f"{fault}, and JSON has only the years 0001 to 9999; it is in row {row} of {len(array)} of an Arrow batch")
 
 
