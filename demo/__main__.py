@@ -33,7 +33,7 @@ from pyspark.sql import SparkSession
 from session import CtrlC, spark_session
 from settings import Settings, settings
 from stream import Stream
-from verify import ARRIVALS, DELAYS, Comparison, compare, read_back, summary
+from verify import ARRIVALS, DELAYS, Comparison, ReadBack, compare, read_back, summary
 
 import levada as lv
 
@@ -54,7 +54,7 @@ def main() -> int:
         runs = demo.stream(systems, jars)
         found = [demo.read_back(run) for run in runs]
     comparisons = verify(year, wanted.records, runs, found, show)
-    delays = next(rows for run, rows in zip(runs, found, strict=True) if (run.job, run.system) == ("delays", LEVADA))
+    delays = next(back.rows for run, back in zip(runs, found, strict=True) if (run.job, run.system) == ("delays", LEVADA))
     show.table(*summary(delays))
     show.table(*table(runs))
     if jars:
@@ -112,14 +112,14 @@ class Demo:
             spark.stop()
             ctrl_c.release()
 
-    def read_back(self, run: Run) -> pa.Table:
-        """Read what a run wrote, and keep the last value of each key."""
+    def read_back(self, run: Run) -> ReadBack:
+        """Read what a run wrote, and keep the last row of each key."""
         topic = self.topics.target(run.job, run.system)
         with self.show.stage(f"Read {run.title}") as stage:
             began = time.perf_counter()
             written, _ = JOBS[run.job]
-            found, records = read_back(self.broker.bootstrap_servers, topic, written)
-            stage.done(f"{rate(records, time.perf_counter() - began)}: {found.num_rows:,} {written.rows}")
+            found = read_back(self.broker.bootstrap_servers, topic, written)
+            stage.done(f"{rate(found.records, time.perf_counter() - began)}: {found.rows.num_rows:,} {written.rows}")
         return found
 
     def _run(self, spark: SparkSession, ctrl_c: CtrlC, job: Job, system: str) -> Run:
@@ -188,11 +188,11 @@ def load(show: Console) -> pa.Table:
     return year
 
 
-def verify(year: pa.Table, records: int, runs: Sequence[Run], found: Sequence[pa.Table], show: Console) -> list[Comparison]:
+def verify(year: pa.Table, records: int, runs: Sequence[Run], found: Sequence[ReadBack], show: Console) -> list[Comparison]:
     """Compare what every run wrote with what pyarrow computes."""
     with show.stage("Compare with pyarrow") as stage:
         expected = {job: compute(year, records) for job, (_, compute) in JOBS.items()}
-        comparisons = [compare(run.title, JOBS[run.job][0], expected[run.job], rows) for run, rows in zip(runs, found, strict=True)]
+        comparisons = [compare(run.title, JOBS[run.job][0], expected[run.job], back) for run, back in zip(runs, found, strict=True)]
         stage.done(f"{sum(comparison.values for comparison in comparisons):,} values")
     return comparisons
 

@@ -19,10 +19,11 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Result:
-    """What a job writes. keys: the columns that tell one row from another; rows: what they are called."""
+    """What a job writes. keys: the columns that tell one row from another; rows: their name; key: the columns of a record's key."""
 
     rows: str
     keys: list[str]
+    key: list[str]
     columns: pa.Schema
 
     @property
@@ -32,11 +33,15 @@ class Result:
 
 
 ARRIVALS = Result(
-    "arrivals", ["id"], pa.schema([("id", pa.int64()), ("carrier", pa.string()), ("late", pa.bool_()), ("made_up", pa.int64())])
+    "arrivals",
+    ["id"],
+    ["carrier"],
+    pa.schema([("id", pa.int64()), ("carrier", pa.string()), ("late", pa.bool_()), ("made_up", pa.int64())]),
 )
 SUMS = ["flights", "cancelled", "late", "in_rain", "arr_delay_sum", "dep_delay_sum"]
 DELAYS = Result(
     "groups of carrier and day",
+    ["carrier", "day"],
     ["carrier", "day"],
     pa.schema(
         [("carrier", pa.string()), ("day", pa.string()), ("name", pa.string())]
@@ -51,6 +56,14 @@ class Finding(NamedTuple):
 
     places: int
     examples: list[str]
+
+
+class ReadBack(NamedTuple):
+    """What a topic holds: the last row of each key, how many records there are, and what is wrong with them."""
+
+    rows: pa.Table
+    records: int
+    findings: list[Finding]
 
 
 @dataclass(frozen=True)
@@ -86,30 +99,66 @@ class Comparison:
         return f"{self.what}: differences found: {places:,}, among {self.rows:,} {self.result.rows}"
 
 
-def read_back(servers: str, topic: str, result: Result) -> tuple[pa.Table, int]:
-    """Return the last row of each key as columns, and how many records there were.
+def read_back(servers: str, topic: str, result: Result) -> ReadBack:
+    """Return the last row of each key as columns.
 
     The sink writes at least once: a micro-batch that Spark repeats is there twice, with the same values.
     """
-    scan = lv.scan(topic, bootstrap_servers=servers, columns=["value"])
-    rows = pa.concat_tables([result.columns.empty_table(), *(parsed(batch.column("value"), result.columns) for batch in scan.arrow())])
-    return last_of_each(rows, result.keys), rows.num_rows
+    parts, misfits = [result.columns.empty_table()], []
+    for batch in lv.scan(topic, bootstrap_servers=servers, columns=["key", "value"]).arrow():
+        rows = parsed(batch.column("value"), result.columns)
+        misfits.append(misfit(batch.column("key"), rows, result))
+        parts.append(rows)
+    rows = pa.concat_tables(parts)
+    last, repeated = last_of_each(rows, result.keys)
+    return ReadBack(last, rows.num_rows, [_together(misfits), repeated])
 
 
 def parsed(values: pa.Array, columns: pa.Schema) -> pa.Table:
-    """Read JSON objects with pyarrow's parser, which has nothing in common with levada's."""
+    """Read JSON objects with pyarrow's parser, which has nothing in common with levada's. Those that are null have no row."""
     lines = pc.binary_join_element_wise(values, b"", b"\n")
     options = json.ParseOptions(explicit_schema=columns, unexpected_field_behavior="error")
     return json.read_json(pa.BufferReader(lines.buffers()[2]), parse_options=options).select(columns.names)
 
 
-def last_of_each(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return the last row of each key, by key. A key is always in the same partition, so its rows are in the order of the log."""
+def misfit(keys: pa.Array, rows: pa.Table, result: Result) -> Finding:
+    """Find records whose key is not that of their row, or that have no row."""
+    if len(keys) != rows.num_rows:
+        return Finding(abs(len(keys) - rows.num_rows), [f"{len(keys):,} records hold {rows.num_rows:,} {result.rows}"])
+    wanted = pc.binary_join_element_wise(*(rows[name] for name in result.key), "|").cast(keys.type)
+    wrong = pc.indices_nonzero(pc.invert(_same(pa.chunked_array([keys]), wanted)))
+    first = wrong.slice(0, SHOWN).to_pylist()
+    return Finding(len(wrong), [f"the record of {result.rows} with the key {keys[row]} should have {wanted[row]}" for row in first])
+
+
+def _together(findings: Sequence[Finding]) -> Finding:
+    examples = [example for finding in findings for example in finding.examples]
+    return Finding(sum(finding.places for finding in findings), examples[:SHOWN])
+
+
+def last_of_each(rows: pa.Table, keys: Sequence[str]) -> tuple[pa.Table, Finding]:
+    """Return the last row of each key, by key, and those before it that are not the same.
+
+    A key is always in the same partition, so its rows are in the order of the log.
+    """
     # Sorting is stable; and it takes half the memory of grouping millions of keys.
     ordered = in_order(rows, keys)
-    changes = [pc.not_equal(ordered[name].slice(1), ordered[name].slice(0, max(len(rows) - 1, 0))) for name in keys]
-    is_last = pa.chunked_array([*reduce(pc.or_, changes).chunks, pa.array([True] * min(len(rows), 1), pa.bool_())])
-    return ordered.filter(is_last)
+    one, next_one = ordered.slice(0, max(len(rows) - 1, 0)), ordered.slice(1)
+    # A row without a key is no repetition of another one.
+    is_next_other = pc.fill_null(reduce(pc.or_, [pc.not_equal(one[name], next_one[name]) for name in keys]), True)
+    is_last = pa.chunked_array([*is_next_other.chunks, pa.array([True] * min(len(rows), 1), pa.bool_())])
+    last = ordered.filter(is_last)
+    if len(last) == len(rows):
+        return last, Finding(0, [])
+    is_same = reduce(pc.and_, [_same(one[name], next_one[name]) for name in rows.column_names])
+    differing = pc.indices_nonzero(pc.invert(pc.or_(is_next_other, is_same)))
+    where = one.select(keys).take(differing.slice(0, SHOWN)).to_pylist()
+    return last, Finding(len(differing), [f"{_name(key)} was written before with other values" for key in where])
+
+
+def _same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return where two columns are equal, or both null."""
+    return pc.or_(pc.fill_null(pc.equal(one, other), False), pc.and_(pc.is_null(one), pc.is_null(other)))
 
 
 def in_order(table: pa.Table, keys: Sequence[str]) -> pa.Table:
@@ -117,12 +166,12 @@ def in_order(table: pa.Table, keys: Sequence[str]) -> pa.Table:
     return table.take(pc.sort_indices(table, [(name, "ascending") for name in keys]))
 
 
-def compare(what: str, result: Result, expected: pa.Table, found: pa.Table) -> Comparison:
+def compare(what: str, result: Result, expected: pa.Table, found: ReadBack) -> Comparison:
     """Compare every value of every row. Sums and counts are whole numbers and means are quotients of such, so equal means equal."""
-    findings = []
-    ours, theirs = in_order(expected, result.keys), in_order(found, result.keys)
+    findings = list(found.findings)
+    ours, theirs = in_order(expected, result.keys), in_order(found.rows, result.keys)
     if not ours.select(result.keys).equals(theirs.select(result.keys)):
-        findings = [_only_in(ours, theirs, result, "missing"), _only_in(theirs, ours, result, "not expected")]
+        findings += [_only_in(ours, theirs, result, "missing"), _only_in(theirs, ours, result, "not expected")]
         ours, theirs = _shared(ours, theirs, result), _shared(theirs, ours, result)
     findings += [_differing(ours, theirs, result, name) for name in result.values]
     return Comparison(what, result, expected.num_rows, findings)
@@ -139,9 +188,7 @@ def _only_in(one: pa.Table, other: pa.Table, result: Result, what: str) -> Findi
 
 def _differing(ours: pa.Table, theirs: pa.Table, result: Result, name: str) -> Finding:
     expected, found = ours[name], theirs[name]
-    same = pc.fill_null(pc.equal(expected, found), False)
-    both_null = pc.and_(pc.is_null(expected), pc.is_null(found))
-    rows = pc.indices_nonzero(pc.invert(pc.or_(same, both_null)))
+    rows = pc.indices_nonzero(pc.invert(_same(expected, found)))
     first = rows.slice(0, SHOWN)
     where = ours.select(result.keys).take(first).to_pylist()
     examples = [

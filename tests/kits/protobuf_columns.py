@@ -74,7 +74,9 @@ def _files() -> list[Any]:
             field("id", 1, "int32", label=FieldDescriptorProto.LABEL_REQUIRED),
             field("size", 2, "enum", type_name=".types.Kind", default_value="BIG"),
             field("note", 3, "string"),
+            field("notes", 4, "message", repeated=True, type_name=".types.Old.NotesEntry"),
         ],
+        nested_type=[entry("NotesEntry", field("value", 2, "string"))],
     )
     kind = EnumDescriptorProto(
         name="Kind", value=[EnumValueDescriptorProto(name="TINY", number=0), EnumValueDescriptorProto(name="BIG", number=1)]

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 
 import kafka_jars
+import levada as lv
 from demo_kit import load, small_year
+from levada.testing import EmbeddedKafka
 
 data, verify, demo = load("data"), load("verify"), load("__main__")
 Run = load("figures").Run
@@ -31,7 +33,12 @@ def groups(**changes: Any) -> Any:
 
 
 def compare(expected: Any, found: Any) -> Any:
-    return verify.compare("delays, levada", DELAYS, expected, found)
+    return verify.compare("delays, levada", DELAYS, expected, back(found))
+
+
+def back(rows: Any) -> Any:
+    """Rows that came back, each from one record with the right key."""
+    return verify.ReadBack(rows, rows.num_rows, [])
 
 
 def test_the_same_is_equal_in_any_order() -> None:
@@ -74,7 +81,7 @@ def test_a_difference_beside_a_missing_group_is_found() -> None:
 def test_of_many_differences_all_are_counted_and_a_few_shown() -> None:
     expected = pa.table({"id": range(100), "carrier": ["AA"] * 100, "late": [False] * 100, "made_up": range(100)})
     found = expected.set_column(3, "made_up", pa.array(range(1, 101)))
-    comparison = verify.compare("arrivals", ARRIVALS, expected, found)
+    comparison = verify.compare("arrivals", ARRIVALS, expected, back(found))
     assert comparison.sentence == "arrivals: differences found: 100, among 100 arrivals"
     assert comparison.examples == [f"id {number}: made_up is {number + 1}, expected {number}" for number in range(verify.SHOWN)]
 
@@ -96,7 +103,7 @@ def test_every_run_is_compared_with_what_its_own_job_should_write() -> None:
     year = small_year()
     arrivals, delays = data.expected_arrivals(year, 5), data.expected_delays(year, 5)
     runs = [Run("arrivals", "levada", 1.0, []), Run("delays", "connector", 1.0, []), Run("delays", "levada", 1.0, [])]
-    comparisons = demo.verify(year, 5, runs, [arrivals, delays, delays.slice(1)], shown)
+    comparisons = demo.verify(year, 5, runs, [back(arrivals), back(delays), back(delays.slice(1))], shown)
     assert [comparison.equal for comparison in comparisons] == [True, True, False]
     assert demo.conclude(comparisons, shown) == 1
     assert "1, among" in shown.lines[-1]
@@ -129,23 +136,63 @@ class Shown:
         self.lines.append(f"{good} {text}")
 
 
-def test_of_repeated_records_the_last_counts() -> None:
-    rows = pa.table({"id": [1, 2, 1, 3, 3], "made_up": [10, 20, 30, 40, 40]})
-    assert verify.last_of_each(rows, ["id"]).to_pylist() == [
-        {"id": 1, "made_up": 30},
-        {"id": 2, "made_up": 20},
-        {"id": 3, "made_up": 40},
-    ]
+def test_of_repeated_records_the_last_counts_and_those_before_have_to_be_the_same() -> None:
+    rows = pa.table({"id": [1, 2, 1, 3, 3, 2], "made_up": [10, None, 30, 40, 40, None]})
+    last, differing = verify.last_of_each(rows, ["id"])
+    assert last.to_pylist() == [{"id": 1, "made_up": 30}, {"id": 2, "made_up": None}, {"id": 3, "made_up": 40}]
+    assert differing == verify.Finding(1, ["id 1 was written before with other values"])
 
 
 def test_repeated_groups_are_told_apart_by_all_their_keys() -> None:
     rows = pa.table({"carrier": ["UA", "AA", "UA", "UA"], "day": ["1", "1", "2", "1"], "late": [1, 2, 3, 4]})
-    assert verify.last_of_each(rows, ["carrier", "day"])["late"].to_pylist() == [2, 4, 3]
+    last, differing = verify.last_of_each(rows, ["carrier", "day"])
+    assert last["late"].to_pylist() == [2, 4, 3]
+    assert differing.examples == ["carrier UA, day 1 was written before with other values"]
+
+
+def test_rows_without_a_key_are_not_taken_for_repetitions() -> None:
+    rows = pa.table({"id": pa.array([None, 1, None], pa.int64()), "late": [True, True, True]})
+    assert verify.last_of_each(rows, ["id"]) == (verify.in_order(rows, ["id"]), verify.Finding(0, []))
 
 
 @pytest.mark.parametrize("rows", [0, 1])
 def test_so_few_rows_are_not_repeated(rows: int) -> None:
-    assert verify.last_of_each(groups().slice(0, rows), DELAYS.keys).num_rows == rows
+    last, differing = verify.last_of_each(groups().slice(0, rows), DELAYS.keys)
+    assert (last.num_rows, differing.places) == (rows, 0)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "example"),
+    [
+        (b"AA", b'{"id": 1, "carrier": "AA", "late": true, "made_up": 1}', None),
+        (b"UA", b'{"id": 1, "carrier": "AA", "late": true, "made_up": 1}', "the record of arrivals with the key b'UA' should have b'AA'"),
+        (None, b'{"id": 1, "carrier": "AA", "late": true, "made_up": 1}', "the record of arrivals with the key None should have b'AA'"),
+        (b"\xff", b'{"late": true}', r"the record of arrivals with the key b'\xff' should have None"),
+        (b"AA", None, "2 records hold 1 arrivals"),
+    ],
+)
+def test_the_key_of_a_record_is_compared_with_its_value(key: Any, value: Any, example: Any) -> None:
+    good = b'{"id": 2, "carrier": "UA", "late": false, "made_up": 2}'
+    rows = verify.parsed(pa.array([good, value], pa.binary()), ARRIVALS.columns)
+    assert verify.misfit(pa.array([b"UA", key], pa.binary()), rows, ARRIVALS).examples == ([] if example is None else [example])
+    delays = groups().slice(2, 2)
+    assert verify.misfit(pa.array([b"UA|2013-01-01", b"UA|2013-01-02"], pa.binary()), delays, DELAYS).places == 0
+
+
+def test_what_is_wrong_with_keys_and_repetitions_fails_the_demo() -> None:
+    with EmbeddedKafka() as broker, lv.KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for key, made_up in ((b"AA", 1), (b"AA", 2), (b"UA", 2)):
+            value = json.dumps({"id": 1, "carrier": "AA", "late": True, "made_up": made_up}).encode()
+            producer.send("arrivals", value, key=key, partition=0)
+        producer.flush()
+        found = verify.read_back(broker.bootstrap_servers, "arrivals", ARRIVALS)
+    assert found.records == 3
+    comparison = verify.compare("arrivals", ARRIVALS, found.rows, found)
+    assert comparison.examples == [
+        "the record of arrivals with the key b'UA' should have b'AA'",
+        "id 1 was written before with other values",
+    ]
+    assert not comparison.equal
 
 
 def test_values_are_parsed_by_the_columns_that_a_job_writes() -> None:

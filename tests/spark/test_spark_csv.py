@@ -77,6 +77,7 @@ def test_a_value_is_one_record(text: str, row: Any, reason: Any) -> None:
 
 def test_any_text_may_stand_between_tokens() -> None:
     assert one("7;a,b", separator=";")[0] == {"n": 7, "s": "a,b"}
+    assert one("7\ta,b", separator="\t") == one("7\ta,b", separator=r"\t") == ({"n": 7, "s": "a,b"}, None)
     assert one('7||"a||b"', separator="||")[0] == {"n": 7, "s": "a||b"}
 
 
@@ -96,6 +97,8 @@ def test_the_first_fault_may_be_in_a_field() -> None:
     [
         ("a array<int>", ",", "option 'value.schema': CSV has no array<int> \\(field 'a'\\)"),
         ("a binary", ",", "option 'value.schema': CSV has no binary"),
+        ("a int", "", "option 'value.csv.sep': '' cannot stand between tokens"),
+        ("a int", r"\n", r"option 'value.csv.sep': '.*n' cannot stand between tokens"),
         ("a int", '"', "option 'value.csv.sep': '\"' cannot stand between tokens"),
     ],
 )

@@ -47,6 +47,7 @@ def test_what_is_read(text: str, fields: list[StructField]) -> None:
         ("a int, a long", "field 'a' comes twice"),
         ("a decimal(40, 2)", r"decimal\(40, 2\) is not possible"),
         ("a decimal(x)", "'x' is not a number"),
+        ("a decimal(²)", "'²' is not a number"),
         ("a int !", "'!' is not expected"),
         ("a " + "array<" * 60 + "int" + ">" * 60, "more than 50 types within one another"),
     ],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
+from decimal import Decimal
 from typing import Any, get_args
 
 import pytest
@@ -100,6 +102,11 @@ def test_what_is_no_option_is_refused_by_name() -> None:
         texts({"value_deserializer": len}, "kafka.")
     with pytest.raises(ConfigError, match=r"option 'startingTimestamp': .* has no time zone"):
         texts({"startingTimestamp": dt.datetime(2024, 1, 1)})
+    for value in (Decimal(5), None, b"5"):
+        with pytest.raises(ConfigError, match=rf"option 'startingOffsets': cannot send {re.escape(repr(value))} to Spark's tasks"):
+            texts({"startingOffsets": {"t": {0: value}}})
+    with pytest.raises(ConfigError, match="option 'assign': cannot send None"):
+        texts({"assign": {"t": [0, None]}})
     with pytest.raises(ConfigError, match="the brokers are given twice"):
         read_kafka(Recorder(), "a:1", subscribe="t", kafka={"bootstrap_servers": "b:2"})  # type: ignore[arg-type]
 

@@ -18,7 +18,7 @@ from levada.clock import SystemClock
 from levada.errors import ConfigError, TimeoutError
 from levada.spark import Lag, LagListener, PartitionLag, read_kafka, write_kafka
 from levada.spark.cluster import KafkaCluster, Selection, View
-from levada.spark.lag import behind, positions, unread
+from levada.spark.lag import behind, positions, still_there, unread
 from levada.spark.progress_line import ProgressLine, progress_line
 from levada.types import TopicPartition
 
@@ -43,9 +43,14 @@ def test_sources_that_are_not_of_kafka_are_left_out(other: str) -> None:
     assert positions([other, '{"t": {"0": 7}}']) == {T0: 7}
 
 
+def test_a_name_that_no_topic_can_have_is_left_out() -> None:
+    assert positions(['{"file:/a": {"0": 7}, "..": {"0": 7}, "t": {"0": 7}}', '{"": {"0": 1}}']) == {T0: 7}
+
+
 def test_the_first_unread_record_is_looked_for_where_retention_left_it() -> None:
-    begin, latest = {T0: 5, T1: 5, T2: 0}, {T0: 10, T1: 10, T2: 10}
-    assert unread(begin, {T0: 0, T1: 8, T2: 10}, latest) == {T0: 5, T1: 8}
+    begin = still_there({T0: 5, T1: 5, T2: 0}, {T0: 0, T1: 8, T2: 10})
+    assert begin == {T0: 5, T1: 8, T2: 10}
+    assert unread(begin, {T0: 10, T1: 10, T2: 10}) == {T0: 5, T1: 8}
 
 
 def test_seconds_are_those_of_the_next_unread_record() -> None:
@@ -90,6 +95,7 @@ class FakeCluster:
     def __init__(self, settings: Any) -> None:
         self.settings = settings
         self.ends = {T0: 10, T1: 20}
+        self.first = {T0: 0, T1: 0}
         self.fails = False
         self.closed = False
         self.asked_for_records: list[Any] = []
@@ -100,7 +106,7 @@ class FakeCluster:
         return View(frozenset(tp for tp in self.ends if tp.topic in selection.topics), {})
 
     def earliest(self, partitions: Any) -> Any:
-        return dict.fromkeys(partitions, 0)
+        return {tp: self.first[tp] for tp in partitions}
 
     def latest(self, partitions: Any) -> Any:
         return {tp: self.ends[tp] for tp in partitions}
@@ -203,10 +209,25 @@ def test_the_end_of_the_last_query_closes_the_connections(listened: Listened) ->
     assert (listened.clusters[0].closed, [lag.run_id for lag in listened.listener.lags]) == (False, [str(other)])
     listened.terminated(other)
     assert (listened.clusters[0].closed, listened.listener.lags) == (True, [])
-    listened.progress('{"t": {"0": 9}}')
+    listened.progress('{"t": {"0": 9}}', run=uuid.UUID(int=10))
     assert len(listened.clusters) == 2
     listened.listener.close()
     assert listened.clusters[1].closed
+
+
+def test_an_event_that_comes_after_the_end_of_its_query_is_nothing_new(listened: Listened) -> None:
+    listened.progress('{"t": {"0": 9}}')
+    listened.terminated()
+    listened.progress('{"t": {"0": 10}}')
+    assert (len(listened.clusters), len(listened.told), listened.listener.lags) == (1, 1, [])
+
+
+def test_what_retention_removed_is_not_behind(listened: Listened) -> None:
+    listened.progress('{"t": {"0": 10}}')
+    cluster = listened.clusters[0]
+    cluster.ends[T0] = cluster.first[T0] = 15
+    listened.idle()
+    assert (str(listened.told[-1]), cluster.asked_for_records) == ("at the end", [])
 
 
 def test_settings_are_checked_at_once() -> None:

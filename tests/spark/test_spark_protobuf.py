@@ -113,11 +113,18 @@ def test_proto2_has_defaults_and_required_fields() -> None:
     old = message_class("types.Old")
     found = decoded(chosen("types.Old"), old(id=1).SerializeToString(), b"", old(id=0, size="TINY", note="").SerializeToString())
     assert found.rows.to_pylist() == [
-        {"id": 1, "size": "BIG", "note": None},
-        {"id": None, "size": None, "note": None},
-        {"id": 0, "size": "TINY", "note": ""},
+        {"id": 1, "size": "BIG", "note": None, "notes": []},
+        {"id": None, "size": None, "note": None, "notes": None},
+        {"id": 0, "size": "TINY", "note": "", "notes": []},
     ]
     assert found.fault.reason == "no types.Old: it lacks id"
+
+
+@pytest.mark.parametrize("entry", [b"\x0a\x01\xff\x12\x01a", b"\x0a\x01a\x12\x01\xff"], ids=["key", "value"])
+def test_text_of_proto2_that_is_not_utf_8_is_malformed_in_maps_too(entry: bytes) -> None:
+    found = decoded(chosen("types.Old"), b"\x08\x01\x22" + bytes([len(entry)]) + entry, b"\x08\x02")
+    assert [row["id"] for row in found.rows.to_pylist()] == [None, 2]
+    assert found.malformed.to_pylist() == [True, False]
 
 
 def test_what_is_no_message_is_malformed_and_leaves_the_rest_alone() -> None:
@@ -157,9 +164,21 @@ def test_a_descriptor_may_be_a_file(tmp_path: Any) -> None:
     [
         (
             {"value.protobuf.descriptor": "/nowhere.desc"},
-            r"option 'value\.protobuf\.descriptor': '/nowhere\.desc' is neither base64 nor a file",
+            r"option 'value\.protobuf\.descriptor': '/nowhere\.desc' is neither a file that can be read \(No such file or directory\)",
         ),
-        ({"value.protobuf.descriptor": "////"}, r"option 'value\.protobuf\.descriptor' holds no FileDescriptorSet"),
+        # A folder, and a path that is not there: both are base64.
+        ({"value.protobuf.descriptor": "/tmp"}, r"'/tmp' is neither a file that can be read \(Is a directory\) nor a FileDescriptorSet"),
+        ({"value.protobuf.descriptor": "////"}, r"'////' is neither a file that can be read \(Is a directory\) nor a FileDescriptorSet"),
+        (
+            {"value.protobuf.descriptor": "/nowhere/abc"},
+            r"'/nowhere/abc' is neither a file that can be read \(No such file or directory\)",
+        ),
+        ({"value.protobuf.descriptor": "x" * 4000}, r"'x{200}'\.\.\. is neither a file that can be read \(File name too long\) nor"),
+        ({"value.protobuf.descriptor": " "}, r"option 'value\.protobuf\.descriptor' is empty; give a file that protoc"),
+        (
+            {"value.protobuf.descriptor": "/dev/null"},
+            r"option 'value\.protobuf\.descriptor' holds no FileDescriptorSet: there is no file in it",
+        ),
         (
             {"value.protobuf.message": "types.Nobody"},
             r"option 'value\.protobuf\.message': there is no message 'types\.Nobody'; there are .*types\.All",
@@ -194,11 +213,46 @@ def test_what_is_written_is_read_again() -> None:
     assert encoder(form.data_type)(rows.slice(1)).to_pylist() == [None, b""]
 
 
-def test_times_before_1970_are_written() -> None:
-    rows = pa.array([{"at": -1, "took": -1}], pa.struct([("at", pa.timestamp("us", "UTC")), ("took", pa.duration("us"))]))
-    written = encoder(StructType([*parse_schema("at timestamp", "").fields, StructField("took", DayTimeIntervalType())]))(rows)
-    assert decoded(chosen(), *written.to_pylist()).rows.field("at").cast(pa.int64()).to_pylist() == [-1]
-    assert decoded(chosen(), *written.to_pylist()).rows.field("took").cast(pa.int64()).to_pylist() == [-1]
+TIMES = pa.struct([("at", pa.timestamp("us", "UTC")), ("took", pa.duration("us"))])
+
+
+def encode_times(*rows: dict[str, int]) -> Any:
+    kind = StructType([*parse_schema("at timestamp", "").fields, StructField("took", DayTimeIntervalType())])
+    return encoder(kind)(pa.array(rows, TIMES))
+
+
+@pytest.mark.parametrize("micros", [-1, -500_000, -1_500_000, -86_400_000_000, 1_500_000])
+def test_times_before_1970_and_negative_durations_are_written(micros: int) -> None:
+    (written,) = encode_times({"at": micros, "took": micros}).to_pylist()
+    message = ALL.FromString(written)
+    # They refuse what the files of the two messages do not allow, such as seconds and nanos of different signs.
+    assert message.took.ToMicroseconds() == message.at.ToMicroseconds() == micros
+    assert message.took.ToJsonString().endswith("s")
+    (row,) = decoded(chosen(), written).rows.to_pylist()
+    assert row["took"] == dt.timedelta(microseconds=micros)
+
+
+def test_the_first_and_the_last_time_of_a_message() -> None:
+    first, last = -62_135_596_800_000_000, 253_402_300_799_999_999
+    longest = 315_576_000_000 * 1_000_000
+    written = encode_times({"at": first, "took": -longest}, {"at": last, "took": longest}).to_pylist()
+    assert [ALL.FromString(value).at.ToMicroseconds() for value in written] == [first, last]
+    for row, text in (
+        (
+            {"at": first - 1},
+            rf"field 'at' is {first - 1} µs from 1970 on, and a Timestamp holds only the years 0001 to 9999; .* row 1 of 2",
+        ),
+        ({"at": last + 1}, rf"field 'at' is {last + 1} µs"),
+        ({"took": longest + 1}, r"field 'took' is 315576000000000001 µs, and a Duration holds at most 315576000000 s; .* row 1 of 2"),
+        ({"took": -longest - 1}, "field 'took'"),
+    ):
+        with pytest.raises(SerializationError, match=text):
+            encode_times({}, row)
+
+
+def test_a_number_of_no_name_in_an_enum_is_written_as_it_was() -> None:
+    form, value = chosen(), ALL(size=7, sizes=[7, 1, -2]).SerializeToString()
+    assert encoder(form.data_type)(decoded(form, value).rows).to_pylist() == [value]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +284,18 @@ def test_only_structs_are_messages() -> None:
     [
         ("size string", {"size": "HUGE"}, "column 'value' does not fit the message types.All: .*HUGE.*; it is in row 1 of 2"),
         ("a_uint32 long", {"a_uint32": -1}, "row 1 of 2"),
-        ("names array<string>", {"names": [None]}, "row 1 of 2"),
+        (
+            "size string",
+            {"size": "UNKNOWN_ENUM_VALUE_Size_x"},
+            "column 'value' does not fit the message types.All: .*; it is in row 1 of 2",
+        ),
+        (
+            "names array<string>",
+            {"names": ["a", None]},
+            "field 'names' has a null in its list, and those of a message .*; it is in row 1 of 2",
+        ),
+        ("points array<struct<x: int>>", {"points": [None]}, "field 'points' has a null in its list.*row 1 of 2"),
+        ("sizes array<string>", {"sizes": [None]}, "field 'sizes' has a null in its list.*row 1 of 2"),
         ("left int, right string", {"left": 1, "right": "r"}, "of the oneof 'either' only one of left, right can be set"),
     ],
 )
@@ -238,6 +303,15 @@ def test_rows_that_do_not_fit_name_the_column(ddl: str, row: Any, text: str) -> 
     kind = parse_schema(ddl, "value.schema")
     with pytest.raises(SerializationError, match=text):
         encoder(kind)(pa.array([{}, row], arrow_type(kind)))
+
+
+@pytest.mark.parametrize("name", ["counts", "places"])
+def test_maps_cannot_hold_null(name: str) -> None:
+    kind = StructType([one for one in chosen().data_type.fields if one.name == name])
+    with pytest.raises(
+        SerializationError, match=f"types.All: field '{name}' has a null in its map, and those of a .*; it is in row 1 of 2"
+    ):
+        encoder(kind)(pa.array([{name: []}, {name: [("k", None)]}], arrow_type(kind)))
 
 
 def test_a_registry_gets_the_file_and_gives_the_id() -> None:

@@ -19,7 +19,7 @@ from levada.errors import ConfigError, SerializationError
 from levada.registry import IncompatibleSchemaError, Schema, SchemaRegistryClient
 from levada.spark.ddl import parse_schema
 from levada.spark.formats.format import arrow_type
-from levada.spark.formats.json_text import json_texts
+from levada.spark.formats.json_text import JsonSink, json_texts
 from levada.spark.options import sink_options, source_options
 from levada.spark.sink import as_records, sink_columns
 from levada.testing import EmbeddedRegistry
@@ -93,6 +93,44 @@ def test_json_has_no_numbers_that_are_none() -> None:
 def test_json_has_times_in_utc_whatever_the_zone_of_the_session() -> None:
     times = pa.array([0, None], pa.timestamp("us", "America/Los_Angeles"))
     assert json_texts(times).to_pylist() == ['"1970-01-01T00:00:00.000000Z"', None]
+
+
+FIRST_DAY, LAST_DAY = (day.toordinal() - dt.date(1970, 1, 1).toordinal() for day in (dt.date.min, dt.date.max))
+DAY = 86_400_000_000
+FAR = [
+    ("d date", pa.int32(), FIRST_DAY, LAST_DAY, "days"),
+    ("t timestamp", pa.int64(), FIRST_DAY * DAY, (LAST_DAY + 1) * DAY - 1, "µs"),
+    ("z timestamp_ntz", pa.int64(), FIRST_DAY * DAY, (LAST_DAY + 1) * DAY - 1, "µs"),
+]
+
+
+def times(ddl: str, numbers: list[int | None], stored: pa.DataType) -> Any:
+    (field,) = arrow_type(parse_schema(ddl, ""))
+    return pa.StructArray.from_arrays([pa.array(numbers, stored).cast(field.type)], fields=[field])
+
+
+@pytest.mark.parametrize(("ddl", "stored", "first", "last", "unit"), FAR)
+def test_json_has_the_years_0001_to_9999(ddl: str, stored: Any, first: int, last: int, unit: str) -> None:
+    encode, name = columns_of(ddl, **{"value.format": "json"}), ddl.split()[0]
+    texts = [json.loads(text)[name] for text in encode(times(ddl, [first, last], stored)).to_pylist()]
+    assert [text[:10] for text in texts] == ["0001-01-01", "9999-12-31"]
+    for far in (first - 1, last + 1):
+        with pytest.raises(
+            SerializationError,
+            match=rf"column 'value\.{name}' is {far} {unit} from 1970 on, and JSON has only the years 0001 to 9999; it is in row 2 of 4 of",
+        ):
+            encode(times(ddl, [None, last, far, far], stored))
+
+
+def test_json_looks_for_far_times_in_lists_and_maps_of_the_rows_that_it_writes() -> None:
+    far = times("t timestamp", [0, 2**62], pa.int64()).field("t")
+    lists = pa.StructArray.from_arrays([pa.ListArray.from_arrays([0, 1, 2], far)], ["l"])
+    maps = pa.StructArray.from_arrays([pa.MapArray.from_arrays([0, 1, 2], ["a", "b"], far)], ["m"])
+    for rows, path in ((lists, r"value\.l\.element"), (maps, r"value\.m\.value")):
+        encode = JsonSink().encoder("value")
+        assert encode(rows.slice(0, 1)).to_pylist()[0].endswith((b'Z"]}', b'Z"}}'))
+        with pytest.raises(SerializationError, match=rf"column '{path}' is {2**62} µs .* in row 1 of 2"):
+            encode(rows)
 
 
 def test_what_is_written_as_json_is_read_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark import TaskContext
 
-from levada.spark.task_log import log_with_task
+from levada.spark.task_log import log_with_task, with_task
 
 STREAMING = {"sql.streaming.queryId": "q-1", "spark.jobGroup.id": "r-1", "streaming.sql.batchId": "7"}
 BATCH = {"spark.jobGroup.id": "whatever"}
@@ -23,6 +24,7 @@ def in_worker(monkeypatch: pytest.MonkeyPatch, properties: dict[str, str] | None
     """Make this a process like Spark's workers: nothing is set up for logging. properties: of the task under way, None for none."""
     monkeypatch.setattr(logging.root, "handlers", [])
     monkeypatch.setattr(logging.getLogger("levada"), "handlers", [])
+    monkeypatch.setattr(logging, "_logRecordFactory", logging.LogRecord)
     monkeypatch.setattr(TaskContext, "get", lambda: None if properties is None else task(properties))
     log_with_task()
     log_with_task()
@@ -53,7 +55,44 @@ def test_only_warnings_are_written_and_only_where_nobody_else_does(
     logging.getLogger("levada.x").info("quiet")
     logging.getLogger("elsewhere").handle(logging.makeLogRecord({"msg": "not ours", "levelno": logging.DEBUG}))
     logging.root.handlers.append(caplog.handler)
-    logging.getLogger("levada.x").warning("loud", extra={"context": {"topic": "t"}})
+    logging.getLogger("levada.x").warning("loud")
     assert capsys.readouterr().err == ""
     (record,) = caplog.records
-    assert vars(record)["context"] == {"query_id": "q-1", "run_id": "r-1", "batch_id": "7", "task": "4.2.1", "topic": "t"}
+    assert vars(record)["context"] == {"query_id": "q-1", "run_id": "r-1", "batch_id": "7", "task": "4.2.1"}
+
+
+def test_a_handler_before_levadas_has_the_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_worker(monkeypatch, BATCH)
+    lines = io.StringIO()
+    handler = logging.StreamHandler(lines)
+    handler.setFormatter(logging.Formatter("%(task)s|%(context)s|%(message)s"))
+    monkeypatch.setattr(logging.getLogger("levada.spark"), "handlers", [handler])
+    logging.getLogger("levada.spark.schema").warning("hello")
+    assert lines.getvalue() == "task=4.2.1|{'task': '4.2.1'}|hello\n"
+
+
+def test_a_programs_own_factory_stays_and_records_of_others_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Own(logging.LogRecord):
+        pass
+
+    in_worker(monkeypatch, BATCH)
+    monkeypatch.setattr(logging, "_logRecordFactory", with_task(Own))
+    ours, other = (logging.getLogger(name).makeRecord(name, logging.INFO, "", 0, "", (), None) for name in ("levada", "levadas"))
+    assert isinstance(ours, Own)
+    assert vars(ours)["task"] == "task=4.2.1"
+    assert not {"task", "context"} & vars(other).keys()
+
+
+def test_a_line_is_written_though_a_program_has_put_its_own_factory_in_place(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_worker(monkeypatch, BATCH)
+    logging.setLogRecordFactory(logging.LogRecord)
+    logging.getLogger("levada.x").warning("hm")
+    assert "levada.x [] hm" in capsys.readouterr().err
+
+
+def test_outside_of_a_task_a_line_may_have_a_context_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_worker(monkeypatch, None)
+    record = logging.getLogger("levada.x").makeRecord("levada.x", logging.INFO, "", 0, "", (), None, extra={"context": {"query_id": "q"}})
+    assert (vars(record)["context"], vars(record)["task"]) == ({"query_id": "q"}, "")

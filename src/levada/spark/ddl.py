@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 )
 
 from levada.errors import ConfigError
+from levada.spark.option_text import decimal
 
 _SIMPLE: Mapping[str, Callable[[], DataType]] = {
     "boolean": BooleanType,
@@ -138,9 +139,10 @@ class _Reader:
 
     def _number(self) -> int:
         word = self._name("a number")
-        if not word.isdigit():
+        number = decimal(word)
+        if number is None:
             raise self._fault(f"{word!r} is not a number")
-        return int(word)
+        return number
 
     def _name(self, what: str) -> str:
         if self._at == len(self._tokens) or self._tokens[self._at][0] != "name":

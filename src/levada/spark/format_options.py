@@ -13,7 +13,7 @@ from levada.spark.ddl import parse_schema
 from levada.spark.formats.format import Format
 from levada.spark.formats.json import JsonFormat
 from levada.spark.formats.string import StringFormat
-from levada.spark.option_text import REGISTRY, choice
+from levada.spark.option_text import REGISTRY, choice, shown
 from levada.spark.values import Mode, Typed
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ def _csv(given: SideOptions) -> Format:
     from levada.spark.formats.csv import DEFAULT_SEPARATOR, csv_format
 
     schema = parse_schema(given.required("schema", "'id long, name string'"), given.name("schema"))
-    separator = given.get("csv.sep") or DEFAULT_SEPARATOR
+    separator = given.get("csv.sep")
+    separator = DEFAULT_SEPARATOR if separator is None else separator
     return csv_format(schema, separator, schema_option=given.name("schema"), separator_option=given.name("csv.sep"))
 
 
@@ -188,13 +189,27 @@ def message_type(given: SideOptions) -> MessageType:
 
 def _file_or_base64(text: str, option: str) -> bytes:
     """Return the bytes of a file of the driver, or those that the text itself is in base64."""
+    from levada.spark.formats.protobuf_schema import holds_files
+
+    if not text.strip():
+        raise ConfigError(f"option '{option}' is empty; give a file that protoc --include_imports -o wrote")
     try:
         return Path(text).read_bytes()
     except (OSError, ValueError) as no_file:
-        try:
-            return base64.b64decode(text, validate=True)
-        except ValueError:
-            raise ConfigError(f"option '{option}': {text!r} is neither base64 nor a file that can be read: {no_file}") from None
+        # A path may be base64, too, such as /tmp.
+        if holds_files(decoded := _base64(text)):
+            return decoded
+        why = getattr(no_file, "strerror", None) or no_file
+        raise ConfigError(
+            f"option '{option}': {shown(text)} is neither a file that can be read ({why}) nor a FileDescriptorSet in base64"
+        ) from None
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return b""
 
 
 READ: Mapping[str, Reading] = {
@@ -214,7 +229,7 @@ SOURCE_FORMAT_OPTIONS = (*_OF_ALL, *names_of_options(_SUFFIXES))
 def typed(own: Mapping[str, str], topics: tuple[str, ...], taken: tuple[str, ...]) -> Typed:
     """Read how keys and values come out. Raises ConfigError.
 
-    topics: those of the query, none where a pattern chooses them. taken: the columns of a source, whose names an added one cannot have.
+    topics: those of the query, none where a pattern chooses them. taken: the names that an added column cannot have.
     """
     chosen = chosen_formats(own, topics, _SUFFIXES, asking=("confluent-avro",))
     if not chosen and (unused := [name for name in _OF_ALL if name in own]):

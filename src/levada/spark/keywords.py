@@ -58,7 +58,7 @@ class ReadOptions(EitherOptions, total=False):
     subscribe: str | Sequence[str]
     """Topics; give this, subscribePattern or assign."""
     subscribePattern: str
-    """A regular expression for the whole name of a topic, in Java's dialect."""
+    """A regular expression in Java's dialect, found anywhere in the name of a topic."""
     assign: Mapping[str, Sequence[int]] | str
     """Partitions by topic."""
     startingOffsets: Literal["earliest", "latest"] | Offsets | str
@@ -178,19 +178,25 @@ def as_text(name: str, value: object) -> str:
             return ",".join(as_text(name, item) for item in value)
     if callable(to_ddl := getattr(value, "toDDL", None)):
         return str(to_ddl())
-    raise ConfigError(f"option '{name}': cannot send {value!r} to Spark's tasks; an option is text, a number, true or false, or a list")
+    raise _no_text(name, value)
 
 
 def _plain(name: str, value: object) -> object:
-    """Return what JSON can hold: keys as text, times in milliseconds."""
+    """Return what JSON can hold: keys as text, times in milliseconds. Raises ConfigError for what no option says in JSON."""
     match value:
+        case str() | int() | float():
+            return value
         case Mapping():
             return {str(key): _plain(name, inner) for key, inner in value.items()}
-        case Sequence() if not isinstance(value, str):
-            return list(value)
+        case Sequence() if not isinstance(value, bytes | bytearray | memoryview):
+            return [_plain(name, item) for item in value]
         case datetime():
             return _epoch_ms(name, value)
-    return value
+    raise _no_text(name, value)
+
+
+def _no_text(name: str, value: object) -> ConfigError:
+    return ConfigError(f"option '{name}': cannot send {value!r} to Spark's tasks; an option is text, a number, true or false, or a list")
 
 
 def _epoch_ms(name: str, time: datetime) -> int:

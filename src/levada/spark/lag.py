@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from levada.spark.offsets import Offsets, from_json
+from levada.spark.option_text import is_topic
 from levada.types import TopicPartition
 
 NO_TIMESTAMP = -1
 
 
 class PartitionLag(NamedTuple):
-    """offsets: how many lie between the next one to read and the end of the log, with or without a record.
+    """offsets: how many lie between the next one to read and the end of the log, with or without a record, but for those that are gone.
 
     seconds: now minus the timestamp of the next unread record, 0.0 where there is none; None where that record has no timestamp or did not
     come in time.
@@ -82,15 +83,20 @@ def positions(end_offsets: Iterable[str]) -> Offsets:
 def _positions(text: str) -> Offsets:
     try:
         offset: Any = json.loads(text)
-        return from_json(offset)
+        # One name that Kafka refuses would leave all the others without an answer.
+        return {tp: position for tp, position in from_json(offset).items() if is_topic(tp.topic)}
     except (ValueError, TypeError, AttributeError):
         return {}
 
 
-def unread(begin: Offsets, earliest: Offsets, latest: Offsets) -> Offsets:
-    """Return where to look for the first unread record, in the partitions that have any. Retention may have removed the first."""
-    starts = {tp: max(begin[tp], earliest[tp]) for tp in earliest}
-    return {tp: start for tp, start in starts.items() if start < latest[tp]}
+def still_there(begin: Offsets, earliest: Offsets) -> Offsets:
+    """Return the next offsets to read that the logs have: retention may have removed some. earliest: of those asked for."""
+    return {tp: max(offset, earliest.get(tp, offset)) for tp, offset in begin.items()}
+
+
+def unread(begin: Offsets, latest: Offsets) -> Offsets:
+    """Return where to look for the first unread record, in the partitions that have any."""
+    return {tp: offset for tp, offset in begin.items() if offset < latest[tp]}
 
 
 def behind(

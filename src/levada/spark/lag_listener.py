@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -24,7 +25,7 @@ from levada.config import ConsumerConfig
 from levada.errors import ConfigError, KafkaError
 from levada.spark.cluster import Cluster, KafkaCluster, Selection
 from levada.spark.keywords import as_text, texts
-from levada.spark.lag import Lag, behind, positions, unread
+from levada.spark.lag import Lag, behind, positions, still_there, unread
 from levada.spark.offsets import Offsets
 from levada.spark.progress_line import ProgressLine, progress_line
 from levada.types import TopicPartition
@@ -37,6 +38,8 @@ logger = logging.getLogger(__name__)
 SETTINGS = {"default.api.timeout.ms": "10000", "max.partition.fetch.bytes": "16384"}
 """Spark does not wait for a listener, but its other listeners do; and of each partition one record is wanted."""
 NEXT_RECORD_S = 5.0
+MOST_ENDED = 1000
+"""Runs that ended are remembered, as long as an event of theirs may come late."""
 
 
 class LagCluster(Cluster, Protocol):
@@ -92,6 +95,7 @@ class LagListener(StreamingQueryListener):
         self._cluster: LagCluster | None = None
         self._reached: dict[str, Reached] = {}
         self._lags: dict[str, Lag] = {}
+        self._ended: deque[str] = deque(maxlen=MOST_ENDED)
 
     @property
     def lags(self) -> list[Lag]:
@@ -125,6 +129,7 @@ class LagListener(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Forget the query."""
         with self._lock:
+            self._ended.append(str(event.runId))
             self._reached.pop(str(event.runId), None)
             self._lags.pop(str(event.runId), None)
             if not self._reached:
@@ -134,6 +139,9 @@ class LagListener(StreamingQueryListener):
 
     def _look(self, reached: Reached) -> None:
         with self._lock:
+            if reached.run_id in self._ended:
+                # An event that comes late would count the query as one that runs, for ever.
+                return
             self._reached[reached.run_id] = reached
             try:
                 lag = self._lag(reached)
@@ -152,10 +160,11 @@ class LagListener(StreamingQueryListener):
             self._cluster = self._connect(self._settings)
         topics = tuple({tp.topic for tp in reached.positions})
         there = self._cluster.view(Selection(topics=topics)).partitions
-        begin = {tp: offset for tp, offset in reached.positions.items() if tp in there}
-        latest = self._cluster.latest(begin)
-        waiting = [tp for tp in begin if begin[tp] < latest[tp]]
-        first = unread(begin, self._cluster.earliest(waiting), latest) if waiting else {}
+        next_offsets = {tp: offset for tp, offset in reached.positions.items() if tp in there}
+        latest = self._cluster.latest(next_offsets)
+        waiting = unread(next_offsets, latest)
+        begin = still_there(next_offsets, self._cluster.earliest(waiting) if waiting else {})
+        first = unread(begin, latest)
         times = self._cluster.next_times(first, {tp: latest[tp] for tp in first}, NEXT_RECORD_S) if first else {}
         lags = behind(begin, latest, times, SystemClock().wall_ms())
         return Lag(reached.query_id, reached.run_id, reached.name, reached.batch_id, lags)

@@ -176,7 +176,12 @@ def shown(text: str) -> str:
     return repr(text) if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]!r}..."
 
 
+def is_topic(topic: str) -> bool:
+    """Whether a topic can have this name."""
+    return LEGAL_TOPIC.fullmatch(topic) is not None and topic not in (".", "..")
+
+
 def check_topic(name: str, topic: str) -> None:
     """Refuse a name that no topic can have. Raises ConfigError."""
-    if not LEGAL_TOPIC.fullmatch(topic) or topic in (".", ".."):
+    if not is_topic(topic):
         raise ConfigError(f"option '{name}': {shown(topic)} is no name of a topic: letters, digits, '.', '_' and '-', at most 249 of them")

@@ -36,7 +36,7 @@ from levada.spark.option_text import (
     whole,
 )
 from levada.spark.planning import Splitting
-from levada.spark.schema import COLUMN_NAMES
+from levada.spark.schema import TAKEN_NAMES
 from levada.spark.sink_format_options import sink_formats
 from levada.spark.values import Typed
 from levada.types import TopicPartition
@@ -165,7 +165,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool | None) -> Sourc
         fetch_offset_retries=_or(whole(own, "fetchOffset.numRetries"), 3),
         fetch_offset_interval_s=_or(whole(own, "fetchOffset.retryIntervalMs"), 1000) / 1000,
         poll_timeout_s=duration_s(own, "kafkaConsumer.pollTimeoutMs", DEFAULT_POLL_TIMEOUT_S),
-        typed=typed(own, tuple(selection.names), COLUMN_NAMES),
+        typed=typed(own, tuple(selection.names), TAKEN_NAMES),
         reads_committed=config.isolation_level == READ_COMMITTED,
         pushes_filters=boolean(own, "pushFilters", False),
         only_for_streams=tuple(name for name in ONLY_FOR_STREAMS if name in own),

@@ -42,9 +42,10 @@ _TYPES: Mapping[str, DataType] = {
     "timestampType": IntegerType(),
     "headers": HEADERS,
 }
-COLUMN_NAMES = tuple(_TYPES)
 _NEVER_NULL = frozenset({"topic", "partition", "offset", "timestamp", "timestampType"})
 _LEVADA_NAMES: Mapping[str, str] = {"timestampType": "timestamp_type"}
+TAKEN_NAMES = (*_TYPES, *_LEVADA_NAMES.values())
+"""What an added column cannot be called: it stands beside the others in a batch that has levada's names, and would take their place."""
 
 UNTYPED = Typed()
 PLACE = ("topic", "partition", "offset")

@@ -183,11 +183,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _readable_target(self, target: Offsets, begin: Offsets, latest: Offsets) -> Offsets:
         """Return the target of AvailableNow as far as there is still something to be read. What is missing is lost.
 
-        A query may begin behind the target, at an offset or a time that its options name; then it reads nothing there.
+        A query may begin behind the target, at an offset or a time that its options name; then it reads nothing there. Partitions that were
+        not there when the target was taken, and are now, stay where they are: without them the checkpoint would lose their position.
         """
         lost = losses(target, latest, remade_topics=(), same_topics={tp.topic for tp in target})
         self._options.on_loss.report(findings(lost, target, latest), logger)
-        return {tp: min(max(offset, begin.get(tp, offset)), latest[tp]) for tp, offset in target.items() if tp in latest}
+        readable = {tp: min(max(offset, begin.get(tp, offset)), latest[tp]) for tp, offset in target.items() if tp in latest}
+        returned = {tp: offset for tp, offset in begin.items() if tp in latest and tp not in target}
+        return readable | returned
 
     # Deciding
 

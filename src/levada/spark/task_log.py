@@ -1,8 +1,10 @@
 """Log lines of a task say which query, micro-batch and task they are of.
 
+The ids are attributes of each record of levada from the moment it is made, so that every handler has them, also one at a logger below
+levada's, which comes before those of levada's own logger.
+
 Python's logging has no handlers in Spark's Python workers, unless spark.sql.pyspark.worker.logging.enabled is true or the program sets some
-up. So levada's logger gets one there. It adds the ids to each record of levada, for whichever handlers come after it, and writes the line
-to standard error, which is the executor's, where no other handler does.
+up. So levada's logger gets one there, which writes the line to standard error, which is the executor's, where no other handler does.
 
 A worker runs one task at a time, so the task under way is right for the lines of a client's own thread, too.
 """
@@ -11,10 +13,13 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from pyspark import TaskContext
 
 LOGGER = "levada"
+MakeRecord = Callable[..., logging.LogRecord]
 FORMAT = "%(asctime)s %(levelname)s %(name)s [%(task)s] %(message)s"
 
 
@@ -23,6 +28,27 @@ def log_with_task() -> None:
     logger = logging.getLogger(LOGGER)
     if not any(isinstance(handler, TaskHandler) for handler in logger.handlers):
         logger.addHandler(TaskHandler())
+        logging.setLogRecordFactory(with_task(logging.getLogRecordFactory()))
+
+
+def with_task(factory: MakeRecord) -> MakeRecord:
+    """Return what makes records as a factory does, and adds the ids to those of levada.
+
+    Within a task `context` is a dict, which Spark's structured log takes over; `task` is the same as text, empty outside of a task.
+    """
+
+    def make(name: str | None, *args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = factory(name, *args, **kwargs)
+        # logging.makeLogRecord gives no name.
+        if f"{name}.".startswith(f"{LOGGER}."):
+            ids = task_context()
+            record.task = " ".join(f"{key}={value}" for key, value in ids.items())
+            if ids:
+                # Outside of a task there is none: logging refuses to overwrite an attribute, and LagListener gives a context of its own.
+                record.context = ids
+        return record
+
+    return make
 
 
 def task_context() -> dict[str, str]:
@@ -41,20 +67,15 @@ def task_context() -> dict[str, str]:
 
 
 class TaskHandler(logging.Handler):
-    """Adds the ids to records, `context` as a dict, which Spark's structured log takes over, and `task` as text.
-
-    Writes the records that nobody else does: from WARNING on, as Python's last resort, which a handler at our logger takes the place of.
-    """
+    """Writes what nobody else does, from WARNING on, as Python's last resort does, whose place a handler at our logger takes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFormatter(logging.Formatter(FORMAT))
+        # A program may have put a factory of its own in the place of ours.
+        self.setFormatter(logging.Formatter(FORMAT, defaults={"task": ""}))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Add the ids to a record, and write it if nobody else will."""
-        ids = task_context()
-        record.context = {**ids, **getattr(record, "context", {})}
-        record.task = " ".join(f"{name}={value}" for name, value in ids.items())
+        """Write a record if nobody else will."""
         is_last = not logging.root.handlers and logging.getLogger(LOGGER).handlers == [self]
         if is_last and record.levelno >= logging.WARNING:
             sys.stderr.write(self.format(record) + "\n")

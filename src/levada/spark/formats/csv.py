@@ -68,6 +68,8 @@ def csv_format(schema: StructType, separator: str, *, schema_option: str, separa
     for field in schema.fields:
         if type(field.dataType) not in _JSON_OF:
             raise ConfigError(f"option '{schema_option}': CSV has no {field.dataType.simpleString()} (field '{field.name}')")
+    # As Spark takes it: a backslash and a t are a tab.
+    separator = separator.replace(r"\t", "\t")
     if not separator or set(separator) & set('"\\\r\n'):
         raise ConfigError(f"option '{separator_option}': {separator!r} cannot stand between tokens")
     return CsvFormat(schema, separator)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from bisect import bisect_left
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -28,7 +29,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from levada.errors import ConfigError
+from levada.errors import ConfigError, SerializationError
+from levada.spark.formats.numbers import FIRST_DAY, FIRST_MICROS, LAST_DAY, LAST_MICROS
 from levada.spark.formats.sink_format import Encode, SinkFormat
 
 _PLAIN = (BinaryType, BooleanType, DateType, DecimalType, NullType, NumericType, StringType, TimestampNTZType, TimestampType)
@@ -45,8 +47,14 @@ class JsonSink(SinkFormat):
         _check(column, kind)
 
     def encoder(self, column: str) -> Encode:
-        """Return what encodes a column."""
-        return lambda array: json_texts(array).cast(pa.binary())
+        """Return what encodes a column, which is named in errors."""
+
+        def encode(array: pa.Array) -> pa.Array:
+            if _beyond(column, array) is not None:
+                raise _far_time(column, array)
+            return json_texts(array).cast(pa.binary())
+
+        return encode
 
 
 def _check(path: str, kind: DataType) -> None:
@@ -63,6 +71,37 @@ def _check(path: str, kind: DataType) -> None:
         _check(path, kind.valueType)
     elif not isinstance(kind, _PLAIN):
         raise ConfigError(f"column '{path}' is {kind.simpleString()}, which is not written as JSON; cast it")
+
+
+def _far_time(column: str, array: pa.Array) -> SerializationError:
+    """Return the error of the first row with a time that cannot be written."""
+    row = bisect_left(range(len(array)), True, key=lambda row: _beyond(column, array.slice(0, row + 1)) is not None)
+    fault = _beyond(column, array.slice(row, 1))
+    return SerializationError(f"{fault}, and JSON has only the years 0001 to 9999; it is in row {row} of {len(array)} of an Arrow batch")
+
+
+def _beyond(path: str, array: pa.Array) -> str | None:
+    """Return what is wrong with a time that Arrow would write as another one, None where there is none."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        inner = [(f"{path}.{field.name}", child) for field, child in zip(kind, array.flatten(), strict=True)]
+        return next((fault for name, child in inner if (fault := _beyond(name, child)) is not None), None)
+    if pa.types.is_map(kind):
+        return _beyond(f"{path}.value", _entries(array)[1])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _beyond(f"{path}.element", array.flatten())
+    if pa.types.is_date(kind):
+        return _outside(path, array.cast(pa.int32()), FIRST_DAY, LAST_DAY, "days")
+    if pa.types.is_timestamp(kind):
+        return _outside(path, array.cast(pa.int64()), FIRST_MICROS, LAST_MICROS, "µs")
+    return None
+
+
+def _outside(path: str, numbers: pa.Array, first: int, last: int, unit: str) -> str | None:
+    least, most = pc.min_max(numbers).as_py().values()
+    if least is None or first <= least <= most <= last:
+        return None
+    return f"column '{path}' is {least if least < first else most} {unit} from 1970 on"
 
 
 def json_texts(array: pa.Array) -> pa.StringArray:
@@ -94,13 +133,17 @@ def _arrays(array: pa.ListArray) -> pa.StringArray:
 
 
 def _maps(array: pa.MapArray) -> pa.StringArray:
-    # keys and items are those of the whole array, of which this may be a slice.
-    offsets = array.offsets
-    begin, count = offsets[0].as_py(), offsets[-1].as_py() - offsets[0].as_py()
-    keys, values = array.keys.slice(begin, count), array.items.slice(begin, count)
+    keys, values = _entries(array)
     texts = _joined(json_texts(keys), ":", _or_null(json_texts(values)))
-    lengths = pc.subtract(offsets[1:], offsets[:-1])
+    lengths = pc.subtract(array.offsets[1:], array.offsets[:-1])
     return _where_valid(array, _joined("{", _per_row(lengths, texts), "}"))
+
+
+def _entries(array: pa.MapArray) -> tuple[pa.Array, pa.Array]:
+    """Return the keys and the values of all rows."""
+    # keys and items are those of the whole array, of which this may be a slice.
+    begin, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    return array.keys.slice(begin, end - begin), array.items.slice(begin, end - begin)
 
 
 def _per_row(lengths: pa.Array, texts: pa.StringArray) -> pa.StringArray:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pyarrow as pa
+
+_EPOCH = date(1970, 1, 1)
+FIRST_DAY = (date.min - _EPOCH).days
+LAST_DAY = (date.max - _EPOCH).days
+MICROS_OF_DAY = 86_400_000_000
+FIRST_MICROS = FIRST_DAY * MICROS_OF_DAY
+LAST_MICROS = (LAST_DAY + 1) * MICROS_OF_DAY - 1
+"""The years 0001 to 9999, which ISO 8601 and Protobuf have, and Spark goes beyond."""
 
 
 def as_numbers(kind: pa.DataType) -> pa.DataType:

@@ -18,6 +18,7 @@ from levada.spark.formats.protobuf_schema import (
     ENUM,
     MESSAGES,
     TIMESTAMP,
+    UNKNOWN_LABEL,
     UNSIGNED_64,
     MessageType,
     entry_of,
@@ -72,11 +73,11 @@ def message_reader(message: MessageType) -> Read:
         found = message_class()
         try:
             found.ParseFromString(data)
+            if not found.IsInitialized():
+                raise MalformedError(f"no {message.name}: it lacks {', '.join(found.FindInitializationErrors())}")
+            return to_row(found)
         except DECODE_ERRORS as fault:
             raise MalformedError(f"no {message.name}: {fault}") from None
-        if not found.IsInitialized():
-            raise MalformedError(f"no {message.name}: it lacks {', '.join(found.FindInitializationErrors())}")
-        return to_row(found)
 
     return read
 
@@ -130,7 +131,7 @@ def _single(one: Any) -> Convert | None:
 
 def _enum(kind: Any) -> Convert:
     names: Mapping[int, str] = {number: value.name for number, value in kind.values_by_number.items()}
-    return lambda number: names.get(number) or f"UNKNOWN_ENUM_VALUE_{kind.name}_{number}"
+    return lambda number: names.get(number) or f"{UNKNOWN_LABEL}{kind.name}_{number}"
 
 
 def _microseconds(value: Any) -> int:

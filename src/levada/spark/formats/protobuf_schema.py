@@ -40,7 +40,8 @@ try:
 except ImportError as missing:
     raise ImportError("Protobuf needs protobuf: pip install 'levada[protobuf]'") from missing
 
-DECODE_ERRORS = (DecodeError, RecursionError)
+DECODE_ERRORS = (DecodeError, RecursionError, UnicodeDecodeError)
+"""What the package raises for bytes that are no message: of a text that is not UTF-8, in proto2's maps, only when it is looked at."""
 ENCODE_ERRORS = (EncodeError, TypeError, ValueError, KeyError, OverflowError)
 """What the package raises for values that a message cannot hold."""
 
@@ -49,6 +50,8 @@ MESSAGES = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_GROUP)
 UNSIGNED_64 = (FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_FIXED64)
 TIMESTAMP = "google.protobuf.Timestamp"
 DURATION = "google.protobuf.Duration"
+UNKNOWN_LABEL = "UNKNOWN_ENUM_VALUE_"
+"""What the name of an enum, and a number of it that has no name, come after."""
 _UINT64 = DecimalType(20, 0)
 _SCALARS: Mapping[int, DataType] = {
     FieldDescriptor.TYPE_BOOL: BooleanType(),
@@ -109,12 +112,22 @@ class MessageType:
         return tuple(indexes)
 
 
+def holds_files(data: bytes) -> bool:
+    """Whether bytes are a FileDescriptorSet of at least one file."""
+    try:
+        return bool(FileDescriptorSet.FromString(data).file)
+    except DecodeError:
+        return False
+
+
 @lru_cache(maxsize=32)
 def _message_class(files: bytes, name: str, side: str) -> Any:
     try:
         found = {file.name: file for file in FileDescriptorSet.FromString(files).file}
     except DecodeError as fault:
         raise ConfigError(f"option '{side}.protobuf.descriptor' holds no FileDescriptorSet: {fault}") from None
+    if not found:
+        raise ConfigError(f"option '{side}.protobuf.descriptor' holds no FileDescriptorSet: there is no file in it")
     pool = DescriptorPool()
     added: set[str] = set()
     try:

@@ -24,10 +24,13 @@ from pyspark.sql.types import (
 
 from levada.errors import ConfigError, SerializationError
 from levada.registry import ProtobufSerializer
-from levada.spark.formats.numbers import as_numbers
+from levada.spark.formats.numbers import FIRST_MICROS, LAST_MICROS, as_numbers
 from levada.spark.formats.protobuf_schema import (
     ENCODE_ERRORS,
+    ENUM,
     MESSAGES,
+    TIMESTAMP,
+    UNKNOWN_LABEL,
     UNSIGNED_64,
     MessageType,
     class_of,
@@ -49,6 +52,8 @@ _NARROWER: Mapping[type[DataType], tuple[type[DataType], ...]] = {
     DoubleType: (FloatType,),
 }
 """Types of columns that go into a field of a wider type."""
+_MOST_DURATION_S = 315_576_000_000
+"""10,000 years, as the file of Duration says."""
 
 
 @dataclass(frozen=True)
@@ -160,20 +165,66 @@ def _arguments(message: Any) -> Convert:
 
 
 def _field(one: Any) -> Convert:
+    no_null = f"field '{one.name}' has a null in its {'map' if is_map(one) else 'list'}, and those of a message cannot hold one"
+    of_one = _single(entry_of(one)[1] if is_map(one) else one, one.name)
+
+    def of_list(values: list[Any]) -> list[Any]:
+        if None in values:
+            raise ValueError(no_null)
+        return [of_one(value) for value in values]
+
+    def of_map(entries: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        return dict(zip([key for key, _ in entries], of_list([value for _, value in entries]), strict=True))
+
     if is_map(one):
-        of_value = _single(entry_of(one)[1])
-        return lambda entries: {key: of_value(value) for key, value in entries}
-    of_element = _single(one)
-    return (lambda values: [of_element(value) for value in values]) if is_repeated(one) else of_element
+        return of_map
+    return of_list if is_repeated(one) else of_one
 
 
-def _single(one: Any) -> Convert:
+def _single(one: Any, name: str) -> Convert:
+    """Return what makes of a value one that the package takes. name: of the field, for errors."""
     if one.type in UNSIGNED_64:
         return int
+    if one.type == ENUM:
+        return _enum(one.enum_type)
     if one.type not in MESSAGES:
         return lambda value: value
     if is_time(one.message_type):
-        return lambda micros: {"seconds": micros // 1_000_000, "nanos": micros % 1_000_000 * 1000}
+        return _timestamp(name) if one.message_type.full_name == TIMESTAMP else _duration(name)
     arguments = _arguments(one.message_type)
     message_class = class_of(one.message_type)
     return lambda row: message_class(**arguments(row))
+
+
+def _enum(kind: Any) -> Convert:
+    unknown = f"{UNKNOWN_LABEL}{kind.name}_"
+
+    def number_or_label(label: str) -> int | str:
+        """Return the number of an enum that the source found without a name, else the label, which the package looks up."""
+        number = label.removeprefix(unknown)
+        is_unknown = number != label and label not in kind.values_by_name and number.removeprefix("-").isdecimal()
+        return int(number) if is_unknown else label
+
+    return number_or_label
+
+
+def _timestamp(name: str) -> Convert:
+    def convert(micros: int) -> dict[str, int]:
+        if not FIRST_MICROS <= micros <= LAST_MICROS:
+            raise ValueError(f"field '{name}' is {micros} µs from 1970 on, and a Timestamp holds only the years 0001 to 9999")
+        seconds, rest = divmod(micros, 1_000_000)
+        return {"seconds": seconds, "nanos": rest * 1000}
+
+    return convert
+
+
+def _duration(name: str) -> Convert:
+    def convert(micros: int) -> dict[str, int]:
+        if abs(micros) > _MOST_DURATION_S * 1_000_000:
+            raise ValueError(f"field '{name}' is {micros} µs, and a Duration holds at most {_MOST_DURATION_S} s")
+        # Unlike those of a Timestamp, both numbers have the same sign.
+        seconds, rest = divmod(abs(micros), 1_000_000)
+        sign = -1 if micros < 0 else 1
+        return {"seconds": sign * seconds, "nanos": sign * rest * 1000}
+
+    return convert

@@ -1,0 +1,77 @@
+"""A Kafka for planning queries of Spark, without a network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from levada.spark.batch_source import BatchReader
+from levada.spark.cluster import Selection, View
+from levada.spark.options import source_options
+from levada.spark.planning import Span
+from levada.spark.schema import record_schema
+from levada.spark.stream_source import StreamReader
+from levada.types import TopicPartition
+
+KAFKA = {"kafka.bootstrap.servers": "localhost:9092"}
+ALL = ReadAllAvailable()
+
+
+class FakeCluster:
+    """Partitions with a first and a last offset, which a test moves."""
+
+    def __init__(self, **logs: Any) -> None:
+        self.logs = {TopicPartition("t", int(name[1:])): list(ends) for name, ends in logs.items()}
+        self.ids: dict[str, Any] = {}
+        self.views = 0
+        self.closed = False
+
+    def view(self, selection: Selection) -> View:
+        self.views += 1
+        if selection.pattern is not None:
+            found = {tp for tp in self.logs if selection.pattern.search(tp.topic)}
+        else:
+            found = {tp for tp in self.logs if tp in selection.partitions or tp.topic in selection.topics}
+        return View(frozenset(found), {tp.topic: self.ids.get(tp.topic) for tp in self.logs if tp in found or selection.partitions})
+
+    def at_times(self, times: Any) -> Any:
+        """Records are a millisecond apart: the offset is the time."""
+        return {tp: max(time, self.logs[tp][0]) if time < self.logs[tp][1] else None for tp, time in times.items()}
+
+    def earliest(self, partitions: Any) -> Any:
+        return {tp: self.logs[tp][0] for tp in partitions}
+
+    def latest(self, partitions: Any) -> Any:
+        return {tp: self.logs[tp][1] for tp in partitions}
+
+    def close(self) -> None:
+        self.closed = True
+
+    def append(self, count: Any, partition: Any = 0) -> None:
+        self.logs[TopicPartition("t", partition)][1] += count
+
+
+def span(partition: int, start: int, end: int) -> Span:
+    return Span(TopicPartition("t", partition), start, end)
+
+
+def spans(tasks: Any) -> list[Span]:
+    """What all tasks read."""
+    return [span for task in tasks for span in task.spans]
+
+
+def stream(cluster: Any, **given: Any) -> Any:
+    where = {} if "subscribepattern" in given else {"subscribe": "t"}
+    options = source_options({**KAFKA, **where, "fetchoffset.retryintervalms": "0", **given}, streaming=True)
+    return StreamReader(options, record_schema(False), connect=lambda client: cluster)
+
+
+def begin(reader: StreamReader) -> Any:
+    """What Spark calls for the first micro-batch of a query; the end of it."""
+    return reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+
+
+def batch(cluster: Any, **given: Any) -> Any:
+    options = source_options({**KAFKA, "subscribe": "t", **given}, streaming=False)
+    return BatchReader(options, record_schema(False), connect=lambda client: cluster)
