@@ -192,12 +192,21 @@ def test_an_idle_query_falls_behind(listened: Listened) -> None:
     assert [lag.offsets for lag in listened.told] == [0, 2]
 
 
-def test_brokers_that_do_not_answer_are_a_warning(listened: Listened, caplog: pytest.LogCaptureFixture) -> None:
+def test_brokers_that_do_not_answer_are_a_warning_and_are_left_alone_for_a_while(
+    listened: Listened, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("levada.spark.lag_listener.time.monotonic", lambda: now[0])
     listened.progress('{"t": {"0": 9}}')
     listened.clusters[0].fails = True
-    listened.progress('{"t": {"0": 10}}', batch=4)
-    assert f"query copy {QUERY}, batch 4: how far it is behind is not known: nobody answers" in caplog.text
-    assert len(listened.told) == 1
+    for batch in (4, 5, 6):
+        listened.progress('{"t": {"0": 10}}', batch=batch)
+    assert f"query copy {QUERY}, batch 4: how far it is behind is not known: nobody answers; the brokers are asked again" in caplog.text
+    assert (len(caplog.records), len(listened.told)) == (1, 1)
+    listened.clusters[0].fails = False
+    now[0] += 61
+    listened.idle()
+    assert [lag.batch_id for lag in listened.told] == [3, 6]
 
 
 def test_the_end_of_the_last_query_closes_the_connections(listened: Listened) -> None:

@@ -337,7 +337,10 @@ class TestRegistry:
             {"value.avro.schema": "{}"},
             "option 'value.avro.schema' is for the option 'value.format'=avro or confluent-avro, and that is binary",
         ),
-        ({"schema.registry.url": "http://h"}, r"option 'schema.registry.url' is for the formats confluent-avro, confluent-protobuf of"),
+        (
+            {"schema.registry.url": "http://h"},
+            r"option 'schema.registry.url' has no effect here: a registry is asked only for confluent-avro and confluent-protobuf",
+        ),
         ({"value.schema": "n int"}, "option 'value.schema' belongs to a levada source"),
     ],
 )

@@ -75,7 +75,7 @@ def chosen_formats(
             chosen[side] = given
     asks = any(given.format in asking for given in chosen.values())
     if not asks and (unused := [name for name in own if name.startswith(REGISTRY)]):
-        raise ConfigError(f"option '{unused[0]}' is for the formats {', '.join(asking)} of keys and values")
+        raise ConfigError(f"option '{unused[0]}' has no effect here: a registry is asked only for {' and '.join(asking)}; leave it out")
     return chosen
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -38,6 +39,9 @@ logger = logging.getLogger(__name__)
 SETTINGS = {"default.api.timeout.ms": "10000", "max.partition.fetch.bytes": "16384"}
 """Spark does not wait for a listener, but its other listeners do; and of each partition one record is wanted."""
 NEXT_RECORD_S = 5.0
+PAUSE_S = 60.0
+"""How long brokers that did not answer are left alone: a query with many micro-batches would wait for them after each of them."""
+NEVER = float("-inf")
 MOST_ENDED = 1000
 """Runs that ended are remembered, as long as an event of theirs may come late."""
 
@@ -96,6 +100,7 @@ class LagListener(StreamingQueryListener):
         self._reached: dict[str, Reached] = {}
         self._lags: dict[str, Lag] = {}
         self._ended: deque[str] = deque(maxlen=MOST_ENDED)
+        self._failed_at = NEVER
 
     @property
     def lags(self) -> list[Lag]:
@@ -143,10 +148,14 @@ class LagListener(StreamingQueryListener):
                 # An event that comes late would count the query as one that runs, for ever.
                 return
             self._reached[reached.run_id] = reached
+            if time.monotonic() < self._failed_at + PAUSE_S:
+                return
             try:
                 lag = self._lag(reached)
             except KafkaError as error:
-                logger.warning("%s: how far it is behind is not known: %s", _title(reached), error, extra=_ids(reached))
+                self._failed_at = time.monotonic()
+                text = "%s: how far it is behind is not known: %s; the brokers are asked again in %.0f s"
+                logger.warning(text, _title(reached), error, PAUSE_S, extra=_ids(reached))
                 return
             self._lags[reached.run_id] = lag
             self._log(lag)
