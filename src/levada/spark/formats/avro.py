@@ -13,6 +13,7 @@ from levada.errors import ConfigError, SerializationError
 from levada.registry import RegistryNotFoundError, Schema
 from levada.registry.avro_codec import LeftOverError, is_plain_bytes, read_value, told
 from levada.registry.wire_format import HEADER_SIZE, schema_id_of
+from levada.spark.formats.avro_conversion import conversion
 from levada.spark.formats.avro_schema import AvroSchema
 from levada.spark.formats.format import Decoder, Format, arrow_type
 from levada.spark.formats.registries import Settings, registry
@@ -35,12 +36,7 @@ class AvroFormat(Format):
 
     def decoder(self) -> Decoder:
         """Return a decoder."""
-        parsed, names_branches = self.schema.parsed(), self.schema.shape().names_branches
-
-        def read(data: bytes) -> Any:
-            return _read(data, 0, parsed, None, names_branches, "its Avro schema")
-
-        return _decoder(self.schema, read)
+        return _decoder(self.schema, _reader_of(self.schema, None, 0, "its Avro schema"))
 
 
 @dataclass(frozen=True)
@@ -131,13 +127,27 @@ def _known_reads(process: int, settings: Settings, reader: AvroSchema) -> dict[i
     return {}
 
 
-def _reading(schema_id: int, writer_schema: AvroSchema, reader_schema: AvroSchema) -> Read:
-    writer, reader = writer_schema.parsed(), reader_schema.parsed()
-    if is_plain_bytes(writer) and is_plain_bytes(reader):
+def _reading(schema_id: int, writer: AvroSchema, reader: AvroSchema) -> Read:
+    """Return what reads values of a writer's schema. Raises ConfigError where the two do not go together."""
+    if is_plain_bytes(writer.parsed()) and is_plain_bytes(reader.parsed()):
         return lambda data: data[HEADER_SIZE:]
+    return _reader_of(reader, writer, HEADER_SIZE, f"the Avro schema of id {schema_id}")
+
+
+def _reader_of(reader_schema: AvroSchema, writer_schema: AvroSchema | None, begin: int, what: str) -> Read:
+    """Return what reads the values of a writer, None for the reader's own, that begin at `begin`. what: the schema, for errors."""
     names_branches = reader_schema.shape().names_branches
-    what = f"the Avro schema of id {schema_id}"
-    return lambda data: _read(data, HEADER_SIZE, writer, reader, names_branches, what)
+    reader = reader_schema.parsed_with_names()
+    writer = reader if writer_schema is None else writer_schema.parsed_with_names()
+    # Without this fastavro resolves a schema to itself: the values are the same, it takes longer.
+    is_same = writer.schema == reader.schema
+    convert = conversion(reader, None if is_same else writer, names_branches)
+
+    def read(data: bytes) -> Any:
+        value = _read(data, begin, writer.schema, None if is_same else reader.schema, names_branches, what)
+        return value if convert is None else convert(value)
+
+    return read
 
 
 def _read(data: bytes, begin: int, writer: Any, reader: Any, names_branches: bool, what: str) -> Any:
@@ -156,6 +166,4 @@ def _texts(settings: Settings, schema: Schema) -> tuple[str, ...]:
 
 def _decoder(schema: AvroSchema, read: Read) -> Decoder:
     shape = schema.shape()
-    convert = shape.convert
-    full: Read = read if convert is None else lambda data: convert(read(data))
-    return RowDecoder(full, arrow_type(shape.spark), shape.built)
+    return RowDecoder(read, arrow_type(shape.spark), shape.built)
