@@ -186,3 +186,17 @@ class TestDecimals:
     @pytest.mark.parametrize("writer", ["string", ["bytes", "string"]])
     def test_are_not_made_of_text(self, resolve: Resolve, writer: Any, reader: Any) -> None:
         assert resolve(record(p=writer), record(p=reader), {"p": "x"}).malformed.to_pylist() == [True]
+
+
+class TestWhatDoesNotResolve:
+    @pytest.mark.parametrize(
+        ("writer", "reader", "value", "reason"),
+        [
+            (record("Other", x="int"), record(x="int"), {"x": 1}, "Schema mismatch: record Other is not record shop.Order"),
+            (record(x="int"), record(x="int", y="int"), {"x": 1}, "No default value for field y in shop.Order"),
+        ],
+    )
+    def test_is_said_without_whole_schemas(self, resolve: Resolve, writer: Any, reader: Any, value: Any, reason: str) -> None:
+        found = resolve(writer, reader, value)
+        assert found.malformed.to_pylist() == [True]
+        assert found.fault.reason.endswith(f": SchemaResolutionError: {reason}")

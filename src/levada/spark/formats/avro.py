@@ -14,7 +14,7 @@ from levada.registry import RegistryNotFoundError, Schema
 from levada.registry.avro_codec import LeftOverError, is_plain_bytes, read_value, told
 from levada.registry.wire_format import HEADER_SIZE, schema_id_of
 from levada.spark.formats.avro_conversion import conversion
-from levada.spark.formats.avro_schema import AvroSchema
+from levada.spark.formats.avro_schema import AvroSchema, kind_of
 from levada.spark.formats.format import Decoder, Format, arrow_type
 from levada.spark.formats.registries import Settings, registry
 from levada.spark.formats.rows import MalformedError, Read, RowDecoder
@@ -157,7 +157,15 @@ def _read(data: bytes, begin: int, writer: Any, reader: Any, names_branches: boo
         raise MalformedError(f"not of {what}: {fault}") from None
     except Exception as fault:
         # fastavro raises whatever its parts raise for bytes that are no Avro.
-        raise MalformedError(f"not of {what}: {told(fault)}") from fault
+        raise MalformedError(f"not of {what}: {_without_schemas(told(fault), writer, reader)}") from fault
+
+
+def _without_schemas(text: str, *schemas: Any) -> str:
+    """Return fastavro's text with the names of records for whole schemas, each with all of its named types."""
+    for schema in schemas:
+        if isinstance(schema, dict) and "name" in schema:
+            text = text.replace(str(schema), f"{kind_of(schema)} {schema['name']}")
+    return text
 
 
 def _texts(settings: Settings, schema: Schema) -> tuple[str, ...]:
