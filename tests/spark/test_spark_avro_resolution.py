@@ -188,6 +188,19 @@ class TestDecimals:
         assert resolve(record(p=writer), record(p=reader), {"p": "x"}).malformed.to_pylist() == [True]
 
 
+@pytest.mark.parametrize(
+    ("reader", "found"),
+    [
+        ("bytes", [b"hello", b"\x04ab"]),
+        (["null", "bytes"], [b"hello", b"\x04ab"]),
+        ("string", ["hello", "\x04ab"]),
+        (["int", "bytes"], [{"member0": None, "member1": b"hello"}, {"member0": None, "member1": b"\x04ab"}]),
+    ],
+)
+def test_plain_bytes_have_no_length_whatever_reads_them(resolve: Resolve, reader: Any, found: list[Any]) -> None:
+    assert resolve("bytes", reader, b"hello", b"\x04ab").rows.to_pylist() == found
+
+
 class TestWhatDoesNotResolve:
     @pytest.mark.parametrize(
         ("writer", "reader", "value", "reason"),
@@ -200,3 +213,10 @@ class TestWhatDoesNotResolve:
         found = resolve(writer, reader, value)
         assert found.malformed.to_pylist() == [True]
         assert found.fault.reason.endswith(f": SchemaResolutionError: {reason}")
+
+    def test_is_a_schema_that_is_nested_without_end(self, resolve: Resolve, monkeypatch: pytest.MonkeyPatch) -> None:
+        deep = Schema("[" * 100_000)
+        monkeypatch.setattr(SchemaRegistryClient, "get_schema", lambda client, schema_id: deep)
+        found = resolve(record(x="int"), record(x="int"), {"x": 1})
+        assert found.malformed.to_pylist() == [True]
+        assert "the Avro schema cannot be read: RecursionError" in found.fault.reason

@@ -15,8 +15,8 @@ except ImportError as missing:
 Parsed = Any
 """What fastavro makes of a schema."""
 
-SCHEMA_ERRORS = (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError, TypeError)
-"""What fastavro raises for a schema that it cannot read."""
+SCHEMA_ERRORS = (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError, TypeError, RecursionError)
+"""What json and fastavro raise for a schema that they cannot read."""
 WRITE_ERRORS = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
 """What fastavro raises for a value that does not fit its schema."""
 
@@ -82,6 +82,11 @@ class LeftOverError(ValueError):
 def is_plain_bytes(parsed: Parsed) -> bool:
     """Confluent's serializers write a value of the schema "bytes" as it is, without Avro's length before it."""
     return parsed == "bytes" or (isinstance(parsed, dict) and parsed.get("type") == "bytes" and "logicalType" not in parsed)
+
+
+def with_length(data: bytes) -> bytes:
+    """Return plain bytes as Avro has them, so that they can be resolved to a reader's schema."""
+    return write_value(b"", "bytes", data)
 
 
 def told(fault: Exception) -> str:

@@ -11,7 +11,7 @@ from pyspark.sql.types import DataType
 
 from levada.errors import ConfigError, SerializationError
 from levada.registry import RegistryNotFoundError, Schema
-from levada.registry.avro_codec import LeftOverError, is_plain_bytes, read_value, told
+from levada.registry.avro_codec import LeftOverError, is_plain_bytes, read_value, told, with_length
 from levada.registry.wire_format import HEADER_SIZE, schema_id_of
 from levada.spark.formats.avro_conversion import conversion
 from levada.spark.formats.avro_schema import AvroSchema, kind_of
@@ -129,9 +129,13 @@ def _known_reads(process: int, settings: Settings, reader: AvroSchema) -> dict[i
 
 def _reading(schema_id: int, writer: AvroSchema, reader: AvroSchema) -> Read:
     """Return what reads values of a writer's schema. Raises ConfigError where the two do not go together."""
-    if is_plain_bytes(writer.parsed()) and is_plain_bytes(reader.parsed()):
+    what = f"the Avro schema of id {schema_id}"
+    if not is_plain_bytes(writer.parsed()):
+        return _reader_of(reader, writer, HEADER_SIZE, what)
+    if is_plain_bytes(reader.parsed()):
         return lambda data: data[HEADER_SIZE:]
-    return _reader_of(reader, writer, HEADER_SIZE, f"the Avro schema of id {schema_id}")
+    read = _reader_of(reader, writer, 0, what)
+    return lambda data: read(with_length(data[HEADER_SIZE:]))
 
 
 def _reader_of(reader_schema: AvroSchema, writer_schema: AvroSchema | None, begin: int, what: str) -> Read:
