@@ -201,6 +201,34 @@ def test_plain_bytes_have_no_length_whatever_reads_them(resolve: Resolve, reader
     assert resolve("bytes", reader, b"hello", b"\x04ab").rows.to_pylist() == found
 
 
+class TestWritersThatContainThemselves:
+    LIST = record("List", next=["null", "List"])
+    MUTUAL = record("A", b=array_of(record("B", a=map_of("A"))))
+
+    def test_are_read_without_what_recurs(self, resolve: Resolve) -> None:
+        for recurs, value in ((self.LIST, {"next": {"next": None}}), (self.MUTUAL, {"b": [{"a": {"k": {"b": []}}}]})):
+            assert resolve(record(l=recurs, x="int"), record(x="int"), {"l": value, "x": 5}).rows.to_pylist() == [{"x": 5}]
+
+    def test_have_values_too_deep_to_read(self, resolve: Resolve) -> None:
+        """The reader in C would end the process."""
+        writer = record(l=self.LIST, x="int")
+        found = resolve(writer, record(x="int"), b"\x02" * 100_000 + b"\0\x0a", {"l": {"next": {"next": None}}, "x": 5})
+        assert found.rows.to_pylist() == [{"x": None}, {"x": 5}]
+        assert "RecursionError" in found.fault.reason
+
+    def test_that_end_nowhere_have_no_values(self, resolve: Resolve) -> None:
+        writer = record(l=record("List", next="List"), x="int")
+        assert resolve(writer, record(x="int"), b"\0").malformed.to_pylist() == [True]
+
+    def test_are_told_from_those_that_name_a_record_twice(self) -> None:
+        from levada.spark.formats.avro_schema import AvroSchema, contains_itself
+
+        twice = AvroSchema((json.dumps(record(a=CREATED, b="Created", c=array_of("Created"))),), "x")
+        assert not contains_itself(twice.parsed_with_names())
+        for recurs in (self.LIST, self.MUTUAL):
+            assert contains_itself(AvroSchema((json.dumps(record(a="int", l=recurs)),), "x").parsed_with_names())
+
+
 class TestWhatDoesNotResolve:
     @pytest.mark.parametrize(
         ("writer", "reader", "value", "reason"),

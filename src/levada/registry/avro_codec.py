@@ -9,6 +9,7 @@ from typing import Any
 
 try:
     import fastavro
+    from fastavro import _read_py
 except ImportError as missing:
     raise ImportError("Avro needs fastavro: pip install 'levada[avro]'") from missing
 
@@ -52,15 +53,19 @@ def write_value(before: bytes, parsed: Parsed, value: Any) -> bytes:
     return out.getvalue()
 
 
-def read_value(data: bytes, begin: int, writer: Parsed, reader: Parsed = None, *, names_branches: bool = False) -> Any:
+def read_value(
+    data: bytes, begin: int, writer: Parsed, reader: Parsed = None, *, names_branches: bool = False, is_recursive: bool = False
+) -> Any:
     """Read the value that takes the bytes from `begin` to the end; reader: the schema to resolve it to, None for the writer's own.
 
-    names_branches: return (name, value) for a value of a named type in a union. Raises an exception of any kind where the bytes are no
-    such value, among them LeftOverError.
+    names_branches: return (name, value) for a value of a named type in a union. is_recursive: the writer's schema contains itself, so that
+    values may be nested as deep as they are long. fastavro's C overflows the stack then, which ends the process; its Python, which is many
+    times slower, raises RecursionError. Raises an exception of any kind where the bytes are no such value, among them LeftOverError.
     """
+    schemaless_reader = _read_py.schemaless_reader if is_recursive else fastavro.schemaless_reader
     source = BytesIO(data)
     source.seek(begin)
-    value = fastavro.schemaless_reader(source, writer, reader, return_named_type=names_branches)
+    value = schemaless_reader(source, writer, reader, return_named_type=names_branches)
     if left := len(data) - source.tell():
         raise LeftOverError(left)
     return value

@@ -14,7 +14,7 @@ from levada.registry import RegistryNotFoundError, Schema
 from levada.registry.avro_codec import LeftOverError, is_plain_bytes, read_value, told, with_length
 from levada.registry.wire_format import HEADER_SIZE, schema_id_of
 from levada.spark.formats.avro_conversion import conversion
-from levada.spark.formats.avro_schema import AvroSchema, kind_of
+from levada.spark.formats.avro_schema import AvroSchema, contains_itself, kind_of
 from levada.spark.formats.format import Decoder, Format, arrow_type
 from levada.spark.formats.registries import Settings, registry
 from levada.spark.formats.rows import MalformedError, Read, RowDecoder
@@ -115,7 +115,7 @@ class WriterSchemas:
             why = f"which is of type {schema.schema_type}, not {AVRO}"
         except RegistryNotFoundError as missing:
             why = f"which the registry does not know ({missing.url})"
-        except ConfigError as fault:
+        except (ConfigError, RecursionError) as fault:
             why = f"which is not read: {fault}"
         self._unknown[schema_id] = f"written with schema id {schema_id}, {why}"
         raise MalformedError(self._unknown[schema_id])
@@ -146,22 +146,20 @@ def _reader_of(reader_schema: AvroSchema, writer_schema: AvroSchema | None, begi
     # Without this fastavro resolves a schema to itself: the values are the same, it takes longer.
     is_same = writer.schema == reader.schema
     convert = conversion(reader, None if is_same else writer, names_branches)
+    resolved = None if is_same else reader.schema
+    is_recursive = contains_itself(writer)
 
     def read(data: bytes) -> Any:
-        value = _read(data, begin, writer.schema, None if is_same else reader.schema, names_branches, what)
+        try:
+            value = read_value(data, begin, writer.schema, resolved, names_branches=names_branches, is_recursive=is_recursive)
+        except LeftOverError as fault:
+            raise MalformedError(f"not of {what}: {fault}") from None
+        except Exception as fault:
+            # fastavro raises whatever its parts raise for bytes that are no Avro.
+            raise MalformedError(f"not of {what}: {_without_schemas(told(fault), writer.schema, reader.schema)}") from fault
         return value if convert is None else convert(value)
 
     return read
-
-
-def _read(data: bytes, begin: int, writer: Any, reader: Any, names_branches: bool, what: str) -> Any:
-    try:
-        return read_value(data, begin, writer, reader, names_branches=names_branches)
-    except LeftOverError as fault:
-        raise MalformedError(f"not of {what}: {fault}") from None
-    except Exception as fault:
-        # fastavro raises whatever its parts raise for bytes that are no Avro.
-        raise MalformedError(f"not of {what}: {_without_schemas(told(fault), writer, reader)}") from fault
 
 
 def _without_schemas(text: str, *schemas: Any) -> str:

@@ -231,6 +231,29 @@ def python_key(schema: Any) -> str:
     return "Decimal" if kind == "bytes" and logical_of(schema) == "decimal" else _CLASSES[kind]
 
 
+def contains_itself(parsed: ParsedSchema) -> bool:
+    """Whether a record of the schema contains itself, whatever is between."""
+    return _contains(parsed.schema, parsed.names, (), set())
+
+
+def _contains(schema: Any, names: Mapping[str, Any], within: tuple[str, ...], seen: set[str]) -> bool:
+    """Whether a type contains one of the records around it. seen: records that were looked at, once each."""
+    if isinstance(schema, list):
+        return any(_contains(branch, names, within, seen) for branch in schema)
+    schema = names.get(schema, schema) if isinstance(schema, str) else schema
+    kind = kind_of(schema)
+    if kind == "array":
+        return _contains(schema["items"], names, within, seen)
+    if kind == "map":
+        return _contains(schema["values"], names, within, seen)
+    if kind not in RECORDS or schema["name"] in within:
+        return kind in RECORDS
+    if schema["name"] in seen:
+        return False
+    seen.add(schema["name"])
+    return any(_contains(inner["type"], names, (*within, schema["name"]), seen) for inner in schema["fields"])
+
+
 def kind_of(schema: Any) -> str:
     """Return the type's own name: record, enum, long ..."""
     return str(schema["type"] if isinstance(schema, dict) else schema)
