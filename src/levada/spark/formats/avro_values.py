@@ -46,6 +46,13 @@ def fields(converts: Mapping[str, Convert]) -> Convert | None:
     return convert
 
 
+def with_defaults(defaults: Mapping[str, Any], convert: Convert | None) -> Convert | None:
+    """Put finished values into the fields that a record lacks, after the others are converted."""
+    if not defaults:
+        return convert
+    return lambda record: {**defaults, **(record if convert is None else convert(record))}
+
+
 def unless_null(convert: Convert | None) -> Convert | None:
     """Leave null alone."""
     return None if convert is None else lambda value: None if value is None else convert(value)
