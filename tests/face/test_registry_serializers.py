@@ -120,6 +120,16 @@ class TestAvro:
         assert written == b"\x00\x00\x00\x00\x01" + data
         assert avro.AvroDeserializer(registry)(written) == value
 
+    def test_plain_bytes_may_be_read_as_something_else(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        written = avro.AvroSerializer(registry, '"bytes"', topic="t")(b"\x04ab")
+        assert avro.AvroDeserializer(registry, '["null", "bytes"]')(written) == b"\x04ab"
+        assert avro.AvroDeserializer(registry, '"string"')(written) == "\x04ab"
+
+    def test_a_schema_that_is_nested_without_end(self, registry: SchemaRegistryClient, avro: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(registry, "get_schema", lambda schema_id: Schema("[" * 100_000))
+        with pytest.raises(SerializationError, match="RecursionError"):
+            avro.AvroDeserializer(registry)(APPLE_BYTES)
+
     def test_schemas_that_use_others(self, registry: SchemaRegistryClient, avro: Any) -> None:
         money = record({"name": "cents", "type": "long"}, name="Money")
         registry.register_schema("shop.Money", Schema(money))

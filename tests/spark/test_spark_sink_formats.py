@@ -226,6 +226,32 @@ class TestAvro:
         (found,) = read_back(encoded, schema)
         assert found == {"a": 1, "b": 1.5, "t": NOON.replace(microsecond=123_000), "e": "L", "more": "x"}
 
+    @pytest.mark.parametrize(
+        ("kind", "default", "found"),
+        [
+            ("bytes", "\u00ff", b"\xff"),
+            (["bytes", "null"], "\u00ff", b"\xff"),
+            (logical("bytes", "decimal", precision=4, scale=2), "\u0001", Decimal("0.01")),
+            ({"type": "fixed", "name": "F", "size": 1}, "\u00ff", b"\xff"),
+            ({"type": "map", "values": "bytes"}, {"k": "\u00ff"}, [("k", b"\xff")]),
+            (record(b="bytes"), {"b": "\u00ff"}, {"b": b"\xff"}),
+            (["null", "bytes"], None, None),
+            (logical("long", "timestamp-millis"), 5, dt.datetime(1970, 1, 1, 0, 0, 0, 5000, tzinfo=dt.UTC)),
+            (["int", "string", "null"], 5, {"member0": 5, "member1": None}),
+        ],
+    )
+    def test_fields_that_the_column_lacks_have_their_defaults(self, kind: Any, default: Any, found: Any) -> None:
+        schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}, {"name": "f", "type": kind, "default": default}]}
+        encode = columns_of("n int", **{"value.format": "avro", "value.avro.schema": json.dumps(schema)})
+        assert read_back(encode(rows_of("n int", [{"n": 1}, None, {"n": 2}])), schema) == [{"n": 1, "f": found}, None, {"n": 2, "f": found}]
+
+    def test_a_default_that_does_not_fit_is_refused_where_it_is_needed(self) -> None:
+        schema = record(n="int")
+        schema["fields"].append({"name": "g", "type": {"type": "array", "items": "int"}, "default": ["five"]})
+        given = {"value.format": "avro", "value.avro.schema": json.dumps(schema)}
+        with pytest.raises(ConfigError, match=r"column 'value' has no field 'g', whose default in .* does not fit: 'five' is no"):
+            columns_of("n int", **given)
+
     def test_maps_and_times_within_them(self) -> None:
         schema = record(m={"type": "map", "values": ["null", logical("long", "timestamp-millis")]})
         encode = columns_of_any(pa.map_(pa.string(), pa.timestamp("us", "UTC")), schema)

@@ -17,6 +17,7 @@ from levada.registry.avro_codec import (
     parse,
     read_value,
     told,
+    with_length,
     write_value,
 )
 from levada.registry.client import SchemaRegistryClient
@@ -112,11 +113,14 @@ class AvroDeserializer(Generic[T]):
         if self._reader is not None and self._reader_parsed is None:
             self._reader_parsed = _parse(self._registry, self._reader)
         reader = self._reader_parsed
-        if is_plain_bytes(writer) and (reader is None or is_plain_bytes(reader)):
+        is_plain = is_plain_bytes(writer)
+        if is_plain and (reader is None or is_plain_bytes(reader)):
             return lambda data: data[HEADER_SIZE:]
 
         def read(data: bytes) -> Any:
             try:
+                if is_plain:
+                    return read_value(with_length(data[HEADER_SIZE:]), 0, writer, reader)
                 return read_value(data, HEADER_SIZE, writer, reader)
             except LeftOverError as fault:
                 raise SerializationError(

@@ -9,14 +9,15 @@ from typing import Any
 
 try:
     import fastavro
+    from fastavro import _read_py
 except ImportError as missing:
     raise ImportError("Avro needs fastavro: pip install 'levada[avro]'") from missing
 
 Parsed = Any
 """What fastavro makes of a schema."""
 
-SCHEMA_ERRORS = (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError, TypeError)
-"""What fastavro raises for a schema that it cannot read."""
+SCHEMA_ERRORS = (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError, TypeError, RecursionError)
+"""What json and fastavro raise for a schema that they cannot read."""
 WRITE_ERRORS = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
 """What fastavro raises for a value that does not fit its schema."""
 
@@ -52,15 +53,19 @@ def write_value(before: bytes, parsed: Parsed, value: Any) -> bytes:
     return out.getvalue()
 
 
-def read_value(data: bytes, begin: int, writer: Parsed, reader: Parsed = None, *, names_branches: bool = False) -> Any:
+def read_value(
+    data: bytes, begin: int, writer: Parsed, reader: Parsed = None, *, names_branches: bool = False, is_recursive: bool = False
+) -> Any:
     """Read the value that takes the bytes from `begin` to the end; reader: the schema to resolve it to, None for the writer's own.
 
-    names_branches: return (name, value) for a value of a named type in a union. Raises an exception of any kind where the bytes are no
-    such value, among them LeftOverError.
+    names_branches: return (name, value) for a value of a named type in a union. is_recursive: the writer's schema contains itself, so that
+    values may be nested as deep as they are long. fastavro's C overflows the stack then, which ends the process; its Python, which is many
+    times slower, raises RecursionError. Raises an exception of any kind where the bytes are no such value, among them LeftOverError.
     """
+    schemaless_reader = _read_py.schemaless_reader if is_recursive else fastavro.schemaless_reader
     source = BytesIO(data)
     source.seek(begin)
-    value = fastavro.schemaless_reader(source, writer, reader, return_named_type=names_branches)
+    value = schemaless_reader(source, writer, reader, return_named_type=names_branches)
     if left := len(data) - source.tell():
         raise LeftOverError(left)
     return value
@@ -82,6 +87,11 @@ class LeftOverError(ValueError):
 def is_plain_bytes(parsed: Parsed) -> bool:
     """Confluent's serializers write a value of the schema "bytes" as it is, without Avro's length before it."""
     return parsed == "bytes" or (isinstance(parsed, dict) and parsed.get("type") == "bytes" and "logicalType" not in parsed)
+
+
+def with_length(data: bytes) -> bytes:
+    """Return plain bytes as Avro has them, so that they can be resolved to a reader's schema."""
+    return write_value(b"", "bytes", data)
 
 
 def told(fault: Exception) -> str:

@@ -11,9 +11,10 @@ from pyspark.sql.types import DataType
 
 from levada.errors import ConfigError, SerializationError
 from levada.registry import RegistryNotFoundError, Schema
-from levada.registry.avro_codec import LeftOverError, is_plain_bytes, read_value, told
+from levada.registry.avro_codec import LeftOverError, is_plain_bytes, read_value, told, with_length
 from levada.registry.wire_format import HEADER_SIZE, schema_id_of
-from levada.spark.formats.avro_schema import AvroSchema
+from levada.spark.formats.avro_conversion import conversion
+from levada.spark.formats.avro_schema import AvroSchema, contains_itself, kind_of
 from levada.spark.formats.format import Decoder, Format, arrow_type
 from levada.spark.formats.registries import Settings, registry
 from levada.spark.formats.rows import MalformedError, Read, RowDecoder
@@ -35,12 +36,7 @@ class AvroFormat(Format):
 
     def decoder(self) -> Decoder:
         """Return a decoder."""
-        parsed, names_branches = self.schema.parsed(), self.schema.shape().names_branches
-
-        def read(data: bytes) -> Any:
-            return _read(data, 0, parsed, None, names_branches, "its Avro schema")
-
-        return _decoder(self.schema, read)
+        return _decoder(self.schema, _reader_of(self.schema, None, 0, "its Avro schema"))
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,7 @@ class WriterSchemas:
             why = f"which is of type {schema.schema_type}, not {AVRO}"
         except RegistryNotFoundError as missing:
             why = f"which the registry does not know ({missing.url})"
-        except ConfigError as fault:
+        except (ConfigError, RecursionError) as fault:
             why = f"which is not read: {fault}"
         self._unknown[schema_id] = f"written with schema id {schema_id}, {why}"
         raise MalformedError(self._unknown[schema_id])
@@ -131,23 +127,47 @@ def _known_reads(process: int, settings: Settings, reader: AvroSchema) -> dict[i
     return {}
 
 
-def _reading(schema_id: int, writer_schema: AvroSchema, reader_schema: AvroSchema) -> Read:
-    writer, reader = writer_schema.parsed(), reader_schema.parsed()
-    if is_plain_bytes(writer) and is_plain_bytes(reader):
-        return lambda data: data[HEADER_SIZE:]
-    names_branches = reader_schema.shape().names_branches
+def _reading(schema_id: int, writer: AvroSchema, reader: AvroSchema) -> Read:
+    """Return what reads values of a writer's schema. Raises ConfigError where the two do not go together."""
     what = f"the Avro schema of id {schema_id}"
-    return lambda data: _read(data, HEADER_SIZE, writer, reader, names_branches, what)
+    if not is_plain_bytes(writer.parsed()):
+        return _reader_of(reader, writer, HEADER_SIZE, what)
+    if is_plain_bytes(reader.parsed()):
+        return lambda data: data[HEADER_SIZE:]
+    read = _reader_of(reader, writer, 0, what)
+    return lambda data: read(with_length(data[HEADER_SIZE:]))
 
 
-def _read(data: bytes, begin: int, writer: Any, reader: Any, names_branches: bool, what: str) -> Any:
-    try:
-        return read_value(data, begin, writer, reader, names_branches=names_branches)
-    except LeftOverError as fault:
-        raise MalformedError(f"not of {what}: {fault}") from None
-    except Exception as fault:
-        # fastavro raises whatever its parts raise for bytes that are no Avro.
-        raise MalformedError(f"not of {what}: {told(fault)}") from fault
+def _reader_of(reader_schema: AvroSchema, writer_schema: AvroSchema | None, begin: int, what: str) -> Read:
+    """Return what reads the values of a writer, None for the reader's own, that begin at `begin`. what: the schema, for errors."""
+    names_branches = reader_schema.shape().names_branches
+    reader = reader_schema.parsed_with_names()
+    writer = reader if writer_schema is None else writer_schema.parsed_with_names()
+    # Without this fastavro resolves a schema to itself: the values are the same, it takes longer.
+    is_same = writer.schema == reader.schema
+    convert = conversion(reader, None if is_same else writer, names_branches)
+    resolved = None if is_same else reader.schema
+    is_recursive = contains_itself(writer)
+
+    def read(data: bytes) -> Any:
+        try:
+            value = read_value(data, begin, writer.schema, resolved, names_branches=names_branches, is_recursive=is_recursive)
+        except LeftOverError as fault:
+            raise MalformedError(f"not of {what}: {fault}") from None
+        except Exception as fault:
+            # fastavro raises whatever its parts raise for bytes that are no Avro.
+            raise MalformedError(f"not of {what}: {_without_schemas(told(fault), writer.schema, reader.schema)}") from fault
+        return value if convert is None else convert(value)
+
+    return read
+
+
+def _without_schemas(text: str, *schemas: Any) -> str:
+    """Return fastavro's text with the names of records for whole schemas, each with all of its named types."""
+    for schema in schemas:
+        if isinstance(schema, dict) and "name" in schema:
+            text = text.replace(str(schema), f"{kind_of(schema)} {schema['name']}")
+    return text
 
 
 def _texts(settings: Settings, schema: Schema) -> tuple[str, ...]:
@@ -156,6 +176,4 @@ def _texts(settings: Settings, schema: Schema) -> tuple[str, ...]:
 
 def _decoder(schema: AvroSchema, read: Read) -> Decoder:
     shape = schema.shape()
-    convert = shape.convert
-    full: Read = read if convert is None else lambda data: convert(read(data))
-    return RowDecoder(full, arrow_type(shape.spark), shape.built)
+    return RowDecoder(read, arrow_type(shape.spark), shape.built)

@@ -1,4 +1,4 @@
-"""An Avro schema as Spark sees it: the type of the column, and how fastavro's values become what Arrow takes.
+"""An Avro schema as Spark sees it: the type of the column.
 
 Types are those of Spark's from_avro, and every field may be null. Dates and timestamps stay the numbers that Avro has them as: Arrow takes
 these, and Python's own types end with the year 9999. To keep fastavro from making those, logical types are renamed before it sees a schema.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -34,7 +33,6 @@ from pyspark.sql.types import (
 
 from levada.errors import ConfigError
 from levada.registry.avro_codec import SCHEMA_ERRORS, convert_when_read, document, parse, told
-from levada.spark.formats.avro_values import Branch, Convert, each, fields, instead_of_text, member, pairs, unless_null, without_name
 from levada.spark.formats.format import arrow_type
 
 _RENAMED = "levada-"
@@ -75,7 +73,8 @@ _CLASSES: Mapping[str, str] = {
     "map": "dict",
 }
 """The class of Python in which fastavro returns a type that has no name."""
-_CLASSES_OF_NAMED: Mapping[str, str] = {"record": "dict", "error": "dict", "enum": "str", "fixed": "bytes"}
+RECORDS = ("record", "error")
+NAMED = (*RECORDS, "enum", "fixed")
 
 
 def _rescaled(value: int, writer: Any, reader: Any) -> int:
@@ -92,14 +91,20 @@ for _name in _MICROSECONDS:
 class Shape:
     """A type of a schema.
 
-    built: the Arrow type that is made of fastavro's values, in the schema's units. convert: None for values that are fine as they are.
+    built: the Arrow type that is made of fastavro's values, in the schema's units.
     names_branches: whether fastavro has to name the types of values in unions; said of a whole schema.
     """
 
     spark: DataType
     built: pa.DataType
-    convert: Convert | None = None
     names_branches: bool = False
+
+
+class ParsedSchema(NamedTuple):
+    """A parsed schema, and its named types."""
+
+    schema: Any
+    names: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -116,14 +121,17 @@ class AvroSchema:
         except SCHEMA_ERRORS as fault:
             raise ConfigError(f"{self.origin}: the Avro schema cannot be read: {told(fault)}") from fault
 
+    def parsed_with_names(self) -> ParsedSchema:
+        """Return the parsed schema with its named types. Raises ConfigError."""
+        names: dict[str, Any] = {}
+        return ParsedSchema(self.parsed(names), names)
+
     def shape(self) -> Shape:
         """Return the column's shape. Raises ConfigError."""
-        names: dict[str, Any] = {}
+        parsed, names = self.parsed_with_names()
         walk = _Shapes(names, self.origin)
-        parsed = self.parsed(names)
         shape = walk.of(parsed, ())
-        # The names of branches have to be taken off again, wherever a writer's union may have put one.
-        return replace(walk.of(parsed, ()), names_branches=True) if walk.has_unions else shape
+        return replace(shape, names_branches=walk.has_unions)
 
 
 def renamed(schema: Any) -> Any:
@@ -156,23 +164,22 @@ class _Shapes:
         if isinstance(schema, str) and schema in self._names:
             return self.of(self._names[schema], within)
         kind = kind_of(schema)
-        if kind in ("record", "error"):
+        if kind in RECORDS:
             return self._record(schema, within)
         if kind == "array":
             items = self.of(schema["items"], within)
-            return Shape(ArrayType(items.spark), pa.list_(pa.field("element", items.built)), each(items.convert))
+            return Shape(ArrayType(items.spark), pa.list_(pa.field("element", items.built)))
         if kind == "map":
             values = self.of(schema["values"], within)
-            return Shape(MapType(StringType(), values.spark), pa.map_(pa.string(), values.built), pairs(values.convert))
+            return Shape(MapType(StringType(), values.spark), pa.map_(pa.string(), values.built))
         return self._plain(schema, kind)
 
     def _plain(self, schema: Any, kind: str) -> Shape:
         meant = logical_of(schema)
         if meant == "decimal" and kind in ("bytes", "fixed"):
             spark: DataType = self._decimal(schema)
-            return Shape(spark, arrow_type(spark), self._bare(schema, None))
-        spark, built = _LOGICAL.get((kind, meant), (_PRIMITIVE[kind], arrow_type(_PRIMITIVE[kind])))
-        return Shape(spark, built, self._bare(schema, None))
+            return Shape(spark, arrow_type(spark))
+        return Shape(*_LOGICAL.get((kind, meant), (_PRIMITIVE[kind], arrow_type(_PRIMITIVE[kind]))))
 
     def _decimal(self, schema: Any) -> DecimalType:
         precision, scale = schema["precision"], schema.get("scale", 0)
@@ -184,51 +191,67 @@ class _Shapes:
         name = schema["name"]
         if name in within:
             raise ConfigError(f"{self._origin}: record '{name}' contains itself, which a Spark type cannot")
-        shapes = {inner["name"]: _with_default(self.of(inner["type"], (*within, name)), inner) for inner in schema["fields"]}
-        converts = {name: shape.convert for name, shape in shapes.items() if shape.convert is not None}
-        return Shape(_spark_struct(shapes), _built_struct(shapes), self._bare(schema, fields(converts)))
-
-    def _bare(self, schema: Any, convert: Convert | None) -> Convert | None:
-        return without_name(convert) if self.has_unions and kind_of(schema) in _CLASSES_OF_NAMED else convert
+        return _struct({inner["name"]: self.of(inner["type"], (*within, name)) for inner in schema["fields"]})
 
     def _union(self, branches: list[Any], within: tuple[str, ...]) -> Shape:
-        others = [branch for branch in branches if branch != "null"]
-        if len(others) == 1:
-            only = self.of(others[0], within)
-            return Shape(only.spark, only.built, unless_null(only.convert))
-        for narrow, wide in (("int", "long"), ("float", "double")):
-            if others in ([narrow, wide], [wide, narrow]):
-                return self.of(wide, within)
-        self.has_unions = True
-        return self._members(others, within) if others else self.of("null", within)
-
-    def _members(self, branches: list[Any], within: tuple[str, ...]) -> Shape:
         """Several branches are a struct of member0, member1 ..., of which one is not null."""
-        shapes = {f"member{number}": self.of(branch, within) for number, branch in enumerate(branches)}
-        told_by: dict[str, Branch] = {}
-        unnamed: dict[str, Branch] = {}
-        for branch, (name, shape) in zip(branches, shapes.items(), strict=True):
-            of_branch = Branch(name, shape.convert)
-            schema = self._names[branch] if isinstance(branch, str) and branch in self._names else branch
-            kind = kind_of(schema)
-            key = schema["name"] if kind in _CLASSES_OF_NAMED else "Decimal" if isinstance(shape.spark, DecimalType) else _CLASSES[kind]
-            if key in told_by:
-                raise ConfigError(f"{self._origin}: a union of both {kind} and another type that Python reads as {key} is not supported")
-            told_by[key] = of_branch
-            # A value has no name where its writer's schema has no union there.
-            unnamed.setdefault(_CLASSES_OF_NAMED.get(kind, key), of_branch)
-        return Shape(_spark_struct(shapes), _built_struct(shapes), member({**unnamed, **told_by}))
+        others = alternatives(branches)
+        if len(others) == 1:
+            return self.of(others[0], within)
+        self.has_unions = True
+        self._check_told_apart(others)
+        return _struct({f"member{number}": self.of(branch, within) for number, branch in enumerate(others)})
+
+    def _check_told_apart(self, branches: list[Any]) -> None:
+        keys: set[str] = set()
+        for branch in branches:
+            schema = self._names.get(branch, branch) if isinstance(branch, str) else branch
+            key = python_key(schema)
+            if key in keys:
+                raise ConfigError(
+                    f"{self._origin}: a union of both {kind_of(schema)} and another type that Python reads as {key} is not supported"
+                )
+            keys.add(key)
 
 
-def _with_default(shape: Shape, described: Mapping[str, Any]) -> Shape:
-    """Have the default of a field of bytes made into bytes: fastavro returns the text that stands for them in the schema."""
-    default = described.get("default")
-    if not isinstance(default, str) or not isinstance(shape.spark, (BinaryType, DecimalType)):
-        return shape
-    held: Any = default.encode("latin-1")
-    if isinstance(shape.spark, DecimalType):
-        held = Decimal(int.from_bytes(held, signed=True)).scaleb(-shape.spark.scale)
-    return replace(shape, convert=instead_of_text(held, shape.convert))
+def alternatives(branches: list[Any]) -> list[Any]:
+    """Return the types of a union that a column has to tell apart: null is none, int and long are a long."""
+    others = [branch for branch in branches if branch != "null"]
+    for narrow, wide in (("int", "long"), ("float", "double")):
+        if others in ([narrow, wide], [wide, narrow]):
+            return [wide]
+    return others or ["null"]
+
+
+def python_key(schema: Any) -> str:
+    """Return what a value of a type in a union is told by: the name of the type, or the class of Python."""
+    kind = kind_of(schema)
+    if kind in NAMED:
+        return str(schema["name"])
+    return "Decimal" if kind == "bytes" and logical_of(schema) == "decimal" else _CLASSES[kind]
+
+
+def contains_itself(parsed: ParsedSchema) -> bool:
+    """Whether a record of the schema contains itself, whatever is between."""
+    return _contains(parsed.schema, parsed.names, (), set())
+
+
+def _contains(schema: Any, names: Mapping[str, Any], within: tuple[str, ...], seen: set[str]) -> bool:
+    """Whether a type contains one of the records around it. seen: records that were looked at, once each."""
+    if isinstance(schema, list):
+        return any(_contains(branch, names, within, seen) for branch in schema)
+    schema = names.get(schema, schema) if isinstance(schema, str) else schema
+    kind = kind_of(schema)
+    if kind == "array":
+        return _contains(schema["items"], names, within, seen)
+    if kind == "map":
+        return _contains(schema["values"], names, within, seen)
+    if kind not in RECORDS or schema["name"] in within:
+        return kind in RECORDS
+    if schema["name"] in seen:
+        return False
+    seen.add(schema["name"])
+    return any(_contains(inner["type"], names, (*within, schema["name"]), seen) for inner in schema["fields"])
 
 
 def kind_of(schema: Any) -> str:
@@ -241,9 +264,8 @@ def logical_of(schema: Any) -> str:
     return str(schema.get("logicalType", "")).removeprefix(_RENAMED) if isinstance(schema, dict) else ""
 
 
-def _spark_struct(shapes: Mapping[str, Shape]) -> StructType:
-    return StructType([StructField(name, shape.spark) for name, shape in shapes.items()])
-
-
-def _built_struct(shapes: Mapping[str, Shape]) -> pa.DataType:
-    return pa.struct([pa.field(name, shape.built) for name, shape in shapes.items()])
+def _struct(shapes: Mapping[str, Shape]) -> Shape:
+    return Shape(
+        StructType([StructField(name, shape.spark) for name, shape in shapes.items()]),
+        pa.struct([pa.field(name, shape.built) for name, shape in shapes.items()]),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -33,8 +34,9 @@ from levada.registry import RegistryAnswerError, RegistryNotFoundError, Schema
 from levada.registry.avro_codec import WRITE_ERRORS, is_plain_bytes, told, write_value
 from levada.registry.wire_format import header
 from levada.spark.formats.avro import latest_schema
+from levada.spark.formats.avro_defaults import default_of
 from levada.spark.formats.avro_schema import MILLISECONDS, AvroSchema, kind_of, logical_of
-from levada.spark.formats.avro_values import Convert, each, fields, unless_null
+from levada.spark.formats.avro_values import Convert, each, fields, unless_null, with_defaults
 from levada.spark.formats.numbers import as_numbers
 from levada.spark.formats.registries import Settings, registry
 from levada.spark.formats.sink_format import Encode, SinkFormat
@@ -176,14 +178,23 @@ class _Fit:
     def _check_fields(self, path: str, kind: StructType, schema: Any) -> None:
         described = {inner["name"]: inner for inner in schema["fields"]}
         for name, inner in described.items():
-            if name not in kind.names and "default" not in inner and "null" not in _branches(inner["type"]):
+            if name in kind.names:
+                continue
+            if "default" not in inner and "null" not in _branches(inner["type"]):
                 raise ConfigError(f"column '{path}' has no field '{name}', and the Avro schema of '{schema['name']}' has no default for it")
+            self._check_default(f"column '{path}' has no field '{name}', whose default in the Avro schema of '{schema['name']}'", inner)
         for one in kind.fields:
             if one.name not in described:
                 raise ConfigError(
                     f"column '{path}' has a field '{one.name}', and the Avro record '{schema['name']}' has only {', '.join(described)}"
                 )
             self.check(f"{path}.{one.name}", one.dataType, described[one.name]["type"])
+
+    def _check_default(self, what: str, inner: Mapping[str, Any]) -> None:
+        try:
+            default_of(inner["type"], inner.get("default"), self._names)
+        except ValueError as fault:
+            raise ConfigError(f"{what} does not fit: {fault}") from fault
 
     def _without_null(self, path: str, schema: Any) -> Any:
         others = [branch for branch in _branches(schema) if branch != "null"]
@@ -214,10 +225,22 @@ def _conversion(schema: Any, names: Mapping[str, Any]) -> Convert | None:
     kind = kind_of(schema)
     if kind in ("record", "error"):
         converts = {inner["name"]: unless_null(_conversion(inner["type"], names)) for inner in schema["fields"]}
-        return fields({name: convert for name, convert in converts.items() if convert is not None})
+        convert = fields({name: one for name, one in converts.items() if one is not None})
+        return with_defaults(_defaults(schema, names), convert)
     if kind == "array":
         return each(unless_null(_conversion(schema["items"], names)))
     if kind == "map":
         of_value = unless_null(_conversion(schema["values"], names))
         return lambda entries: {key: value if of_value is None else of_value(value) for key, value in entries}
     return (lambda micros: micros // 1000) if logical_of(schema) in MILLISECONDS else None
+
+
+def _defaults(schema: Any, names: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults of a record's fields, for fields that the column lacks. fastavro would write what stands in JSON."""
+    found = {}
+    for inner in schema["fields"]:
+        # fastavro writes null by itself. A default that does not fit is refused by `check` where it is needed.
+        if inner.get("default") is not None:
+            with suppress(ValueError):
+                found[inner["name"]] = default_of(inner["type"], inner["default"], names)
+    return found

@@ -7,10 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from levada.errors import KafkaError
 from levada.spark.formats.format import DecodedRows, RowFault
 
 Read = Callable[[bytes], Any]
-_NOT_HELD = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError)
+_NOT_HELD = (ValueError, TypeError, OverflowError)
+"""What pyarrow raises for a value that its type cannot hold, in classes of Python: ArrowInvalid is a ValueError."""
+_LONGEST_REASON = 500
 
 
 class MalformedError(Exception):
@@ -41,8 +44,12 @@ class RowDecoder:
         for row, data in enumerate(values.to_pylist()):
             try:
                 found.append(None if data is None else self._read(data))
-            except MalformedError as fault:
-                reasons[row] = fault.reason
+            except KafkaError:
+                # A registry that does not answer, or is not reached with these settings: the value may be fine.
+                raise
+            except Exception as fault:
+                # Libraries raise anything for bytes that nobody has thought of, and one value must not fail the others.
+                reasons[row] = _reason(fault)
                 found.append(self._nothing)
         rows = self._column(found, reasons)
         if not reasons:
@@ -64,7 +71,8 @@ class RowDecoder:
             self._made(found[begin:end])
         except _NOT_HELD as fault:
             if end - begin == 1:
-                reasons[begin] = f"beyond what its column can hold: {fault}"
+                what = "not of its column's type" if isinstance(fault, TypeError) else "beyond what its column can hold"
+                reasons[begin] = shortened(f"{what}: {fault}")
                 found[begin] = self._nothing
                 return
             middle = (begin + end) // 2
@@ -74,3 +82,12 @@ class RowDecoder:
     def _made(self, found: list[Any]) -> pa.Array:
         column = pa.array(found, self._built)
         return column if column.type.equals(self._kind) else column.cast(self._kind)
+
+
+def shortened(reason: str) -> str:
+    """Return a reason that can be read: some hold a whole schema, or the whole value."""
+    return reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]} ..."
+
+
+def _reason(fault: Exception) -> str:
+    return shortened(fault.reason if isinstance(fault, MalformedError) else f"not read: {type(fault).__name__}: {fault}")

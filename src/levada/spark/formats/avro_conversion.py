@@ -1,0 +1,158 @@
+"""How fastavro's values become what Arrow takes, for one writer's schema and one reader's.
+
+fastavro does not say which branch of the reader's union it took where the writer has no union, and hands out defaults as they stand in the
+schema's JSON. Both are known from the two schemas, so they are walked together, once, by fastavro's own rules: by name, by alias, the first
+that matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from levada.errors import ConfigError
+from levada.spark.formats.avro_defaults import decimal_of, default_of
+from levada.spark.formats.avro_schema import NAMED, RECORDS, ParsedSchema, alternatives, kind_of, logical_of, python_key
+from levada.spark.formats.avro_values import (
+    Branch,
+    Convert,
+    bytes_of_decimal,
+    each,
+    fields,
+    instead_of_default,
+    member,
+    member_at,
+    of_class,
+    pairs,
+    unless_null,
+    without_name,
+)
+
+
+def conversion(reader: ParsedSchema, writer: ParsedSchema | None, names_branches: bool) -> Convert | None:
+    """Return what converts values. writer: None where values are not resolved. names_branches: whether fastavro names types of unions.
+
+    Raises ConfigError where a default is needed that does not fit its field.
+    """
+    walk = _Conversions(reader.names, {} if writer is None else writer.names, names_branches)
+    return walk.of(reader.schema, () if writer is None else (writer.schema,))
+
+
+class _Conversions:
+    """One walk over a reader's schema, and over what the writer may have at each place: nothing is known where that is empty."""
+
+    def __init__(self, names: Mapping[str, Any], writer_names: Mapping[str, Any], names_branches: bool) -> None:
+        self._names = names
+        self._writer_names = writer_names
+        self._names_branches = names_branches
+
+    def of(self, schema: Any, writers: Sequence[Any]) -> Convert | None:
+        """Return what converts values of a type; None for values that are fine as they are."""
+        schema = _named(schema, self._names)
+        if isinstance(schema, list):
+            others = alternatives(schema)
+            return self._members(others, writers) if len(others) > 1 else unless_null(self.of(others[0], writers))
+        convert = self._inner(schema, [one for one in self._flat(writers) if _resolves(one, schema)])
+        return without_name(convert) if self._names_branches and kind_of(schema) in NAMED else convert
+
+    def _inner(self, schema: Any, writers: Sequence[Any]) -> Convert | None:
+        kind = kind_of(schema)
+        if kind in RECORDS:
+            return self._record(schema, writers)
+        if kind == "array":
+            return each(self.of(schema["items"], [one["items"] for one in writers]))
+        if kind == "map":
+            return pairs(self.of(schema["values"], [one["values"] for one in writers]))
+        if kind in ("bytes", "fixed"):
+            return _bytes(schema, writers)
+        return None
+
+    def _record(self, schema: Any, writers: Sequence[Any]) -> Convert | None:
+        written = [_fields_of(one, schema) for one in writers]
+        converts: dict[str, Convert] = {}
+        for inner in schema["fields"]:
+            types = [found[inner["name"]] for found in written if inner["name"] in found]
+            convert = self.of(inner["type"], types)
+            if "default" in inner and len(types) < len(written):
+                convert = instead_of_default(inner["default"], self._default(schema["name"], inner), convert)
+            if convert is not None:
+                converts[inner["name"]] = convert
+        return fields(converts)
+
+    def _default(self, record: str, inner: Mapping[str, Any]) -> Any:
+        try:
+            value = default_of(inner["type"], inner["default"], self._names)
+        except ValueError as fault:
+            raise ConfigError(f"the reader's schema has a wrong default for the field '{inner['name']}' of '{record}': {fault}") from fault
+        convert = self.of(inner["type"], ())
+        return value if convert is None else convert(value)
+
+    def _members(self, branches: Sequence[Any], writers: Sequence[Any]) -> Convert:
+        """Return what makes the struct of a union. What fastavro names tells its branch, as does the class of anything without a name.
+
+        A record, an enum or a fixed has no name where the writer has no union: then the schemas tell the branch.
+        """
+        schemas = [_named(branch, self._names) for branch in branches]
+        flat = [(one, _first(schemas, one)) for one in self._flat(writers)]
+        made = [Branch(f"member{at}", self.of(schema, [one for one, first in flat if first == at])) for at, schema in enumerate(schemas)]
+        told_by = {python_key(schema): branch for schema, branch in zip(schemas, made, strict=True)}
+        for one, other in (("bytes", "Decimal"), ("Decimal", "bytes")):
+            if one in told_by:
+                told_by.setdefault(other, told_by[one])
+        plain = [_named(one, self._writer_names) for one in writers]
+        without_names = {_first(schemas, one) if not isinstance(one, list) and kind_of(one) in NAMED else None for one in plain}
+        if without_names <= {None}:
+            return member(told_by)
+        (at,) = without_names if len(without_names) == 1 else (None,)
+        return member_at(told_by, None if at is None else made[at])
+
+    def _flat(self, writers: Sequence[Any]) -> list[Any]:
+        """Return the types that a writer may have written, without unions and with what names stand for."""
+        found = []
+        for one in writers:
+            schema = _named(one, self._writer_names)
+            found += [_named(branch, self._writer_names) for branch in schema] if isinstance(schema, list) else [schema]
+        return found
+
+
+def _named(schema: Any, names: Mapping[str, Any]) -> Any:
+    return names.get(schema, schema) if isinstance(schema, str) else schema
+
+
+def _first(schemas: Sequence[Any], writer: Any) -> int | None:
+    return next((at for at, schema in enumerate(schemas) if _resolves(writer, schema)), None)
+
+
+def _resolves(writer: Any, reader: Any) -> bool:
+    """Whether fastavro resolves a type to another one. Numbers are left out, which nothing is made of; a decimal is bytes."""
+    kind, of_writer = kind_of(reader), kind_of(writer)
+    if kind not in NAMED or of_writer not in NAMED:
+        return kind == of_writer or {kind, of_writer} == {"bytes", "string"}
+    if kind == of_writer == "fixed" and reader["size"] != writer["size"]:
+        return False
+    name, aliases = _unqualified(writer), reader.get("aliases", ())
+    return name == _unqualified(reader) or writer["name"] in aliases or name in aliases
+
+
+def _unqualified(schema: Any) -> str:
+    return str(schema["name"]).rpartition(".")[2]
+
+
+def _fields_of(writer: Any, reader: Any) -> dict[str, Any]:
+    """Return the writer's types of the reader's fields, by the reader's names."""
+    own = {inner["name"]: inner["name"] for inner in reader["fields"]}
+    called = {alias: inner["name"] for inner in reader["fields"] for alias in inner.get("aliases", ())} | own
+    return {called[inner["name"]]: inner["type"] for inner in writer.get("fields", ()) if inner["name"] in called}
+
+
+def _bytes(schema: Any, writers: Sequence[Any]) -> Convert | None:
+    """Have bytes read as the decimal that the reader's schema says they are, and a decimal as bytes where it says nothing.
+
+    Text is no decimal: fastavro makes bytes of it, and they are left alone, as Arrow then refuses them.
+    """
+    has_decimal = logical_of(schema) == "decimal"
+    if all((logical_of(one) == "decimal") == has_decimal for one in writers) or (has_decimal and "string" in map(kind_of, writers)):
+        return None
+    if has_decimal:
+        return of_class(bytes, lambda data: decimal_of(data, schema))
+    return bytes_of_decimal(schema.get("size") if isinstance(schema, dict) else None)
