@@ -184,6 +184,15 @@ class TestAvro:
         with pytest.raises(SerializationError):
             avro.AvroDeserializer(registry)(data)
 
+    def test_a_value_that_is_nested_too_deep_is_refused(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        """fastavro's reader in C would end the process."""
+        node = record({"name": "next", "type": ["null", "shop.Node"]}, name="Node")
+        nodes = avro.AvroSerializer(registry, node, topic="nodes")
+        read = avro.AvroDeserializer(registry)
+        assert read(nodes({"next": {"next": None}})) == {"next": {"next": None}}
+        with pytest.raises(SerializationError, match="RecursionError"):
+            read(nodes({"next": None})[:5] + b"\x02" * 100_000 + b"\x00")
+
     def test_whatever_follows_the_id_is_read_or_refused(self, registry: SchemaRegistryClient, avro: Any) -> None:
         registry.register_schema("orders-value", Schema(record(ID, PRICE, {"name": "tags", "type": {"type": "map", "values": "bytes"}})))
         read = avro.AvroDeserializer(registry)

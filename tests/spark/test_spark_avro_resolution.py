@@ -221,12 +221,13 @@ class TestWritersThatContainThemselves:
         assert resolve(writer, record(x="int"), b"\0").malformed.to_pylist() == [True]
 
     def test_are_told_from_those_that_name_a_record_twice(self) -> None:
-        from levada.spark.formats.avro_schema import AvroSchema, contains_itself
+        from levada.registry.avro_codec import contains_itself
+        from levada.spark.formats.avro_schema import AvroSchema
 
         twice = AvroSchema((json.dumps(record(a=CREATED, b="Created", c=array_of("Created"))),), "x")
-        assert not contains_itself(twice.parsed_with_names())
+        assert not contains_itself(*twice.parsed_with_names())
         for recurs in (self.LIST, self.MUTUAL):
-            assert contains_itself(AvroSchema((json.dumps(record(a="int", l=recurs)),), "x").parsed_with_names())
+            assert contains_itself(*AvroSchema((json.dumps(record(a="int", l=recurs)),), "x").parsed_with_names())
 
 
 class TestWhatDoesNotResolve:

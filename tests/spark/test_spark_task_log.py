@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark import TaskContext
 
+from levada.spark import clients
 from levada.spark.task_log import log_with_task, with_task
 
 STREAMING = {"sql.streaming.queryId": "q-1", "spark.jobGroup.id": "r-1", "streaming.sql.batchId": "7"}
@@ -59,6 +60,21 @@ def test_only_warnings_are_written_and_only_where_nobody_else_does(
     assert capsys.readouterr().err == ""
     (record,) = caplog.records
     assert vars(record)["context"] == {"query_id": "q-1", "run_id": "r-1", "batch_id": "7", "task": "4.2.1"}
+
+
+def test_nobody_is_told_of_brokers_that_an_idle_client_cannot_reach(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_worker(monkeypatch, BATCH)
+    log = logging.getLogger("levada.client.network_client")
+    monkeypatch.setattr(clients, "_idle", {})
+    with clients.reused_consumer({"bootstrap.servers": "127.0.0.1:1"}):
+        log.warning("in a task")
+    log.warning("between tasks")
+    clients.close_idle()
+    lines = capsys.readouterr().err
+    assert "in a task" in lines
+    assert "between tasks" not in lines
 
 
 def test_a_handler_before_levadas_has_the_ids(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from levada.registry.avro_codec import (
     WRITE_ERRORS,
     LeftOverError,
     Parsed,
+    contains_itself,
     document,
     is_plain_bytes,
     parse,
@@ -109,7 +110,9 @@ class AvroDeserializer(Generic[T]):
         writer_schema = self._registry.get_schema(schema_id)
         if writer_schema.schema_type != AVRO:
             raise SerializationError(f"schema id {schema_id} is of type {writer_schema.schema_type}, not AVRO")
-        writer = _parse(self._registry, writer_schema)
+        names: dict[str, Any] = {}
+        writer = _parse(self._registry, writer_schema, names)
+        is_recursive = contains_itself(writer, names)
         if self._reader is not None and self._reader_parsed is None:
             self._reader_parsed = _parse(self._registry, self._reader)
         reader = self._reader_parsed
@@ -121,7 +124,7 @@ class AvroDeserializer(Generic[T]):
             try:
                 if is_plain:
                     return read_value(with_length(data[HEADER_SIZE:]), 0, writer, reader)
-                return read_value(data, HEADER_SIZE, writer, reader)
+                return read_value(data, HEADER_SIZE, writer, reader, is_recursive=is_recursive)
             except LeftOverError as fault:
                 raise SerializationError(
                     f"{fault.count} bytes are left over after the Avro schema of id {schema_id}: it was written with another one"
@@ -148,11 +151,11 @@ def _own_schema(schema: str | Schema | None) -> Schema | None:
     return own
 
 
-def _parse(registry: SchemaRegistryClient, schema: Schema) -> Parsed:
-    """Parse a schema, with those it uses."""
+def _parse(registry: SchemaRegistryClient, schema: Schema, names: dict[str, Any] | None = None) -> Parsed:
+    """Parse a schema, with those it uses. names: gets the named types of all."""
     try:
         used = registry.get_referenced_schemas(schema).values()
-        return parse(document(one.schema_str) for one in (*used, schema))
+        return parse((document(one.schema_str) for one in (*used, schema)), names)
     except SCHEMA_ERRORS as fault:
         raise SerializationError(f"fastavro cannot read the schema {schema.schema_str}: {told(fault)}") from fault
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from typing import Any
 
@@ -16,6 +16,7 @@ except ImportError as missing:
 Parsed = Any
 """What fastavro makes of a schema."""
 
+RECORDS = ("record", "error")
 SCHEMA_ERRORS = (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError, TypeError, RecursionError)
 """What json and fastavro raise for a schema that they cannot read."""
 WRITE_ERRORS = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
@@ -69,6 +70,34 @@ def read_value(
     if left := len(data) - source.tell():
         raise LeftOverError(left)
     return value
+
+
+def contains_itself(schema: Parsed, names: Mapping[str, Any]) -> bool:
+    """Whether a record of a parsed schema contains itself, whatever is between. names: the schema's named types."""
+    return _contains(schema, names, (), set())
+
+
+def _contains(schema: Any, names: Mapping[str, Any], within: tuple[str, ...], seen: set[str]) -> bool:
+    """Whether a type contains one of the records around it. seen: records that were looked at, once each."""
+    if isinstance(schema, list):
+        return any(_contains(branch, names, within, seen) for branch in schema)
+    schema = names.get(schema, schema) if isinstance(schema, str) else schema
+    kind = kind_of(schema)
+    if kind == "array":
+        return _contains(schema["items"], names, within, seen)
+    if kind == "map":
+        return _contains(schema["values"], names, within, seen)
+    if kind not in RECORDS or schema["name"] in within:
+        return kind in RECORDS
+    if schema["name"] in seen:
+        return False
+    seen.add(schema["name"])
+    return any(_contains(inner["type"], names, (*within, schema["name"]), seen) for inner in schema["fields"])
+
+
+def kind_of(schema: Any) -> str:
+    """Return the type's own name: record, enum, long ..."""
+    return str(schema["type"] if isinstance(schema, dict) else schema)
 
 
 def convert_when_read(avro_type: str, logical_type: str, convert: Callable[[Any, Any, Any], Any]) -> None:

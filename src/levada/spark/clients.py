@@ -24,6 +24,7 @@ DEFAULT_PARTITIONER = "default"
 ROUND_ROBIN = "round_robin"
 MOST = 4
 _idle: dict[Key, Client] = {}
+_in_use: list[Client] = []
 
 
 @contextmanager
@@ -52,6 +53,7 @@ def _reused(kind: str, make: Callable[[Mapping[str, Any]], Client], settings: Ma
     # A client does not survive a fork; the process id keeps a child from finding its parent's.
     key = (os.getpid(), kind, frozenset(settings.items()))
     client = _idle.pop(key, None) or make(dict(settings))
+    _in_use.append(client)
     try:
         yield client
     except GeneratorExit:  # Spark needs no more rows, as after limit()
@@ -60,7 +62,15 @@ def _reused(kind: str, make: Callable[[Mapping[str, Any]], Client], settings: Ma
     except BaseException:
         client.close(timeout=0)
         raise
-    _put_back(key, client)
+    else:
+        _put_back(key, client)
+    finally:
+        _in_use.remove(client)
+
+
+def are_in_use() -> bool:
+    """Whether a task uses a client now. Nobody misses the broker that an idle one cannot reach."""
+    return bool(_in_use)
 
 
 def _put_back(key: Key, client: Client) -> None:

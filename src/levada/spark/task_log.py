@@ -18,7 +18,10 @@ from typing import Any
 
 from pyspark import TaskContext
 
+from levada.spark.clients import are_in_use
+
 LOGGER = "levada"
+CONNECTIONS = "levada.client.network_client"
 MakeRecord = Callable[..., logging.LogRecord]
 FORMAT = "%(asctime)s %(levelname)s %(name)s [%(task)s] %(message)s"
 
@@ -77,5 +80,7 @@ class TaskHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record if nobody else will."""
         is_last = not logging.root.handlers and logging.getLogger(LOGGER).handlers == [self]
+        if record.name == CONNECTIONS and not are_in_use():
+            return
         if is_last and record.levelno >= logging.WARNING:
             sys.stderr.write(self.format(record) + "\n")

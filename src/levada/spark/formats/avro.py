@@ -11,10 +11,10 @@ from pyspark.sql.types import DataType
 
 from levada.errors import ConfigError, SerializationError
 from levada.registry import RegistryNotFoundError, Schema
-from levada.registry.avro_codec import LeftOverError, is_plain_bytes, read_value, told, with_length
+from levada.registry.avro_codec import LeftOverError, contains_itself, is_plain_bytes, kind_of, read_value, told, with_length
 from levada.registry.wire_format import HEADER_SIZE, schema_id_of
 from levada.spark.formats.avro_conversion import conversion
-from levada.spark.formats.avro_schema import AvroSchema, contains_itself, kind_of
+from levada.spark.formats.avro_schema import AvroSchema
 from levada.spark.formats.format import Decoder, Format, arrow_type
 from levada.spark.formats.registries import Settings, registry
 from levada.spark.formats.rows import MalformedError, Read, RowDecoder
@@ -147,7 +147,7 @@ def _reader_of(reader_schema: AvroSchema, writer_schema: AvroSchema | None, begi
     is_same = writer.schema == reader.schema
     convert = conversion(reader, None if is_same else writer, names_branches)
     resolved = None if is_same else reader.schema
-    is_recursive = contains_itself(writer)
+    is_recursive = contains_itself(writer.schema, writer.names)
 
     def read(data: bytes) -> Any:
         try:

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from levada.errors import ConfigError
+from levada.registry.avro_codec import RECORDS, kind_of
 from levada.spark.formats.avro_defaults import decimal_of, default_of
-from levada.spark.formats.avro_schema import NAMED, RECORDS, ParsedSchema, alternatives, kind_of, logical_of, python_key
+from levada.spark.formats.avro_schema import NAMED, ParsedSchema, alternatives, logical_of, python_key
 from levada.spark.formats.avro_values import (
     Branch,
     Convert,

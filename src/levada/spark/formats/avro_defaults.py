@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from levada.spark.formats.avro_schema import NAMED, RECORDS, alternatives, kind_of, logical_of
+from levada.registry.avro_codec import RECORDS, kind_of
+from levada.spark.formats.avro_schema import NAMED, alternatives, logical_of
 
 _CLASSES: Mapping[str, type] = {"null": type(None), "boolean": bool, "int": int, "long": int, "string": str, "enum": str}
 

@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 )
 
 from levada.errors import ConfigError
-from levada.registry.avro_codec import SCHEMA_ERRORS, convert_when_read, document, parse, told
+from levada.registry.avro_codec import RECORDS, SCHEMA_ERRORS, convert_when_read, document, kind_of, parse, told
 from levada.spark.formats.format import arrow_type
 
 _RENAMED = "levada-"
@@ -73,7 +73,6 @@ _CLASSES: Mapping[str, str] = {
     "map": "dict",
 }
 """The class of Python in which fastavro returns a type that has no name."""
-RECORDS = ("record", "error")
 NAMED = (*RECORDS, "enum", "fixed")
 
 
@@ -229,34 +228,6 @@ def python_key(schema: Any) -> str:
     if kind in NAMED:
         return str(schema["name"])
     return "Decimal" if kind == "bytes" and logical_of(schema) == "decimal" else _CLASSES[kind]
-
-
-def contains_itself(parsed: ParsedSchema) -> bool:
-    """Whether a record of the schema contains itself, whatever is between."""
-    return _contains(parsed.schema, parsed.names, (), set())
-
-
-def _contains(schema: Any, names: Mapping[str, Any], within: tuple[str, ...], seen: set[str]) -> bool:
-    """Whether a type contains one of the records around it. seen: records that were looked at, once each."""
-    if isinstance(schema, list):
-        return any(_contains(branch, names, within, seen) for branch in schema)
-    schema = names.get(schema, schema) if isinstance(schema, str) else schema
-    kind = kind_of(schema)
-    if kind == "array":
-        return _contains(schema["items"], names, within, seen)
-    if kind == "map":
-        return _contains(schema["values"], names, within, seen)
-    if kind not in RECORDS or schema["name"] in within:
-        return kind in RECORDS
-    if schema["name"] in seen:
-        return False
-    seen.add(schema["name"])
-    return any(_contains(inner["type"], names, (*within, schema["name"]), seen) for inner in schema["fields"])
-
-
-def kind_of(schema: Any) -> str:
-    """Return the type's own name: record, enum, long ..."""
-    return str(schema["type"] if isinstance(schema, dict) else schema)
 
 
 def logical_of(schema: Any) -> str:

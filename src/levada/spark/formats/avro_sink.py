@@ -31,11 +31,11 @@ from pyspark.sql.types import (
 
 from levada.errors import ConfigError, SerializationError
 from levada.registry import RegistryAnswerError, RegistryNotFoundError, Schema
-from levada.registry.avro_codec import WRITE_ERRORS, is_plain_bytes, told, write_value
+from levada.registry.avro_codec import WRITE_ERRORS, is_plain_bytes, kind_of, told, write_value
 from levada.registry.wire_format import header
 from levada.spark.formats.avro import latest_schema
 from levada.spark.formats.avro_defaults import default_of
-from levada.spark.formats.avro_schema import MILLISECONDS, AvroSchema, kind_of, logical_of
+from levada.spark.formats.avro_schema import MILLISECONDS, AvroSchema, logical_of
 from levada.spark.formats.avro_values import Convert, each, fields, unless_null, with_defaults
 from levada.spark.formats.numbers import as_numbers
 from levada.spark.formats.registries import Settings, registry
