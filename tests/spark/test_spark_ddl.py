@@ -57,6 +57,7 @@ def test_what_is_not_understood_is_shown(text: str, what: str) -> None:
         parse_schema(text, "value.schema")
 
 
+@pytest.mark.spark
 def test_what_spark_itself_writes_is_read(spark: object) -> None:
     text = "a BIGINT, b STRUCT<c: DECIMAL(5,2), d: ARRAY<STRING>>, e TIMESTAMP_NTZ, f DATE, g TINYINT"
     assert parse_schema(text, "value.schema") == StructType.fromDDL(text)

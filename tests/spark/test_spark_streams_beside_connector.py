@@ -19,7 +19,7 @@ from spark_topics import FIRST_MS, Topics, add_partitions
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(400)]
 
-SEEDS = range(int(os.environ.get("LEVADA_SPARK_SEEDS", "80")) // 10)
+SEEDS = range(int(os.environ.get("LEVADA_SPARK_SEEDS", "40")) // 10)
 PATIENCE_S = 150
 FIRST, THEN = range(40), range(40, 70)
 
