@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 import engine_idle
 import engine_latency
 import engine_load
 import engine_read
 import engine_send
-from engine_bench import Bench, Case
-from engine_process import WorkerFailed
+from engine_bench import Bench
 from kafka_jars import KafkaUnavailable
 from machine import kafka
 from sections import Run
@@ -20,15 +18,10 @@ SECTIONS = {"latency": engine_latency, "send": engine_send, "load": engine_load,
 PACKAGES = ("confluent-kafka", "aiokafka", "pyarrow")
 
 
-def measure(bench: Bench, sections: list[str]) -> Iterator[Case]:
-    """Warm up the broker, whose code is not compiled yet, then run the sections."""
+def warm_up(bench: Bench) -> None:
+    """Have the broker's code compiled."""
     with bench.topic(4) as topic:
         engine_send.confluent_rate(**bench.job(topic, records=bench.scaled(500_000), value_bytes=100))
-    for section in sections:
-        try:
-            yield from SECTIONS[section].run(bench)
-        except WorkerFailed as error:
-            print(f"{section}: {error}", file=sys.stderr, flush=True)
 
 
 def main() -> int:
@@ -39,7 +32,8 @@ def main() -> int:
     try:
         with kafka() as broker:
             bench = Bench(broker.bootstrap_servers, chosen.turns, quick=chosen.quick, before=chosen.before)
-            run.tell(chosen.sections, measure(bench, chosen.sections))
+            warm_up(bench)
+            run.tell(chosen.sections, run.cases(bench, chosen.sections))
     except KafkaUnavailable as reason:
         print(f"bench-engine needs a real Kafka: {reason}", file=sys.stderr)
         return 1

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, Protocol, TypeVar
 
 from engine_bench import Case
+from engine_process import WorkerFailed
 from engine_report import missed, rows, table
 from machine import header, load
 from report import write
 
+B = TypeVar("B", contravariant=True)
 
-class Run:
-    """A run from its command line to its end. sections: the names of all there are; turns: how many by default."""
 
-    def __init__(self, name: str, meaning: str, sections: Collection[str], *, turns: int, quick: str) -> None:
+class Section(Protocol[B]):
+    """A module of a benchmark's cases."""
+
+    def run(self, bench: B) -> Iterable[Case]:
+        """Measure each case."""
+        ...
+
+
+class Run(Generic[B]):
+    """A run from its command line to its end. sections: all there are, by name; turns: how many by default."""
+
+    def __init__(self, name: str, meaning: str, sections: Mapping[str, Section[B]], *, turns: int, quick: str) -> None:
         self._name = name
+        self._sections = sections
         self._all = list(sections)
         self._started = time.monotonic()
         self.parser = argparse.ArgumentParser(prog=f"bench/{name}.py", description=meaning.partition("\n")[0])
@@ -31,6 +45,14 @@ class Run:
             self.parser.error(f"unknown: {', '.join(sorted(unknown))}")
         print(f"{header(packages)}, {load()} before", flush=True)
         return chosen
+
+    def cases(self, bench: B, chosen: Iterable[str]) -> Iterator[Case]:
+        """Run the sections. One whose worker fails is told of, and the others go on."""
+        for section in chosen:
+            try:
+                yield from self._sections[section].run(bench)
+            except WorkerFailed as error:
+                print(f"{section}: {error}", file=sys.stderr, flush=True)
 
     def tell(self, sections: list[str], cases: Iterable[Case]) -> None:
         """Print a table per case as it ends, then what missed its target, and save the rows."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 import spark_json
 import spark_latency
 import spark_read
 import spark_write
-from engine_bench import Case
-from engine_process import WorkerFailed
 from kafka_jars import KafkaUnavailable
 from machine import kafka
 from sections import Run
@@ -21,15 +18,10 @@ SECTIONS = {"read": spark_read, "json": spark_json, "write": spark_write, "laten
 PACKAGES = ("pyspark", "pyarrow", "confluent-kafka")
 
 
-def measure(bench: SparkBench, sections: list[str]) -> Iterator[Case]:
-    """Warm up the broker, whose code is not compiled yet, then run the sections."""
+def warm_up(bench: SparkBench) -> None:
+    """Have the broker's code compiled."""
     with bench.filled(100, WARM_ROWS):
         pass
-    for section in sections:
-        try:
-            yield from SECTIONS[section].run(bench)
-        except WorkerFailed as error:
-            print(f"{section}: {error}", file=sys.stderr, flush=True)
 
 
 def main() -> int:
@@ -39,7 +31,8 @@ def main() -> int:
     try:
         with kafka() as broker, session(broker.nodes[0]) as spark:
             bench = SparkBench(broker.bootstrap_servers, spark, 1 if chosen.quick else chosen.turns, quick=chosen.quick)
-            run.tell(chosen.sections, measure(bench, chosen.sections))
+            warm_up(bench)
+            run.tell(chosen.sections, run.cases(bench, chosen.sections))
     except KafkaUnavailable as reason:
         print(f"bench-spark needs a real Kafka, and the connector's jars: {reason}", file=sys.stderr)
         return 1

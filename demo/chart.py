@@ -63,7 +63,7 @@ def _calendar(figure: Figure, axes: Axes, rows: list[dict]) -> None:
 
 
 def mean_delays(rows: list[dict]) -> tuple[list[str], np.ndarray]:
-    """Return the carriers, the least punctual first, and their mean delays by day of 2013; NaN where nobody departed.
+    """Return the carriers, the one with the longest delays first, and their mean delays by day of 2013; NaN for a day without departures.
 
     Carriers with very few departures are left out.
     """

@@ -70,7 +70,7 @@ def spark_session(log: Path, ctrl_c: CtrlC, jars: Sequence[Path] = ()) -> SparkS
 
 @contextmanager
 def _no_jvm_left_behind() -> Iterator[None]:
-    """End a JVM that is still starting when Ctrl-C comes. PySpark would leave it behind, waiting for nobody."""
+    """End a JVM that is still starting when Ctrl-C comes. PySpark would leave it running."""
     started: list[subprocess.Popen] = []
     is_over = False
 

@@ -203,7 +203,7 @@ def _name(key: dict) -> str:
 
 
 def summary(delays: pa.Table) -> tuple[Sequence[str], list[list[str]]]:
-    """Return a small table: all years of each carrier, the least punctual first."""
+    """Return a small table: all years of each carrier, the longest mean delay first."""
     sums = [(name, "sum") for name in ("flights", "cancelled", "late", "dep_delay_sum", "in_rain")]
     carriers = delays.group_by(["carrier", "name"]).aggregate([*sums, ("dep_delay_max", "max")]).to_pylist()
     heads = ["carrier", "flights", "mean delay", "late", "cancelled", "in rain", "worst"]

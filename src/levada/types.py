@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
@@ -23,6 +24,14 @@ Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 NO_TIMESTAMP = -1
 UNKNOWN_OFFSET = -1
 NO_LEADER_EPOCH = -1
+
+
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether Kafka allows a topic of this name (W15)."""
+    return name not in (".", "..") and _TOPIC_NAME.fullmatch(name) is not None
 
 
 class TopicPartition(NamedTuple):

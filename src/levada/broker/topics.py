@@ -6,14 +6,13 @@ indexes, compaction, replication throttles) are accepted, checked and shown, and
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from levada.broker.settings import MAX_INT64, BrokerSettings
 from levada.errors import ConfigError, InvalidTopicError
+from levada.types import is_topic_name
 
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 MAX_INT32 = (1 << 31) - 1
 
 
@@ -25,13 +24,8 @@ def check_topic_name(name: str) -> None:
         raise InvalidTopicError(f"the topic name '{name}' is reserved")
     if len(name) > 249:
         raise InvalidTopicError(f"the topic name has {len(name)} characters, more than 249")
-    if not _LEGAL_NAME.fullmatch(name):
+    if not is_topic_name(name):
         raise InvalidTopicError(f"the topic name '{name}' has a character other than a-z, A-Z, 0-9, '.', '_' and '-'")
-
-
-def is_topic_name(name: str) -> bool:
-    """Whether Kafka allows the name."""
-    return name not in (".", "..") and _LEGAL_NAME.fullmatch(name) is not None
 
 
 Check = Callable[[str], object]

@@ -1,4 +1,4 @@
-"""What was learned from a registry, kept: bounded, for a time or for ever, for all threads."""
+"""A thread-safe cache for answers of a registry, with a capacity and, where answers can change, a lifetime."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """Up to `capacity` values; the one that was not used for longest makes room. ttl_ms None keeps values for ever.
+    """Holds up to `capacity` values and removes the least recently used one first. ttl_ms: how long a value is used, None for no limit.
 
     Asking happens outside of the lock, so a slow registry delays only who needs its answer. Two threads that miss the same key at the
     same time both ask.

@@ -49,7 +49,7 @@ class SchemaRegistryClient:
         self._addresses = Addresses(config.schema_registry_url)
         self._policy = RetryPolicy(config.max_retries, config.retries_wait_ms, config.retries_max_wait_ms, config.default_api_timeout_ms)
         self._transport = Transport(config, self._now_ms, USER_AGENT)
-        # Connections of a client that nobody closes end with it.
+        # When a client is dropped without close(), its connections are closed.
         self._finalizer = weakref.finalize(self, self._transport.close)
         self._closed = Event()
         capacity, latest_ttl_ms = config.cache_capacity, config.cache_latest_ttl_sec * 1000
@@ -97,7 +97,7 @@ class SchemaRegistryClient:
         return self._lookups.get((subject, schema, normalize_schemas), lambda: self._call(request))
 
     def get_schema(self, schema_id: int, fmt: str | None = None) -> Schema:
-        """Return the schema of an id; remembered for ever. fmt: a form in which the registry gives it, such as "serialized" (Protobuf)."""
+        """Return the schema of an id; cached, as it never changes. fmt: the form to get it in, such as "serialized" (Protobuf)."""
         return self._schemas.get((schema_id, fmt), lambda: self._call(endpoints.schema_by_id(schema_id, fmt)))
 
     def get_schema_versions(self, schema_id: int) -> list[tuple[str, int]]:
@@ -123,7 +123,7 @@ class SchemaRegistryClient:
         return self._latest.get(subject, lambda: self._call(endpoints.version(subject, LATEST, False)))
 
     def get_version(self, subject: str, version: int | str, deleted: bool = False) -> RegisteredSchema:
-        """Return a version of a subject, a number or "latest". A number is remembered for ever."""
+        """Return a version of a subject, a number or "latest". A numbered version is cached, as it never changes."""
         request = endpoints.version(subject, version, deleted)
         if deleted or not isinstance(version, int):
             return self._call(request)

@@ -69,7 +69,7 @@ def _reused(kind: str, make: Callable[[Mapping[str, Any]], Client], settings: Ma
 
 
 def are_in_use() -> bool:
-    """Whether a task uses a client now. Nobody misses the broker that an idle one cannot reach."""
+    """Whether a task uses a client now. If none does, a failed connection is no problem for the query."""
     return bool(_in_use)
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from levada.spark.offsets import Offsets, from_json
-from levada.spark.option_text import is_topic
-from levada.types import TopicPartition
+from levada.types import TopicPartition, is_topic_name
 
 NO_TIMESTAMP = -1
 
@@ -84,7 +83,7 @@ def _positions(text: str) -> Offsets:
     try:
         offset: Any = json.loads(text)
         # One name that Kafka refuses would leave all the others without an answer.
-        return {tp: position for tp, position in from_json(offset).items() if is_topic(tp.topic)}
+        return {tp: position for tp, position in from_json(offset).items() if is_topic_name(tp.topic)}
     except (ValueError, TypeError, AttributeError):
         return {}
 

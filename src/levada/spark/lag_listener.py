@@ -145,7 +145,7 @@ class LagListener(StreamingQueryListener):
     def _look(self, reached: Reached) -> None:
         with self._lock:
             if reached.run_id in self._ended:
-                # An event that comes late would count the query as one that runs, for ever.
+                # Events may arrive after the end of the query; they must not add it to the running ones again.
                 return
             self._reached[reached.run_id] = reached
             if time.monotonic() < self._failed_at + PAUSE_S:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from levada.config import ConsumerConfig, ProducerConfig
 from levada.config.registry import RegistryConfig
 from levada.errors import ConfigError
+from levada.types import is_topic_name
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,6 @@ MOST_LONG = 2**63 - 1
 MOST_DIGITS = 19
 MOST_PARTITION = 2**31 - 1
 MOST_SHOWN = 200
-LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -176,12 +176,7 @@ def shown(text: str) -> str:
     return repr(text) if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]!r}..."
 
 
-def is_topic(topic: str) -> bool:
-    """Whether a topic can have this name."""
-    return LEGAL_TOPIC.fullmatch(topic) is not None and topic not in (".", "..")
-
-
 def check_topic(name: str, topic: str) -> None:
     """Refuse a name that no topic can have. Raises ConfigError."""
-    if not is_topic(topic):
+    if not is_topic_name(topic):
         raise ConfigError(f"option '{name}': {shown(topic)} is no name of a topic: letters, digits, '.', '_' and '-', at most 249 of them")

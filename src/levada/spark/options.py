@@ -215,7 +215,7 @@ def _of_client(client: Mapping[str, str], forbidden: Mapping[str, str], config: 
 def _suited_to_tasks(config: ProducerConfig) -> dict[str, str]:
     """Return the settings of a task's producer that the user has not set.
 
-    Rows come in blocks of ten thousand and a task ends with a flush, so it can wait for large batches: nobody waits for a single record.
+    Rows come in blocks of ten thousand and a task ends with a flush, so waiting for large batches does not delay its end.
     """
     linger_ms = max(min(TASK_LINGER_MS, config.delivery_timeout_ms - config.request_timeout_ms), config.linger_ms)
     suited = {"linger.ms": str(linger_ms), "batch.size": str(min(TASK_BATCH_BYTES, config.max_request_size))}

@@ -70,7 +70,7 @@ def task_context() -> dict[str, str]:
 
 
 class TaskHandler(logging.Handler):
-    """Writes what nobody else does, from WARNING on, as Python's last resort does, whose place a handler at our logger takes."""
+    """Writes records from WARNING on where no other handler does. Python's handler of last resort is not used once our logger has this."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class TaskHandler(logging.Handler):
         self.setFormatter(logging.Formatter(FORMAT, defaults={"task": ""}))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record if nobody else will."""
+        """Write a record if no other handler does."""
         is_last = not logging.root.handlers and logging.getLogger(LOGGER).handlers == [self]
         if record.name == CONNECTIONS and not are_in_use():
             return

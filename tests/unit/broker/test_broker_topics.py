@@ -7,7 +7,6 @@ import pytest
 
 from broker_kit import Bench, Client, make_batch
 from levada.broker.settings import BrokerSettings
-from levada.broker.topics import is_topic_name
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
 from levada.protocol.messages.create_topics import (
@@ -19,6 +18,7 @@ from levada.protocol.messages.create_topics import (
 )
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from levada.types import is_topic_name
 
 
 def create(

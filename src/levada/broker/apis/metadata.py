@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from levada.broker.cluster import Topic
 from levada.broker.partition import Partition
 from levada.broker.state import Api, Call
-from levada.broker.topics import is_topic_name
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.metadata import (
@@ -19,7 +18,7 @@ from levada.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from levada.types import Node
+from levada.types import Node, is_topic_name
 
 # Kafka answers with all operations of the resource when no authorizer is configured: one bit per operation.
 _TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))

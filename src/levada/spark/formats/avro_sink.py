@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -29,17 +28,16 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from levada.errors import ConfigError, SerializationError
+from levada.errors import ConfigError
 from levada.registry import RegistryAnswerError, RegistryNotFoundError, Schema
-from levada.registry.avro_codec import WRITE_ERRORS, is_plain_bytes, kind_of, told, write_value
+from levada.registry.avro_codec import RECORDS, WRITE_ERRORS, is_plain_bytes, kind_of, told, write_value
 from levada.registry.wire_format import header
 from levada.spark.formats.avro import latest_schema
 from levada.spark.formats.avro_defaults import default_of
 from levada.spark.formats.avro_schema import MILLISECONDS, AvroSchema, logical_of
 from levada.spark.formats.avro_values import Convert, each, fields, unless_null, with_defaults
-from levada.spark.formats.numbers import as_numbers
 from levada.spark.formats.registries import Settings, registry
-from levada.spark.formats.sink_format import Encode, SinkFormat
+from levada.spark.formats.sink_format import Encode, SinkFormat, row_by_row
 
 _WHOLE = (ByteType, ShortType, IntegerType)
 _ACCEPTED: Mapping[str, tuple[type[DataType], ...]] = {
@@ -79,27 +77,15 @@ class AvroSink(SinkFormat):
         """Return what encodes a column, which is named in errors."""
         names: dict[str, Any] = {}
         parsed = self.schema.parsed(names)
-        convert = unless_null(_conversion(parsed, names))
+        convert = _conversion(parsed, names)
         is_bare = self.before and is_plain_bytes(parsed)
 
-        def write(value: Any) -> bytes | None:
-            if value is None or is_bare:
-                return None if value is None else self.before + value
+        def write(value: Any) -> bytes:
+            if is_bare:
+                return self.before + bytes(value)
             return write_value(self.before, parsed, value if convert is None else convert(value))
 
-        def encode(array: pa.Array) -> pa.Array:
-            found = []
-            for row, value in enumerate(array.cast(as_numbers(array.type)).to_pylist()):
-                try:
-                    found.append(write(value))
-                except WRITE_ERRORS as fault:
-                    raise SerializationError(
-                        f"column '{column}' does not fit the Avro schema of {self.schema.origin}: {told(fault)}; "
-                        f"it is in row {row} of {len(array)} of an Arrow batch"
-                    ) from fault
-            return pa.array(found, pa.binary())
-
-        return encode
+        return row_by_row(write, column, f"the Avro schema of {self.schema.origin}", errors=WRITE_ERRORS, told=told)
 
 
 @dataclass(frozen=True)
@@ -163,7 +149,7 @@ class _Fit:
         """Raise ConfigError with the path of the first field that cannot be written."""
         schema = self._without_null(path, self._names.get(schema, schema) if isinstance(schema, str) else schema)
         of = kind_of(schema)
-        if of in ("record", "error") and isinstance(kind, StructType):
+        if of in RECORDS and isinstance(kind, StructType):
             self._check_fields(path, kind, schema)
         elif of == "array" and isinstance(kind, ArrayType):
             self.check(f"{path}.element", kind.elementType, schema["items"])
@@ -223,7 +209,7 @@ def _conversion(schema: Any, names: Mapping[str, Any]) -> Convert | None:
         others = [branch for branch in schema if branch != "null"]
         return unless_null(_conversion(others[0], names)) if len(others) == 1 else None
     kind = kind_of(schema)
-    if kind in ("record", "error"):
+    if kind in RECORDS:
         converts = {inner["name"]: unless_null(_conversion(inner["type"], names)) for inner in schema["fields"]}
         convert = fields({name: one for name, one in converts.items() if one is not None})
         return with_defaults(_defaults(schema, names), convert)

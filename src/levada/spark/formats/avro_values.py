@@ -33,7 +33,7 @@ def pairs(convert: Convert | None) -> Convert:
 
 
 def fields(converts: Mapping[str, Convert]) -> Convert | None:
-    """Convert some fields of a record, in place: nobody else has it."""
+    """Convert some fields of a record, in place: fastavro made it for this value alone."""
     if not converts:
         return None
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     ByteType,
@@ -22,9 +21,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from levada.errors import ConfigError, SerializationError
+from levada.errors import ConfigError
 from levada.registry import ProtobufSerializer
-from levada.spark.formats.numbers import FIRST_MICROS, LAST_MICROS, as_numbers
+from levada.spark.formats.numbers import FIRST_MICROS, LAST_MICROS
 from levada.spark.formats.protobuf_schema import (
     ENCODE_ERRORS,
     ENUM,
@@ -42,7 +41,7 @@ from levada.spark.formats.protobuf_schema import (
     single_type,
 )
 from levada.spark.formats.registries import Settings, registry
-from levada.spark.formats.sink_format import Encode, SinkFormat
+from levada.spark.formats.sink_format import Encode, SinkFormat, row_by_row
 
 Convert = Callable[[Any], Any]
 _NARROWER: Mapping[type[DataType], tuple[type[DataType], ...]] = {
@@ -83,19 +82,10 @@ class ProtobufSink(SinkFormat):
         make, serialize = _arguments(self.message.descriptor), self._serializer()
         message_class = self.message.message_class()
 
-        def encode(array: pa.Array) -> pa.Array:
-            found = []
-            for row, value in enumerate(array.cast(as_numbers(array.type)).to_pylist()):
-                try:
-                    found.append(None if value is None else serialize(message_class(**make(value))))
-                except ENCODE_ERRORS as fault:
-                    raise SerializationError(
-                        f"column '{column}' does not fit the message {self.message.name}: {fault}; "
-                        f"it is in row {row} of {len(array)} of an Arrow batch"
-                    ) from fault
-            return pa.array(found, pa.binary())
+        def write(value: Any) -> bytes | None:
+            return serialize(message_class(**make(value)))
 
-        return encode
+        return row_by_row(write, column, f"the message {self.message.name}", errors=ENCODE_ERRORS)
 
     def _serializer(self) -> Callable[[Any], bytes | None]:
         if self.registered is None:

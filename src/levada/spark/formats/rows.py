@@ -48,7 +48,7 @@ class RowDecoder:
                 # A registry that does not answer, or is not reached with these settings: the value may be fine.
                 raise
             except Exception as fault:
-                # Libraries raise anything for bytes that nobody has thought of, and one value must not fail the others.
+                # Libraries raise exceptions of any type for damaged bytes, and one value must not fail the others.
                 reasons[row] = _reason(fault)
                 found.append(self._nothing)
         rows = self._column(found, reasons)

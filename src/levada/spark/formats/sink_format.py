@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 from pyspark.sql.types import DataType
+
+from levada.errors import SerializationError
+from levada.spark.formats.numbers import as_numbers
 
 Encode = Callable[[pa.Array], pa.Array]
 """From a column to a binary one, null where the column is. Raises SerializationError for a row that cannot be written."""
@@ -27,3 +30,31 @@ class SinkFormat(ABC):
     @abstractmethod
     def encoder(self, column: str) -> Encode:
         """Return what encodes a column, which is named in errors. Only of a pinned format."""
+
+
+def row_by_row(
+    write: Callable[[Any], bytes | None],
+    column: str,
+    schema: str,
+    *,
+    errors: tuple[type[Exception], ...],
+    told: Callable[[Exception], str] = str,
+) -> Encode:
+    """Return what encodes a column value by value, for formats whose libraries take Python objects.
+
+    write: makes the bytes of one value that is not null; raises one of `errors` where it does not fit. schema: what values have to fit, for
+    errors, such as "the message shop.Order". told: puts an error into words.
+    """
+
+    def encode(array: pa.Array) -> pa.Array:
+        found: list[bytes | None] = []
+        for row, value in enumerate(array.cast(as_numbers(array.type)).to_pylist()):
+            try:
+                found.append(None if value is None else write(value))
+            except errors as fault:
+                raise SerializationError(
+                    f"column '{column}' does not fit {schema}: {told(fault)}; it is in row {row} of {len(array)} of an Arrow batch"
+                ) from fault
+        return pa.array(found, pa.binary())
+
+    return encode
