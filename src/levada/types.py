@@ -120,6 +120,23 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int = NO_LEADER_EPOCH
 
 
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset: that of the next record to read. metadata: a text of the committer's own, up to offset.metadata.max.bytes."""
+
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    """On whose behalf offsets are committed (KIP-447). The defaults are those of a consumer of assigned partitions, which is no member."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
 class PartitionInfo(NamedTuple):
     """A partition as metadata describes it. leader is -1 while there is none."""
 
