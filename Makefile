@@ -4,7 +4,8 @@
 # make test-spark-matrix   500 generated queries, and streams and writes, beside Spark's own connector; Kafka 2.8, PySpark 4.2, a cluster, Connect
 # make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
-# make bench   levada beside confluent-kafka, on a real Kafka
+# make bench   reading, levada beside confluent-kafka, on a real Kafka
+# make bench-produce   every way of producing beside other clients and Java's performance tool, on a real Kafka, with targets
 # make bench-codec   levada's codecs beside other clients', without a broker, in an environment of their own
 # make bench-engine   what a request, a send and an idle partition cost beside other clients, on a real Kafka, with targets
 # make bench-spark   Spark through levada beside Spark's own connector, on a real Kafka, with targets
@@ -17,7 +18,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening test-matrix test-spark-matrix fuzz fuzzer bench bench-codec bench-engine bench-spark kafka docs schemas messages dist lint format clean
+.PHONY: setup demo test suite interpreted test-hardening test-matrix test-spark-matrix fuzz fuzzer bench bench-produce bench-codec bench-engine bench-spark kafka docs schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -104,6 +105,10 @@ SPARK42_PIP := .venv-spark42/bin/python -m pip install --quiet --disable-pip-ver
 
 bench: setup
 	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench
+
+# SECTIONS: some of none, lz4, zstd, transactions; PRODUCE_FLAGS: --quick, --turns.
+bench-produce: setup
+	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/produce.py $(SECTIONS) $(PRODUCE_FLAGS)
 
 bench-codec: .venv-bench/built
 	@.venv-bench/bin/python bench/codec.py

@@ -1,4 +1,4 @@
-"""levada beside its peers, on a real Kafka 4.4 node of this machine: `make bench`.
+"""Reading with levada beside confluent-kafka, on a real Kafka 4.4 node of this machine: `make bench`.
 
 Every run of every system is a process of its own. The broker shares the machine's processors with the client, as it does for everybody
 here; compare systems with each other, not with a cluster.
@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,12 +25,6 @@ PARTITIONS = 4
 TIMEOUT_S = 300
 RECORDS = {100: 1_000_000, 1024: 300_000}
 
-PRODUCERS = {
-    "levada send": "produce:levada_send",
-    "levada send_arrow": "produce:levada_send_arrow",
-    "confluent-kafka produce": "produce:confluent_produce",
-    "confluent-kafka produce_batch": "produce:confluent_produce_batch",
-}
 CONSUMERS = {
     "levada poll": "consume:levada_poll",
     "levada poll_arrow": "consume:levada_poll_arrow",
@@ -49,22 +43,17 @@ class Bench:
         self._topics = 0
 
     def clients(self, codecs: Iterable[str]) -> list[Row]:
-        """Produce and consume, per value size and codec."""
-        rows: list[Row] = []
-        for codec in codecs:
-            for size in RECORDS:
-                rows += self._case("produce", PRODUCERS, size, codec, None)
-                rows += self._case("consume", CONSUMERS, size, codec, self._filled_topic(size, codec))
-        return rows
+        """Consume, per value size and codec."""
+        return [one for codec in codecs for size in RECORDS for one in self._case(size, codec, self._filled_topic(size, codec))]
 
-    def _case(self, case: str, systems: Mapping[str, str], size: int, codec: str, topic: str | None) -> Iterator[Row]:
+    def _case(self, size: int, codec: str, topic: str) -> Iterator[Row]:
         """Take turns between the systems, so that a slow minute of the machine hits all of them."""
-        samples: dict[str, list[Sample]] = {system: [] for system in systems}
+        samples: dict[str, list[Sample]] = {system: [] for system in CONSUMERS}
         for _ in range(self._repeat):
-            for system, runner in systems.items():
-                samples[system].append(self._run(runner, self._job(topic or self._new_topic(), size, codec)))
-        for system in systems:
-            yield self._told(row(case, system, size, codec, samples[system]))
+            for system, runner in CONSUMERS.items():
+                samples[system].append(self._run(runner, self._job(topic, size, codec)))
+        for system in CONSUMERS:
+            yield self._told(row("consume", system, size, codec, samples[system]))
 
     def _told(self, one: Row) -> Row:
         print(f"{one.case} {one.value_bytes} B {one.codec}: {one.system}: {one.records_per_s:,}/s, {one.client_cpu_us:.2f} us", flush=True)

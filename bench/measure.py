@@ -39,6 +39,11 @@ def own_cpu_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def cpu_seconds(process: int) -> float:
+    """Processor time of another process, user and system; 0 when it has ended."""
+    return _cpu_ticks(process) / os.sysconf("SC_CLK_TCK")
+
+
 class FamilyCpu:
     """Processor time of a process by itself, and of all that it started, while its block runs.
 

@@ -67,10 +67,14 @@ class KafkaNode:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def process_id(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def cpu_seconds(self) -> float:
         """Processor time of the running process, user and system."""
-        assert self._process is not None
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{self.process_id}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def format(self) -> None:
