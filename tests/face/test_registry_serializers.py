@@ -139,6 +139,15 @@ class TestAvro:
         assert avro.AvroDeserializer(registry)(written) == row
         assert avro.AvroDeserializer(registry, order)(written) == row
 
+    def test_a_union_of_types_that_other_subjects_have(self, registry: SchemaRegistryClient, avro: Any) -> None:
+        registry.register_schema("shop.Money", Schema(record({"name": "cents", "type": "long"}, name="Money")))
+        money = SchemaReference("shop.Money", "shop.Money", 1)
+        registry.register_schema("shop.Order", Schema(record(ID, {"name": "price", "type": "Money"}), references=[money]))
+        either = Schema('["shop.Order", "shop.Money"]', references=[SchemaReference("shop.Order", "shop.Order", 1), money])
+        serializer = avro.AvroSerializer(registry, either, topic="t")
+        for row in ({"id": "apple", "price": {"cents": 5}}, {"cents": 6}):
+            assert avro.AvroDeserializer(registry)(serializer(row)) == row
+
     @pytest.mark.parametrize(
         ("settings", "subject"),
         [

@@ -262,6 +262,18 @@ def test_schemas_may_use_others(server: EmbeddedRegistry, client: Any) -> None:
     assert decoded(form, [value]).rows.to_pylist() == [{"price": {"cents": 5}}]
 
 
+def test_several_types_of_events_in_one_topic(server: EmbeddedRegistry, client: Any) -> None:
+    paid, sent = ({"type": "record", "name": f"shop.{name}", "fields": [{"name": "id", "type": "long"}]} for name in ("Paid", "Sent"))
+    for schema in (paid, sent):
+        register(client, schema, schema["name"])
+    references = [SchemaReference(schema["name"], schema["name"], 1) for schema in (paid, sent)]
+    schema_id = client.register_schema("orders-value", Schema('["shop.Paid", "shop.Sent"]', references=references))
+    form = confluent(server)
+    values = written([paid, sent], ("shop.Sent", {"id": 1}), ("shop.Paid", {"id": 2}), schema_id=schema_id)
+    rows = decoded(form, values).rows.to_pylist()
+    assert rows == [{"member0": None, "member1": {"id": 1}}, {"member0": {"id": 2}, "member1": None}]
+
+
 def test_confluents_plain_bytes_have_no_length(server: EmbeddedRegistry, client: Any) -> None:
     schema_id = client.register_schema("orders-value", Schema('"bytes"'))
     value = b"\0" + schema_id.to_bytes(4, "big") + b"\x08abc"

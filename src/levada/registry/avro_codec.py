@@ -17,6 +17,7 @@ Parsed = Any
 """What fastavro makes of a schema."""
 
 RECORDS = ("record", "error")
+NAMED = (*RECORDS, "enum", "fixed")
 SCHEMA_ERRORS = (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError, TypeError, RecursionError)
 """What json and fastavro raise for a schema that they cannot read."""
 WRITE_ERRORS = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
@@ -43,7 +44,26 @@ def parse(documents: Iterable[Any], names: dict[str, Any] | None = None) -> Pars
     parsed: Parsed = None
     for one in documents:
         parsed = fastavro.parse_schema(one, named_schemas=known)
+    if isinstance(parsed, list | str):
+        # fastavro keeps what names stand for beside a record that uses them; a union has no place for that.
+        parsed = fastavro.parse_schema(_spelt_out(parsed, known, set()))
     return parsed
+
+
+def _spelt_out(schema: Any, names: Mapping[str, Any], defined: set[str]) -> Any:
+    """Return a parsed schema that needs no other: each named type is written out where it comes first."""
+    if isinstance(schema, list):
+        return [_spelt_out(branch, names, defined) for branch in schema]
+    if isinstance(schema, str):
+        return schema if schema in defined or schema not in names else _spelt_out(names[schema], names, defined)
+    kind = kind_of(schema)
+    if kind in NAMED:
+        defined.add(schema["name"])
+    if kind in RECORDS:
+        fields = [field | {"type": _spelt_out(field["type"], names, defined)} for field in schema["fields"]]
+        return schema | {"fields": fields}
+    inner = {"array": "items", "map": "values"}.get(kind)
+    return schema | {inner: _spelt_out(schema[inner], names, defined)} if inner else schema
 
 
 def write_value(before: bytes, parsed: Parsed, value: Any) -> bytes:
