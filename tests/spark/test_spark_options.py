@@ -342,7 +342,7 @@ def test_partitions_that_cannot_be_assigned_are_refused(text: str) -> None:
         source_options({**KAFKA, "assign": text}, streaming=True)
 
 
-@pytest.mark.parametrize("pattern", ["(?u)a", "a{99999999999999}", "(" * 5_000 + ")" * 5_000])
+@pytest.mark.parametrize("pattern", ["(?u)a", "a{99999999999999}", pytest.param("(" * 100_000 + ")" * 100_000, id="nested without end")])
 def test_a_pattern_that_python_cannot_read_is_refused(pattern: str) -> None:
     with pytest.raises(ConfigError, match=r"option 'subscribePattern': .* is no regular expression"):
         source_options({**KAFKA, "subscribePattern": pattern}, streaming=True)

@@ -32,7 +32,7 @@ class Outgoing:
     def add(self, frame: Pieces) -> None:
         """Take one frame; small pieces between large ones are joined."""
         if len(frame) == 1:
-            self._pieces.append(memoryview(frame[0]))
+            self._append(frame[0])
             return
         small: list[Bytes] = []
         for piece in frame:
@@ -40,7 +40,7 @@ class Outgoing:
                 small.append(piece)
                 continue
             self._add_joined(small)
-            self._pieces.append(memoryview(piece))
+            self._append(piece)
             small.clear()
         self._add_joined(small)
 
@@ -54,8 +54,12 @@ class Outgoing:
         return True
 
     def _add_joined(self, small: list[Bytes]) -> None:
-        if small:
-            self._pieces.append(memoryview(b"".join(small)))
+        self._append(b"".join(small))
+
+    def _append(self, piece: Bytes) -> None:
+        # A piece without bytes would stay for ever: writing nothing looks like a transport that takes nothing.
+        if piece:
+            self._pieces.append(memoryview(piece))
 
     def _write_some(self, transport: TransportLayer, limit: int | None) -> int:
         if limit is not None or len(self._pieces) == 1:
