@@ -51,12 +51,12 @@ class Written(WriterCommitMessage):
 def sink_columns(schema: StructType, options: SinkOptions) -> tuple[str, ...]:
     """Return the columns that a sink uses, others are left alone. Raises ConfigError when they do not make a record."""
     types = {field.name: field.dataType for field in schema.fields if field.name in _ACCEPTED}
-    if "value" not in types:
-        raise ConfigError(f"a levada sink needs a column 'value'; the rows have {', '.join(schema.fieldNames()) or 'none'}")
     if options.topic is not None:
         types.pop("topic", None)
     elif "topic" not in types:
         raise ConfigError("where to? give the option 'topic', or a column 'topic'")
+    if "value" not in types:
+        raise ConfigError(f"a levada sink needs a column 'value'; the rows have {', '.join(schema.fieldNames()) or 'none'}")
     if "timestamp" in types and not _is_accepted("timestamp", types["timestamp"]):
         # Spark's own connector has no such column, so a job written for it may have one of any type.
         unused = types.pop("timestamp").simpleString()
