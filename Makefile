@@ -64,7 +64,7 @@ suite:
 	$(IN_VENV) $(BIN)/pytest -m spark
 
 interpreted:
-	$(IN_VENV) LEVADA_PURE=1 $(BIN)/pytest tests/unit/wire tests/unit/record
+	$(IN_VENV) LEVADA_PURE=1 $(BIN)/pytest tests/unit/wire tests/unit/record tests/unit/ack_buffer
 
 test-hardening: setup
 	@LEVADA_HARDENING=1 $(BIN)/pytest -m hardening tests/hardening tests/fuzz

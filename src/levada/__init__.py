@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from levada.producer.arrow_delivery import ArrowDelivery, ArrowReport
     from levada.producer.delivery import Delivery
     from levada.producer.partitioning import RoundRobin
+    from levada.sync.ack_buffer import AckBuffer
     from levada.sync.admin import KafkaAdmin
     from levada.sync.client import KafkaClient
     from levada.sync.consumer import KafkaConsumer
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     )
 
 _HOME = {
+    "AckBuffer": "levada.sync.ack_buffer",
     "KafkaAdmin": "levada.sync.admin",
     "KafkaClient": "levada.sync.client",
     "KafkaConsumer": "levada.sync.consumer",
@@ -75,6 +77,7 @@ _HOME = {
 }
 
 __all__ = [
+    "AckBuffer",
     "ArrowDelivery",
     "ArrowReport",
     "ClusterDescription",

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from levada.error_codes import ErrorCode
 from levada.types import AnyRecord, TopicPartition
@@ -77,6 +77,28 @@ class ForkedError(IllegalStateError):
 
 class ConcurrentUseError(IllegalStateError):
     """Two threads used a consumer at once."""
+
+
+class NotAcknowledgedError(KafkaError):
+    """An id in an AckBuffer has failed, so that nothing from it on becomes safe; the record's own error is the cause.
+
+    id: what was put. sequence: what put() returned for it. safe: up to where everything is acknowledged. `retriable` and `persisted` are
+    those of the cause. Either put the same id again, which gives the same sequence, and send its record again; or close the buffer and
+    begin again after `safe`.
+    """
+
+    def __init__(self, id: Any, sequence: int, cause: BaseException, safe: Any) -> None:
+        super().__init__(
+            f"id {id!r} (sequence {sequence}) was not acknowledged: {cause}; everything up to {safe!r} is safe; "
+            "put the same id again and send its record again, or close the AckBuffer and go on after what is safe"
+        )
+        self.id = id
+        self.sequence = sequence
+        self.safe = safe
+        self.__cause__ = cause
+        if isinstance(cause, KafkaError):
+            self.retriable = cause.retriable
+            self.persisted = cause.persisted
 
 
 class WakeupError(KafkaError):

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from levada.aio.ack_buffer import AckBuffer
     from levada.aio.admin import KafkaAdmin
     from levada.aio.client import KafkaClient
     from levada.aio.consumer import KafkaConsumer
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from levada.aio.scans import Scan, scan
 
 _HOME = {
+    "AckBuffer": "levada.aio.ack_buffer",
     "ArrowDelivery": "levada.aio.delivery",
     "Delivery": "levada.aio.delivery",
     "KafkaAdmin": "levada.aio.admin",
@@ -27,7 +29,7 @@ _HOME = {
     "scan": "levada.aio.scans",
 }
 
-__all__ = ["ArrowDelivery", "Delivery", "KafkaAdmin", "KafkaClient", "KafkaConsumer", "KafkaProducer", "Scan", "scan"]
+__all__ = ["AckBuffer", "ArrowDelivery", "Delivery", "KafkaAdmin", "KafkaClient", "KafkaConsumer", "KafkaProducer", "Scan", "scan"]
 
 
 def __getattr__(name: str) -> Any:
