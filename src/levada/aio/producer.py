@@ -17,7 +17,7 @@ from levada.face.process import HoldsConnections
 from levada.face.producing import Producing, engine_settings
 from levada.flow import CallerFlow
 from levada.not_yet import PRODUCER, lacks
-from levada.producer.producer_batch import DeliveryCallback
+from levada.producer.producer_batch import Ack, DeliveryCallback
 from levada.serialization import K_in, V_in
 from levada.types import Headers, PartitionInfo
 
@@ -57,15 +57,16 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         timestamp: int | datetime | None = None,
         headers: Headers | Mapping[str, bytes | None] | None = None,
         on_delivery: DeliveryCallback | None = None,
+        ack: Ack | None = None,
     ) -> Delivery:
         """Put a record on its way; return a handle, to be awaited for the RecordMetadata.
 
         Suspends only for metadata of a new topic and while buffer.memory is full, up to max.block.ms. Arguments, what the handle tells and
         what is raised are those of levada.KafkaProducer.send(); on_delivery is called in the event loop.
         """
-        sent = self._append(topic, value, key, partition, timestamp, headers, on_delivery)
+        sent = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
         if sent is None:
-            record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery)
+            record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack)
             sent = await self._driver.call(self._producing.send(record))
         return Delivery(sent, self._driver)
 
@@ -79,11 +80,12 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         headers: str | None = None,
         timestamp: str | None = None,
         partition: str | None = None,
+        ack: Ack | None = None,
     ) -> ArrowDelivery:
         """Send every row of Arrow data; return the rows' outcomes, to be awaited. As levada.KafkaProducer.send_arrow()."""
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         delivery = ArrowDelivery(topic, self._driver)
-        await self._driver.call(self._producing.send_arrow(topic, data, columns, delivery))
+        await self._driver.call(self._producing.send_arrow(topic, data, columns, delivery, ack))
         return delivery
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:

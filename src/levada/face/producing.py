@@ -16,13 +16,13 @@ from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.columns import importing_columns
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
-from levada.producer.appender import batch_memory
+from levada.producer.appender import batch_memory, is_ack
 from levada.producer.arrow_delivery import ArrowOutcomes
 from levada.producer.core import ProducerCore, ProducerHost
 from levada.producer.delivery import Delivery
 from levada.producer.partition_queue import TopicQueues
 from levada.producer.partitioning import Partitioning
-from levada.producer.producer_batch import DeliveryCallback
+from levada.producer.producer_batch import Ack, DeliveryCallback
 from levada.producer.record_accumulator import ToSend
 from levada.producer.sender import SenderSettings
 from levada.record.compression import Codec
@@ -89,6 +89,7 @@ class Producing:
         timestamp: int | datetime | None,
         headers: Headers | Mapping[str, bytes | None] | None,
         on_delivery: DeliveryCallback | None,
+        ack: Ack | None,
     ) -> ToSend:
         """Return a record for send(), for which append() has answered None.
 
@@ -102,11 +103,12 @@ class Producing:
         pairs = () if not headers else header_pairs(headers)
         if on_delivery is not None and not callable(on_delivery):
             raise TypeError(f"on_delivery is a function of the record's metadata and the error, got {on_delivery!r}")
+        _check_ack(ack)
         if partition is not None:
             partition = whole("partition", partition)
             if partition < 0:
                 raise ValueError(f"partition {partition} of topic {topic!r}: partitions are numbered from 0")
-        record = ToSend(topic_name(topic), partition, key, value, pairs, timestamp, on_delivery)
+        record = ToSend(topic_name(topic), partition, key, value, pairs, timestamp, on_delivery, ack)
         known = self.core.accumulator.topics.get(record.topic)
         return record if known is None or not known.count else self._placed(record, known.count)
 
@@ -150,16 +152,18 @@ class Producing:
         data: Any,
         columns: Mapping[str, str | None],
         delivery: ArrowOutcomes,
+        ack: Ack | None,
     ) -> CallerFlow[None]:
         """Send every row of Arrow data. columns: key, value, headers, timestamp and partition, each the name of a column or None.
 
-        delivery: takes the outcomes.
+        delivery: takes the outcomes. ack: is settled when all of them are known.
         """
         self._check_usable()
         if columns["key"] is None and columns["value"] is None and columns["headers"] is None:
             raise ValueError(
                 f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"
             )
+        _check_ack(ack)
         queues = yield from self.await_topic(topic)
         parts, rejected = self._sorted(queues, data, columns)
         may_wait = not self._host.in_callback
@@ -168,6 +172,8 @@ class Producing:
             may_wait = may_wait and had_room
         delivery.reject(rejected)
         with self._lock:
+            if ack is not None:
+                delivery.settle_ack(*ack)
             self.core.accumulator.unasked.add(delivery)
 
     def _sorted(
@@ -186,7 +192,7 @@ class Producing:
             hash_keys=not self.core.partitioning.ignores_keys,
             next_sticky=lambda: next(shares),
             batch_size=queues.sticky.limit,
-            max_record_size=min(config.max_request_size, config.buffer_memory - batch_memory(0, None)),
+            max_record_size=min(config.max_request_size, config.buffer_memory - batch_memory(0)),
             now_ms=self._wall_ms(),
             user_code=self._host.user_code,
         )
@@ -266,6 +272,11 @@ class Producing:
         if self._host.in_callback:
             raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
         self._host.check_usable()
+
+
+def _check_ack(ack: Any) -> None:
+    if ack is not None and not is_ack(ack):
+        raise TypeError(f"ack is a pair of an AckBuffer and a sequence that its put() returned, got {ack!r}")
 
 
 def _records(count: int) -> str:

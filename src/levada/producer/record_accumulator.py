@@ -23,7 +23,7 @@ from levada.producer.buffer_pool import BufferPool, Ticket
 from levada.producer.delivery import Delivery
 from levada.producer.partition_queue import PartitionQueue, TopicQueues
 from levada.producer.partitioning import STICKY, Partitioning
-from levada.producer.producer_batch import DeliveryCallback, Final, ProducerBatch
+from levada.producer.producer_batch import Ack, DeliveryCallback, Final, ProducerBatch
 from levada.producer.rows import AppendedRows, RowsOfPartition
 from levada.producer.unasked import Unasked
 from levada.record.batch import HEADER_SIZE, record_size_upper_bound
@@ -41,6 +41,7 @@ class ToSend(NamedTuple):
     headers: Headers
     timestamp: int
     callback: DeliveryCallback | None
+    ack: Ack | None = None
 
 
 class Numbering(Protocol):
@@ -189,7 +190,7 @@ class RecordAccumulator:
             if queue.tail is not None:
                 # No memory for it to grow: it is due at once.
                 self.appender.close(queue)
-            size = batch_memory(bound, record.callback)
+            size = batch_memory(bound, record.callback, record.ack)
             if not self._charge(size, ticket):
                 self.adopt()
                 return self.pool.enqueue(size)
@@ -199,7 +200,7 @@ class RecordAccumulator:
 
     def _open(self, queue: PartitionQueue, record: ToSend, allowance: int, now_ms: int) -> Delivery | None:
         """Begin a batch that is charged already; None when another thread has begun one meanwhile."""
-        delivery, charged = Delivery.__new__(Delivery), batch_memory(allowance, record.callback)
+        delivery, charged = Delivery.__new__(Delivery), batch_memory(allowance, record.callback, record.ack)
         try:
             batch = self.appender.begin(queue, allowance, now_ms, delivery, *record[2:])
             if self.appender.publish_charged(queue, batch):
@@ -222,7 +223,7 @@ class RecordAccumulator:
             batch, charged = queue.tail, 0
             if batch is None:
                 allowance = rows.size_at(first)
-                charged = batch_memory(allowance, None)
+                charged = batch_memory(allowance)
                 if not self._charge(charged, ticket):
                     self.adopt()
                     return self.pool.enqueue(charged)
@@ -287,7 +288,7 @@ class RecordAccumulator:
 
     def _checked_size(self, record: ToSend) -> int:
         bound = record_size_upper_bound(len(record.key or b""), len(record.value or b""), record.headers)
-        memory = batch_memory(bound, record.callback)
+        memory = batch_memory(bound, record.callback, record.ack)
         limits = ((bound, self._max_request_size, "max.request.size"), (memory, self.pool.total, "buffer.memory"))
         for size, limit, option in limits:
             if size > limit:

@@ -18,7 +18,7 @@ from levada.flow import CallerFlow
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery
-from levada.producer.producer_batch import DeliveryCallback
+from levada.producer.producer_batch import Ack, DeliveryCallback
 from levada.serialization import K_in, V_in
 from levada.sync.connect import connect
 from levada.sync.delivery_wait import DeliveryWait
@@ -75,21 +75,24 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         timestamp: int | datetime | None = None,
         headers: Headers | Mapping[str, bytes | None] | None = None,
         on_delivery: DeliveryCallback | None = None,
+        ack: Ack | None = None,
     ) -> Delivery:
         """Put a record on its way; return a handle on its outcome.
 
         value, key: bytes-like, str (as UTF-8), None, or whatever the configured serializer takes. partition: None lets the key decide, and
         without a key spreads records. timestamp: milliseconds since the epoch or an aware datetime, default now. headers: pairs of name
-        and bytes or None. on_delivery: called with (RecordMetadata, error or None) on the client's own thread; it must be quick.
+        and bytes or None. on_delivery: called with (RecordMetadata, error or None) on the client's own thread; it must be quick. ack: an
+        AckBuffer and the sequence that its put() returned: marked when the record is written, failed when it is not, before on_delivery
+        is called. A send() that raises leaves the sequence as it is.
 
         Waits, up to max.block.ms, only for metadata of a new topic, for a partition that does not exist yet, and for room in buffer.memory.
         What the cluster or the limits have against the record comes through the handle and the callback: TimeoutError,
         BufferExhaustedError, RecordTooLargeError, UnknownTopicOrPartitionError, DeliveryTimeout, ... Wrong arguments are raised:
         SerializationError, ValueError, TypeError.
         """
-        delivery = self._append(topic, value, key, partition, timestamp, headers, on_delivery)
+        delivery = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
         if delivery is None:
-            record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery)
+            record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack)
             delivery = self._driver.call(self._producing.send(record))
         return delivery
 
@@ -103,12 +106,16 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         headers: str | None = None,
         timestamp: str | None = None,
         partition: str | None = None,
+        ack: Ack | None = None,
     ) -> ArrowDelivery:
         """Send every row of Arrow data: a Table, a RecordBatch, a polars or pandas frame, a DuckDB query, anything with __arrow_c_stream__.
 
         key ... partition: names of columns; what is not named, or null, is null, none, now, or chosen as in send(). Keys and values are
         binary or string, headers list<struct<key, value>> or map, timestamps those of any unit and zone, dates or integer milliseconds,
         partitions integers; each may be sliced, chunked, behind a dictionary, in runs or views. Data are read piece by piece.
+
+        ack: an AckBuffer and one sequence for all rows: marked when every row is written, failed with the error of the first that is not.
+        A send_arrow() that raises leaves the sequence as it is.
 
         Rows share batches with the records of send(), and wait for linger.ms as they do.
 
@@ -122,7 +129,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         """
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         delivery = ArrowDelivery(topic, self._wait_for.all)
-        self._driver.call(self._producing.send_arrow(topic, data, columns, delivery))
+        self._driver.call(self._producing.send_arrow(topic, data, columns, delivery, ack))
         return delivery
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
