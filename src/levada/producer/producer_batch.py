@@ -172,7 +172,7 @@ class ProducerBatch:
         return Persisted.UNKNOWN if self.may_be_persisted or self.on_the_wire else Persisted.NO
 
     def finish(self, final: Final) -> bool:
-        """Fix the outcome, which the caller has stored, and tell AckBuffers; False when there already is one, as after a late answer (A24)."""
+        """Fix the outcome, which the caller has stored, and tell AckBuffers; False when there is one already, as for a late answer (A24)."""
         if self.final is not None:
             if self.final is Final.SUCCEEDED:
                 raise IllegalStateError(f"{self.tp}: a batch that succeeded cannot become {final.value}")
