@@ -355,6 +355,24 @@ class ProducerFencedError(BrokerError):
     fatal = True
 
 
+class TransactionAbortableError(KafkaError):
+    """The transaction cannot be committed, for the reason that the message names and the cause has. Call abort_transaction() and begin anew.
+
+    Raised by every call on the transaction but abort_transaction(), send() included, whose record was not taken then.
+    """
+
+
+class TransactionAbortedError(KafkaError):
+    """The record belongs to a transaction that was aborted, or has to be: no reader with isolation.level=read_committed gets it."""
+
+
+class TransactionOutcomeUnknownError(TimeoutError):
+    """The end of a transaction was asked for and not answered in time: it may be carried out, now or later, or not at all.
+
+    Repeat the same call to learn the outcome: it asks for the same end, which is carried out once.
+    """
+
+
 class OutOfOrderSequenceError(BrokerError):
     """The broker holds a gap in this producer's sequence."""
 
