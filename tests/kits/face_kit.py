@@ -184,5 +184,5 @@ def face_and_broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     else:
         with Simulation(seed=1) as simulation:
             monkeypatch.setattr(request.module, "lv", SimulatedFace(simulation))
-            monkeypatch.setattr(request.module, "time", SimulatedTime(simulation))
+            monkeypatch.setattr(request.module, "time", SimulatedTime(simulation), raising=False)
             yield SimulatedKafka(simulation)

@@ -91,12 +91,19 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         return await self._driver.call(self._producing.partitions_for(topic))
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Send everything now and wait until each record sent before is acknowledged or has failed. Raises TimeoutError.
+        """Send everything now and wait until each record sent before is acknowledged or has failed.
 
         The handles and callbacks of the records report failures. One warning gives the number of failures that the program has not looked
-        at.
+        at. Raises FlushTimeout, whose `remaining` says how many records are not done, and which changes nothing about them.
         """
         await self._driver.call(self._producing.flush(timeout))
+
+    def abort_pending(self) -> int:
+        """Give up every record that is neither acknowledged nor failed, and return how many there were. Waits for nothing.
+
+        As levada.KafkaProducer.abort_pending(); callbacks run in the event loop soon after.
+        """
+        return self._producing.abort_pending()
 
     async def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.

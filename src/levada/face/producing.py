@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from levada.client.engine import Engine
 from levada.clock import epoch_ms
 from levada.config import ProducerConfig
-from levada.errors import IllegalStateError, KafkaError, TimeoutError, not_written
+from levada.errors import FlushTimeout, IllegalStateError, KafkaError, TimeoutError, not_written
 from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.columns import importing_columns
 from levada.face.waiting import run_flow
@@ -195,8 +195,19 @@ class Producing:
 
     def flush(self, timeout: float | None) -> CallerFlow[None]:
         """Return when each record sent before is done, and log a warning about failures that the program has not looked at."""
-        yield from run_flow(self._host, self._engine, self.core.flush(), timeout, "flush()")
+        with self._lock:
+            flushing = self.core.flushing()
+        try:
+            yield from run_flow(self._host, self._engine, flushing.run(), timeout, "flush()")
+        except TimeoutError as late:
+            with self._lock:
+                remaining = flushing.remaining
+            raise FlushTimeout(f"{late}; {_records(remaining)} not acknowledged yet, still on the way", remaining) from None
         self._tell_unasked()
+
+    def abort_pending(self) -> int:
+        """Give up what is neither acknowledged nor failed; return how many records."""
+        return self._host.change(lambda now_ms: self.core.drop_pending())
 
     def _tell_unasked(self) -> None:
         with self._lock:
@@ -243,7 +254,9 @@ class Producing:
     def _last_flush(self, timeout: float | None) -> CallerFlow[str]:
         """Flush for so long; return why what is left then was not acknowledged."""
         try:
-            yield from run_flow(self._host, self._engine, self.core.flush(), timeout, "close()")
+            with self._lock:
+                flushing = self.core.flushing()
+            yield from run_flow(self._host, self._engine, flushing.run(), timeout, "close()")
         except KafkaError as error:
             return f"not acknowledged within {timeout:g} s" if type(error) is TimeoutError else str(error)
         return ""

@@ -23,6 +23,7 @@ from levada.producer.buffer_pool import BufferPool
 from levada.producer.delivery import Waiter
 from levada.producer.failed_sends import FailedSends
 from levada.producer.failures import Failures
+from levada.producer.flushing import Flushing
 from levada.producer.partitioning import Partitioning
 from levada.producer.producer_batch import Final, ProducerBatch
 from levada.producer.record_accumulator import RecordAccumulator
@@ -94,11 +95,13 @@ class ProducerCore:
         )
         self.failed_sends = FailedSends(self.pool, self.accumulator.unasked, defer=self._defer, settled=self._failed_send_settled)
         self.appending = Appending(self.accumulator, self.failed_sends, engine.network, engine.metadata, host, max_block_ms=max_block_ms)
+        self._failures = Failures(self.accumulator, self.transactions, engine.metadata, engine.network)
         self._sender = Sender(
             accumulator=self.accumulator,
             transactions=self.transactions,
             metadata=engine.metadata,
             network=engine.network,
+            failures=self._failures,
             backoff=backoff,
             settings=sending,
             start=self._start,
@@ -146,15 +149,9 @@ class ProducerCore:
 
     # Outcomes
 
-    def flush(self) -> Flow[None]:
-        """Return when all records sent so far are done, their callbacks included (A22, A25)."""
-        self.accumulator.flushes += 1
-        self.accumulator.adopt()
-        batches = (*self.accumulator.unsettled, *self.accumulator.incomplete)
-        try:
-            yield from wait_for_all([*self.failed_sends.promises, *(batch.promise for batch in batches)])
-        finally:
-            self.accumulator.flushes -= 1
+    def flushing(self) -> Flushing:
+        """Return a flush of all records sent so far."""
+        return Flushing(self.accumulator, self.failed_sends)
 
     def end_by_itself(self, limit_ms: int, name: str) -> Flow[None]:
         """Flush a producer that nobody can close any more, for at most so long, and say what could not be sent."""
@@ -162,7 +159,7 @@ class ProducerCore:
         self._tell(self.unasked())
         counts = {batch: batch.unsettled_count for batch in self.accumulator.incomplete}
         now_ms = self._host.now_ms()
-        flushed = self._engine.flows.start(self.flush(), now_ms, deadline_ms=now_ms + limit_ms, describe="the last flush")
+        flushed = self._engine.flows.start(self.flushing().run(), now_ms, deadline_ms=now_ms + limit_ms, describe="the last flush")
         with suppress(KafkaError):
             yield Wait(flushed)
         lost = sum(count for batch, count in counts.items() if not batch.succeeded and batch.final is not Final.SPLIT)
@@ -191,6 +188,15 @@ class ProducerCore:
         """Return how many records are neither acknowledged nor failed."""
         self.accumulator.adopt()
         return sum(batch.unsettled_count for batch in self.accumulator.incomplete)
+
+    def drop_pending(self) -> int:
+        """Give up every record that is neither acknowledged nor failed, and go on; return how many there were (A23)."""
+        self.accumulator.adopt()
+        count = self.unfinished()
+        # The youngest first: numbers that were certainly not used go to the records that follow, as long as none behind them is in use.
+        for batch in reversed(list(self.accumulator.incomplete)):
+            self._failures.drop(batch)
+        return count
 
     def abort(self) -> None:
         """Fail what is not done (A23)."""

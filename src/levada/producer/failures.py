@@ -6,6 +6,7 @@ from levada.client.metadata import Metadata
 from levada.client.network_client import NetworkClient
 from levada.error_codes import ErrorCode
 from levada.errors import (
+    AbortedError,
     ClosedError,
     DeliveryTimeout,
     KafkaError,
@@ -84,6 +85,11 @@ class Failures:
         """The partition begins a new sequence, and the batch may have been written under the old one."""
         text = f"{batch.tp}: the broker lost this producer's sequence while the batch was unanswered ({_attempts(batch)})"
         self._fail(batch, OutOfOrderSequenceError(text))
+
+    def drop(self, batch: ProducerBatch) -> None:
+        """The program does not want it sent any more."""
+        sent = f"unanswered so far ({_attempts(batch)})" if batch.attempts else "not sent yet"
+        self._fail(batch, AbortedError(f"{batch.tp}: given up by abort_pending(), {sent}"))
 
     def fatal(self, batch: ProducerBatch) -> KafkaError:
         """Return the error for a batch of a producer that cannot go on."""

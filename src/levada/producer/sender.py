@@ -74,6 +74,7 @@ class Sender:
         transactions: TransactionManager | None,
         metadata: Metadata,
         network: NetworkClient,
+        failures: Failures,
         backoff: ExponentialBackoff,
         settings: SenderSettings,
         start: Callable[[Flow[Any], int], Promise[Any]],
@@ -85,7 +86,7 @@ class Sender:
         self._backoff = backoff
         self._settings = settings
         self._start = start
-        self._failures = Failures(accumulator, transactions, metadata, network)
+        self._failures = failures
         self._format = ProduceFormat(network, codec=settings.codec, level=settings.level, is_idempotent=transactions is not None)
         self._initializing: Promise[Any] | None = None
         self._initialize_at_ms = NEVER_MS

@@ -133,10 +133,21 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         """Send everything now and wait until each record sent before is acknowledged or has failed.
 
         The handles and callbacks of the records report failures. One warning gives the number of failures that the program has not looked
-        at. Raises TimeoutError, and IllegalStateError in an on_delivery callback, where it would wait for itself.
+        at. timeout: seconds; None waits until all are done, which delivery.timeout.ms bounds. Raises FlushTimeout, whose `remaining` says
+        how many records are not done and which changes nothing about them, and IllegalStateError in an on_delivery callback, where it
+        would wait for itself.
         """
         self._producing.refuse_in_callback("flush()")
         self._driver.call(self._producing.flush(timeout))
+
+    def abort_pending(self) -> int:
+        """Give up every record that is neither acknowledged nor failed, and return how many there were; the producer can be used on.
+
+        They fail with AbortedError. Its `persisted` is "no" for what was never sent, or certainly not appended, and "unknown" for what a
+        broker may have: an attempt that is under way is not called back. Callbacks run soon after, on the client's own thread. Records of
+        a send() that waits for memory or metadata in another thread are not among them.
+        """
+        return self._producing.abort_pending()
 
     def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.
