@@ -137,6 +137,21 @@ class ConsumerGroupMetadata(NamedTuple):
     group_instance_id: str | None = None
 
 
+class TransactionHandle(NamedTuple):
+    """An open transaction that its producer has handed over: KafkaAdmin ends it, in this process or another one. It can be pickled.
+
+    end_version: the version of EndTxn that ends it; another one would not be recognized as a repetition. partitions: what was written to.
+    groups: whose offsets are part of it. A transaction with neither was never begun at the coordinator, and ending it does nothing.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    end_version: int
+    partitions: tuple[TopicPartition, ...] = ()
+    groups: tuple[str, ...] = ()
+
+
 class PartitionInfo(NamedTuple):
     """A partition as metadata describes it. leader is -1 while there is none."""
 

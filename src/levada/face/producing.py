@@ -166,9 +166,11 @@ class Producing:
         for rows in parts:
             had_room = yield from self.core.appending.send_rows(queues, rows, delivery, may_wait=may_wait)
             may_wait = may_wait and had_room
-        delivery.reject(rejected)
+        error = delivery.reject(rejected)
         with self._lock:
             self.core.accumulator.unasked.add(delivery)
+            if error is not None:
+                self.core.failed_sends.failed(error)
 
     def _sorted(
         self, queues: TopicQueues, data: Any, columns: Mapping[str, str | None]
@@ -302,6 +304,8 @@ def settings_for_core(config: ProducerConfig) -> dict[str, Any]:
         "retry_backoff_max_ms": config.retry_backoff_max_ms,
         "adaptive_partitioning": config.partitioner_adaptive_partitioning_enable,
         "availability_timeout_ms": config.partitioner_availability_timeout_ms,
+        "transactional_id": config.transactional_id,
+        "transaction_timeout_ms": config.transaction_timeout_ms,
         "partitioning": Partitioning(config.partitioner, ignore_keys=config.partitioner_ignore_keys),
     }
 

@@ -28,7 +28,7 @@ cdef tuple NO_HEADERS
 
 @cython.final
 cdef class Appender:
-    cdef public bint closed, plain_keys, plain_values
+    cdef public bint takes_records, plain_keys, plain_values
     cdef public object waiter
     cdef readonly object full
     cdef dict _topics

@@ -29,6 +29,9 @@ from levada.producer.producer_batch import Final, ProducerBatch
 from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.sender import Sender, SenderSettings
 from levada.producer.transaction_manager import TransactionManager
+from levada.producer.transactions.asking import Asking
+from levada.producer.transactions.records import ProducerRecords
+from levada.producer.transactions.transactions import Transactions
 from levada.promise import Promise
 
 log = logging.getLogger(__name__)
@@ -66,6 +69,8 @@ class ProducerCore:
         adaptive_partitioning: bool,
         availability_timeout_ms: int,
         partitioning: Partitioning,
+        transactional_id: str | None,
+        transaction_timeout_ms: int,
     ) -> None:
         backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._engine = engine
@@ -74,7 +79,9 @@ class ProducerCore:
         self._host = host
         self.partitioning = partitioning
         self.pool = BufferPool(buffer_memory)
-        self.transactions = TransactionManager(backoff=backoff, warn=self._warn) if enable_idempotence else None
+        self.transaction: Transactions | None = None
+        may_send = None if transactional_id is None else lambda batch: self.transaction is not None and self.transaction.may_send(batch)
+        self.transactions = TransactionManager(backoff=backoff, may_send=may_send, warn=self._warn) if enable_idempotence else None
         self.accumulator = RecordAccumulator(
             pool=self.pool,
             rng=random,
@@ -96,9 +103,12 @@ class ProducerCore:
         self.failed_sends = FailedSends(self.pool, self.accumulator.unasked, defer=self._defer, settled=self._failed_send_settled)
         self.appending = Appending(self.accumulator, self.failed_sends, engine.network, engine.metadata, host, max_block_ms=max_block_ms)
         self._failures = Failures(self.accumulator, self.transactions, engine.metadata, engine.network)
+        if transactional_id is not None and self.transactions is not None:
+            self.transaction = self._transactions(transactional_id, transaction_timeout_ms, Asking(engine.coordinators, backoff))
         self._sender = Sender(
             accumulator=self.accumulator,
             transactions=self.transactions,
+            transaction=self.transaction,
             metadata=engine.metadata,
             network=engine.network,
             failures=self._failures,
@@ -110,6 +120,19 @@ class ProducerCore:
         engine.add_poller(self)
         # Also after a crash: what is appended then would never be sent.
         engine.holders.append(self)
+
+    def _transactions(self, transactional_id: str, timeout_ms: int, asking: Asking) -> Transactions:
+        assert self.transactions is not None
+        transactions = Transactions(
+            transactional_id,
+            timeout_ms,
+            asking=asking,
+            features=self._engine.features,
+            records=ProducerRecords(self.accumulator, self.failed_sends, self._failures, self.transactions),
+            start=lambda flow, now_ms: self._engine.flows.start(flow, now_ms, describe="AddPartitionsToTxn"),
+        )
+        self._failures.failed = self.failed_sends.failed = transactions.failed
+        return transactions
 
     def wait_with(self, waiter: Waiter) -> None:
         """Let deliveries wait that way."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from levada.client.metadata import Metadata
 from levada.client.network_client import NetworkClient
 from levada.error_codes import ErrorCode
@@ -13,6 +15,7 @@ from levada.errors import (
     OutOfOrderSequenceError,
     Persisted,
     RecordTooLargeError,
+    TransactionAbortedError,
     UnsupportedRecordFormatError,
     broker_error,
 )
@@ -43,6 +46,8 @@ class Failures:
         self._transactions = transactions
         self._metadata = metadata
         self._network = network
+        self.failed: Callable[[KafkaError], object] = lambda error: None
+        """Is told of every batch that has failed: its transaction has."""
 
     def expire(self, batch: ProducerBatch) -> None:
         """delivery.timeout.ms is over (A17, A18)."""
@@ -91,6 +96,14 @@ class Failures:
         sent = f"unanswered so far ({_attempts(batch)})" if batch.attempts else "not sent yet"
         self._fail(batch, AbortedError(f"{batch.tp}: given up by abort_pending(), {sent}"))
 
+    def abort(self, batch: ProducerBatch, cause: KafkaError | None) -> None:
+        """Its transaction is aborted. cause: what the transaction failed with, None where the program aborts it."""
+        sent = f"after {_attempts(batch)}" if batch.attempts else "before it was sent"
+        why = "" if cause is None else f"; the transaction failed with: {cause}"
+        error = TransactionAbortedError(f"{batch.tp}: aborted with its transaction, {sent}{why}")
+        error.__cause__ = cause
+        self._fail(batch, error)
+
     def fatal(self, batch: ProducerBatch) -> KafkaError:
         """Return the error for a batch of a producer that cannot go on."""
         error = self._transactions.error if self._transactions is not None else None
@@ -108,9 +121,13 @@ class Failures:
         self._end(batch, _with(error, batch.persisted()), record_errors)
 
     def _end(self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None = None) -> None:
+        if batch.final is not None:
+            # With its transaction, which another batch has failed.
+            return
         if self._transactions is not None:
             self._transactions.gave_up(batch, error.persisted)
         self._accumulator.fail(batch, error, record_errors=record_errors)
+        self.failed(error)
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
         leader = self._metadata.snapshot.leader(batch.tp)

@@ -28,6 +28,7 @@ from levada.producer.reactions import ON_PRODUCE_ERROR, Action
 from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.sequences import ProducerIdentity
 from levada.producer.transaction_manager import TransactionManager, Verdict
+from levada.producer.transactions.transactions import Transactions
 from levada.promise import Promise
 from levada.protocol.messages.produce import (
     PartitionProduceData,
@@ -72,6 +73,7 @@ class Sender:
         *,
         accumulator: RecordAccumulator,
         transactions: TransactionManager | None,
+        transaction: Transactions | None,
         metadata: Metadata,
         network: NetworkClient,
         failures: Failures,
@@ -81,6 +83,7 @@ class Sender:
     ) -> None:
         self._accumulator = accumulator
         self._transactions = transactions
+        self._transaction = transaction
         self._metadata = metadata
         self._network = network
         self._backoff = backoff
@@ -119,6 +122,8 @@ class Sender:
         deadline_ms, sent = NEVER_MS, True
         while sent and self._accumulator.backlogs.placed:  # A request is written at once, so no event tells that the next one may follow.
             deadline_ms, sent = self._send_ready(now_ms)
+        if self._transaction is not None:
+            self._transaction.poll(now_ms)
         return min(deadline_ms, self._accumulator.next_expiry_ms, self._initialize_at_ms)
 
     def let_go(self) -> None:
@@ -128,7 +133,9 @@ class Sender:
                 self._accumulator.off_the_wire(batch)
 
     def _refresh_topics(self, snapshot: ClusterSnapshot) -> None:
-        dropped = self._accumulator.refresh(snapshot, self._metadata.topics)
+        # Their sequences go on for as long as the coordinator keeps the epoch.
+        wanted = self._metadata.topics if self._transaction is None else self._accumulator.topics.keys()
+        dropped = self._accumulator.refresh(snapshot, wanted)
         if self._transactions is not None:
             self._transactions.forget(queue for topic in dropped for queue in topic.partitions)
 
@@ -189,12 +196,13 @@ class Sender:
                 self._accumulator.mute(batch.queue)
             self._metadata.add_topic(batch.tp.topic, now_ms)
         request, names = self._request(batches)
+        oldest, newest = (0, 32767) if self._transaction is None else self._transaction.protocol.produce
         promise = self._network.send(
             node,
             request,
             now_ms,
-            min_version=self._format.oldest_version,
-            max_version=NEWEST_WITHOUT_TOPIC_IDS if NO_TOPIC_ID.int in names else 32767,
+            min_version=max(self._format.oldest_version, oldest),
+            max_version=min(NEWEST_WITHOUT_TOPIC_IDS, newest) if NO_TOPIC_ID.int in names else newest,
             expect_response=self._settings.acks != 0,
         )
         sent = list(batches)
@@ -210,7 +218,12 @@ class Sender:
                 topic_id = self._metadata.snapshot.topic_id(name) or NO_TOPIC_ID
                 topic = topics[name] = TopicProduceData(name=name, topic_id=topic_id, partition_data=[])
             topic.partition_data.append(PartitionProduceData(index=partition, records=data))
-        request = ProduceRequest(acks=self._settings.acks, timeout_ms=self._settings.request_timeout_ms, topic_data=list(topics.values()))
+        request = ProduceRequest(
+            transactional_id=None if self._transaction is None else self._transaction.transactional_id,
+            acks=self._settings.acks,
+            timeout_ms=self._settings.request_timeout_ms,
+            topic_data=list(topics.values()),
+        )
         return request, {topic.topic_id.int: topic.name for topic in topics.values()}
 
     # Answers
@@ -268,6 +281,9 @@ class Sender:
         if reaction.action is not Action.COMPLETE:
             batch.may_be_persisted |= reaction.persisted is Persisted.UNKNOWN
             batch.remember(code, f"from node {node}: {answer.error_message}" if answer.error_message else f"from node {node}")
+            if self._transaction is not None and self._transaction.gives_up_records:
+                self._failures.abort(batch, None)
+                return
         self._reactions[reaction.action](batch, answer, node, now_ms)
 
     def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
@@ -305,6 +321,8 @@ class Sender:
         self._failures.refuse(batch, answer, node)
         if self._transactions is not None and isinstance(batch.error, KafkaError):
             self._transactions.error = batch.error
+            if self._transaction is not None:
+                self._transaction.fatal(batch.error)
 
     # Sequences
 
