@@ -9,7 +9,7 @@ import pytest
 
 import levada as lv
 from face_kit import EVERYWHERE, face_and_broker
-from levada.errors import AbortedError, FlushTimeout, Persisted
+from levada.errors import AbortedError, FlushTimeout, Persisted, SerializationError
 
 NewTopicName = Callable[..., str]
 PATIENCE_S = 30
@@ -49,3 +49,55 @@ def test_A22_a_flush_without_time_says_how_many_records_remain(any_kafka: Any, n
         assert raised.value.remaining == 5
         producer.flush(timeout=PATIENCE_S)
     assert len(values(any_kafka, topic)) == 5
+
+
+def test_K8_metadata_has_the_sizes_of_key_and_value(any_kafka: Any, new_topic: NewTopicName) -> None:
+    topic = new_topic(any_kafka)
+    called: list[tuple[int, int]] = []
+    with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers) as producer:
+
+        def sizes(value: bytes | str | None, key: bytes | None, **more: Any) -> tuple[int, int]:
+            delivery = producer.send(topic, value, key, **more, on_delivery=lambda metadata, error: called.append(metadata[4:]))
+            return delivery.result(timeout=PATIENCE_S)[4:]
+
+        assert sizes(b"value", b"k") == (1, 5)
+        assert sizes(None, b"") == (0, -1)
+        assert sizes("schön", None, headers={"a": b"1"}) == (-1, 6)
+        assert called == [(1, 5), (0, -1), (-1, 6)]
+
+
+def test_many_records_are_sent_in_one_call(any_kafka: Any, new_topic: NewTopicName) -> None:
+    topic = new_topic(any_kafka)
+    many = [b"plain", "text", (b"k", b"v"), (None, "no key"), (b"k", None), (b"k", b"own", {"h": b"own"}), (None, b"none", None)]
+    with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers) as producer:
+        sent = producer.send_many(topic, iter(many), headers=[("h", b"all")], timestamp=7)
+        assert producer.send_many(topic, []) == []
+        producer.flush(timeout=PATIENCE_S)
+    assert [delivery.result(timeout=0).offset for delivery in sent] == list(range(7))
+    records = list(lv.scan(topic, bootstrap_servers=any_kafka.bootstrap_servers))
+    assert {record.timestamp for record in records} == {7}
+    assert [(record.key, record.value) for record in records] == [
+        (None, b"plain"),
+        (None, b"text"),
+        (b"k", b"v"),
+        (None, b"no key"),
+        (b"k", None),
+        (b"k", b"own"),
+        (None, b"none"),
+    ]
+    assert [[tuple(header) for header in record.headers] for record in records] == [[("h", b"all")]] * 5 + [[("h", b"own")], []]
+
+
+def test_many_records_end_with_one_that_cannot_be_sent(any_kafka: Any, new_topic: NewTopicName) -> None:
+    topic = new_topic(any_kafka)
+    with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers) as producer:
+        wrong: Any
+        for wrong in (7, ("k", "v", {}, "more")):
+            with pytest.raises((SerializationError, TypeError)) as raised:
+                producer.send_many(topic, ["first", "second", wrong, "never"])
+            assert raised.value.__notes__ == ["send_many(): the 2 records before this one were sent"]
+        lone: Any
+        for lone in (b"bytes", "text", {"a": 1}, 5):
+            with pytest.raises(TypeError, match="a list of records"):
+                producer.send_many(topic, lone)
+    assert values(any_kafka, topic) == [b"first", b"second"] * 2

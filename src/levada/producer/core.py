@@ -95,13 +95,11 @@ class ProducerCore:
         )
         self.failed_sends = FailedSends(self.pool, self.accumulator.unasked, defer=self._defer, settled=self._failed_send_settled)
         self.appending = Appending(self.accumulator, self.failed_sends, engine.network, engine.metadata, host, max_block_ms=max_block_ms)
-        self._failures = Failures(self.accumulator, self.transactions, engine.metadata, engine.network)
         self._sender = Sender(
             accumulator=self.accumulator,
             transactions=self.transactions,
             metadata=engine.metadata,
             network=engine.network,
-            failures=self._failures,
             backoff=backoff,
             settings=sending,
             start=self._start,
@@ -195,7 +193,7 @@ class ProducerCore:
         count = self.unfinished()
         # The youngest first: numbers that were certainly not used go to the records that follow, as long as none behind them is in use.
         for batch in reversed(list(self.accumulator.incomplete)):
-            self._failures.drop(batch)
+            self._sender.failures.drop(batch)
         return count
 
     def abort(self) -> None:

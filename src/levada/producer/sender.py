@@ -74,7 +74,6 @@ class Sender:
         transactions: TransactionManager | None,
         metadata: Metadata,
         network: NetworkClient,
-        failures: Failures,
         backoff: ExponentialBackoff,
         settings: SenderSettings,
         start: Callable[[Flow[Any], int], Promise[Any]],
@@ -86,7 +85,7 @@ class Sender:
         self._backoff = backoff
         self._settings = settings
         self._start = start
-        self._failures = failures
+        self.failures = Failures(accumulator, transactions, metadata, network)
         self._format = ProduceFormat(network, codec=settings.codec, level=settings.level, is_idempotent=transactions is not None)
         self._initializing: Promise[Any] | None = None
         self._initialize_at_ms = NEVER_MS
@@ -109,7 +108,7 @@ class Sender:
         while self._answers:
             self._answered(self._answers.popleft(), now_ms)
         for batch in self._accumulator.expired(now_ms):
-            self._failures.expire(batch)
+            self.failures.expire(batch)
         # After all that may leave a gap in a partition's sequence: who waits behind it has no other event that would bring us here.
         if self._transactions is not None:
             self._keep_sequences(self._transactions, now_ms)
@@ -178,7 +177,7 @@ class Sender:
         if len(parts) > 1:
             self._accumulator.put_parts(batch, parts)
         else:
-            self._failures.unfit(batch, error, node)
+            self.failures.unfit(batch, error, node)
 
     def _send(self, node: int, batches: Mapping[ProducerBatch, bytearray], now_ms: int) -> None:
         for batch in batches:
@@ -285,7 +284,7 @@ class Sender:
 
     def _split(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
         if batch.records_count == 1:
-            self._failures.too_large(batch)
+            self.failures.too_large(batch)
             return
         parts = split_batch(batch, self._settings.batch_size, self._settings.codec, self._settings.level)
         if self._transactions is not None:
@@ -299,10 +298,10 @@ class Sender:
         (self._fail if verdict is Verdict.FAIL else self._retry)(batch, answer, node, now_ms)
 
     def _fail(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
-        self._failures.refuse(batch, answer, node)
+        self.failures.refuse(batch, answer, node)
 
     def _fail_producer(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
-        self._failures.refuse(batch, answer, node)
+        self.failures.refuse(batch, answer, node)
         if self._transactions is not None and isinstance(batch.error, KafkaError):
             self._transactions.error = batch.error
 
@@ -314,12 +313,12 @@ class Sender:
             transactions.topics_began()
         changes = transactions.changes
         for batch in transactions.recover():
-            self._failures.lose(batch)
+            self.failures.lose(batch)
         if (self._identity, changes) != (transactions.identity, transactions.changes):
             self._identity = transactions.identity
             self._accumulator.backlogs.place_parked()
         if transactions.error is not None:
-            self._accumulator.abort(self._failures.fatal)
+            self._accumulator.abort(self.failures.fatal)
         elif transactions.needs_identity and self._accumulator.topics:
             self._initialize(transactions, now_ms)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from random import Random
 from types import TracebackType
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
+from levada.face.arguments import plain_records, saying_how_many
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
 from levada.face.producing import LAST_CALLBACKS_S, Producing, engine_settings
@@ -19,7 +20,7 @@ from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery
 from levada.producer.producer_batch import DeliveryCallback
-from levada.serialization import K_in, V_in
+from levada.serialization import K_in, Plain, V_in
 from levada.sync.connect import connect
 from levada.sync.delivery_wait import DeliveryWait
 from levada.sync.driver import Driver
@@ -92,6 +93,34 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
             record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery)
             delivery = self._driver.call(self._producing.send(record))
         return delivery
+
+    def send_many(
+        self,
+        topic: str,
+        records: Iterable[Plain[K_in, V_in]],
+        *,
+        partition: int | None = None,
+        timestamp: int | datetime | None = None,
+        headers: Headers | Mapping[str, bytes | None] | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> list[Delivery]:
+        """Send records one after another, as send() does; return their handles, in order.
+
+        records: any iterable, read as it is sent: of values, of tuples (key, value), of tuples (key, value, headers), or mixed. A tuple is
+        always taken for one of these; a value that is itself a tuple is given as (None, value). partition, timestamp, on_delivery: of all
+        of them; headers: of those without their own.
+
+        What iterating raises, and wrong arguments as in send(), come out with a note that says how many records were sent before.
+        """
+        append = self._append
+        sent: list[Delivery] = []
+        with saying_how_many(sent):
+            for value, key, own in plain_records(records, headers):
+                sent.append(
+                    append(topic, value, key, partition, timestamp, own, on_delivery)
+                    or self.send(topic, value, key, partition=partition, timestamp=timestamp, headers=own, on_delivery=on_delivery)
+                )
+        return sent
 
     def send_arrow(
         self,
