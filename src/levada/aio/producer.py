@@ -131,7 +131,8 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     async def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.
 
-        timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms.
+        timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. Then interceptors,
+        serializers and the partitioner are closed, those that have a close(); what one of them raises is logged.
         Raises IllegalStateError in another event loop.
         """
         await self._end(self._producing.close(timeout))
@@ -140,6 +141,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         if not self._driver.has_ended():
             await self._driver.call(closing)
             self._driver.close()
+        self._producing.handed_over.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -160,4 +162,5 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
             await self._end(self._producing.leave())
         except BaseException:
             self._driver.close()
+            self._producing.handed_over.close()
             raise

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from ssl import SSLContext
 from typing import Generic, Literal, TypedDict
 
+from levada.interceptors import ProducerInterceptor
 from levada.serialization import K_in, Sendable, V_in
 from levada.types import K, V
 
@@ -145,6 +146,10 @@ class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
 
     value_serializer: Callable[[V_in], Sendable | None] | None
     """Turns a value into bytes; without one, values are bytes, str (as UTF-8) or None."""
+
+    interceptors: Sequence[ProducerInterceptor]
+    """Objects that see each record before it is serialized and its outcome afterwards (KIP-42): see levada.ProducerInterceptor.
+    send_arrow() is refused with them, since they see records one by one."""
 
     partitioner: Callable[[str, bytes | None, int], int] | None
     """Chooses a partition: partitioner(topic, key, partition_count) -> int, and for columns, if it has it, partition_rows(topic, keys,

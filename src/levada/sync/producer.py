@@ -184,6 +184,8 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. From a callback nothing is waited
         for; nor in a finalizer that interrupts the producer's own work, after which the records are still sent. One warning gives the
         number of failures that the program has not looked at. In a forked child this does nothing.
+
+        Then interceptors, serializers and the partitioner are closed, those that have a close(); what one of them raises is logged.
         """
         self._end(self._producing.close(timeout), timeout)
 
@@ -195,12 +197,13 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         except CrashedError:
             log.warning("the producer had stopped before it was closed; unsent records are lost")
             self._driver.close(timeout)
-            return
         except IllegalStateError:
             # What has to be waited for is this thread's own work. The client's thread sends what is left, and then closes.
             self._driver.abandon()
             return
-        self._driver.close(self._driver.call(closing))
+        else:
+            self._driver.close(self._driver.call(closing))
+        self._producing.handed_over.close()
 
     def __enter__(self) -> Self:
         return self
@@ -221,4 +224,5 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
             self._end(self._producing.leave(), LAST_CALLBACKS_S)
         except BaseException:
             self._driver.close(LAST_CALLBACKS_S)
+            self._producing.handed_over.close()
             raise
