@@ -104,12 +104,18 @@ class ConsumerRecords(list[ConsumerRecord[K, V]]):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written. offset is -1 when the broker did not say (acks=0, or a duplicate it had forgotten)."""
+    """Where a record was written. offset is -1 when the broker did not say (acks=0, or a duplicate it had forgotten).
+
+    serialized_key_size, serialized_value_size: bytes of key and value before compression, -1 for null, and for a record that was refused
+    before it became part of a batch.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp: int
+    serialized_key_size: int = -1
+    serialized_value_size: int = -1
 
 
 class OffsetAndTimestamp(NamedTuple):

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from levada.config import foreign
 from levada.config.client import COMMON_NOT_YET, ClientConfig
-from levada.config.option import INT32_MAX, INT64_MAX, boolean, choice, function, integer, milliseconds, size_bytes, text, words
+from levada.config.option import INT32_MAX, INT64_MAX, boolean, choice, function, integer, milliseconds, objects, size_bytes, text, words
 from levada.errors import ConfigError
+from levada.interceptors import ProducerInterceptor
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +22,7 @@ class ProducerConfig(ClientConfig):
 
     NOT_YET: ClassVar[Mapping[str, str]] = {
         **COMMON_NOT_YET,
+        "interceptor.classes": "class names are never looked up; give objects as 'interceptors'",
         "partitioner.class": "class names are never looked up; give a callable as 'partitioner'",
     }
     FOREIGN: ClassVar[Mapping[str, str]] = {**ClientConfig.FOREIGN, **foreign.PRODUCER}
@@ -30,6 +32,11 @@ class ProducerConfig(ClientConfig):
     )
     value_serializer: Callable[..., Any] | None = function(
         "Turns a value into bytes; without one, values are bytes, str (as UTF-8) or None.", "Callable[[V_in], Sendable | None]"
+    )
+    interceptors: tuple[ProducerInterceptor, ...] = objects(
+        "Objects that see each record before it is serialized and its outcome afterwards (KIP-42): see levada.ProducerInterceptor. "
+        "send_arrow() is refused with them, since they see records one by one.",
+        ProducerInterceptor,
     )
     partitioner: Callable[..., Any] | None = function(
         "Chooses a partition: partitioner(topic, key, partition_count) -> int, and for columns, if it has it, "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from contextlib import contextmanager
 from numbers import Real
 from operator import index
 from typing import Any
@@ -157,6 +158,36 @@ def header_pairs(headers: Headers | Mapping[str, bytes | None]) -> Headers:
         if not (value is None or isinstance(value, bytes)):
             raise TypeError(f"header {name!r} has a value of type {type(value).__name__}; values are bytes or None")
     return pairs
+
+
+@contextmanager
+def saying_how_many(sent: Sized) -> Iterator[None]:
+    """Around the loop of send_many(): what ends it says how many records were sent before."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"send_many(): the {len(sent)} records before this one were sent")
+        raise
+
+
+def plain_records(records: Any, headers: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield value, key and headers of each record of send_many(): a value, (key, value) or (key, value, headers).
+
+    headers: of the records that have none of their own.
+    """
+    _refuse_lone(records, (str, bytes, bytearray, memoryview, Mapping), "records")
+    for number, record in enumerate(records):
+        if type(record) is not tuple:
+            fields = (record, None, headers)
+        elif len(record) == 2:
+            fields = (record[1], record[0], headers)
+        elif len(record) == 3:
+            fields = (record[1], record[0], record[2])
+        else:
+            raise TypeError(
+                f"record {number} of send_many() is a value, (key, value) or (key, value, headers); got a tuple of {len(record)}"
+            )
+        yield fields
 
 
 def positive(name: str, number: Any) -> int:

@@ -73,4 +73,4 @@ cdef class Appender:
     cpdef list take_filled(self)
 
 cpdef Py_ssize_t batch_memory(Py_ssize_t allowance, callback) except -1
-cdef _note(Delivery delivery, ProducerBatch batch, Py_ssize_t index, long long timestamp, callback)
+cdef _note(Delivery delivery, ProducerBatch batch, Py_ssize_t index, long long timestamp, bytes key, bytes value, callback)

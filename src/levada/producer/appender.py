@@ -242,7 +242,7 @@ class Appender:
         if index == FULL:
             self.close(queue)
             return OPEN
-        _note(delivery, batch, index, timestamp, callback)
+        _note(delivery, batch, index, timestamp, key, value, callback)
         if batch.builder.has_reached_limit():
             self.close(queue)
             return self.due(queue, 0)
@@ -324,7 +324,7 @@ class Appender:
         if callback is not None:
             batch.callback_room = CALLBACKS_AHEAD
         index = builder.append_if_room(timestamp, key, value, headers)
-        _note(delivery, batch, index, timestamp, callback)
+        _note(delivery, batch, index, timestamp, key, value, callback)
         return batch
 
     def publish(self, queue: PartitionQueue, batch: ProducerBatch, charge: bool) -> int:
@@ -402,11 +402,21 @@ class Appender:
         return filled
 
 
-def _note(delivery: Delivery, batch: ProducerBatch, index: int, timestamp: int, callback: DeliveryCallback | None) -> None:
+def _note(
+    delivery: Delivery,
+    batch: ProducerBatch,
+    index: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    callback: DeliveryCallback | None,
+) -> None:
     """Make a handle that of a record, and have its callback wait."""
     delivery._outcome = batch
     delivery.index = index
     delivery.timestamp = timestamp
+    delivery.key_size = -1 if key is None else len(key)
+    delivery.value_size = -1 if value is None else len(value)
     if callback is not None:
         batch.callback_room -= 1
         batch.callbacks.append(delivery)

@@ -102,20 +102,17 @@ class ProducerCore:
         )
         self.failed_sends = FailedSends(self.pool, self.accumulator.unasked, defer=self._defer, settled=self._failed_send_settled)
         self.appending = Appending(self.accumulator, self.failed_sends, engine.network, engine.metadata, host, max_block_ms=max_block_ms)
-        self._failures = Failures(self.accumulator, self.transactions, engine.metadata, engine.network)
-        if transactional_id is not None and self.transactions is not None:
-            self.transaction = self._transactions(transactional_id, transaction_timeout_ms, Asking(engine.coordinators, backoff))
         self._sender = Sender(
             accumulator=self.accumulator,
             transactions=self.transactions,
-            transaction=self.transaction,
             metadata=engine.metadata,
             network=engine.network,
-            failures=self._failures,
             backoff=backoff,
             settings=sending,
             start=self._start,
         )
+        if transactional_id is not None and self.transactions is not None:
+            self.transaction = self._transactions(transactional_id, transaction_timeout_ms, Asking(engine.coordinators, backoff))
         self.append = self.accumulator.appender.send
         engine.add_poller(self)
         # Also after a crash: what is appended then would never be sent.
@@ -128,10 +125,11 @@ class ProducerCore:
             timeout_ms,
             asking=asking,
             features=self._engine.features,
-            records=ProducerRecords(self.accumulator, self.failed_sends, self._failures, self.transactions),
+            records=ProducerRecords(self.accumulator, self.failed_sends, self._sender.failures, self.transactions),
             start=lambda flow, now_ms: self._engine.flows.start(flow, now_ms, describe="AddPartitionsToTxn"),
         )
-        self._failures.failed = self.failed_sends.failed = transactions.failed
+        self._sender.transaction = transactions
+        self._sender.failures.failed = self.failed_sends.failed = transactions.failed
         return transactions
 
     def wait_with(self, waiter: Waiter) -> None:
@@ -218,7 +216,7 @@ class ProducerCore:
         count = self.unfinished()
         # The youngest first: numbers that were certainly not used go to the records that follow, as long as none behind them is in use.
         for batch in reversed(list(self.accumulator.incomplete)):
-            self._failures.drop(batch)
+            self._sender.failures.drop(batch)
         return count
 
     def abort(self) -> None:

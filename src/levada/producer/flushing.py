@@ -9,7 +9,7 @@ from levada.producer.record_accumulator import RecordAccumulator
 
 
 class Flushing:
-    """To be made and used under the engine's lock. Records that are sent after it was made are not waited for, though they may be sent too."""
+    """To be made and used under the engine's lock. Records that are appended later are not waited for, though they may be sent too."""
 
     def __init__(self, accumulator: RecordAccumulator, failed_sends: FailedSends) -> None:
         self._accumulator = accumulator

@@ -73,23 +73,21 @@ class Sender:
         *,
         accumulator: RecordAccumulator,
         transactions: TransactionManager | None,
-        transaction: Transactions | None,
         metadata: Metadata,
         network: NetworkClient,
-        failures: Failures,
         backoff: ExponentialBackoff,
         settings: SenderSettings,
         start: Callable[[Flow[Any], int], Promise[Any]],
     ) -> None:
         self._accumulator = accumulator
         self._transactions = transactions
-        self._transaction = transaction
+        self.transaction: Transactions | None = None
         self._metadata = metadata
         self._network = network
         self._backoff = backoff
         self._settings = settings
         self._start = start
-        self._failures = failures
+        self.failures = Failures(accumulator, transactions, metadata, network)
         self._format = ProduceFormat(network, codec=settings.codec, level=settings.level, is_idempotent=transactions is not None)
         self._initializing: Promise[Any] | None = None
         self._initialize_at_ms = NEVER_MS
@@ -112,7 +110,7 @@ class Sender:
         while self._answers:
             self._answered(self._answers.popleft(), now_ms)
         for batch in self._accumulator.expired(now_ms):
-            self._failures.expire(batch)
+            self.failures.expire(batch)
         # After all that may leave a gap in a partition's sequence: who waits behind it has no other event that would bring us here.
         if self._transactions is not None:
             self._keep_sequences(self._transactions, now_ms)
@@ -122,8 +120,8 @@ class Sender:
         deadline_ms, sent = NEVER_MS, True
         while sent and self._accumulator.backlogs.placed:  # A request is written at once, so no event tells that the next one may follow.
             deadline_ms, sent = self._send_ready(now_ms)
-        if self._transaction is not None:
-            self._transaction.poll(now_ms)
+        if self.transaction is not None:
+            self.transaction.poll(now_ms)
         return min(deadline_ms, self._accumulator.next_expiry_ms, self._initialize_at_ms)
 
     def let_go(self) -> None:
@@ -134,7 +132,7 @@ class Sender:
 
     def _refresh_topics(self, snapshot: ClusterSnapshot) -> None:
         # Their sequences go on for as long as the coordinator keeps the epoch.
-        wanted = self._metadata.topics if self._transaction is None else self._accumulator.topics.keys()
+        wanted = self._metadata.topics if self.transaction is None else self._accumulator.topics.keys()
         dropped = self._accumulator.refresh(snapshot, wanted)
         if self._transactions is not None:
             self._transactions.forget(queue for topic in dropped for queue in topic.partitions)
@@ -185,7 +183,7 @@ class Sender:
         if len(parts) > 1:
             self._accumulator.put_parts(batch, parts)
         else:
-            self._failures.unfit(batch, error, node)
+            self.failures.unfit(batch, error, node)
 
     def _send(self, node: int, batches: Mapping[ProducerBatch, bytearray], now_ms: int) -> None:
         for batch in batches:
@@ -196,7 +194,7 @@ class Sender:
                 self._accumulator.mute(batch.queue)
             self._metadata.add_topic(batch.tp.topic, now_ms)
         request, names = self._request(batches)
-        oldest, newest = (0, 32767) if self._transaction is None else self._transaction.protocol.produce
+        oldest, newest = (0, 32767) if self.transaction is None else self.transaction.protocol.produce
         promise = self._network.send(
             node,
             request,
@@ -219,7 +217,7 @@ class Sender:
                 topic = topics[name] = TopicProduceData(name=name, topic_id=topic_id, partition_data=[])
             topic.partition_data.append(PartitionProduceData(index=partition, records=data))
         request = ProduceRequest(
-            transactional_id=None if self._transaction is None else self._transaction.transactional_id,
+            transactional_id=None if self.transaction is None else self.transaction.transactional_id,
             acks=self._settings.acks,
             timeout_ms=self._settings.request_timeout_ms,
             topic_data=list(topics.values()),
@@ -281,8 +279,8 @@ class Sender:
         if reaction.action is not Action.COMPLETE:
             batch.may_be_persisted |= reaction.persisted is Persisted.UNKNOWN
             batch.remember(code, f"from node {node}: {answer.error_message}" if answer.error_message else f"from node {node}")
-            if self._transaction is not None and self._transaction.gives_up_records:
-                self._failures.abort(batch, None)
+            if self.transaction is not None and self.transaction.gives_up_records:
+                self.failures.abort(batch, None)
                 return
         self._reactions[reaction.action](batch, answer, node, now_ms)
 
@@ -301,7 +299,7 @@ class Sender:
 
     def _split(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
         if batch.records_count == 1:
-            self._failures.too_large(batch)
+            self.failures.too_large(batch)
             return
         parts = split_batch(batch, self._settings.batch_size, self._settings.codec, self._settings.level)
         if self._transactions is not None:
@@ -315,14 +313,14 @@ class Sender:
         (self._fail if verdict is Verdict.FAIL else self._retry)(batch, answer, node, now_ms)
 
     def _fail(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
-        self._failures.refuse(batch, answer, node)
+        self.failures.refuse(batch, answer, node)
 
     def _fail_producer(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
-        self._failures.refuse(batch, answer, node)
+        self.failures.refuse(batch, answer, node)
         if self._transactions is not None and isinstance(batch.error, KafkaError):
             self._transactions.error = batch.error
-            if self._transaction is not None:
-                self._transaction.fatal(batch.error)
+            if self.transaction is not None:
+                self.transaction.fatal(batch.error)
 
     # Sequences
 
@@ -332,12 +330,12 @@ class Sender:
             transactions.topics_began()
         changes = transactions.changes
         for batch in transactions.recover():
-            self._failures.lose(batch)
+            self.failures.lose(batch)
         if (self._identity, changes) != (transactions.identity, transactions.changes):
             self._identity = transactions.identity
             self._accumulator.backlogs.place_parked()
         if transactions.error is not None:
-            self._accumulator.abort(self._failures.fatal)
+            self._accumulator.abort(self.failures.fatal)
         elif transactions.needs_identity and self._accumulator.topics:
             self._initialize(transactions, now_ms)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from random import Random
 from types import TracebackType
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
+from levada.face.arguments import plain_records, saying_how_many
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
 from levada.face.producing import LAST_CALLBACKS_S, Producing, engine_settings
@@ -19,7 +20,7 @@ from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery
 from levada.producer.producer_batch import DeliveryCallback
-from levada.serialization import K_in, V_in
+from levada.serialization import K_in, Plain, V_in
 from levada.sync.connect import connect
 from levada.sync.delivery_wait import DeliveryWait
 from levada.sync.driver import Driver
@@ -93,6 +94,34 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
             delivery = self._driver.call(self._producing.send(record))
         return delivery
 
+    def send_many(
+        self,
+        topic: str,
+        records: Iterable[Plain[K_in, V_in]],
+        *,
+        partition: int | None = None,
+        timestamp: int | datetime | None = None,
+        headers: Headers | Mapping[str, bytes | None] | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> list[Delivery]:
+        """Send records one after another, as send() does; return their handles, in order.
+
+        records: any iterable, read as it is sent: of values, of tuples (key, value), of tuples (key, value, headers), or mixed. A tuple is
+        always taken for one of these; a value that is itself a tuple is given as (None, value). partition, timestamp, on_delivery: of all
+        of them; headers: of those without their own.
+
+        What iterating raises, and wrong arguments as in send(), come out with a note that says how many records were sent before.
+        """
+        append = self._append
+        sent: list[Delivery] = []
+        with saying_how_many(sent):
+            for value, key, own in plain_records(records, headers):
+                sent.append(
+                    append(topic, value, key, partition, timestamp, own, on_delivery)
+                    or self.send(topic, value, key, partition=partition, timestamp=timestamp, headers=own, on_delivery=on_delivery)
+                )
+        return sent
+
     def send_arrow(
         self,
         topic: str,
@@ -155,6 +184,8 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. From a callback nothing is waited
         for; nor in a finalizer that interrupts the producer's own work, after which the records are still sent. One warning gives the
         number of failures that the program has not looked at. In a forked child this does nothing.
+
+        Then interceptors, serializers and the partitioner are closed, those that have a close(); what one of them raises is logged.
         """
         self._end(self._producing.close(timeout), timeout)
 
@@ -166,12 +197,13 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         except CrashedError:
             log.warning("the producer had stopped before it was closed; unsent records are lost")
             self._driver.close(timeout)
-            return
         except IllegalStateError:
             # What has to be waited for is this thread's own work. The client's thread sends what is left, and then closes.
             self._driver.abandon()
             return
-        self._driver.close(self._driver.call(closing))
+        else:
+            self._driver.close(self._driver.call(closing))
+        self._producing.handed_over.close()
 
     def __enter__(self) -> Self:
         return self
@@ -192,4 +224,5 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
             self._end(self._producing.leave(), LAST_CALLBACKS_S)
         except BaseException:
             self._driver.close(LAST_CALLBACKS_S)
+            self._producing.handed_over.close()
             raise
