@@ -371,7 +371,7 @@ class ProducerFencedError(BrokerError):
 
 
 class TransactionAbortableError(KafkaError):
-    """The transaction cannot be committed, for the reason that the message names and the cause has. Call abort_transaction() and begin anew.
+    """The transaction cannot be committed, for the reason that the message names and `__cause__` has; abort_transaction() goes on.
 
     Raised by every call on the transaction but abort_transaction(), send() included, whose record was not taken then.
     """

@@ -13,7 +13,7 @@ from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import FINAL_TOPIC_ERRORS, InvalidTopicError, not_written
 from levada.protocol.schema import Request
-from levada.types import Headers, NewTopic, PartitionInfo, TopicPartition
+from levada.types import ConsumerGroupMetadata, Headers, NewTopic, OffsetAndMetadata, PartitionInfo, TopicPartition
 
 FOR_EVER_S = NEVER_MS / 1000
 MAX_TOPIC_NAME = 249
@@ -90,6 +90,33 @@ def end_offsets(ends: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPa
     if negative := [tp for tp, offset in checked.items() if offset < 0]:
         raise ValueError(f"the end of {negative[0]} must be an offset, got {checked[negative[0]]}")
     return checked
+
+
+def offsets_to_commit(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return offsets to be committed, each that of the next record to read; a number will do for one without metadata."""
+    if not isinstance(offsets, Mapping):
+        raise TypeError(f"offsets are a mapping of TopicPartition to OffsetAndMetadata or offset, got {offsets!r}")
+    checked = {topic_partition(tp): _offset_and_metadata(tp, committed) for tp, committed in offsets.items()}
+    if negative := [tp for tp, committed in checked.items() if committed.offset < 0]:
+        raise ValueError(f"the offset to commit for {negative[0]} must not be negative, got {checked[negative[0]].offset}")
+    return checked
+
+
+def _offset_and_metadata(tp: Any, committed: Any) -> OffsetAndMetadata:
+    if isinstance(committed, OffsetAndMetadata):
+        return committed
+    return OffsetAndMetadata(whole(f"the offset to commit for {tp}", committed))
+
+
+def group_metadata(group: Any) -> ConsumerGroupMetadata:
+    """Return whose offsets are committed: a consumer's group_metadata(), or the id of a group without members."""
+    if isinstance(group, str):
+        group = ConsumerGroupMetadata(group)
+    if not isinstance(group, ConsumerGroupMetadata):
+        raise TypeError(f"expected a group's id, or the group_metadata() of a consumer, got {group!r}")
+    if not group.group_id:
+        raise ValueError("the id of the group whose offsets are committed must not be empty")
+    return group
 
 
 def column_names(names: Any) -> tuple[str, ...]:

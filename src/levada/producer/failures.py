@@ -19,7 +19,7 @@ from levada.errors import (
     UnsupportedRecordFormatError,
     broker_error,
 )
-from levada.producer.producer_batch import ProducerBatch
+from levada.producer.producer_batch import Final, ProducerBatch
 from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.transaction_manager import TransactionManager
 from levada.protocol.messages.produce import PartitionProduceResponse
@@ -102,7 +102,8 @@ class Failures:
         why = "" if cause is None else f"; the transaction failed with: {cause}"
         error = TransactionAbortedError(f"{batch.tp}: aborted with its transaction, {sent}{why}")
         error.__cause__ = cause
-        self._fail(batch, error)
+        # A program that aborts knows what it drops.
+        self._fail(batch, error, final=Final.ABORTED if cause is None else Final.FAILED)
 
     def fatal(self, batch: ProducerBatch) -> KafkaError:
         """Return the error for a batch of a producer that cannot go on."""
@@ -117,16 +118,20 @@ class Failures:
         text = f"{batch.tp}: the producer was closed before the record was acknowledged"
         return _with(ClosedError(text), batch.persisted())
 
-    def _fail(self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None = None) -> None:
-        self._end(batch, _with(error, batch.persisted()), record_errors)
+    def _fail(
+        self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None = None, final: Final = Final.FAILED
+    ) -> None:
+        self._end(batch, _with(error, batch.persisted()), record_errors, final)
 
-    def _end(self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None = None) -> None:
+    def _end(
+        self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None = None, final: Final = Final.FAILED
+    ) -> None:
         if batch.final is not None:
             # With its transaction, which another batch has failed.
             return
         if self._transactions is not None:
             self._transactions.gave_up(batch, error.persisted)
-        self._accumulator.fail(batch, error, record_errors=record_errors)
+        self._accumulator.fail(batch, error, final=final, record_errors=record_errors)
         self.failed(error)
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:

@@ -15,6 +15,7 @@ from levada.face.arguments import plain_records, saying_how_many
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
 from levada.face.producing import LAST_CALLBACKS_S, Producing, engine_settings
+from levada.face.transacting import Transacting
 from levada.flow import CallerFlow
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
@@ -25,7 +26,8 @@ from levada.sync.connect import connect
 from levada.sync.delivery_wait import DeliveryWait
 from levada.sync.driver import Driver
 from levada.sync.dropped import start
-from levada.types import Headers, PartitionInfo
+from levada.sync.transaction import Transaction
+from levada.types import ConsumerGroupMetadata, Headers, OffsetAndMetadata, PartitionInfo, TopicPartition, TransactionHandle
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -61,6 +63,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         self._producing = producing = Producing(parsed, engine, driver, random=Random())
         self._core = producing.core
         self._append = producing.append
+        self._transacting = Transacting(parsed, producing.core, engine, driver)
         self._wait_for = DeliveryWait(driver, producing)
         self._core.wait_with(self._wait_for.one)
         driver.when_dropped = lambda: producing.end_by_itself(driver.name)
@@ -153,6 +156,72 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         delivery = ArrowDelivery(topic, self._wait_for.all)
         self._driver.call(self._producing.send_arrow(topic, data, columns, delivery))
         return delivery
+
+    def init_transactions(self, timeout: float | None = None) -> None:
+        """Get ready for transactions, once, before the first of them. Needs the option transactional.id.
+
+        A producer of the same transactional.id that is still there is fenced, and the transaction it left open aborted.
+        timeout: seconds, default max.block.ms. Raises TimeoutError and ConnectError, TransactionalIdAuthorizationError and other errors of
+        the coordinator, after which the call may be repeated, and IllegalStateError when it was done before.
+        """
+        self._driver.call(self._transacting.initialize(timeout))
+
+    def begin_transaction(self, timeout: float | None = None) -> None:
+        """Begin a transaction; every record that is sent from now on belongs to it, until it is committed or aborted.
+
+        Asks nobody, unless the transaction before ended with a lost answer: then it first does as init_transactions() (timeout: seconds for
+        that, default max.block.ms). Raises IllegalStateError while one is open.
+        """
+        self._driver.call(self._transacting.begin(timeout))
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group: ConsumerGroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit offsets of a group within the transaction: they count once it is committed (KIP-98, KIP-447).
+
+        offsets: of the next record to read, per partition. group: a consumer's group_metadata(), or the id of a group that has no members.
+        timeout: seconds, default max.block.ms. Raises TransactionAbortableError when the offsets were refused, as those of a member that its
+        group has lost, or not taken in time: the transaction can only be aborted then. Raises IllegalStateError outside a transaction.
+        """
+        self._driver.call(self._transacting.send_offsets(offsets, group, timeout))
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        """Wait until every record of the transaction is acknowledged, then commit it: readers see all of it, or nothing.
+
+        timeout: seconds, default max.block.ms. Raises TransactionAbortableError when a record has failed, with that record's error as the
+        cause: call abort_transaction(). ProducerFencedError: another producer took over, close this one. TimeoutError: not every record was
+        acknowledged in time; the transaction is still open. TransactionOutcomeUnknownError: it may be committed or not; repeat the call to
+        learn it, or go on with begin_transaction().
+        """
+        self._driver.call(self._transacting.commit(timeout))
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        """Abort the transaction: readers with isolation.level=read_committed see nothing of it. Records not sent yet fail.
+
+        timeout: seconds, default max.block.ms. Raises ProducerFencedError when another producer took over,
+        TransactionOutcomeUnknownError (the transaction is not committed), and TimeoutError; the last two calls may be repeated. After a
+        commit whose outcome is not known it aborts the transaction, or raises IllegalStateError where it was committed.
+        """
+        self._driver.call(self._transacting.abort(timeout))
+
+    def transaction(self, timeout: float | None = None) -> Transaction:
+        """Return a block: `with producer.transaction() as txn:` begins a transaction, commits it at the end, and aborts it on an exception.
+
+        The first one does init_transactions(), where the program has not. timeout: seconds for each step, default max.block.ms.
+        What the calls raise comes out of the block; an exception within it passes through.
+        """
+        return Transaction(self._driver, self._transacting, timeout)
+
+    def detach_transaction(self, timeout: float | None = None) -> TransactionHandle:
+        """Deliver every record of the transaction and leave it open, to be ended by KafkaAdmin, in this or another process.
+
+        Returns what ends it: commit_transaction(handle) and abort_transaction(handle) of KafkaAdmin. This producer can only be closed then.
+        A transaction that nobody ends is aborted after transaction.timeout.ms. timeout and errors: those of commit_transaction().
+        """
+        return self._driver.call(self._transacting.hand_over(timeout))
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """Describe a topic's partitions, waiting up to max.block.ms for metadata. Raises UnknownTopicOrPartitionError, TimeoutError."""

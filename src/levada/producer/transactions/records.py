@@ -17,7 +17,9 @@ from levada.producer.transaction_manager import TransactionManager
 class ProducerRecords:
     """See levada.producer.transactions.transactions.Records."""
 
-    def __init__(self, accumulator: RecordAccumulator, failed_sends: FailedSends, failures: Failures, numbering: TransactionManager) -> None:
+    def __init__(
+        self, accumulator: RecordAccumulator, failed_sends: FailedSends, failures: Failures, numbering: TransactionManager
+    ) -> None:
         self._accumulator = accumulator
         self._failed_sends = failed_sends
         self._failures = failures

@@ -142,7 +142,9 @@ def add_offsets(transactional_id: str, identity: ProducerIdentity, group_id: str
     request = AddOffsetsToTxnRequest(
         transactional_id=transactional_id, producer_id=identity.producer_id, producer_epoch=identity.epoch, group_id=group_id
     )
-    return Question(Api.ADD_OFFSETS, _transaction(transactional_id), request, (0, 32767), lambda reply: {_group(group_id): reply.error_code})
+    return Question(
+        Api.ADD_OFFSETS, _transaction(transactional_id), request, (0, 32767), lambda reply: {_group(group_id): reply.error_code}
+    )
 
 
 def commit_offsets(

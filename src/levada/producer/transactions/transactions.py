@@ -206,6 +206,11 @@ class Transactions:
         """Whether init_transactions() was not called yet."""
         return self.state is State.UNINITIALIZED
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a transaction that abort_transaction() would abort."""
+        return self.state in OPEN
+
     def initialize(self) -> Flow[None]:
         """Get a producer id and epoch; any other producer of this transactional id is fenced, and its open transaction aborted."""
         self._take(Event.INITIALIZE)
