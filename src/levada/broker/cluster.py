@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from uuid import UUID
 
+from levada.broker.coordinators.placement import Placement
 from levada.broker.partition import Partition
 from levada.broker.settings import BrokerSettings
 from levada.broker.topics import TopicConfig, check_topic_name
@@ -15,6 +16,10 @@ from levada.errors import BrokerError, TopicAlreadyExistsError, UnknownTopicOrPa
 from levada.types import Node, TopicPartition
 
 DEFAULT = -1
+
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 
 
 class Topic:
@@ -35,6 +40,9 @@ class Cluster:
         self._random = random
         self.id = base64.urlsafe_b64encode(self._new_uuid().bytes).decode().rstrip("=")
         self.nodes: dict[int, Node] = {}
+        self.group_coordinators = Placement(GROUP_METADATA_TOPIC, settings.offsets_topic_num_partitions, self.nodes)
+        self.transaction_coordinators = Placement(TRANSACTION_STATE_TOPIC, settings.transaction_state_log_num_partitions, self.nodes)
+        self.share_coordinators = Placement(SHARE_GROUP_STATE_TOPIC, settings.share_coordinator_state_topic_num_partitions, self.nodes)
         self.topics: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
         self._next_producer_id = 0
