@@ -24,7 +24,10 @@ _AT_LEAST_ONE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """One attribute per Kafka broker setting; `log_` settings are the defaults of the topic settings without that prefix."""
+    """One attribute per Kafka broker setting; `log_` settings are the defaults of the topic settings without that prefix.
+
+    transaction_version is a feature of a cluster in Kafka (KIP-890): below 2 the broker serves transactions as Kafka 3.9 does.
+    """
 
     num_partitions: int = 1
     default_replication_factor: int = 1
@@ -45,6 +48,11 @@ class BrokerSettings:
     offsets_topic_num_partitions: int = 50
     share_coordinator_state_topic_num_partitions: int = 50
     transaction_state_log_num_partitions: int = 50
+    transaction_max_timeout_ms: int = 900_000
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
+    transactional_id_expiration_ms: int = 604_800_000
+    transaction_version: int = 2
     socket_request_max_bytes: int = 104_857_600
     connections_max_idle_ms: int = 600_000
     max_connections: int = 2**31 - 1
@@ -69,3 +77,5 @@ class BrokerSettings:
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ConfigError(f"broker setting '{name}' must be at least 1, not {getattr(self, name)}")
+        if self.transaction_version not in (0, 1, 2):
+            raise ConfigError(f"broker setting 'transaction_version' must be 0, 1 or 2, not {self.transaction_version}")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConfigError
-from levada.types import Node
+from levada.types import Node, TopicPartition
 
 
 class Placement:
@@ -32,6 +32,10 @@ class Placement:
         """Return the partition that a group or transactional id belongs to."""
         return partition_for(key, self.partitions)
 
+    def place_of(self, key: str) -> TopicPartition:
+        """Return the same with the name of the topic."""
+        return TopicPartition(self.topic, self.partition_of(key))
+
     def leader_of(self, key: str) -> int:
         """Return the id of the node that coordinates a key."""
         return self._leader(self.partition_of(key))
@@ -45,6 +49,10 @@ class Placement:
         leader = self.leader_of(key)
         if leader != node_id:
             raise BrokerError(f"node {leader} coordinates {key!r}, not node {node_id}", code=ErrorCode.NOT_COORDINATOR)
+        self.check_loaded(key)
+
+    def check_loaded(self, key: str) -> None:
+        """Raise COORDINATOR_LOAD_IN_PROGRESS when nobody can answer for a key."""
         if self.partition_of(key) in self._loading:
             raise BrokerError(f"the coordinator of {key!r} is loading", code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
