@@ -295,9 +295,7 @@ class Producing:
     def _last_flush(self, timeout: float | None) -> CallerFlow[str]:
         """Flush for so long; return why what is left then was not acknowledged."""
         try:
-            with self._lock:
-                flushing = self.core.flushing()
-            yield from run_flow(self._host, self._engine, flushing.run(), timeout, "close()")
+            yield from run_flow(self._host, self._engine, self.core.finish(), timeout, "close()")
         except KafkaError as error:
             return f"not acknowledged within {timeout:g} s" if type(error) is TimeoutError else str(error)
         return ""
@@ -306,8 +304,13 @@ class Producing:
         self._tell_unasked()
         with self._lock:
             count = self.core.unfinished()
+            transaction = self.core.transaction
+            is_open = transaction is not None and transaction.is_open
             self.core.abort()
         self._host.look()
+        if is_open:
+            text = "the producer of transactional.id=%s was closed with a transaction open, which its coordinator aborts later: %s"
+            log.warning(text, self.config.transactional_id, why)
         if count:
             log.warning("the producer was closed and gave up %s: %s", _records(count), why)
 

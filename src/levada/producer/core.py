@@ -174,13 +174,19 @@ class ProducerCore:
         """Return a flush of all records sent so far."""
         return Flushing(self.accumulator, self.failed_sends)
 
+    def finish(self) -> Flow[None]:
+        """Abort the transaction that is open, if there is one, then return when each record is done."""
+        if self.transaction is not None:
+            yield from self.transaction.abort_open()
+        yield from self.flushing().run()
+
     def end_by_itself(self, limit_ms: int, name: str) -> Flow[None]:
         """Flush a producer that nobody can close any more, for at most so long, and say what could not be sent."""
         self.close()
         self._tell(self.unasked())
         counts = {batch: batch.unsettled_count for batch in self.accumulator.incomplete}
         now_ms = self._host.now_ms()
-        flushed = self._engine.flows.start(self.flushing().run(), now_ms, deadline_ms=now_ms + limit_ms, describe="the last flush")
+        flushed = self._engine.flows.start(self.finish(), now_ms, deadline_ms=now_ms + limit_ms, describe="the last flush")
         with suppress(KafkaError):
             yield Wait(flushed)
         lost = sum(count for batch, count in counts.items() if not batch.succeeded and batch.final is not Final.SPLIT)

@@ -183,8 +183,8 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         """Commit offsets of a group within the transaction: they count once it is committed (KIP-98, KIP-447).
 
         offsets: of the next record to read, per partition. group: a consumer's group_metadata(), or the id of a group that has no members.
-        timeout: seconds, default max.block.ms. Raises TransactionAbortableError when the offsets were refused, as those of a member that its
-        group has lost, or not taken in time: the transaction can only be aborted then. Raises IllegalStateError outside a transaction.
+        timeout: seconds, default max.block.ms. Raises TransactionAbortableError when the offsets were refused, as those of a member that
+        its group has lost, or not taken in time: the transaction can only be aborted then. Raises IllegalStateError outside of one.
         """
         self._driver.call(self._transacting.send_offsets(offsets, group, timeout))
 

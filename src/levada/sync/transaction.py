@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
 from levada.face.transacting import Transacting
 from levada.sync.driver import Driver
-from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 
 class Transaction:
@@ -18,10 +16,6 @@ class Transaction:
         self._driver = driver
         self._transacting = transacting
         self._timeout = timeout
-
-    def send_offsets_for(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: ConsumerGroupMetadata | str) -> None:
-        """Commit offsets within the transaction, as KafkaProducer.send_offsets_to_transaction()."""
-        self._driver.call(self._transacting.send_offsets(offsets, group, self._timeout))
 
     def __enter__(self) -> Self:
         self._driver.call(self._transacting.enter(self._timeout))

@@ -32,7 +32,7 @@ from levada.promise import Promise
 from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, TransactionHandle
 
 SENDING = frozenset({State.IN_TRANSACTION, State.PREPARING})
-OPEN = frozenset({State.IN_TRANSACTION, State.PREPARING, State.ABORTABLE_ERROR})
+OPEN = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR})
 ENDING_BADLY = frozenset({State.ABORTABLE_ERROR, State.ABORTING})
 
 
@@ -370,7 +370,7 @@ class Transactions:
 
     def abort_open(self) -> Flow[None]:
         """Abort the transaction that is open, if there is one: the producer is closed."""
-        if self.state in OPEN and not self._committing_offsets:
+        if self.is_open and not self._committing_offsets:
             yield from self.abort()
 
     # The end
@@ -462,8 +462,7 @@ class Transactions:
         if answer.reaction is Reaction.FENCED:
             return ProducerFencedError(
                 f"{what}: another producer has taken over the transactional id, or the transaction was open for longer than "
-                f"transaction.timeout.ms={self._timeout_ms} and the coordinator aborted it ({answer.code.name}); nothing of it is committed; "
-                "close this producer"
+                f"transaction.timeout.ms={self._timeout_ms} and the coordinator aborted it; nothing of it is committed; close this producer"
             )
         return broker_error(answer.code, what)
 

@@ -1,0 +1,25 @@
+"""The block of a transaction on asyncio: async with producer.transaction() as txn."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from levada.aio.driver import Driver
+from levada.face.transacting import Transacting
+
+
+class Transaction:
+    """One transaction. Commits at the end of the block, aborts it on an exception or a cancellation."""
+
+    def __init__(self, driver: Driver, transacting: Transacting, timeout: float | None) -> None:
+        self._driver = driver
+        self._transacting = transacting
+        self._timeout = timeout
+
+    async def __aenter__(self) -> Self:
+        await self._driver.call(self._transacting.enter(self._timeout))
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._driver.call(self._transacting.leave(error, self._timeout))
