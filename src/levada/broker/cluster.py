@@ -1,4 +1,4 @@
-"""What all nodes of a cluster share: the list of nodes, the topics, and the next producer id."""
+"""What all nodes of a cluster share: the list of nodes, the topics, the offsets of groups, and the next producer id."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from uuid import UUID
 
+from levada.broker.group_offsets import GroupOffsets
 from levada.broker.partition import Partition
 from levada.broker.settings import BrokerSettings
 from levada.broker.topics import TopicConfig, check_topic_name
@@ -28,7 +29,7 @@ class Topic:
 
 
 class Cluster:
-    """The nodes and topics, shared by all nodes. random gives ids, so a seeded cluster is the same every time."""
+    """The nodes, topics and offsets of groups, shared by all nodes. random gives ids, so a seeded cluster is the same every time."""
 
     def __init__(self, settings: BrokerSettings, random: Random) -> None:
         self.settings = settings
@@ -36,6 +37,7 @@ class Cluster:
         self.id = base64.urlsafe_b64encode(self._new_uuid().bytes).decode().rstrip("=")
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, Topic] = {}
+        self.group_offsets = GroupOffsets()
         self._by_id: dict[UUID, Topic] = {}
         self._next_producer_id = 0
         self._watchers: list[Callable[[Partition], None]] = []
@@ -91,8 +93,9 @@ class Cluster:
         return topic
 
     def remove(self, topic: Topic) -> None:
-        """Delete a topic and its records."""
+        """Delete a topic, its records, and what groups have committed for it."""
         del self.topics[topic.name], self._by_id[topic.id]
+        self.group_offsets.forget_topic(topic.name)
         for partition in topic.partitions:
             self._tell_watchers(partition)
 

@@ -31,6 +31,7 @@ class BrokerSettings:
     log_message_timestamp_after_max_ms: int = 3_600_000
     fetch_max_bytes: int = 57_671_680
     producer_id_expiration_ms: int = 86_400_000
+    offset_metadata_max_bytes: int = 4096
     socket_request_max_bytes: int = 104_857_600
     connections_max_idle_ms: int = 600_000
     max_connections: int = 2**31 - 1

@@ -13,8 +13,12 @@ from levada.broker.apis import (
     init_producer_id,
     list_offsets,
     metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
+    txn_offset_commit,
 )
 from levada.broker.state import Api
 
@@ -25,12 +29,16 @@ SERVED: Mapping[int, Api] = {
         fetch.API,
         list_offsets.API,
         metadata.API,
+        offset_commit.API,
+        offset_fetch.API,
         find_coordinator.API,
         api_versions.API,
         create_topics.API,
         delete_topics.API,
         init_producer_id.API,
         offset_for_leader_epoch.API,
+        txn_offset_commit.API,
+        offset_delete.API,
     )
 }
 
