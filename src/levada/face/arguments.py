@@ -12,7 +12,7 @@ from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import FINAL_TOPIC_ERRORS, InvalidTopicError, not_written
 from levada.protocol.schema import Request
-from levada.types import Headers, NewTopic, PartitionInfo, TopicPartition
+from levada.types import Headers, NewTopic, OffsetAndMetadata, PartitionInfo, TopicPartition
 
 FOR_EVER_S = NEVER_MS / 1000
 MAX_TOPIC_NAME = 249
@@ -89,6 +89,23 @@ def end_offsets(ends: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPa
     if negative := [tp for tp, offset in checked.items() if offset < 0]:
         raise ValueError(f"the end of {negative[0]} must be an offset, got {checked[negative[0]]}")
     return checked
+
+
+def offsets_to_commit(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return offsets by partition; a bare offset is one without a leader epoch and metadata."""
+    if not isinstance(offsets, Mapping):
+        raise TypeError(f"offsets are a mapping of TopicPartition to an offset or OffsetAndMetadata, got {offsets!r}")
+    return {topic_partition(tp): _committable(tp, at) for tp, at in offsets.items()}
+
+
+def _committable(tp: Any, at: Any) -> OffsetAndMetadata:
+    given = at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(whole(f"the offset of {tp}", at))
+    offset, leader_epoch = whole(f"the offset of {tp}", given.offset), whole(f"the leader epoch of {tp}", given.leader_epoch)
+    if offset < 0:
+        raise ValueError(f"the offset of {tp} is that of the next record to read, 0 or more; got {offset}")
+    if not isinstance(given.metadata, str):
+        raise TypeError(f"the metadata of {tp} is text, got {given.metadata!r}")
+    return OffsetAndMetadata(offset, leader_epoch, given.metadata)
 
 
 def column_names(names: Any) -> tuple[str, ...]:

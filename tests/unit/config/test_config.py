@@ -97,9 +97,9 @@ def test_bootstrap_servers_are_required() -> None:
         ProducerConfig.parse()
 
 
-def test_group_options_say_that_groups_are_not_there_yet() -> None:
-    with pytest.raises(ConfigError, match=r"'group_id' is not supported yet: consumer groups are not there yet; use assign"):
-        ConsumerConfig.parse(SERVERS, group_id="g")
+def test_options_of_members_say_that_membership_is_not_there_yet() -> None:
+    with pytest.raises(ConfigError, match="'group_instance_id' is not supported yet: membership of consumer groups is not there"):
+        ConsumerConfig.parse(SERVERS, group_instance_id="g")
 
 
 def test_K22_idempotence_gives_way_to_acks_unless_asked_for(caplog: pytest.LogCaptureFixture) -> None:
