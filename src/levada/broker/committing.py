@@ -11,7 +11,6 @@ from typing import Any, Protocol, TypeAlias
 from uuid import UUID
 
 from levada.broker.cluster import Topic
-from levada.broker.coordinators import coordinator_id
 from levada.broker.state import BrokerState, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -27,12 +26,6 @@ class TopicToCommit(Protocol):
     name: str
     topic_id: UUID
     partitions: list[Any]
-
-
-def check_coordinator(state: BrokerState, group: str) -> None:
-    """Raise NOT_COORDINATOR unless this node coordinates the group."""
-    if coordinator_id(state.cluster, group) != state.node_id:
-        raise BrokerError(f"node {state.node_id} does not coordinate group '{group}'", code=ErrorCode.NOT_COORDINATOR)
 
 
 def check_member(state: BrokerState, group: str, generation: int, *, unknown_group: ErrorCode) -> None:

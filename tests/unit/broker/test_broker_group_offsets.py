@@ -9,7 +9,6 @@ import pytest
 
 from broker_kit import Bench, Client
 from levada.broker.cluster import Cluster
-from levada.broker.coordinators import coordinator_id
 from levada.broker.group_offsets import GroupOffsets
 from levada.broker.node import BrokerNode
 from levada.broker.settings import BrokerSettings
@@ -93,7 +92,7 @@ def test_a_deleted_topic_takes_its_offsets_along(bench: Bench) -> None:
     topic = cluster.topic("t")
     assert topic is not None
     cluster.remove(topic)
-    cluster.group_offsets.end_transaction(PRODUCER, committed=True, groups=["g"])
+    cluster.group_offsets.end_transaction(FIRST_PRODUCER, committed=True, groups=["g"])
     assert cluster.group_offsets.partitions("g") == [TopicPartition("u", 0)]
 
 
@@ -107,10 +106,15 @@ def commit(client: Client, group: str = "g", partition: int = 0, offset: int = 5
     return code
 
 
+FIRST_PRODUCER = 0
+
+
 def commit_in_transaction(client: Client, group: str = "g", **fields: Any) -> int:
     wanted = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=8, committed_metadata=fields.pop("metadata", "m"))
     topic = TxnOffsetCommitRequestTopic(name="t", partitions=[wanted])
-    request = TxnOffsetCommitRequest(transactional_id="x", group_id=group, producer_id=PRODUCER, topics=[topic], **fields)
+    transactions = client.bench.node.cluster.transactions
+    transactions.find("x") or transactions.initialise("x", 60_000, None, client.bench.now_ms)
+    request = TxnOffsetCommitRequest(transactional_id="x", group_id=group, producer_id=FIRST_PRODUCER, topics=[topic], **fields)
     code: int = client.ask(request, 5).topics[0].partitions[0].error_code
     return code
 
@@ -127,7 +131,7 @@ def test_O16_a_pending_offset_makes_the_committed_one_unstable_for_who_asks_for_
     assert commit_in_transaction(client) == ErrorCode.NONE
     assert fetch(client) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     assert fetch(client, stable=False) == (5, ErrorCode.NONE)
-    client.bench.node.cluster.group_offsets.end_transaction(PRODUCER, committed=True, groups=["g"])
+    client.bench.node.cluster.group_offsets.end_transaction(FIRST_PRODUCER, committed=True, groups=["g"])
     assert fetch(client) == (8, ErrorCode.NONE)
 
 
@@ -156,7 +160,7 @@ def test_a_node_that_does_not_coordinate_a_group_says_so() -> None:
     cluster = Cluster(BrokerSettings.of(), Random(1))
     first, second = (BrokerNode(node_id=node_id, cluster=cluster) for node_id in (1, 2))
     first.create_topic("t", 1)
-    group = next(name for name in ("a", "b", "c") if coordinator_id(cluster, name) == 2)
+    group = next(name for name in ("a", "b", "c") if cluster.group_coordinators.leader_of(name) == 2)
     client = _client_of(first)
 
     assert commit(client, group) == ErrorCode.NOT_COORDINATOR

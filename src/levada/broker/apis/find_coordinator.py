@@ -1,14 +1,12 @@
-"""FindCoordinator: which node coordinates a group, a transactional id or a share partition.
-
-As in Kafka, all nodes agree, and every node answers.
-"""
+"""FindCoordinator: which node coordinates a group, a transactional id or a share partition. All nodes agree, and every node answers."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
 
-from levada.broker.coordinators import coordinator_id
+from levada.broker.cluster import Cluster
+from levada.broker.coordinators.placement import Placement
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -29,14 +27,17 @@ def handle(call: Call) -> FindCoordinatorResponse:
 
 
 def _find(call: Call, key: str) -> Coordinator:
-    kind = call.request.key_type
+    kind, cluster = call.request.key_type, call.state.cluster
     if kind not in _IS_KEY or (kind == SHARE and call.version < FIRST_VERSION_WITH_SHARE) or not _IS_KEY[kind](key):
         return _no_coordinator(key, ErrorCode.INVALID_REQUEST)
-    cluster = call.state.cluster
-    node = cluster.nodes[coordinator_id(cluster, key)]
+    node = cluster.nodes[_placement(cluster, kind).leader_of(key)]
     # As Kafka says it where there is no error.
     message = "" if call.version >= FIRST_BATCHED_VERSION else ErrorCode.NONE.name
     return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_message=message)
+
+
+def _placement(cluster: Cluster, kind: int) -> Placement:
+    return {GROUP: cluster.group_coordinators, TRANSACTION: cluster.transaction_coordinators, SHARE: cluster.share_coordinators}[kind]
 
 
 def _is_share_key(key: str) -> bool:

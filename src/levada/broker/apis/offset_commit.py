@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from levada.broker.committing import check_coordinator, check_member, commit_each
+from levada.broker.committing import check_member, commit_each
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.offset_commit import (
@@ -24,7 +24,7 @@ def handle(call: Call) -> OffsetCommitResponse:
     request: OffsetCommitRequest = call.request
 
     def check() -> None:
-        check_coordinator(call.state, request.group_id)
+        call.state.cluster.group_coordinators.check(request.group_id, call.state.node_id)
         unknown_group = ErrorCode.GROUP_ID_NOT_FOUND if call.version >= FIRST_VERSION_WITH_UNKNOWN_GROUPS else ErrorCode.ILLEGAL_GENERATION
         check_member(call.state, request.group_id, request.generation_id_or_member_epoch, unknown_group=unknown_group)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from levada.broker.cluster import Topic
-from levada.broker.committing import check_coordinator
 from levada.broker.each_partition import answer_each
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
@@ -39,7 +38,7 @@ def refuse(request: OffsetDeleteRequest, version: int, code: ErrorCode) -> Offse
 def _check_group(call: Call, group: str) -> None:
     if not group:
         raise broker_error(ErrorCode.INVALID_GROUP_ID, "a group without a name")
-    check_coordinator(call.state, group)
+    call.state.cluster.group_coordinators.check(group, call.state.node_id)
     if group not in call.state.cluster.group_offsets:
         raise broker_error(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group '{group}'")
 

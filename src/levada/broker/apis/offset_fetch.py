@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from levada.broker.committing import check_coordinator
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -75,7 +74,7 @@ def _old_part(part: OffsetFetchResponsePartitions, code: int) -> OffsetFetchResp
 
 def _group(call: Call, wanted: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
     try:
-        check_coordinator(call.state, wanted.group_id)
+        call.state.cluster.group_coordinators.check(wanted.group_id, call.state.node_id)
     except BrokerError as error:
         return _failure(wanted, error.code)
     topics = _all_topics(call, wanted.group_id) if wanted.topics is None else wanted.topics

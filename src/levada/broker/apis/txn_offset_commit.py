@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from levada.broker.committing import check_coordinator, check_member, commit_each
+from levada.broker.committing import check_member, commit_each
 from levada.broker.state import Api, Call
+from levada.broker.verification import verify_group
 from levada.error_codes import ErrorCode
 from levada.errors import broker_error
 from levada.protocol.messages.txn_offset_commit import (
@@ -26,7 +27,8 @@ def handle(call: Call) -> TxnOffsetCommitResponse:
     def check() -> None:
         if not request.group_id:
             raise broker_error(ErrorCode.INVALID_GROUP_ID, "a group without a name")
-        check_coordinator(call.state, request.group_id)
+        call.state.cluster.group_coordinators.check(request.group_id, call.state.node_id)
+        verify_group(call)
         generation = request.generation_id_or_member_epoch
         check_member(call.state, request.group_id, generation, unknown_group=ErrorCode.ILLEGAL_GENERATION)
 
