@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from levada.sync.consumer import KafkaConsumer
     from levada.sync.producer import KafkaProducer
     from levada.sync.scan import Loss, Scan, scan
+    from levada.sync.transaction import Transaction
     from levada.types import (
         ConsumerGroupMetadata,
         ConsumerRecord,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         RecordMetadata,
         TimestampType,
         TopicPartition,
+        TransactionHandle,
     )
 
 _HOME = {
@@ -52,6 +54,7 @@ _HOME = {
     "RoundRobin": "levada.producer.partitioning",
     "Scan": "levada.sync.scan",
     "scan": "levada.sync.scan",
+    "Transaction": "levada.sync.transaction",
     "ClusterDescription": "levada.admin.cluster",
     "CreatedTopic": "levada.admin.topics",
     "TopicDescription": "levada.admin.topics",
@@ -75,6 +78,7 @@ _HOME = {
     "RecordMetadata": "levada.types",
     "TimestampType": "levada.types",
     "TopicPartition": "levada.types",
+    "TransactionHandle": "levada.types",
 }
 
 __all__ = [
@@ -108,6 +112,8 @@ __all__ = [
     "TimestampType",
     "TopicDescription",
     "TopicPartition",
+    "Transaction",
+    "TransactionHandle",
     "errors",
     "scan",
 ]

@@ -37,7 +37,7 @@ def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
     return add
 
 
-_GROUPS: Final = "consumer groups are not there yet; assign() partitions, and keep their positions in a place of your own"
+_GROUPS: Final = "membership of consumer groups is not there yet; assign() partitions, and commit() their offsets for a group.id"
 _REQUEST: Final = "it is not there yet; request() sends any request of Kafka's protocol"
 _METRICS: Final = "metrics are not there yet"
 
@@ -58,18 +58,14 @@ CONSUMER: Final[Mapping[str, str]] = {
         (
             "subscribe",
             "subscription",
-            "commit",
-            "commit_async",
-            "commit_sync",
-            "committed",
-            "store_offsets",
-            "group_metadata",
-            "consumer_group_metadata",
             "enforce_rebalance",
         ),
         _GROUPS,
     ),
     "unsubscribe": "use assign([])",
+    "commit_sync": "use commit()",
+    "store_offsets": "set enable.auto.commit=false, and commit(offsets)",
+    "consumer_group_metadata": "use group_metadata()",
     "consume": "use poll(timeout, max_records)",
     "getone": "iterate the consumer, or use poll(max_records=1)",
     "getmany": "use poll(timeout, max_records)",

@@ -14,6 +14,7 @@ from levada.aio.driver import Driver
 from levada.aio.transaction import Transaction
 from levada.config import ProducerConfig
 from levada.face.arguments import plain_records, saying_how_many
+from levada.face.consuming import OffsetsToCommit
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
 from levada.face.producing import Producing, engine_settings
@@ -22,7 +23,7 @@ from levada.flow import CallerFlow
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.producer_batch import DeliveryCallback
 from levada.serialization import K_in, Plain, V_in
-from levada.types import ConsumerGroupMetadata, Headers, OffsetAndMetadata, PartitionInfo, TopicPartition, TransactionHandle
+from levada.types import ConsumerGroupMetadata, Headers, PartitionInfo, TransactionHandle
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -125,7 +126,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
 
     async def send_offsets_to_transaction(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        offsets: OffsetsToCommit,
         group: ConsumerGroupMetadata | str,
         timeout: float | None = None,
     ) -> None:

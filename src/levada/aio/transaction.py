@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from levada.aio.driver import Driver
 from levada.face.transacting import Transacting
+
+if TYPE_CHECKING:
+    from levada.aio.consumer import KafkaConsumer
 
 
 class Transaction:
@@ -16,6 +19,11 @@ class Transaction:
         self._driver = driver
         self._transacting = transacting
         self._timeout = timeout
+
+    async def send_offsets(self, consumer: KafkaConsumer[Any, Any]) -> None:
+        """Commit within the transaction how far a consumer has read, for its group.id. As levada.Transaction.send_offsets()."""
+        offsets, group = consumer.consumed_offsets(), consumer.group_metadata()
+        await self._driver.call(self._transacting.send_offsets(offsets, group, self._timeout))
 
     async def __aenter__(self) -> Self:
         await self._driver.call(self._transacting.enter(self._timeout))

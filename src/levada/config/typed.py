@@ -100,8 +100,20 @@ class ConsumerSettings(ClientSettings, Generic[K, V], total=False):
     value_deserializer: Callable[[bytes], V] | None
     """Turns a value's bytes into an object; without one, values are bytes or None."""
 
+    group_id: str | None
+    """Group for which offsets are committed. Assigned partitions without a position begin at what it has committed. The consumer is no
+    member of it: what it reads is for assign() to say."""
+
+    enable_auto_commit: bool
+    """Whether positions are committed by calls for records, every auto.commit.interval.ms, and at close(). Never more than was handed out
+    by earlier calls. Without a group.id it is off. Default: True."""
+
+    auto_commit_interval_ms: int
+    """Time between automatic commits. Default: 5000 ms."""
+
     auto_offset_reset: Literal["latest", "earliest", "none"]
-    """Where to begin without a position, or when the position is out of range or of a deleted topic; none raises. Default: latest."""
+    """Where to begin without a position and without a committed offset, or when the position is out of range or of a deleted topic; none
+    raises. Default: latest."""
 
     max_poll_records: int
     """Records one poll() returns at most. Default: 500."""

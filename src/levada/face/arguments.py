@@ -93,19 +93,20 @@ def end_offsets(ends: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPa
 
 
 def offsets_to_commit(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets to be committed, each that of the next record to read; a number will do for one without metadata."""
+    """Return offsets by partition; a bare offset is one without a leader epoch and metadata."""
     if not isinstance(offsets, Mapping):
-        raise TypeError(f"offsets are a mapping of TopicPartition to OffsetAndMetadata or offset, got {offsets!r}")
-    checked = {topic_partition(tp): _offset_and_metadata(tp, committed) for tp, committed in offsets.items()}
-    if negative := [tp for tp, committed in checked.items() if committed.offset < 0]:
-        raise ValueError(f"the offset to commit for {negative[0]} must not be negative, got {checked[negative[0]].offset}")
-    return checked
+        raise TypeError(f"offsets are a mapping of TopicPartition to an offset or OffsetAndMetadata, got {offsets!r}")
+    return {topic_partition(tp): _committable(tp, at) for tp, at in offsets.items()}
 
 
-def _offset_and_metadata(tp: Any, committed: Any) -> OffsetAndMetadata:
-    if isinstance(committed, OffsetAndMetadata):
-        return committed
-    return OffsetAndMetadata(whole(f"the offset to commit for {tp}", committed))
+def _committable(tp: Any, at: Any) -> OffsetAndMetadata:
+    given = at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(whole(f"the offset of {tp}", at))
+    offset, leader_epoch = whole(f"the offset of {tp}", given.offset), whole(f"the leader epoch of {tp}", given.leader_epoch)
+    if offset < 0:
+        raise ValueError(f"the offset of {tp} is that of the next record to read, 0 or more; got {offset}")
+    if not isinstance(given.metadata, str):
+        raise TypeError(f"the metadata of {tp} is text, got {given.metadata!r}")
+    return OffsetAndMetadata(offset, leader_epoch, given.metadata)
 
 
 def group_metadata(group: Any) -> ConsumerGroupMetadata:

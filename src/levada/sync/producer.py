@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
 from levada.face.arguments import plain_records, saying_how_many
+from levada.face.consuming import OffsetsToCommit
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
 from levada.face.producing import LAST_CALLBACKS_S, Producing, engine_settings
@@ -27,7 +28,7 @@ from levada.sync.delivery_wait import DeliveryWait
 from levada.sync.driver import Driver
 from levada.sync.dropped import start
 from levada.sync.transaction import Transaction
-from levada.types import ConsumerGroupMetadata, Headers, OffsetAndMetadata, PartitionInfo, TopicPartition, TransactionHandle
+from levada.types import ConsumerGroupMetadata, Headers, PartitionInfo, TransactionHandle
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -176,7 +177,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
 
     def send_offsets_to_transaction(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        offsets: OffsetsToCommit,
         group: ConsumerGroupMetadata | str,
         timeout: float | None = None,
     ) -> None:
