@@ -65,7 +65,7 @@ def test_white_space_around_an_address_does_no_harm() -> None:
         ({"transactional.id": ""}, "'transactional.id' must not be empty"),
         ({"transactional.id": "t", "enable.idempotence": False}, "'transactional.id' needs 'enable.idempotence', which was switched off"),
         ({"transactional.id": "t", "acks": 1}, "'transactional.id' needs 'acks=all', got acks=1"),
-        ({"transactional.id": "t", "transaction.timeout.ms": 0}, "'transaction.timeout.ms': must be at least 1"),
+        ({"transactional.id": "t", "transaction.timeout.ms": 0}, "'transaction.timeout.ms': must be between 1 and 2147483647, got 0"),
         ({"transactionalid": "t"}, "unknown option 'transactionalid'; did you mean 'transactional.id'?"),
         ({"sasl.mechanism": "PLAIN"}, "'sasl.mechanism' is not supported yet: only plaintext"),
         ({"security.protocol": "SSL"}, "'security.protocol': must be one of PLAINTEXT; got 'SSL'; only plaintext connections exist so far"),
