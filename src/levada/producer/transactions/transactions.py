@@ -97,7 +97,7 @@ class Transactions:
         self._announced_groups: set[str] = set()
         self._announcing: Promise[Any] | None = None
         self._unanswered: Ending | None = None
-        self._is_unknown_there = False
+        self._is_forgotten_there = False
         self._error: KafkaError | None = None
         self._committing_offsets = False
         records.admit(self.refusal)
@@ -233,6 +233,8 @@ class Transactions:
 
     def _refused_initialization(self, answer: Answer) -> KafkaError:
         error = self._error_of(answer, "InitProducerId")
+        # An answer to be had again once the user is allowed to, although within a transaction it would be the end.
+        error.fatal = False
         if answer.reaction is not Reaction.REFUSED:
             self.fatal(error)
         return _again(error)
@@ -262,7 +264,7 @@ class Transactions:
         self._take(Event.BEGIN)
         self.protocol = protocol_for(self._features.level(FEATURE))
         self._error = None
-        self._is_unknown_there = False
+        self._is_forgotten_there = False
         self._partitions, self._new_partitions, self._groups, self._announced_groups = {}, {}, {}, set()
         self._announcing = None
 
@@ -377,7 +379,8 @@ class Transactions:
 
     def _ending(self, *, commits: bool) -> Ending | None:
         """Return the end to be asked for; None where the coordinator knows of no transaction."""
-        is_known_there = bool(self._partitions or self._groups or self._announcing) and not self._is_unknown_there
+        # Also where it has just said that it does not know this producer id: asked for a new epoch, it would fence whoever has one open.
+        is_known_there = bool(self._partitions or self._groups or self._announcing)
         return Ending(commits, self.identity, self.protocol.end) if is_known_there else None
 
     def _end(self, ending: Ending | None) -> Flow[None]:
@@ -415,13 +418,13 @@ class Transactions:
     def _ended(self) -> None:
         # Under the newer protocol whatever was lost carries an epoch that has passed.
         loses = self.protocol.announces and (self._asking.lost or self._records.lost_numbers)
-        self._take(Event.ENDED_WITH_LOSS if loses or self._is_unknown_there else Event.ENDED)
+        self._take(Event.ENDED_WITH_LOSS if loses or self._is_forgotten_there else Event.ENDED)
 
     def _not_committed(self, answer: Answer) -> None:
         """The coordinator refused to commit."""
         error = self._error_of(answer, "EndTxn")
         if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE):
-            self._is_unknown_there |= answer.reaction is Reaction.ABORT_AND_INITIALIZE
+            self._is_forgotten_there |= answer.reaction is Reaction.ABORT_AND_INITIALIZE
             self._error = error
             self._take(Event.FAILED)
         else:
@@ -452,7 +455,7 @@ class Transactions:
             return
         error = self._error_of(answer, "")
         if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE):
-            self._is_unknown_there |= answer.reaction is Reaction.ABORT_AND_INITIALIZE
+            self._is_forgotten_there |= answer.reaction is Reaction.ABORT_AND_INITIALIZE
             self.failed(error)
         else:
             self.fatal(error)
