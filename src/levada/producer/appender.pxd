@@ -29,7 +29,7 @@ cdef tuple NO_HEADERS
 
 @cython.final
 cdef class Appender:
-    cdef public bint closed, plain_keys, plain_values
+    cdef public bint takes_records, plain_keys, plain_values
     cdef public object waiter
     cdef readonly object full
     cdef dict _topics
@@ -75,4 +75,6 @@ cdef class Appender:
 
 cpdef Py_ssize_t batch_memory(Py_ssize_t allowance, callback=*, ack=*) except -1
 cpdef bint is_ack(ack) except -1
-cdef _note(Delivery delivery, ProducerBatch batch, Py_ssize_t index, long long timestamp, callback, tuple ack)
+cdef _note(
+    Delivery delivery, ProducerBatch batch, Py_ssize_t index, long long timestamp, bytes key, bytes value, callback, tuple ack
+)
