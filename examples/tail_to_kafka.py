@@ -2,12 +2,17 @@
 
     python examples/tail_to_kafka.py --bootstrap localhost:9092 --positions positions \
         --file app.log --database shop.db --table customers --table orders
+    python examples/tail_to_kafka.py --bootstrap localhost:9092 --exactly-once tail --file app.log
 
 Each line of the file goes to the topic of its first word (ERROR -> log.error), each change of a table to the table's topic (db.orders).
 A message's position is a number that rises: the offset behind a line, the id of a change. Messages go to several partitions of several
 topics and are acknowledged in any order, so the position to go on from is kept by an AckBuffer: `safe` is the last position such that
 it and all before it are in Kafka. It is stored durably from time to time. Whenever this program is killed, nothing is lost, and what is
 sent twice lies behind the stored position.
+
+With --exactly-once NAME instead of --positions nothing is sent twice either, for readers with isolation.level=read_committed: messages are
+sent in transactions, and each takes the position behind its messages with it, as an offset of the group NAME. Several messages share a
+transaction, so they appear a little later.
 
 Ctrl-C or SIGTERM ends it in order. An id that cannot be written ends it with an error: started again, it goes on from the stored positions.
 """
@@ -21,9 +26,10 @@ import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -31,6 +37,8 @@ import levada as lv
 
 ROOM = 10_000
 """How many messages may be on their way; the reader waits while they are."""
+TRANSACTION = 1_000
+"""How many messages a transaction may have."""
 STORE_EVERY_S = 0.1
 LOCKED_S = 30
 """How long to wait for a writer of the database."""
@@ -182,11 +190,42 @@ def follow(source: Source, producer: lv.KafkaProducer[Any, Any], positions: Posi
             keeper.look(now=True)
 
 
+def follow_in_transactions(source: Source, bootstrap: str, name: str, stop: threading.Event) -> None:
+    """Send what is there behind the committed position, and what comes, with its position, until told to stop."""
+    place = lv.TopicPartition(f"{name}.{source.name}.position", 0)
+    with lv.KafkaProducer(bootstrap_servers=bootstrap, transactional_id=f"{name}-{source.name}", max_block_ms=10_000) as producer:
+        # First, because this ends what a reader that was killed has left open.
+        producer.init_transactions()
+        position = committed_position(bootstrap, name, place)
+        while not stop.is_set():
+            messages = list(islice(source.read(after=position), TRANSACTION))
+            if not messages:
+                stop.wait(PAUSE_S)
+                continue
+            position = messages[-1].position
+            with producer.transaction():
+                for message in messages:
+                    producer.send(message.topic, message.value, message.key)
+                producer.send_offsets_to_transaction({place: position}, name)
+
+
+def committed_position(bootstrap: str, group: str, place: lv.TopicPartition) -> int:
+    """Return the position that a group has committed for a place; 0 before the first. Brokers keep offsets for topics that exist only."""
+    with lv.KafkaAdmin(bootstrap_servers=bootstrap) as admin:
+        if place.topic not in admin.list_topics():
+            admin.create_topics([lv.NewTopic(place.topic, partitions=1)])
+    with lv.KafkaConsumer(bootstrap_servers=bootstrap, group_id=group) as consumer:
+        committed = consumer.committed([place])[place]
+    return committed.offset if committed else 0
+
+
 def main() -> None:
     """Follow the sources that the command line names."""
     command = argparse.ArgumentParser(description="Follow a file and a SQLite database into Kafka.")
     command.add_argument("--bootstrap", required=True, help="host:port of a broker")
-    command.add_argument("--positions", required=True, type=Path, help="a folder for the positions")
+    keeping = command.add_mutually_exclusive_group(required=True)
+    keeping.add_argument("--positions", type=Path, help="a folder for the positions")
+    keeping.add_argument("--exactly-once", help="use transactions, with this name")
     command.add_argument("--file", type=Path, help="a file that is only appended to")
     command.add_argument("--database", type=Path, help="a SQLite database")
     command.add_argument("--table", action="append", default=[], help="a table of it to follow; may be repeated")
@@ -197,13 +236,22 @@ def main() -> None:
         sources.append(FileSource(options.file))
     if options.database:
         sources.append(DatabaseSource(options.database, options.table))
-    positions = Positions(options.positions)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
 
-    with lv.KafkaProducer(bootstrap_servers=options.bootstrap, linger_ms=20) as producer, ThreadPoolExecutor(len(sources) or 1) as threads:
-        running = [threads.submit(follow, source, producer, positions, stop) for source in sources]
+    if options.exactly_once:
+        follow_all(sources, stop, lambda source: follow_in_transactions(source, options.bootstrap, options.exactly_once, stop))
+    else:
+        positions = Positions(options.positions)
+        with lv.KafkaProducer(bootstrap_servers=options.bootstrap, linger_ms=20) as producer:
+            follow_all(sources, stop, lambda source: follow(source, producer, positions, stop))
+
+
+def follow_all(sources: Sequence[Source], stop: threading.Event, follow_one: Callable[[Source], None]) -> None:
+    """Follow each source in a thread of its own until all are told to stop, or one fails."""
+    with ThreadPoolExecutor(len(sources) or 1) as threads:
+        running = [threads.submit(follow_one, source) for source in sources]
         wait(running, return_when=FIRST_EXCEPTION)
         stop.set()
         for follower in running:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
-from typing import TextIO
+from typing import Any, TextIO
 
 import pytest
 
@@ -93,20 +93,12 @@ class Upstream:
 class Reader:
     """The example in a process of its own, which is killed with -9 in the end."""
 
-    def __init__(self, kafka: EmbeddedKafka, folder: Path, upstream: Upstream, *more: str) -> None:
+    def __init__(self, kafka: EmbeddedKafka, folder: Path, upstream: Upstream, *keeping: str) -> None:
         self._kafka = kafka
         self.positions = folder / "positions"
         sources: list[str | Path] = ["--file", upstream.file, "--database", upstream.database, "--table", "customers", "--table", "orders"]
-        self.command: list[str | Path] = [
-            sys.executable,
-            PROGRAM,
-            "--bootstrap",
-            kafka.bootstrap_servers,
-            "--positions",
-            self.positions,
-            *sources,
-            *more,
-        ]
+        keeping = keeping or ("--positions", str(self.positions))
+        self.command: list[str | Path] = [sys.executable, PROGRAM, "--bootstrap", kafka.bootstrap_servers, *keeping, *sources]
 
     @contextmanager
     def running(self) -> Iterator[subprocess.Popen[bytes]]:
@@ -134,8 +126,8 @@ class Reader:
             time.sleep(0.0005)
 
 
-def read(kafka: EmbeddedKafka) -> list[lv.ConsumerRecord[bytes, bytes]]:
-    return [record for topic in TOPICS for record in lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers)]
+def read(kafka: EmbeddedKafka, **settings: Any) -> list[lv.ConsumerRecord[bytes, bytes]]:
+    return [record for topic in TOPICS for record in lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, **settings)]
 
 
 def position_of(
@@ -147,6 +139,11 @@ def position_of(
         return "file", upstream.lines[value]
     [id] = changes[table, (record.key or b"").decode(), value]
     return "database", id
+
+
+def expected(upstream: Upstream) -> set[tuple[str, int]]:
+    ids = [id for ids in upstream.changes().values() for id in ids]
+    return {("file", end) for end in upstream.lines.values()} | {("database", id) for id in ids}
 
 
 def test_Q1_Q9_killed_at_random_nothing_is_lost_and_only_what_was_not_safe_is_repeated(kafka: EmbeddedKafka, tmp_path: Path) -> None:
@@ -169,8 +166,7 @@ def test_Q1_Q9_killed_at_random_nothing_is_lost_and_only_what_was_not_safe_is_re
         assert process.wait(PATIENCE_S) == 0
 
     everything = [(record, *position_of(record, upstream, changes)) for record in read(kafka)]
-    seen = {(source, position) for _, source, position in everything}
-    assert seen == {("file", end) for end in upstream.lines.values()} | {("database", id) for ids in changes.values() for id in ids}
+    assert {(source, position) for _, source, position in everything} == expected(upstream)
     for stored, log_ends in killed:
         late = [
             (source, position)
@@ -190,3 +186,23 @@ def test_Q9_a_message_that_cannot_be_written_ends_it_before_that_position(kafka:
     assert ended.returncode == 1
     assert "NotAcknowledgedError: id 2000017 (sequence 1) was not acknowledged: a record for topic 'log.error' takes up to" in ended.stderr
     assert reader.stored("file") == len("INFO fits\n")
+
+
+def test_Q1_with_transactions_nothing_is_lost_or_repeated_however_often_it_is_killed(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    random = Random(tmp_path.name)
+    upstream = Upstream(tmp_path)
+    reader = Reader(kafka, tmp_path, upstream, "--exactly-once", "tail")
+    for _ in range(KILLS):
+        with upstream.writing(), reader.running() as process:
+            count = sum(reader.ends().values()) + random.randint(1, 500)
+            reader.await_that(lambda count=count: sum(reader.ends().values()) >= count, process)  # type: ignore[misc]
+    wanted = expected(upstream)
+    with reader.running() as process:
+        reader.await_that(lambda: len(read(kafka, isolation_level="read_committed")) >= len(wanted), process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+
+    changes = upstream.changes()
+    committed = [position_of(record, upstream, changes) for record in read(kafka, isolation_level="read_committed")]
+    assert sorted(committed) == sorted(wanted)
+    assert len(read(kafka)) > len(committed), "a kill left an open transaction"
