@@ -5,6 +5,7 @@
 # make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
 # make bench   levada beside confluent-kafka, on a real Kafka
+# make bench-ack   what an acknowledgement costs: AckBuffer beside a dict and a heap, ack= beside a callback per record
 # make bench-codec   levada's codecs beside other clients', without a broker, in an environment of their own
 # make bench-engine   what a request, a send and an idle partition cost beside other clients, on a real Kafka, with targets
 # make bench-spark   Spark through levada beside Spark's own connector, on a real Kafka, with targets
@@ -17,7 +18,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening test-matrix test-spark-matrix fuzz fuzzer bench bench-codec bench-engine bench-spark kafka docs schemas messages dist lint format clean
+.PHONY: setup demo test suite interpreted test-hardening test-matrix test-spark-matrix fuzz fuzzer bench bench-ack bench-codec bench-engine bench-spark kafka docs schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -104,6 +105,9 @@ SPARK42_PIP := .venv-spark42/bin/python -m pip install --quiet --disable-pip-ver
 
 bench: setup
 	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench
+
+bench-ack: setup
+	@$(BIN)/python bench/ack.py
 
 bench-codec: .venv-bench/built
 	@.venv-bench/bin/python bench/codec.py
