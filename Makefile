@@ -6,6 +6,7 @@
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
 # make bench   reading, levada beside confluent-kafka, on a real Kafka
 # make bench-produce   every way of producing beside other clients and Java's performance tool, on a real Kafka, with targets
+# make bench-ack   what an acknowledgement costs: AckBuffer beside a dict and a heap, ack= beside a callback per record
 # make bench-codec   levada's codecs beside other clients', without a broker, in an environment of their own
 # make bench-engine   what a request, a send and an idle partition cost beside other clients, on a real Kafka, with targets
 # make bench-spark   Spark through levada beside Spark's own connector, on a real Kafka, with targets
@@ -18,7 +19,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening test-matrix test-spark-matrix fuzz fuzzer bench bench-produce bench-codec bench-engine bench-spark kafka docs schemas messages dist lint format clean
+.PHONY: setup demo test suite interpreted test-hardening test-matrix test-spark-matrix fuzz fuzzer bench bench-produce bench-ack bench-codec bench-engine bench-spark kafka docs schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -65,7 +66,7 @@ suite:
 	$(IN_VENV) $(BIN)/pytest -m spark
 
 interpreted:
-	$(IN_VENV) LEVADA_PURE=1 $(BIN)/pytest tests/unit/wire tests/unit/record
+	$(IN_VENV) LEVADA_PURE=1 $(BIN)/pytest tests/unit/wire tests/unit/record tests/unit/ack_buffer
 
 test-hardening: setup
 	@LEVADA_HARDENING=1 $(BIN)/pytest -m hardening tests/hardening tests/fuzz
@@ -109,6 +110,9 @@ bench: setup
 # SECTIONS: some of none, lz4, zstd, transactions; PRODUCE_FLAGS: --quick, --turns.
 bench-produce: setup
 	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/produce.py $(SECTIONS) $(PRODUCE_FLAGS)
+
+bench-ack: setup
+	@$(BIN)/python bench/ack.py
 
 bench-codec: .venv-bench/built
 	@.venv-bench/bin/python bench/codec.py

@@ -14,7 +14,7 @@ LONGEST_FUNCTION = 60
 LONGEST_FILE = 500
 LONGEST_FACE = 300
 
-EVERYTHING = [module for folder in (SOURCE, ROOT / "demo", ROOT / "bench") for module in modules(folder)]
+EVERYTHING = [module for folder in (SOURCE, ROOT / "demo", ROOT / "bench", ROOT / "examples") for module in modules(folder)]
 
 
 def identify(module: Module) -> str:

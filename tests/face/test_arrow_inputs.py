@@ -34,7 +34,7 @@ def topic(kafka: EmbeddedKafka, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def send(kafka: EmbeddedKafka, topic: str, data: Any, **columns: str) -> pa.RecordBatch:
+def send(kafka: EmbeddedKafka, topic: str, data: Any, **columns: Any) -> pa.RecordBatch:
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         return producer.send_arrow(topic, data, **columns).to_arrow(timeout=PATIENCE_S)
 

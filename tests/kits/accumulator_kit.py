@@ -77,8 +77,8 @@ class Bench:
         return delivery
 
     @staticmethod
-    def record(value: bytes = b"v", partition: int | None = 0, callback: Any = None) -> ToSend:
-        return ToSend("t", partition, None, value, (), 123, callback)
+    def record(value: bytes = b"v", partition: int | None = 0, callback: Any = None, ack: Any = None) -> ToSend:
+        return ToSend("t", partition, None, value, (), 123, callback, ack)
 
     def queue(self, partition: int) -> PartitionQueue:
         return self.accumulator.topics["t"].partitions[partition]

@@ -45,12 +45,13 @@ class SimProducer:
         partition: int | None = None,
         on_delivery: Any = None,
         headers: tuple[tuple[str, bytes | None], ...] = (),
+        ack: Any = None,
     ) -> Delivery:
-        record = ToSend(topic, partition, key, value, headers, self.driver.wall_ms(), on_delivery)
+        record = ToSend(topic, partition, key, value, headers, self.driver.wall_ms(), on_delivery, ack)
         return self.driver.call(self.core.appending.send(record))
 
     def flush(self) -> None:
-        self.driver.run(self.core.flush(), PATIENCE_S, "flush")
+        self.driver.run(self.core.flushing().run(), PATIENCE_S, "flush")
 
     def identity(self) -> tuple[int, int]:
         assert self.core.transactions is not None

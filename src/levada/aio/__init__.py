@@ -9,14 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from levada.aio.ack_buffer import AckBuffer
     from levada.aio.admin import KafkaAdmin
     from levada.aio.client import KafkaClient
     from levada.aio.consumer import KafkaConsumer
     from levada.aio.delivery import ArrowDelivery, Delivery
     from levada.aio.producer import KafkaProducer
     from levada.aio.scans import Scan, scan
+    from levada.aio.transaction import Transaction
 
 _HOME = {
+    "AckBuffer": "levada.aio.ack_buffer",
     "ArrowDelivery": "levada.aio.delivery",
     "Delivery": "levada.aio.delivery",
     "KafkaAdmin": "levada.aio.admin",
@@ -24,10 +27,22 @@ _HOME = {
     "KafkaConsumer": "levada.aio.consumer",
     "KafkaProducer": "levada.aio.producer",
     "Scan": "levada.aio.scans",
+    "Transaction": "levada.aio.transaction",
     "scan": "levada.aio.scans",
 }
 
-__all__ = ["ArrowDelivery", "Delivery", "KafkaAdmin", "KafkaClient", "KafkaConsumer", "KafkaProducer", "Scan", "scan"]
+__all__ = [
+    "AckBuffer",
+    "ArrowDelivery",
+    "Delivery",
+    "KafkaAdmin",
+    "KafkaClient",
+    "KafkaConsumer",
+    "KafkaProducer",
+    "Scan",
+    "Transaction",
+    "scan",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 cimport cython
 
+from levada.ack_buffer cimport AckWindow
 from levada.producer.buffer_pool cimport BufferPool
 from levada.producer.delivery cimport Delivery
 from levada.producer.partition_queue cimport Backlog, PartitionQueue, TopicQueues
@@ -28,7 +29,7 @@ cdef tuple NO_HEADERS
 
 @cython.final
 cdef class Appender:
-    cdef public bint closed, plain_keys, plain_values
+    cdef public bint takes_records, plain_keys, plain_values
     cdef public object waiter
     cdef readonly object full
     cdef dict _topics
@@ -40,25 +41,25 @@ cdef class Appender:
     cdef list _opened, _filled
 
     @cython.locals(number=Py_ssize_t, when=cython.longlong)
-    cpdef send(self, topic, value, key, partition, timestamp, headers, callback)
+    cpdef send(self, topic, value, key, partition, timestamp, headers, callback, ack=*)
     cdef Py_ssize_t wall_clock(self) except -1
     @cython.locals(delivery=Delivery, outcome=cython.int)
-    cpdef append(self, topic_name, Py_ssize_t partition, key, value, headers, long long timestamp, callback)
-    cdef int locked_append(self, Delivery delivery, topic_name, Py_ssize_t partition, key, value, headers, long long timestamp, callback) except -9
+    cpdef append(self, topic_name, Py_ssize_t partition, key, value, headers, long long timestamp, callback, ack)
+    cdef int locked_append(self, Delivery delivery, topic_name, Py_ssize_t partition, key, value, headers, long long timestamp, callback, ack) except -9
     @cython.locals(topic=TopicQueues, number=Py_ssize_t, is_due=cython.bint, sticky=StickyPartition)
     cdef PartitionQueue find(self, topic_name, Py_ssize_t partition, key)
-    @cython.locals(queue=PartitionQueue, batch=ProducerBatch, index=Py_ssize_t)
-    cdef int try_append(self, Delivery delivery, topic_name, Py_ssize_t partition, key, value, headers, long long timestamp, callback) except -9
+    @cython.locals(queue=PartitionQueue, batch=ProducerBatch, index=Py_ssize_t, told=cython.int)
+    cdef int try_append(self, Delivery delivery, topic_name, Py_ssize_t partition, key, value, headers, long long timestamp, callback, ack) except -9
     cdef bint charge_callbacks(self, ProducerBatch batch) except -1
     @cython.locals(builder=RecordBatchBuilder, grown=cython.longlong, more=cython.longlong)
     cdef bint grow(self, ProducerBatch batch) except -1
     cpdef close(self, PartitionQueue queue)
     cdef int due(self, PartitionQueue queue, long long due_ms) noexcept
     @cython.locals(size=Py_ssize_t, queue=PartitionQueue, batch=ProducerBatch)
-    cdef int open(self, Delivery delivery, topic_name, Py_ssize_t partition, key, value, headers, long long timestamp, callback) except -9
+    cdef int open(self, Delivery delivery, topic_name, Py_ssize_t partition, key, value, headers, long long timestamp, callback, ack) except -9
     @cython.locals(builder=RecordBatchBuilder, batch=ProducerBatch, index=Py_ssize_t, charged=Py_ssize_t)
     cpdef ProducerBatch begin(
-        self, PartitionQueue queue, long long allowance, long long now_ms, Delivery delivery, key, value, headers, long long timestamp, callback
+        self, PartitionQueue queue, long long allowance, long long now_ms, Delivery delivery, key, value, headers, long long timestamp, callback, ack
     )
     cdef int publish(self, PartitionQueue queue, ProducerBatch batch, bint charge) except -9
     cpdef bint publish_charged(self, PartitionQueue queue, ProducerBatch batch) except -1
@@ -72,5 +73,8 @@ cdef class Appender:
     cpdef list take_opened(self)
     cpdef list take_filled(self)
 
-cpdef Py_ssize_t batch_memory(Py_ssize_t allowance, callback) except -1
-cdef _note(Delivery delivery, ProducerBatch batch, Py_ssize_t index, long long timestamp, callback)
+cpdef Py_ssize_t batch_memory(Py_ssize_t allowance, callback=*, ack=*) except -1
+cpdef bint is_ack(ack) except -1
+cdef _note(
+    Delivery delivery, ProducerBatch batch, Py_ssize_t index, long long timestamp, bytes key, bytes value, callback, tuple ack
+)

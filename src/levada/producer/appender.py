@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 else:
     from levada import _pure as cython
 
+from levada.ack_buffer import AckWindow
 from levada.clock import Clock, SystemClock
 from levada.producer.buffer_pool import BufferPool
 from levada.producer.delivery import Delivery
 from levada.producer.partition_queue import PartitionQueue, TopicQueues
 from levada.producer.partitioning import Partitioning
-from levada.producer.producer_batch import DeliveryCallback, ProducerBatch
+from levada.producer.producer_batch import Ack, DeliveryCallback, ProducerBatch
 from levada.record.builder import NO_MEMORY, NO_ROOM, RecordBatchBuilder, RowWriter
 from levada.record.compression import Codec
 from levada.types import Headers
@@ -43,7 +44,7 @@ FULL, STARVED = NO_ROOM, NO_MEMORY
 BATCH_OVERHEAD = 1024
 """What the objects around a batch take."""
 CALLBACK_SIZE = 128
-"""What a callback takes that waits for its record."""
+"""What a callback takes that waits for its record, or an AckBuffer's sequence."""
 CALLBACKS_AHEAD = 8
 """For how many callbacks a batch is charged at once."""
 FIRST_SIZE = 512
@@ -51,6 +52,7 @@ FIRST_SIZE = 512
 RECORD_OVERHEAD = 96
 """Header of a batch, and all of a record but key, value and headers, at their longest."""
 NO_PARTITION = -1
+MOST_SEQUENCES = 1 << 62
 NO_HEADERS: tuple[()] = ()
 # What became of an append. From DUE_LATER on the engine has to be told.
 UNABLE, OPEN, AGAIN, APPENDED, DUE_LATER, DUE_NOW = -2, -1, 0, 1, 2, 3
@@ -68,9 +70,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
 
 
-def batch_memory(allowance: int, callback: Any) -> int:
-    """Return what a new batch is charged."""
-    return BATCH_OVERHEAD + allowance + (0 if callback is None else CALLBACKS_AHEAD * CALLBACK_SIZE)
+def batch_memory(allowance: int, callback: Any = None, ack: Any = None) -> int:
+    """Return what a new batch is charged. callback, ack: what waits for its first record."""
+    return BATCH_OVERHEAD + allowance + (0 if callback is None and ack is None else CALLBACKS_AHEAD * CALLBACK_SIZE)
+
+
+def is_ack(ack: Any) -> bool:
+    """Whether this is a pair of an AckBuffer and a sequence."""
+    return type(ack) is tuple and len(ack) == 2 and isinstance(ack[0], AckWindow) and type(ack[1]) is int and 0 <= ack[1] < MOST_SEQUENCES
 
 
 def runs_in_one_piece() -> bool:
@@ -97,7 +104,7 @@ class Appender:
         level: int | None,
     ) -> None:
         """batch_size: bytes of the largest batch, but for one of a single record."""
-        self.closed = False
+        self.takes_records = True
         self._forks = FORKS
         self.plain_keys = True
         self.plain_values = True
@@ -121,10 +128,22 @@ class Appender:
         self._filled: list[PartitionQueue] = []
 
     def send(
-        self, topic: Any, value: Any, key: Any, partition: Any, timestamp: Any, headers: Any, callback: DeliveryCallback | None
+        self,
+        topic: Any,
+        value: Any,
+        key: Any,
+        partition: Any,
+        timestamp: Any,
+        headers: Any,
+        callback: DeliveryCallback | None,
+        ack: Ack | None = None,
     ) -> Delivery | None:
         """Append a record as it was handed to KafkaProducer.send(); None when that takes more than is done here."""
-        if self.closed or headers or type(topic) is not str or self._forks != FORKS or not (callback is None or callable(callback)):
+        if not self.takes_records or headers or type(topic) is not str or self._forks != FORKS:
+            return None
+        if not (callback is None or callable(callback)):
+            return None
+        if ack is not None and not is_ack(ack):
             return None
         if type(value) is not bytes:
             if type(value) is not str or not value.isascii():
@@ -146,7 +165,7 @@ class Appender:
             when = timestamp
         else:
             return None
-        return self.append(topic, number, key, value, NO_HEADERS, when, callback)
+        return self.append(topic, number, key, value, NO_HEADERS, when, callback, ack)
 
     def wall_clock(self) -> int:
         """Return the milliseconds since the epoch."""
@@ -164,16 +183,17 @@ class Appender:
         headers: Headers,
         timestamp: int,
         callback: DeliveryCallback | None,
+        ack: Ack | None,
     ) -> Delivery | None:
         """Append a record; partition: -1 lets the key choose. None when there is no room at once. Raises what the builder does."""
         delivery = Delivery.__new__(Delivery)
         while True:
             if self._lock is None:
-                outcome = self.try_append(delivery, topic_name, partition, key, value, headers, timestamp, callback)
+                outcome = self.try_append(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
             else:
-                outcome = self.locked_append(delivery, topic_name, partition, key, value, headers, timestamp, callback)
+                outcome = self.locked_append(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
             if outcome == OPEN:
-                outcome = self.open(delivery, topic_name, partition, key, value, headers, timestamp, callback)
+                outcome = self.open(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
             if outcome != AGAIN:
                 break
         if outcome >= DUE_LATER:
@@ -190,10 +210,11 @@ class Appender:
         headers: Headers,
         timestamp: int,
         callback: DeliveryCallback | None,
+        ack: Ack | None,
     ) -> int:
         """Append to the open batch, with the lock."""
         with self._lock:  # type: ignore[union-attr]
-            return self.try_append(delivery, topic_name, partition, key, value, headers, timestamp, callback)
+            return self.try_append(delivery, topic_name, partition, key, value, headers, timestamp, callback, ack)
 
     def find(self, topic_name: Any, partition: int, key: bytes | None) -> PartitionQueue | None:
         """Return the partition that a record goes to; None when that is not known, or is to be chosen anew."""
@@ -224,15 +245,17 @@ class Appender:
         headers: Headers,
         timestamp: int,
         callback: DeliveryCallback | None,
+        ack: Ack | None,
     ) -> int:
         """Append to the open batch, in one piece."""
         queue = self.find(topic_name, partition, key)
-        if queue is None or self.closed:
+        if queue is None or not self.takes_records:
             return UNABLE
         batch = queue.tail
         if batch is None:
             return OPEN
-        if callback is not None and batch.callback_room == 0 and not self.charge_callbacks(batch):
+        told = (callback is not None) + (ack is not None)
+        if batch.callback_room < told and not self.charge_callbacks(batch):
             return UNABLE
         index = batch.builder.append_if_room(timestamp, key, value, headers)
         if index == STARVED and self.grow(batch):
@@ -242,7 +265,7 @@ class Appender:
         if index == FULL:
             self.close(queue)
             return OPEN
-        _note(delivery, batch, index, timestamp, callback)
+        _note(delivery, batch, index, timestamp, key, value, callback, ack)
         if batch.builder.has_reached_limit():
             self.close(queue)
             return self.due(queue, 0)
@@ -293,13 +316,14 @@ class Appender:
         headers: Headers,
         timestamp: int,
         callback: DeliveryCallback | None,
+        ack: Ack | None,
     ) -> int:
         """Open a batch with a record in it, if there is memory at once."""
         size = RECORD_OVERHEAD + (0 if key is None else len(key)) + (0 if value is None else len(value))
         queue = self.find(topic_name, partition, key)
         if headers or queue is None or size > self._batch_size:
             return UNABLE
-        batch = self.begin(queue, max(size, FIRST_SIZE), self._now_ms(), delivery, key, value, headers, timestamp, callback)
+        batch = self.begin(queue, max(size, FIRST_SIZE), self._now_ms(), delivery, key, value, headers, timestamp, callback, ack)
         if self._lock is None:
             return self.publish(queue, batch, True)
         with self._lock:
@@ -316,20 +340,21 @@ class Appender:
         headers: Headers,
         timestamp: int,
         callback: DeliveryCallback | None,
+        ack: Ack | None,
     ) -> ProducerBatch:
         """Make a batch with a first record. It is not in any queue yet."""
         builder = RecordBatchBuilder(self._codec, self._level, self._batch_size, queue.topic.compression_ratio, allowance)
-        charged = batch_memory(allowance, callback)
+        charged = batch_memory(allowance, callback, ack)
         batch = ProducerBatch(queue, builder, charged=charged, created_ms=now_ms, waiter=self.waiter)
-        if callback is not None:
+        if callback is not None or ack is not None:
             batch.callback_room = CALLBACKS_AHEAD
         index = builder.append_if_room(timestamp, key, value, headers)
-        _note(delivery, batch, index, timestamp, callback)
+        _note(delivery, batch, index, timestamp, key, value, callback, ack)
         return batch
 
     def publish(self, queue: PartitionQueue, batch: ProducerBatch, charge: bool) -> int:
         """Make it the open batch of its partition, in one piece; charge: against the pool, where that has not been done."""
-        if self.closed:
+        if not self.takes_records:
             return UNABLE
         if queue.tail is not None or self._topics.get(queue.topic.name) is not queue.topic:
             return AGAIN
@@ -353,7 +378,7 @@ class Appender:
     def open_empty(self, queue: PartitionQueue, allowance: int, now_ms: int) -> ProducerBatch:
         """Make a batch that is charged already and is not in any queue yet; fill() makes it the open one."""
         builder = RecordBatchBuilder(self._codec, self._level, self._batch_size, queue.topic.compression_ratio, allowance)
-        return ProducerBatch(queue, builder, charged=batch_memory(allowance, None), created_ms=now_ms, waiter=self.waiter)
+        return ProducerBatch(queue, builder, charged=batch_memory(allowance), created_ms=now_ms, waiter=self.waiter)
 
     def fill(self, queue: PartitionQueue, batch: ProducerBatch, writer: RowWriter, rows: Any, first: int, sizes: Any) -> tuple[int, int]:
         """Append rows[first], ... to the open batch of a partition, or to an empty one that becomes it, as far as room and memory go.
@@ -364,7 +389,7 @@ class Appender:
         builder = batch.builder
         index = builder.records_count
         is_new = queue.tail is None and index == 0 and self._topics.get(queue.topic.name) is queue.topic
-        if self.closed or (queue.tail is not batch and not is_new):
+        if not self.takes_records or (queue.tail is not batch and not is_new):
             return index, first
         spare = self._pool.spare()
         stop = writer.affordable(builder, rows, first, sizes, spare)
@@ -402,12 +427,28 @@ class Appender:
         return filled
 
 
-def _note(delivery: Delivery, batch: ProducerBatch, index: int, timestamp: int, callback: DeliveryCallback | None) -> None:
-    """Make a handle that of a record, and have its callback wait."""
+def _note(
+    delivery: Delivery,
+    batch: ProducerBatch,
+    index: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    callback: DeliveryCallback | None,
+    ack: Ack | None,
+) -> None:
+    """Make a handle that of a record, and have its callback and its AckBuffer wait."""
     delivery._outcome = batch
     delivery.index = index
     delivery.timestamp = timestamp
+    delivery.key_size = -1 if key is None else len(key)
+    delivery.value_size = -1 if value is None else len(value)
     if callback is not None:
         batch.callback_room -= 1
         batch.callbacks.append(delivery)
         batch.callbacks.append(callback)
+    if ack is not None:
+        batch.callback_room -= 1
+        batch.acks.append(ack[0])
+        batch.acks.append(ack[1])
+        batch.acks.append(index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from levada.ack_buffer import AckWindow
 from levada.errors import InvalidRecordError, KafkaError, RecordTooLargeError, TimeoutError, not_written
 from levada.producer.delivery import Outcome, mark_under_way
 from levada.promise import Promise
@@ -38,12 +39,31 @@ class ArrowOutcomes:
         """Take up rows by their numbers, the batch they went into, and the index of the first one there."""
         self._batches.append((outcome, first, rows))
 
-    def reject(self, rows: Iterable[RejectedRow]) -> None:
-        """Take up rows that cannot be sent."""
+    def reject(self, rows: Iterable[RejectedRow]) -> KafkaError | None:
+        """Take up rows that cannot be sent; return the first one's error."""
+        first: KafkaError | None = None
         for row, reason in rows:
             kind = RecordTooLargeError if "max.request.size" in reason else InvalidRecordError
             error = kind(f"row {row} for topic {self._topic!r}: {reason}")
             self._rejected.append((row, not_written(error)))
+            first = first or error
+        return first
+
+    def settle_ack(self, buffer: AckWindow, sequence: int) -> None:
+        """Mark a sequence when every row is written, or fail it with what the first failed row failed with. Under the engine's lock."""
+        waiting = len(self._batches) + 1
+
+        def one_settled(_: Promise[Any] | None = None) -> None:
+            nonlocal waiting
+            waiting -= 1
+            if waiting == 0:
+                error = self.first_error()
+                buffer.settle(sequence, error)
+                buffer.wake()
+
+        for promise in self.promises:
+            promise.on_done(one_settled)
+        one_settled()
 
     @property
     def is_empty(self) -> bool:

@@ -28,6 +28,8 @@ class FailedSends:
         self, pool: BufferPool, unasked: Unasked, *, defer: Callable[[Callable[[], None]], None], settled: Callable[[Promise[Any]], None]
     ) -> None:
         self.waiter: Waiter | None = None
+        self.failed: Callable[[KafkaError], object] = lambda error: None
+        """Is told of every such record: its transaction has failed with it."""
         self._pool = pool
         self._unasked = unasked
         self._defer = defer
@@ -40,19 +42,25 @@ class FailedSends:
         return list(self._waiting)
 
     def add(self, record: ToSend, error: KafkaError) -> Delivery:
-        """Report a record through its delivery and its callback."""
+        """Report a record through its delivery, its AckBuffer and its callback."""
+        self.failed(error)
         tp = TopicPartition(record.topic, -1 if record.partition is None else record.partition)
-        if record.callback is None:
-            refused = FailedSend(tp, error)
-            self._unasked.add(refused)
-            return Delivery(refused, 0, record.timestamp)
-        called: Promise[Any] = Promise()
+        called: Promise[Any] | None = None if record.callback is None else Promise()
         failed = FailedSend(tp, error, callback_promise=called, waiter=self.waiter)
+        if record.ack is not None:
+            buffer, sequence = record.ack
+            buffer.fail(sequence, error)
+            failed.error_of(0)
+        if record.callback is None or called is None:
+            self._unasked.add(failed)
+        else:
+            self._defer_callback(record.callback, failed.metadata(0, record.timestamp), error, called)
+        return Delivery(failed, 0, record.timestamp)
+
+    def _defer_callback(self, callback: DeliveryCallback, metadata: RecordMetadata, error: KafkaError, called: Promise[Any]) -> None:
         self._waiting[called] = None
         self._pool.overdraw(MEMORY_PER_RECORD)
-        callback, metadata = record.callback, failed.metadata(0, record.timestamp)
         self._defer(lambda: self._call_back(callback, metadata, error, called))
-        return Delivery(failed, 0, record.timestamp)
 
     def settle(self, called: Promise[Any]) -> None:
         """Let those know who wait for the record: its callback has run."""

@@ -1,11 +1,17 @@
 # C types of producer_batch.py.
 
+cimport cython
+
+from levada.ack_buffer cimport AckWindow
 from levada.record.builder cimport RecordBatchBuilder
 
 cdef class ProducerBatch:
     cdef public object queue, waiter, data, promise, last_error, final, error, record_errors, asked, parts
     cdef public RecordBatchBuilder builder
-    cdef public list callbacks
+    cdef public list callbacks, acks
     cdef public long long charged, callback_room, created_ms, retry_at_ms, base_offset, log_append_time_ms
     cdef public long long producer_id, producer_epoch, base_sequence, leader_epoch, records_count, attempts
     cdef public bint sealing, on_the_wire, may_be_persisted
+
+    @cython.locals(acks=list, position=Py_ssize_t, buffer=AckWindow)
+    cpdef settle_acks(self)

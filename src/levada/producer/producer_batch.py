@@ -16,6 +16,7 @@ from enum import Enum
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from levada.ack_buffer import AckWindow
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError, KafkaError, Persisted
 from levada.producer.delivery import Delivery, Waiter
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DeliveryCallback: TypeAlias = Callable[[RecordMetadata, KafkaError | None], object]
+Ack: TypeAlias = tuple[AckWindow, int]
+"""What send(ack=...) takes: an AckBuffer, and the sequence that its put() returned."""
 
 NO_SEQUENCE = -1
 
@@ -45,10 +48,11 @@ class Final(Enum):
 class ProducerBatch:
     """See the module's text. `charged` is what it costs the buffer pool, `callback_room` for how many more callbacks that is enough.
 
-    callbacks: by turns a record's delivery and its callback.
+    callbacks: by turns a record's delivery and its callback. acks: by turns an AckBuffer, a sequence, and the index of its record.
     """
 
     __slots__ = (
+        "acks",
         "asked",
         "attempts",
         "base_offset",
@@ -90,6 +94,7 @@ class ProducerBatch:
         self.data: bytearray | None = None
         self.records_count = 0
         self.callbacks: list[Any] = []
+        self.acks: list[Any] = []
         self.callback_room = 0
         self.promise: Promise[ProducerBatch] = Promise()
         self.sealing = False
@@ -167,12 +172,14 @@ class ProducerBatch:
         return Persisted.UNKNOWN if self.may_be_persisted or self.on_the_wire else Persisted.NO
 
     def finish(self, final: Final) -> bool:
-        """Fix the outcome, which the caller has stored; False when there already is one, as after a late answer (A24)."""
+        """Fix the outcome, which the caller has stored, and tell AckBuffers; False when there already is one, as of a late answer (A24)."""
         if self.final is not None:
             if self.final is Final.SUCCEEDED:
                 raise IllegalStateError(f"{self.tp}: a batch that succeeded cannot become {final.value}")
             return False
         self.final = final
+        if self.acks:
+            self.settle_acks()
         return True
 
     def drop_bytes(self) -> None:
@@ -186,10 +193,21 @@ class ProducerBatch:
         callbacks, self.callbacks = self.callbacks, []
         for delivery, callback in zip(callbacks[::2], callbacks[1::2], strict=True):
             try:
-                callback(self.metadata(delivery.index, delivery.timestamp), self.error_of(delivery.index))
+                callback(delivery.metadata(), self.error_of(delivery.index))
             except BaseException:
                 # SystemExit too: nothing that a callback raises may end the thread that serves all records.
                 log.exception("%s: an on_delivery callback raised", self.tp)
+
+    def settle_acks(self) -> None:
+        """Mark the sequences of records that were written, fail those of others, and wake who waits once for all of them."""
+        acks, self.acks = self.acks, []
+        buffers: dict[int, AckWindow] = {}
+        for position in range(0, len(acks), 3):
+            buffer: AckWindow = acks[position]
+            buffer.settle(acks[position + 1], None if self.final is Final.SUCCEEDED else self.error_of(acks[position + 2]))
+            buffers[id(buffer)] = buffer
+        for buffer in buffers.values():
+            buffer.wake()
 
     def share_charge(self, parts: Sequence[ProducerBatch]) -> None:
         """Hand over to parts what this batch is charged."""
@@ -205,8 +223,12 @@ class ProducerBatch:
         self.parts = (starts, list(parts))
         for delivery, callback in zip(self.callbacks[::2], self.callbacks[1::2], strict=True):
             part, inner = self._part_of(delivery.index)
-            part.callbacks += (Delivery(part, inner, delivery.timestamp), callback)
+            part.callbacks += (Delivery(part, inner, delivery.timestamp, delivery.key_size, delivery.value_size), callback)
+        for buffer, sequence, index in zip(self.acks[::3], self.acks[1::3], self.acks[2::3], strict=True):
+            part, inner = self._part_of(index)
+            part.acks += (buffer, sequence, inner)
         self.callbacks = []
+        self.acks = []
         waiting = len(parts)
 
         def one_settled(_: Promise[ProducerBatch]) -> None:
@@ -224,15 +246,14 @@ class ProducerBatch:
         which = bisect_right(starts, index) - 1
         return parts[which], index - starts[which]
 
-    def metadata(self, index: int, timestamp: int) -> RecordMetadata:
+    def metadata(self, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> RecordMetadata:
         """Return where the record is; offset -1 while that is not known or when it failed (K6, K8)."""
         if self.parts is not None:
             part, inner = self._part_of(index)
-            return part.metadata(inner, timestamp)
+            return part.metadata(inner, timestamp, key_size, value_size)
         offset = self.base_offset + index if self.base_offset >= 0 else -1
-        return RecordMetadata(
-            self.tp.topic, self.tp.partition, offset, self.log_append_time_ms if self.log_append_time_ms >= 0 else timestamp
-        )
+        when = self.log_append_time_ms if self.log_append_time_ms >= 0 else timestamp
+        return RecordMetadata(self.tp.topic, self.tp.partition, offset, when, key_size, value_size)
 
     def error_of(self, index: int) -> KafkaError | None:
         """Return what became of the record, None for success, and note that it was asked for."""

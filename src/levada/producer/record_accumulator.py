@@ -11,7 +11,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from levada.client.ended import Ended, closed
 from levada.client.snapshot import ClusterSnapshot
@@ -23,8 +23,9 @@ from levada.producer.buffer_pool import BufferPool, Ticket
 from levada.producer.delivery import Delivery
 from levada.producer.partition_queue import PartitionQueue, TopicQueues
 from levada.producer.partitioning import STICKY, Partitioning
-from levada.producer.producer_batch import DeliveryCallback, Final, ProducerBatch
+from levada.producer.producer_batch import Ack, DeliveryCallback, Final, ProducerBatch
 from levada.producer.rows import AppendedRows, RowsOfPartition
+from levada.producer.sequences import Numbering
 from levada.producer.unasked import Unasked
 from levada.record.batch import HEADER_SIZE, record_size_upper_bound
 from levada.record.compression import Codec
@@ -41,18 +42,7 @@ class ToSend(NamedTuple):
     headers: Headers
     timestamp: int
     callback: DeliveryCallback | None
-
-
-class Numbering(Protocol):
-    """Who numbers batches for the broker's duplicate detection, if anybody does."""
-
-    def may_drain(self, batch: ProducerBatch) -> bool:
-        """Whether a batch may be sent now without breaking its partition's order."""
-        ...
-
-    def number(self, batch: ProducerBatch) -> None:
-        """Number a sealed batch that has no number."""
-        ...
+    ack: Ack | None = None
 
 
 class RecordAccumulator:
@@ -89,6 +79,8 @@ class RecordAccumulator:
         self.unsettled: dict[ProducerBatch, None] = {}
         self.unasked = Unasked()
         self.flushes = 0
+        self.closed = False
+        self.refusal: Callable[[], KafkaError] | None = None
         self.delivery_timeout_ms = delivery_timeout_ms
         self.next_expiry_ms = NEVER_MS
         self.backlogs = Backlogs(linger_ms)
@@ -114,11 +106,6 @@ class RecordAccumulator:
             codec=codec,
             level=level,
         )
-
-    @property
-    def closed(self) -> bool:
-        """Whether no more records are taken."""
-        return self.appender.closed
 
     @property
     def full(self) -> deque[ProducerBatch]:
@@ -167,6 +154,11 @@ class RecordAccumulator:
 
     # Appending
 
+    def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
+        """Take records from now on, or refuse them with that error: those of a transactional producer belong to a transaction."""
+        self.refusal = refusal
+        self.appender.takes_records = refusal is None and not self.closed
+
     def append(self, record: ToSend, now_ms: int, ticket: Ticket | None = None) -> Delivery | Ticket | None:
         """Append a record, in a new batch if need be; None when metadata does not know the topic or partition.
 
@@ -189,7 +181,7 @@ class RecordAccumulator:
             if queue.tail is not None:
                 # No memory for it to grow: it is due at once.
                 self.appender.close(queue)
-            size = batch_memory(bound, record.callback)
+            size = batch_memory(bound, record.callback, record.ack)
             if not self._charge(size, ticket):
                 self.adopt()
                 return self.pool.enqueue(size)
@@ -199,7 +191,7 @@ class RecordAccumulator:
 
     def _open(self, queue: PartitionQueue, record: ToSend, allowance: int, now_ms: int) -> Delivery | None:
         """Begin a batch that is charged already; None when another thread has begun one meanwhile."""
-        delivery, charged = Delivery.__new__(Delivery), batch_memory(allowance, record.callback)
+        delivery, charged = Delivery.__new__(Delivery), batch_memory(allowance, record.callback, record.ack)
         try:
             batch = self.appender.begin(queue, allowance, now_ms, delivery, *record[2:])
             if self.appender.publish_charged(queue, batch):
@@ -222,7 +214,7 @@ class RecordAccumulator:
             batch, charged = queue.tail, 0
             if batch is None:
                 allowance = rows.size_at(first)
-                charged = batch_memory(allowance, None)
+                charged = batch_memory(allowance)
                 if not self._charge(charged, ticket):
                     self.adopt()
                     return self.pool.enqueue(charged)
@@ -284,10 +276,12 @@ class RecordAccumulator:
     def _check_open(self) -> None:
         if self.closed:
             raise not_written(self._ended("send()"))
+        if self.refusal is not None:
+            raise not_written(self.refusal())
 
     def _checked_size(self, record: ToSend) -> int:
         bound = record_size_upper_bound(len(record.key or b""), len(record.value or b""), record.headers)
-        memory = batch_memory(bound, record.callback)
+        memory = batch_memory(bound, record.callback, record.ack)
         limits = ((bound, self._max_request_size, "max.request.size"), (memory, self.pool.total, "buffer.memory"))
         for size, limit, option in limits:
             if size > limit:
@@ -444,7 +438,7 @@ class RecordAccumulator:
     def close(self, ended: Ended) -> None:
         """Take no more records; who waits for memory is turned away (A7, B9)."""
         self._ended = ended
-        self.appender.closed = True
+        self.closed, self.appender.takes_records = True, False
         self.adopt()
         for batch in self.incomplete:
             batch.queue.tail = None

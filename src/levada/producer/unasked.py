@@ -1,7 +1,7 @@
 """Records that failed, and whose failure the program has not looked at: flush() and close() log a warning about them.
 
-A failure counts as looked at when its error is read: by its callback, by result() or exception(), or in a report of send_arrow(). That is
-noted where the error is, so a record that is written costs nothing. Methods are called under the engine's lock.
+A failure counts as looked at when its error is read: by its callback, its AckBuffer, result() or exception(), or in a report of
+send_arrow(). That is noted where the error is, so a record that is written costs nothing. Methods are called under the engine's lock.
 """
 
 from __future__ import annotations

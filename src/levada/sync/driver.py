@@ -15,6 +15,7 @@ from levada.client.engine import Engine
 from levada.clock import Clock, SystemClock
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
 from levada.face.arguments import deadline_ms
+from levada.face.callbacks import CALLBACK_THREADS
 from levada.face.process import Process
 from levada.face.signals import DeferredSignals, UserCode, run_noted
 from levada.face.waiting import result_of, run_flow
@@ -241,6 +242,7 @@ class Driver:
     # The I/O thread
 
     def _run_io(self) -> None:
+        CALLBACK_THREADS.add(threading.get_ident())
         try:
             while not self._stepper.closing:
                 self._run_deferred()
@@ -251,6 +253,7 @@ class Driver:
             self._stepper.crashed(crash)
         finally:
             self._finish()
+            CALLBACK_THREADS.discard(threading.get_ident())
 
     def _run_deferred(self) -> None:
         deferred = self._engine.deferred

@@ -1,0 +1,366 @@
+# cython: annotation_typing=False, wraparound=False
+"""Acknowledgements in any order in, a contiguous prefix out: what the AckBuffer of both faces is, but for the waiting (Q1-Q10).
+
+A reader of a queue or of a database's log numbers its messages with rising ids and sends them to many partitions. Kafka acknowledges in
+order within a partition only, and the reader has to know the id up to which everything is safe: from there it reads on after a restart.
+
+Theory. Ids stand in a ring in the order in which they were put; a sequence counts them, from 0 and without wrap, and its slot is
+`sequence % size`. Three sequences divide them:
+
+    taken <= safe <= next <= taken + size
+
+    below taken         slots that are free again: their ids were handed out by take() or drain(); without `retain` taken is safe
+    taken .. safe       marked, and every id before them is marked too
+    safe .. next        the window: the first is not marked, those behind it may be
+    from next on        not put yet
+
+An id in the window is PENDING, MARKED or FAILED:
+
+    PENDING -> MARKED   mark(): once, for good
+    PENDING -> FAILED   fail()
+    FAILED  -> PENDING  offer() of the same id; it keeps its sequence, and those behind it stay as they are
+
+Nothing else changes a state, so `safe` never goes back and never passes an id that is pending or failed. Marking the first id of the window
+moves `safe` over all marked ids behind it; each is passed once, so an operation is O(1) in the mean. After close() nothing changes.
+
+Nobody waits in here. Who has to wait leaves a function with await_change(), looks once more, and sleeps until that function is called.
+
+A [c] module: compiled, each step is a call that no other thread sees half done, as in producer/appender.py. Code of an id's own class
+(comparing, freeing it) may run between two steps, never within one. Interpreted, a lock makes the steps whole.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import cython  # type: ignore[import-untyped]
+else:
+    from levada import _pure as cython
+
+from levada.errors import ClosedError, IllegalStateError, NotAcknowledgedError
+
+PENDING, MARKED, FAILED = 0, 1, 2
+FULL, CHANGED = -1, -2
+
+
+class AckWindow:
+    """See the module's theory. Everything but waiting; all methods may be called from any thread."""
+
+    def __init__(self, size: int, *, after: Any = None, retain: bool = True) -> None:
+        if size < 1:
+            raise ValueError(f"an AckBuffer has room for at least one id, got size={size}")
+        self.size = size
+        self.retain = retain
+        self.closed = False
+        self.blocked_time = 0.0
+        self._taken = self._safe = self._next = 0
+        self._safe_id = self._last_id = after
+        self._ids: list[Any] = [None] * size
+        self._states = bytearray(size)
+        self._put_at_s = array("d", bytes(8 * size))
+        self._failures: dict[int, BaseException] = {}
+        self._waiting_for_room: list[Callable[[], object]] = []
+        self._waiting_for_safe: list[Callable[[], object]] = []
+        self._has_room = self._has_moved = False
+        if not cython.compiled:
+            from _thread import RLock
+
+            self._lock: Any = RLock()
+
+    # Putting
+
+    def offer(self, id: Any, now_s: float) -> int:
+        """Put an id, or a failed one again; return its sequence, -1 when there is no free slot. now_s: monotonic seconds.
+
+        Raises ValueError when the id does not come after the one before it, NotAcknowledgedError when there is no free slot and an id has
+        failed, ClosedError.
+        """
+        if id is None:
+            raise TypeError("an id is anything that can be compared with >, but not None")
+        while True:
+            last = self._last_id
+            if last is not None and not id > last:
+                return self._offer_again(id, last, now_s)
+            sequence = self._append(id, last, now_s)
+            if sequence == FULL:
+                self._raise_failure()
+            if sequence != CHANGED:
+                return sequence
+
+    def _append(self, id: Any, last: Any, now_s: float) -> int:
+        if self.closed:
+            raise self.closed_error()
+        if self._last_id is not last:
+            return CHANGED
+        sequence = self._next
+        if sequence - self._taken >= self.size:
+            return FULL
+        slot = sequence % self.size
+        self._ids[slot] = id
+        self._states[slot] = PENDING
+        self._put_at_s[slot] = now_s
+        self._last_id = id
+        self._next = sequence + 1
+        return sequence
+
+    def _offer_again(self, id: Any, last: Any, now_s: float) -> int:
+        for sequence in list(self._failures):
+            if self._ids[sequence % self.size] == id and self._revive(sequence, now_s):
+                return sequence
+        if self.closed:
+            raise self.closed_error()
+        raise ValueError(f"ids must rise: {id!r} does not come after {last!r}; only an id that has failed may be put again")
+
+    def _revive(self, sequence: int, now_s: float) -> bool:
+        if self.closed or sequence not in self._failures:
+            return False
+        slot = sequence % self.size
+        self._states[slot] = PENDING
+        self._put_at_s[slot] = now_s
+        del self._failures[sequence]
+        return True
+
+    # What becomes of them
+
+    def mark(self, sequence: int) -> bool:
+        """Note that an id is acknowledged; True if that is new.
+
+        False when it was marked before, has failed and was not put again, was never put, or the buffer is closed. Never waits; may be
+        called from any thread, in any order, and in callbacks.
+        """
+        marked = self._mark(sequence)
+        self.wake()
+        return marked
+
+    def mark_many(self, sequences: Iterable[int]) -> int:
+        """Mark each of them, as mark() does, and wake who waits only once; return for how many that is new."""
+        marked = 0
+        try:
+            for sequence in sequences:
+                marked += self._mark(sequence)
+        finally:
+            self.wake()
+        return marked
+
+    def fail(self, sequence: int, error: BaseException) -> bool:
+        """Note that an id is not acknowledged, and why; True if that is new.
+
+        `safe` stays before this id until the same id is put again, which gives the same sequence, and marked. What waits is told: see
+        put(), get() and wait_empty(). Ids behind it are marked as before, and wait. False where mark() is False.
+        """
+        if not isinstance(error, BaseException):
+            raise TypeError(f"an id fails with an exception, got {error!r}")
+        failed = self._fail(sequence, error)
+        self.wake()
+        return failed
+
+    def settle(self, sequence: int, error: BaseException | None) -> None:
+        """Mark or fail without waking anybody, for a caller that settles many and then calls wake()."""
+        if error is None:
+            self._mark(sequence)
+        else:
+            self._fail(sequence, error)
+
+    def _mark(self, sequence: int) -> bool:
+        if sequence < self._safe or sequence >= self._next or self.closed:
+            return False
+        slot = sequence % self.size
+        if self._states[slot] != PENDING:
+            return False
+        self._states[slot] = MARKED
+        if sequence == self._safe:
+            self._advance()
+        return True
+
+    def _fail(self, sequence: int, error: BaseException) -> bool:
+        if sequence < self._safe or sequence >= self._next or self.closed:
+            return False
+        slot = sequence % self.size
+        if self._states[slot] != PENDING:
+            return False
+        self._failures[sequence] = error
+        self._states[slot] = FAILED
+        # Who waits for room is told as well: there may never be any.
+        self._has_moved = self._has_room = True
+        return True
+
+    def _advance(self) -> None:
+        """Move `safe` behind all that is marked, one whole step for each id."""
+        while self._safe < self._next:
+            slot = self._safe % self.size
+            if self._states[slot] != MARKED:
+                break
+            passed = self._safe_id  # Kept until the step is done: freeing it may run code of its class.
+            self._safe_id = self._ids[slot]
+            self._safe += 1
+            if not self.retain:
+                self._ids[slot] = None
+                self._taken = self._safe
+            del passed
+        self._has_moved = True
+        if not self.retain:
+            self._has_room = True
+
+    # Taking
+
+    @property
+    def safe(self) -> Any:
+        """The largest id such that it and all before it are marked; `after` as long as there is none. Never goes back."""
+        return self._safe_id
+
+    def drain(self) -> Any:
+        """Free the slots of all ids up to `safe` and return `safe`. Never waits and never raises, after close() neither."""
+        while self._taken < self._safe:
+            self._free()
+        self.wake()
+        return self._safe_id
+
+    def take(self) -> Any:
+        """Return the next id in the order they were put and free its slot; None while it is not marked.
+
+        Raises NotAcknowledgedError when it has failed, ClosedError, and IllegalStateError without `retain`.
+        """
+        if not self.retain:
+            raise IllegalStateError("get() is for an AckBuffer that keeps ids until they are taken; this one was made with retain=False")
+        if self.closed:
+            raise self.closed_error()
+        if self._taken == self._safe:
+            if self._safe in self._failures:
+                self._raise_failure()
+            return None
+        id = self._free()
+        self.wake()
+        return id
+
+    def _free(self) -> Any:
+        slot = self._taken % self.size
+        id = self._ids[slot]
+        self._ids[slot] = None
+        self._taken += 1
+        self._has_room = True
+        return id
+
+    # How it stands
+
+    def __len__(self) -> int:
+        """How many slots are used."""
+        return self._next - self._taken
+
+    @property
+    def in_flight(self) -> int:
+        """How many ids were put and are not safe: pending, failed, or marked behind such a one."""
+        return self._next - self._safe
+
+    def put_at_s(self) -> float | None:
+        """Return when the oldest id that is not safe was put, None when all are safe."""
+        return self._put_at_s[self._safe % self.size] if self._safe < self._next else None
+
+    def is_empty(self) -> bool:
+        """Whether every id that was put is safe. Raises NotAcknowledgedError when one has failed, ClosedError."""
+        if self.closed:
+            raise self.closed_error()
+        self._raise_failure()
+        return self._safe == self._next
+
+    @property
+    def failure(self) -> NotAcknowledgedError | None:
+        """What the first of the failed ids failed with, to be looked at or raised; None when none has failed, or all were put again."""
+        return self._first_failure()
+
+    def _first_failure(self) -> NotAcknowledgedError | None:
+        while self._failures:
+            failures = self._failures.copy()
+            sequence = min(failures, default=-1)
+            # Another thread may have put it again while these objects were made; from here on none is.
+            id = self._ids[sequence % self.size]
+            if sequence in self._failures:
+                return NotAcknowledgedError(id, sequence, failures[sequence], self._safe_id)
+        return None
+
+    def _raise_failure(self) -> None:
+        if self._failures:
+            failure = self._first_failure()
+            if failure is not None:
+                raise failure
+
+    def closed_error(self) -> ClosedError:
+        """Return the error for calls after close()."""
+        return ClosedError(f"the AckBuffer is closed; everything up to {self._safe_id!r} is safe")
+
+    # The end, and waiting
+
+    def close(self) -> None:
+        """End it: whoever waits, and later calls of put(), get() and wait_empty(), get ClosedError; mark() and fail() change nothing.
+
+        `safe` stays readable: it is where to go on. Idempotent.
+        """
+        self.closed = True
+        self._has_moved = self._has_room = True
+        self.wake()
+
+    def await_change(self, wake: Callable[[], object], *, room: bool) -> None:
+        """Call `wake` once, from any thread, at the next change: when slots become free (room), or when `safe` moves or an id fails.
+
+        Look again after this and before sleeping, or a change just before it is missed. wake: takes no lock and does not raise.
+        """
+        (self._waiting_for_room if room else self._waiting_for_safe).append(wake)
+
+    def forget(self, wake: Callable[[], object], *, room: bool) -> None:
+        """Take back await_change(); harmless when it has been called."""
+        waiting = self._waiting_for_room if room else self._waiting_for_safe
+        if wake in waiting:
+            waiting.remove(wake)
+
+    def wake(self) -> None:
+        """Wake those who wait for what has changed since the last time."""
+        if self._has_room:
+            self._has_room = False
+            if self._waiting_for_room:
+                waiting, self._waiting_for_room = self._waiting_for_room, []
+                for wake in waiting:
+                    wake()
+        if self._has_moved:
+            self._has_moved = False
+            if self._waiting_for_safe:
+                waiting, self._waiting_for_safe = self._waiting_for_safe, []
+                for wake in waiting:
+                    wake()
+
+    def note_blocked(self, seconds: float) -> None:
+        """Add to the time that put() has waited."""
+        self.blocked_time += seconds
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an AckBuffer belongs to one process and cannot be pickled or copied; store its `safe`, and make a new one with it")
+
+
+if not cython.compiled:
+
+    def _whole(step: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a step that no other thread sees half done."""
+
+        def locked(self: Any, *arguments: Any, **keywords: Any) -> Any:
+            with self._lock:
+                return step(self, *arguments, **keywords)
+
+        return locked
+
+    STEPS = (
+        "_append",
+        "_revive",
+        "_mark",
+        "_fail",
+        "_advance",
+        "_free",
+        "drain",
+        "take",
+        "_first_failure",
+        "await_change",
+        "forget",
+        "wake",
+    )
+    for _name in STEPS:
+        setattr(AckWindow, _name, _whole(getattr(AckWindow, _name)))

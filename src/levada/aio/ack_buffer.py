@@ -1,0 +1,84 @@
+"""AckBuffer for tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from levada.aio.driver import running_loop
+from levada.face.ack_waiting import Sleeping, WaitingAckBuffer, Wake
+
+T = TypeVar("T")
+
+
+class AckBuffer(WaitingAckBuffer):
+    """levada.AckBuffer with waits to be awaited. Ids may be marked from any thread; tasks of several event loops may wait."""
+
+    async def put(self, id: Any, timeout: float | None = None) -> int:
+        """Take an id in, and return its sequence, as levada.AckBuffer.put(). A put() that is cancelled while it waits takes nothing in."""
+        sequence = self.try_put(id)
+        return sequence if sequence is not None else await _sleep_through(lambda wake: self.putting(id, timeout, wake))
+
+    async def get(self, timeout: float | None = None) -> Any:
+        """Return the next id, as levada.AckBuffer.get(). A get() that is cancelled while it waits takes nothing out."""
+        id = self.take()
+        return id if id is not None else await _sleep_through(lambda wake: self.getting(timeout, wake))
+
+    async def wait_empty(self, timeout: float | None = None) -> None:
+        """Wait until every id that was put is safe. Raises TimeoutError, NotAcknowledgedError as soon as an id has failed, ClosedError."""
+        if not self.is_empty():
+            await _sleep_through(lambda wake: self.emptying(timeout, wake))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class Sleeper:
+    """Suspends one task until another one, or a thread, wakes it. A wake() that comes first ends the next sleep() at once."""
+
+    def __init__(self) -> None:
+        self._loop = running_loop("AckBuffer")
+        self._woken = False
+        self._future: asyncio.Future[None] | None = None
+
+    def wake(self) -> None:
+        """End the sleep. From any thread."""
+        with suppress(RuntimeError):  # The loop is closed: its tasks are gone.
+            self._loop.call_soon_threadsafe(self._end)
+
+    async def sleep(self, seconds: float | None) -> None:
+        """Return when woken, or after so many seconds."""
+        if not self._woken:
+            self._future = self._loop.create_future()
+            timer = None if seconds is None else self._loop.call_later(seconds, self._end)
+            try:
+                await self._future
+            finally:
+                if timer is not None:
+                    timer.cancel()
+        self._woken = False
+
+    def _end(self) -> None:
+        self._woken = True
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+
+async def _sleep_through(start: Callable[[Wake], Sleeping[T]]) -> T:
+    """Run a flow, suspended where it waits."""
+    sleeper = Sleeper()
+    steps = start(sleeper.wake)
+    try:
+        while True:
+            await sleeper.sleep(next(steps))
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    finally:
+        steps.close()

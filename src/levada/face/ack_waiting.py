@@ -1,0 +1,75 @@
+"""What the AckBuffers of both faces share: their waits, as flows that yield for how long to sleep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from time import monotonic
+from typing import Any, TypeAlias, TypeVar
+
+from levada.ack_buffer import AckWindow
+from levada.errors import TimeoutError, not_written
+from levada.face.arguments import checked_timeout
+
+T = TypeVar("T")
+
+Wake: TypeAlias = Callable[[], object]
+Sleeping: TypeAlias = Generator[float | None, None, T]
+"""Yields for how many seconds to sleep, unless `wake` is called first; None: until it is called."""
+
+
+class WaitingAckBuffer(AckWindow):
+    """An AckWindow with flows for who waits. `wake` of each: ends the sleep, from any thread."""
+
+    @property
+    def oldest_age(self) -> float:
+        """For how many seconds the oldest id that is not safe has been in the buffer; 0 when all are safe."""
+        put_at_s = self.put_at_s()
+        return 0.0 if put_at_s is None else monotonic() - put_at_s
+
+    def try_put(self, id: Any) -> int | None:
+        """Put an id if there is a free slot."""
+        sequence = self.offer(id, monotonic())
+        return sequence if sequence >= 0 else None
+
+    def putting(self, id: Any, timeout: float | None, wake: Wake) -> Sleeping[int]:
+        """Put an id when there is a free slot."""
+        began_s = monotonic()
+        try:
+            return (yield from self._until(lambda: self.try_put(id), timeout, wake, room=True, what="AckBuffer.put(): no free slot"))
+        except TimeoutError as late:
+            raise not_written(late) from None
+        finally:
+            self.note_blocked(monotonic() - began_s)
+
+    def getting(self, timeout: float | None, wake: Wake) -> Sleeping[Any]:
+        """Take the next id when it is marked."""
+        return (yield from self._until(self.take, timeout, wake, room=False, what="AckBuffer.get(): the next id is not marked"))
+
+    def emptying(self, timeout: float | None, wake: Wake) -> Sleeping[bool]:
+        """Return when every id is safe."""
+        what = "AckBuffer.wait_empty(): not everything is safe"
+        return (yield from self._until(lambda: self.is_empty() or None, timeout, wake, room=False, what=what))
+
+    def _until(self, look: Callable[[], T | None], timeout: float | None, wake: Wake, *, room: bool, what: str) -> Sleeping[T]:
+        """Return what `look` finds, at the first time that it is not None."""
+        over_s = None if timeout is None else monotonic() + checked_timeout(timeout)
+        try:
+            while True:
+                self.await_change(wake, room=room)
+                found = look()
+                if found is not None:
+                    return found
+                left_s = None if over_s is None else over_s - monotonic()
+                if left_s is not None and left_s <= 0:
+                    raise TimeoutError(f"{what} within {timeout:g} s; {self._standing()}")
+                yield left_s
+                self.forget(wake, room=room)
+        finally:
+            self.forget(wake, room=room)
+
+    def _standing(self) -> str:
+        return f"{self.in_flight} ids are not safe, the oldest for {self.oldest_age:.1f} s; safe: {self.safe!r}"
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{len(self)} of {self.size} slots used, {self.in_flight} ids not safe"
+        return f"<AckBuffer: {state}, safe: {self.safe!r}>"

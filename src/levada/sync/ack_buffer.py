@@ -1,0 +1,96 @@
+"""AckBuffer for threads."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from levada.clock import NEVER_MS
+from levada.errors import IllegalStateError
+from levada.face.ack_waiting import Sleeping, WaitingAckBuffer, Wake
+from levada.face.callbacks import CALLBACK_THREADS
+from levada.sync.waiter import Waiter
+
+T = TypeVar("T")
+
+
+class AckBuffer(WaitingAckBuffer):
+    """Turns acknowledgements that come in any order into the id up to which everything is safe.
+
+    For a program that reads a queue or a log, sends each message somewhere, and has to know from where to read on after a restart.
+    Each message has an id that is larger than the one before: an offset, a position in a file, (file, position), anything that > compares.
+
+        sequence = buffer.put(position)
+        producer.send(topic, value, ack=(buffer, sequence))     # marks the sequence when the record is written, fails it if it is not
+        store(buffer.safe)
+
+    size: how many ids have room; put() waits while all slots are used. Make it larger than what is on its way to Kafka at a time.
+    after: the id that is safe at the beginning, as the program stored it; the first id that is put must be larger.
+    retain: keep ids in their slots until get() or drain() take them. False: a slot is free as soon as its id is safe, for a program that
+    looks only at `safe`.
+
+    All methods may be called from any thread, but for what callbacks of producers cannot wait for: put(), in them, raises. Waits are
+    ended by Ctrl-C and other signal handlers that raise. Leaving a `with` block closes the buffer.
+    """
+
+    def put(self, id: Any, timeout: float | None = None) -> int:
+        """Take an id in, and return its sequence: 0, 1, 2, ... Waits while there is no free slot.
+
+        An id that has failed may be put again: it keeps its place and its sequence, is pending again, and needs no free slot. Ids behind
+        it stay as they are, marked or not, so sending its record again changes the order in which records reach Kafka.
+
+        timeout: seconds. Raises ValueError when the id does not come after the one before; TimeoutError, with the id not taken;
+        NotAcknowledgedError instead of waiting when an id has failed; IllegalStateError in a producer's callback, which the
+        acknowledgements wait for; ClosedError.
+        """
+        if threading.get_ident() in CALLBACK_THREADS:
+            raise IllegalStateError("AckBuffer.put() in an on_delivery callback could wait for acknowledgements that come after it")
+        sequence = self.try_put(id)
+        return sequence if sequence is not None else _sleep_through(lambda wake: self.putting(id, timeout, wake))
+
+    def get(self, timeout: float | None = None) -> Any:
+        """Return the next id in the order of put(), when it and all before it are marked, and free its slot.
+
+        timeout: seconds. Raises TimeoutError, NotAcknowledgedError when that id has failed, ClosedError, and IllegalStateError without
+        `retain`.
+        """
+        id = self.take()
+        return id if id is not None else _sleep_through(lambda wake: self.getting(timeout, wake))
+
+    def wait_empty(self, timeout: float | None = None) -> None:
+        """Wait until every id that was put is safe. Raises TimeoutError, NotAcknowledgedError as soon as an id has failed, ClosedError."""
+        if not self.is_empty():
+            _sleep_through(lambda wake: self.emptying(timeout, wake))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _sleep_through(start: Callable[[Wake], Sleeping[T]]) -> T:
+    """Run a flow, asleep where it waits. What a signal's handler raises ends the sleep, with nothing changed."""
+    _refuse_to_wait_for_itself()
+    waiter = Waiter()
+    steps = start(waiter.wake)
+    try:
+        while True:
+            left_s = next(steps)
+            waiter.sleep(NEVER_MS if left_s is None else int(left_s * 1000) + 1)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    finally:
+        steps.close()
+
+
+def _refuse_to_wait_for_itself() -> None:
+    if threading.get_ident() in CALLBACK_THREADS:
+        raise IllegalStateError("an AckBuffer cannot be waited for in an on_delivery callback: the acknowledgements come after it")
+    asyncio: Any = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:
+        raise IllegalStateError("waiting for this AckBuffer would stop the running event loop; use levada.aio.AckBuffer there")
