@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
@@ -27,6 +27,7 @@ from levada.sync.connect import connect
 from levada.sync.delivery_wait import DeliveryWait
 from levada.sync.driver import Driver
 from levada.sync.dropped import start
+from levada.sync.sending import Sending
 from levada.sync.transaction import Transaction
 from levada.types import ConsumerGroupMetadata, Headers, PartitionInfo, TransactionHandle
 
@@ -39,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 @lacks(PRODUCER)
-class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
+class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
     """Sends records. Idempotent and acks=all unless told otherwise; records of a partition are written once and in order.
 
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. All methods may be called from
@@ -69,37 +70,6 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         self._core.wait_with(self._wait_for.one)
         driver.when_dropped = lambda: producing.end_by_itself(driver.name)
         start(self, driver)
-
-    def send(
-        self,
-        topic: str,
-        value: V_in | None = None,
-        key: K_in | None = None,
-        *,
-        partition: int | None = None,
-        timestamp: int | datetime | None = None,
-        headers: Headers | Mapping[str, bytes | None] | None = None,
-        on_delivery: DeliveryCallback | None = None,
-        ack: Ack | None = None,
-    ) -> Delivery:
-        """Put a record on its way; return a handle on its outcome.
-
-        value, key: bytes-like, str (as UTF-8), None, or whatever the configured serializer takes. partition: None lets the key decide, and
-        without a key spreads records. timestamp: milliseconds since the epoch or an aware datetime, default now. headers: pairs of name
-        and bytes or None. on_delivery: called with (RecordMetadata, error or None) on the client's own thread; it must be quick. ack: an
-        AckBuffer and the sequence that its put() returned: marked when the record is written, failed when it is not, before on_delivery
-        is called. A send() that raises leaves the sequence as it is.
-
-        Waits, up to max.block.ms, only for metadata of a new topic, for a partition that does not exist yet, and for room in buffer.memory.
-        What the cluster or the limits have against the record comes through the handle and the callback: TimeoutError,
-        BufferExhaustedError, RecordTooLargeError, UnknownTopicOrPartitionError, DeliveryTimeout, ... Wrong arguments are raised:
-        SerializationError, ValueError, TypeError.
-        """
-        delivery = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
-        if delivery is None:
-            record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack)
-            delivery = self._driver.call(self._producing.send(record))
-        return delivery
 
     def send_many(
         self,

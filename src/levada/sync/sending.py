@@ -1,0 +1,56 @@
+# cython: annotation_typing=False, wraparound=False
+"""KafkaProducer.send(), the one call of the faces that is made for every record.
+
+A [c] module: compiled, its arguments are sorted out in C. A frame of the interpreter, and its look-ups of keyword defaults, would take a
+fifth of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Generic
+
+from levada.producer.delivery import Delivery
+from levada.producer.producer_batch import Ack, DeliveryCallback
+from levada.serialization import K_in, V_in
+from levada.types import Headers
+
+
+class Sending(Generic[K_in, V_in]):
+    """The part of KafkaProducer that takes a record. _append: takes it at once, or answers None where more is to be done."""
+
+    _append: Any
+    _driver: Any
+    _producing: Any
+
+    def send(
+        self,
+        topic: str,
+        value: V_in | None = None,
+        key: K_in | None = None,
+        *,
+        partition: int | None = None,
+        timestamp: int | datetime | None = None,
+        headers: Headers | Mapping[str, bytes | None] | None = None,
+        on_delivery: DeliveryCallback | None = None,
+        ack: Ack | None = None,
+    ) -> Delivery:
+        """Put a record on its way; return a handle on its outcome.
+
+        value, key: bytes-like, str (as UTF-8), None, or whatever the configured serializer takes. partition: None lets the key decide, and
+        without a key spreads records. timestamp: milliseconds since the epoch or an aware datetime, default now. headers: pairs of name
+        and bytes or None. on_delivery: called with (RecordMetadata, error or None) on the client's own thread; it must be quick. ack: an
+        AckBuffer and the sequence that its put() returned: marked when the record is written, failed when it is not, before on_delivery
+        is called. A send() that raises leaves the sequence as it is.
+
+        Waits, up to max.block.ms, only for metadata of a new topic, for a partition that does not exist yet, and for room in buffer.memory.
+        What the cluster or the limits have against the record comes through the handle and the callback: TimeoutError,
+        BufferExhaustedError, RecordTooLargeError, UnknownTopicOrPartitionError, DeliveryTimeout, ... Wrong arguments are raised:
+        SerializationError, ValueError, TypeError.
+        """
+        delivery: Delivery | None = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
+        if delivery is None:
+            record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack)
+            delivery = self._driver.call(self._producing.send(record))
+        return delivery
