@@ -263,13 +263,15 @@ def test_schemas_may_use_others(server: EmbeddedRegistry, client: Any) -> None:
 
 
 def test_several_types_of_events_in_one_topic(server: EmbeddedRegistry, client: Any) -> None:
-    paid, sent = ({"type": "record", "name": f"shop.{name}", "fields": [{"name": "id", "type": "long"}]} for name in ("Paid", "Sent"))
-    for schema in (paid, sent):
-        register(client, schema, schema["name"])
-    references = [SchemaReference(schema["name"], schema["name"], 1) for schema in (paid, sent)]
+    events = [{"type": "record", "name": name, "fields": [{"name": "id", "type": "long"}]} for name in ("shop.Paid", "shop.Sent")]
+    references = []
+    for event in events:
+        subject = str(event["name"])
+        register(client, event, subject)
+        references.append(SchemaReference(subject, subject, 1))
     schema_id = client.register_schema("orders-value", Schema('["shop.Paid", "shop.Sent"]', references=references))
     form = confluent(server)
-    values = written([paid, sent], ("shop.Sent", {"id": 1}), ("shop.Paid", {"id": 2}), schema_id=schema_id)
+    values = written(events, ("shop.Sent", {"id": 1}), ("shop.Paid", {"id": 2}), schema_id=schema_id)
     rows = decoded(form, values).rows.to_pylist()
     assert rows == [{"member0": None, "member1": {"id": 1}}, {"member0": {"id": 2}, "member1": None}]
 
