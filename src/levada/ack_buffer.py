@@ -319,13 +319,17 @@ class AckWindow:
         if self._has_room:
             self._has_room = False
             if self._waiting_for_room:
-                waiting, self._waiting_for_room = self._waiting_for_room, []
+                nobody: list[Callable[[], object]] = []  # Made before the step, as another thread may run meanwhile.
+                waiting = self._waiting_for_room
+                self._waiting_for_room = nobody
                 for wake in waiting:
                     wake()
         if self._has_moved:
             self._has_moved = False
             if self._waiting_for_safe:
-                waiting, self._waiting_for_safe = self._waiting_for_safe, []
+                nobody = []
+                waiting = self._waiting_for_safe
+                self._waiting_for_safe = nobody
                 for wake in waiting:
                     wake()
 
