@@ -24,7 +24,7 @@ PROGRAM = Path(__file__).parents[2] / "examples" / "tail_to_kafka.py"
 TOPICS = ("log.info", "log.error", "db.customers", "db.orders")
 PARTITIONS = 2
 SOURCES = ("file", "database")
-KILLS = 4
+KILLS = 3
 PATIENCE_S = 30
 
 
