@@ -13,7 +13,7 @@ from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import FINAL_TOPIC_ERRORS, InvalidTopicError, not_written
 from levada.protocol.schema import Request
-from levada.types import ConsumerGroupMetadata, Headers, NewTopic, OffsetAndMetadata, PartitionInfo, TopicPartition
+from levada.types import ConsumerGroupMetadata, Headers, NewTopic, OffsetAndMetadata, PartitionInfo, TopicPartition, TransactionHandle
 
 FOR_EVER_S = NEVER_MS / 1000
 MAX_TOPIC_NAME = 249
@@ -118,6 +118,17 @@ def group_metadata(group: Any) -> ConsumerGroupMetadata:
     if not group.group_id:
         raise ValueError("the id of the group whose offsets are committed must not be empty")
     return group
+
+
+def transaction_handle(handle: Any) -> TransactionHandle:
+    """Return what detach_transaction() has returned, also where it was kept as a plain tuple or came back from JSON as a list."""
+    if isinstance(handle, list | tuple) and len(handle) == len(TransactionHandle._fields):
+        name, producer_id, epoch, version, partitions, groups = handle
+        if isinstance(name, str):
+            tps = tuple(topic_partition(tuple(tp)) for tp in partitions)
+            numbers = whole("producer_id", producer_id), whole("producer_epoch", epoch), whole("end_version", version)
+            return TransactionHandle(name, *numbers, tps, tuple(groups))
+    raise TypeError(f"expected the TransactionHandle that detach_transaction() returns, got {handle!r}")
 
 
 def column_names(names: Any) -> tuple[str, ...]:

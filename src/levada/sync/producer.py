@@ -219,7 +219,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     def detach_transaction(self, timeout: float | None = None) -> TransactionHandle:
         """Deliver every record of the transaction and leave it open, to be ended by KafkaAdmin, in this or another process.
 
-        Returns what ends it: commit_transaction(handle) and abort_transaction(handle) of KafkaAdmin. This producer can only be closed then.
+        Returns what ends it: commit_detached(handle) and abort_detached(handle) of KafkaAdmin. This producer can only be closed then.
         A transaction that nobody ends is aborted after transaction.timeout.ms. timeout and errors: those of commit_transaction().
         """
         return self._driver.call(self._transacting.hand_over(timeout))
