@@ -16,6 +16,7 @@ from levada.errors import (
     BrokerError,
     CorruptRecordError,
     InvalidRecordError,
+    OutOfOrderSequenceError,
     RecordTooLargeError,
     UnsupportedCompressionError,
 )
@@ -169,7 +170,11 @@ class Partition:
             self._check_keys(batch)
 
     def _check_transaction(self, batch: RecordBatch) -> None:
-        if not batch.is_transactional and self.transactions.first_offset_of(batch.producer_id) is not None:
+        is_open = self.transactions.first_offset_of(batch.producer_id) is not None
+        may_begin = self.transactions.may_begin_with(batch.producer_id, batch.base_sequence)
+        if batch.is_transactional and not is_open and not may_begin:
+            raise OutOfOrderSequenceError(f"{self.name}: a transaction does not begin with sequence {batch.base_sequence}")
+        if not batch.is_transactional and is_open:
             raise BrokerError(
                 f"{self.name}: producer {batch.producer_id} wrote a plain batch into its open transaction", code=ErrorCode.INVALID_TXN_STATE
             )

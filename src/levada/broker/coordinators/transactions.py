@@ -165,15 +165,16 @@ class Transactions:
         raise _fenced(found, given)
 
     def _fence(self, found: Transaction, now_ms: int) -> Ending:
-        found.fence()
-        ending = self._prepare(found, Event.ABORT, bumps=False, now_ms=now_ms).ending
+        bumps = self._settings.transaction_version >= BUMPING_VERSION
+        found.fence(bump=not bumps)
+        ending = self._prepare(found, Event.ABORT, bumps=bumps, now_ms=now_ms).ending
         assert ending is not None
         return ending
 
     def _prepare(self, found: Transaction, event: Event, *, bumps: bool, now_ms: int) -> Ended:
-        # Whoever ends it, the cluster's version says whether the markers' epoch is a new one; a fence has made it so.
-        strict = bumps or (found.state is State.PREPARE_EPOCH_FENCE and self._settings.transaction_version >= BUMPING_VERSION)
-        next_producer_id = self._allocate() if bumps and found.is_exhausted else NO_ID
+        # A producer that was fenced gets no new id: InitProducerId gives one to its successor.
+        rotates = bumps and found.is_exhausted and found.state is not State.PREPARE_EPOCH_FENCE
+        next_producer_id = self._allocate() if rotates else NO_ID
         producer, last_epoch = found.producer, found.last_epoch
         if bumps:
             producer, last_epoch = producer._replace(epoch=producer.epoch + 1), producer.epoch
@@ -185,7 +186,7 @@ class Transactions:
             partitions=tuple(found.partitions),
             groups=tuple(found.groups),
             coordinator_epoch=self._placement.epoch_of(found.id),
-            strict=strict,
+            strict=bumps,
         )
         return Ended(found.completed_producer, ending)
 
