@@ -10,6 +10,7 @@ from levada.broker.log import CHUNK_BYTES, PartitionLog
 from levada.broker.marker import Marker, read_marker
 from levada.broker.partition_transactions import PartitionTransactions
 from levada.broker.producer_state import NO_PRODUCER_ID, ProducerStates
+from levada.broker.settings import MAX_INT64
 from levada.broker.topics import TopicConfig
 from levada.error_codes import ErrorCode
 from levada.errors import (
@@ -157,6 +158,10 @@ class Partition:
     def expire_producers(self, before_ms: int) -> None:
         """Forget producers that have not written since a time, unless a transaction of theirs is open."""
         self.producers.expire(before_ms, keep=self.transactions.open_producers)
+
+    def forget_producers(self) -> None:
+        """Forget all producers, unless a transaction of theirs is open."""
+        self.expire_producers(MAX_INT64)
 
     def _check(self, batch: RecordBatch, now_ms: int) -> None:
         self._check_size(batch)

@@ -14,7 +14,7 @@ from levada.broker.coordinators.transaction import LAST_USED_EPOCH, NO_ID, Endin
 from levada.broker.coordinators.transaction_states import ENDING, IDLE, Event, State
 from levada.broker.settings import BrokerSettings
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError
+from levada.errors import BrokerError, IllegalStateError
 from levada.types import TopicPartition
 
 BUMPING_VERSION = 2
@@ -139,13 +139,27 @@ class Transactions:
         ]
         return [self._fence(found, now_ms) for found in late]
 
+    def abort(self, transactional_id: str, now_ms: int) -> Ending:
+        """Abort an open transaction before its timeout; return what has to be written. IllegalStateError when none is open."""
+        return self._fence(self._existing(transactional_id), now_ms)
+
     def expire(self, node_id: int, now_ms: int) -> None:
         """Forget the ids of a node that were not used for transactional.id.expiration.ms."""
         oldest_ms = now_ms - self._settings.transactional_id_expiration_ms
         for found in self._coordinated_by(node_id):
             if found.state in IDLE and found.updated_ms <= oldest_ms:
-                found.expire(now_ms)
-                del self._known[found.id]
+                self.forget(found.id, now_ms)
+
+    def forget(self, transactional_id: str, now_ms: int) -> None:
+        """Forget an id at once. IllegalStateError while a transaction of it is open or being ended."""
+        self._existing(transactional_id).expire(now_ms)
+        del self._known[transactional_id]
+
+    def _existing(self, transactional_id: str) -> Transaction:
+        found = self._known.get(transactional_id)
+        if found is None:
+            raise IllegalStateError(f"no producer has initialised transactional id {transactional_id!r}")
+        return found
 
     def _coordinated_by(self, node_id: int) -> list[Transaction]:
         return [found for found in self._known.values() if self._placement.leader_of(found.id) == node_id]
