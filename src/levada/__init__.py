@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from levada.admin.topics import CreatedTopic, TopicDescription
     from levada.consumer.position_resetter import PositionReset
     from levada.errors import KafkaError, Persisted
+    from levada.interceptors import ProducerInterceptor, ProducerRecord
     from levada.producer.arrow_delivery import ArrowDelivery, ArrowReport
     from levada.producer.delivery import Delivery
     from levada.producer.partitioning import RoundRobin
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from levada.sync.consumer import KafkaConsumer
     from levada.sync.producer import KafkaProducer
     from levada.sync.scan import Loss, Scan, scan
+    from levada.sync.transaction import Transaction
     from levada.types import (
         ConsumerGroupMetadata,
         ConsumerRecord,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         RecordMetadata,
         TimestampType,
         TopicPartition,
+        TransactionHandle,
     )
 
 _HOME = {
@@ -51,6 +54,7 @@ _HOME = {
     "RoundRobin": "levada.producer.partitioning",
     "Scan": "levada.sync.scan",
     "scan": "levada.sync.scan",
+    "Transaction": "levada.sync.transaction",
     "ClusterDescription": "levada.admin.cluster",
     "CreatedTopic": "levada.admin.topics",
     "TopicDescription": "levada.admin.topics",
@@ -58,6 +62,8 @@ _HOME = {
     "ArrowDelivery": "levada.producer.arrow_delivery",
     "ArrowReport": "levada.producer.arrow_delivery",
     "Delivery": "levada.producer.delivery",
+    "ProducerInterceptor": "levada.interceptors",
+    "ProducerRecord": "levada.interceptors",
     "KafkaError": "levada.errors",
     "Persisted": "levada.errors",
     "ConsumerGroupMetadata": "levada.types",
@@ -72,6 +78,7 @@ _HOME = {
     "RecordMetadata": "levada.types",
     "TimestampType": "levada.types",
     "TopicPartition": "levada.types",
+    "TransactionHandle": "levada.types",
 }
 
 __all__ = [
@@ -97,12 +104,16 @@ __all__ = [
     "PartitionInfo",
     "Persisted",
     "PositionReset",
+    "ProducerInterceptor",
+    "ProducerRecord",
     "RecordMetadata",
     "RoundRobin",
     "Scan",
     "TimestampType",
     "TopicDescription",
     "TopicPartition",
+    "Transaction",
+    "TransactionHandle",
     "errors",
     "scan",
 ]

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from levada.error_codes import ErrorCode
 from levada.types import AnyRecord, TopicPartition
@@ -29,7 +29,7 @@ class KafkaError(Exception):
     fatal: this client object cannot go on; close it.
     persisted: whether the record that an error of the producer is about may be in the log. NO only where that is certain, UNKNOWN else.
 
-    outcomes: of a KafkaAdmin call about several topics, what became of each: its error, or None where it was done. Empty elsewhere.
+    outcomes: of a call about several topics, partitions or ids, what became of each: its error, or None where it was done. Empty elsewhere.
 
     A record may be sent again without harm if `persisted` is NO. If it is UNKNOWN and the error retriable, sending it again writes it once
     or twice. If it is UNKNOWN and the error not retriable, the first one may still be on its way: wait for it.
@@ -38,7 +38,7 @@ class KafkaError(Exception):
     retriable: bool = False
     fatal: bool = False
     persisted: Persisted = Persisted.UNKNOWN
-    outcomes: Mapping[str, KafkaError | None] = MappingProxyType({})
+    outcomes: Mapping[Any, KafkaError | None] = MappingProxyType({})
 
 
 def not_written(error: E) -> E:
@@ -55,6 +55,10 @@ class ConfigError(KafkaError, ValueError):
 
 class ClosedError(KafkaError):
     """The client was closed, before or during the call."""
+
+
+class AbortedError(KafkaError):
+    """The program gave the record up with abort_pending(), before it was acknowledged. `persisted` says whether it may be in the log."""
 
 
 class CrashedError(KafkaError):
@@ -114,6 +118,17 @@ class TimeoutError(KafkaError, builtins.TimeoutError):
     Not retriable: a record or a flush that was waited for goes on, and a request of the call may still be carried out by a broker. The
     subclasses are about an operation that has ended.
     """
+
+
+class FlushTimeout(TimeoutError):
+    """flush() was given less time than the records needed. They go on their way; a later flush() waits for them again.
+
+    remaining: how many of the records that it waited for are neither acknowledged nor failed, their callbacks included.
+    """
+
+    def __init__(self, message: str, remaining: int) -> None:
+        super().__init__(message)
+        self.remaining = remaining
 
 
 class BufferExhaustedError(TimeoutError):
@@ -330,6 +345,12 @@ class GroupAuthorizationError(AuthorizationError, GroupError):
     CODE = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
+class InvalidGroupIdError(GroupError):
+    """There is no `group.id`, or it is none that a group can have."""
+
+    CODE = ErrorCode.INVALID_GROUP_ID
+
+
 class UnsupportedVersionError(BrokerError):
     """Client and broker share no version of the API, or the shared one lacks a field that was set."""
 
@@ -355,6 +376,24 @@ class ProducerFencedError(BrokerError):
     fatal = True
 
 
+class TransactionAbortableError(KafkaError):
+    """The transaction cannot be committed, for the reason that the message names and `__cause__` has; abort_transaction() goes on.
+
+    Raised by every call on the transaction but abort_transaction(), send() included, whose record was not taken then.
+    """
+
+
+class TransactionAbortedError(KafkaError):
+    """The record belongs to a transaction that was aborted, or has to be: no reader with isolation.level=read_committed gets it."""
+
+
+class TransactionOutcomeUnknownError(TimeoutError):
+    """The end of a transaction was asked for and not answered in time: it may be carried out, now or later, or not at all.
+
+    Repeat the same call to learn the outcome: it asks for the same end, which is carried out once.
+    """
+
+
 class OutOfOrderSequenceError(BrokerError):
     """The broker holds a gap in this producer's sequence."""
 
@@ -366,7 +405,6 @@ _FAMILIES: Mapping[type[BrokerError], tuple[ErrorCode, ...]] = {
     GroupError: (
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-        ErrorCode.INVALID_GROUP_ID,
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.INVALID_SESSION_TIMEOUT,
         ErrorCode.REBALANCE_IN_PROGRESS,
@@ -407,6 +445,12 @@ FINAL_TOPIC_ERRORS: Mapping[ErrorCode, str] = {
 
 class NoOffsetForPartitionError(KafkaError):
     """A partition has no position and `auto.offset.reset` is `none`."""
+
+
+class RetriableCommitError(KafkaError):
+    """Offsets could not be committed, for a reason that may pass; commit them again, or let a later commit do it."""
+
+    retriable = True
 
 
 class DataLossError(KafkaError):

@@ -37,8 +37,7 @@ def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
     return add
 
 
-_GROUPS: Final = "consumer groups are not there yet; assign() partitions, and keep their positions in a place of your own"
-_TRANSACTIONS: Final = "transactions are not there yet; the idempotent producer, on by default, writes each record once per producer object"
+_GROUPS: Final = "membership of consumer groups is not there yet; assign() partitions, and commit() their offsets for a group.id"
 _REQUEST: Final = "it is not there yet; request() sends any request of Kafka's protocol"
 _METRICS: Final = "metrics are not there yet"
 
@@ -46,10 +45,6 @@ _EVERY: Final[Mapping[str, str]] = {"metrics": _METRICS}
 
 PRODUCER: Final[Mapping[str, str]] = {
     **_EVERY,
-    **dict.fromkeys(
-        ("init_transactions", "begin_transaction", "commit_transaction", "abort_transaction", "send_offsets_to_transaction", "transaction"),
-        _TRANSACTIONS,
-    ),
     "produce": "use send(), which returns a handle on the record's outcome",
     "send_and_wait": "use send(...).result()",
     "poll": "callbacks run by themselves, on the producer's own thread",
@@ -63,18 +58,14 @@ CONSUMER: Final[Mapping[str, str]] = {
         (
             "subscribe",
             "subscription",
-            "commit",
-            "commit_async",
-            "commit_sync",
-            "committed",
-            "store_offsets",
-            "group_metadata",
-            "consumer_group_metadata",
             "enforce_rebalance",
         ),
         _GROUPS,
     ),
     "unsubscribe": "use assign([])",
+    "commit_sync": "use commit()",
+    "store_offsets": "set enable.auto.commit=false, and commit(offsets)",
+    "consumer_group_metadata": "use group_metadata()",
     "consume": "use poll(timeout, max_records)",
     "getone": "iterate the consumer, or use poll(max_records=1)",
     "getmany": "use poll(timeout, max_records)",

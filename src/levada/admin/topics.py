@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from levada.admin.retry import ON_ADMIN_ERROR, Attempts
-from levada.client.connection_key import Peer
-from levada.client.fan_out import Answer, FanOut
+from levada.client.fan_out import Answer, FanOut, Whom, raise_first
 from levada.client.metadata_update import described_partitions
 from levada.client.retry import Reaction
 from levada.client.topic_queries import all_topics, these_topics
@@ -118,24 +117,11 @@ def _carry_out(change: Change, names: list[str], attempts: Attempts) -> Flow[dic
         attempts, None, route=lambda name: attempts.controller(), ask=lambda node, names: _ask(change, names, node, attempts)
     )
     yield from asking.run(names)
-    _raise_first(change.doing, names, asking.errors)
+    raise_first(lambda name: f"{change.doing} '{name}'", names, asking.errors)
     return {name: asking.found[name] for name in names}
 
 
-def _raise_first(doing: str, names: Sequence[str], errors: Mapping[str, KafkaError]) -> None:
-    """Raise the first error in the order given, if there is one, with the outcomes of all topics."""
-    first = next((name for name in names if name in errors), None)
-    if first is None:
-        return
-    error = errors[first]
-    error.outcomes = {name: errors.get(name) for name in names}
-    for name in error.outcomes:
-        if name != first:
-            error.add_note(str(errors.get(name, f"{doing} '{name}': ok")))
-    raise error
-
-
-def _ask(change: Change, names: Sequence[str], node: Peer | None, attempts: Attempts) -> Flow[Answer[str, Any]]:
+def _ask(change: Change, names: Sequence[str], node: Whom, attempts: Attempts) -> Flow[Answer[str, Any]]:
     """Ask the controller once."""
     call = Call(change.request(names), node, min_version=change.min_version, max_version=change.max_version)
     try:
@@ -182,7 +168,7 @@ def describe_topics(names: Sequence[str]) -> Flow[dict[str, TopicDescription]]:
         if code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
             why = f": {EXISTENCE[code]}" if code in EXISTENCE else ""
             errors[name] = broker_error(code, f"describe topic '{name}'{why}")
-    _raise_first("describe topic", names, errors)
+    raise_first(lambda name: f"describe topic '{name}'", names, errors)
     return {name: _description(described[name]) for name in names}
 
 

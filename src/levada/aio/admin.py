@@ -14,7 +14,7 @@ from levada.config import AdminConfig
 from levada.face.asking import Administering
 from levada.face.engines import Connector
 from levada.not_yet import ADMIN, lacks
-from levada.types import NewTopic
+from levada.types import NewTopic, TransactionHandle
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -64,3 +64,11 @@ class KafkaAdmin(KafkaClient):
     async def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """Return the cluster's id and brokers."""
         return await self._run(self._asking.describe_cluster(timeout))
+
+    async def commit_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
+        """Commit a transaction that its producer has handed over. As levada.KafkaAdmin.commit_detached()."""
+        await self._run(self._asking.end_detached(handle, True, timeout))
+
+    async def abort_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
+        """Abort a transaction that its producer has handed over. As levada.KafkaAdmin.abort_detached()."""
+        await self._run(self._asking.end_detached(handle, False, timeout))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from ssl import SSLContext
 from typing import Generic, Literal, TypedDict
 
+from levada.interceptors import ProducerInterceptor
 from levada.serialization import K_in, Sendable, V_in
 from levada.types import K, V
 
@@ -99,8 +100,20 @@ class ConsumerSettings(ClientSettings, Generic[K, V], total=False):
     value_deserializer: Callable[[bytes], V] | None
     """Turns a value's bytes into an object; without one, values are bytes or None."""
 
+    group_id: str | None
+    """Group for which offsets are committed. Assigned partitions without a position begin at what it has committed. The consumer is no
+    member of it: what it reads is for assign() to say."""
+
+    enable_auto_commit: bool
+    """Whether positions are committed by calls for records, every auto.commit.interval.ms, and at close(). Never more than was handed out
+    by earlier calls. Without a group.id it is off. Default: True."""
+
+    auto_commit_interval_ms: int
+    """Time between automatic commits. Default: 5000 ms."""
+
     auto_offset_reset: Literal["latest", "earliest", "none"]
-    """Where to begin without a position, or when the position is out of range or of a deleted topic; none raises. Default: latest."""
+    """Where to begin without a position and without a committed offset, or when the position is out of range or of a deleted topic; none
+    raises. Default: latest."""
 
     max_poll_records: int
     """Records one poll() returns at most. Default: 500."""
@@ -145,6 +158,10 @@ class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
 
     value_serializer: Callable[[V_in], Sendable | None] | None
     """Turns a value into bytes; without one, values are bytes, str (as UTF-8) or None."""
+
+    interceptors: Sequence[ProducerInterceptor]
+    """Objects that see each record before it is serialized and its outcome afterwards (KIP-42): see levada.ProducerInterceptor.
+    send_arrow() is refused with them, since they see records one by one."""
 
     partitioner: Callable[[str, bytes | None, int], int] | None
     """Chooses a partition: partitioner(topic, key, partition_count) -> int, and for columns, if it has it, partition_rows(topic, keys,
@@ -201,6 +218,13 @@ class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
 
     compression_zstd_level: int
     """zstd level. Default: 3."""
+
+    transactional_id: str | None
+    """Name under which this producer's transactions are kept, the same after a restart, and of one producer at a time: a new one ends the
+    open transaction of the one before and fences it. Needs idempotence. Default: no transactions."""
+
+    transaction_timeout_ms: int
+    """The coordinator aborts a transaction that is open for longer; at most the broker's transaction.max.timeout.ms. Default: 60000 ms."""
 
     metadata_max_idle_ms: int
     """Forget a topic's metadata when nothing was sent to it for this long. Default: 300000 ms."""

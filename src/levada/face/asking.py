@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Generic, NamedTuple, TypeVar
 
-from levada.admin import cluster, topics
+from levada.admin import cluster, detached, topics
 from levada.admin.cluster import ClusterDescription
 from levada.admin.retry import Attempts
 from levada.admin.topics import CreatedTopic, TopicDescription
@@ -19,7 +19,7 @@ from levada.face import arguments
 from levada.face.engines import fallback
 from levada.flow import Flow
 from levada.protocol.schema import Request
-from levada.types import NewTopic
+from levada.types import NewTopic, TransactionHandle
 
 T = TypeVar("T")
 
@@ -38,6 +38,7 @@ class Asking:
     def __init__(self, config: ClientConfig, engine: Engine) -> None:
         self._config = config
         self._metadata = engine.metadata
+        self._coordinators = engine.coordinators
 
     def request(self, message: Request[T], node: Destination, version: int | None, timeout: float | None) -> Operation[T]:
         """Send a request once and return its response as it came."""
@@ -93,6 +94,12 @@ class Administering(Asking):
     def describe_cluster(self, timeout: float | None) -> Operation[ClusterDescription]:
         """Describe the cluster."""
         return self._operation(cluster.describe_cluster(), "describe cluster", timeout)
+
+    def end_detached(self, handle: TransactionHandle, commits: bool, timeout: float | None) -> Operation[None]:
+        """Commit or abort a transaction that was handed over."""
+        wanted = arguments.transaction_handle(handle)
+        flow = detached.end(wanted, self._coordinators, self._attempts(), commits=commits)
+        return self._operation(flow, f"{'commit' if commits else 'abort'} of a detached transaction", timeout)
 
     def _attempts(self) -> Attempts:
         backoff = ExponentialBackoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms, Random())

@@ -14,7 +14,7 @@ from levada.not_yet import ADMIN, lacks
 from levada.sync.client import KafkaClient
 from levada.sync.connect import connect
 from levada.sync.driver import Driver
-from levada.types import NewTopic
+from levada.types import NewTopic, TransactionHandle
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -70,3 +70,23 @@ class KafkaAdmin(KafkaClient):
     def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
         """Return the cluster's id and brokers."""
         return self._run(self._asking.describe_cluster(timeout))
+
+    def commit_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
+        """Commit a transaction that its producer has handed over by detach_transaction(), in this process or another one.
+
+        Asks again until there is an answer. To repeat the call is safe, after a success too, as long as nobody makes another producer with
+        this transactional id: do not before the outcome is known. Raises ProducerFencedError or BrokerError (INVALID_TXN_STATE) where it
+        was not committed: after transaction.timeout.ms the coordinator aborts it. Raises BrokerError (INVALID_PRODUCER_ID_MAPPING) where
+        the coordinator has forgotten the id, which says nothing; TransactionOutcomeUnknownError when the time is over.
+
+        A success does not tell that an administrator aborted it by force before, nor that a topic was deleted meanwhile. Records become
+        visible a few milliseconds after the answer.
+        """
+        self._run(self._asking.end_detached(handle, True, timeout))
+
+    def abort_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
+        """Abort a transaction that its producer has handed over. What commit_detached() says of repetitions and errors holds here.
+
+        Raises BrokerError (INVALID_TXN_STATE) where it was committed before, ProducerFencedError where it is open no more.
+        """
+        self._run(self._asking.end_detached(handle, False, timeout))
