@@ -165,7 +165,6 @@ class KafkaNode:
             "group.initial.rebalance.delay.ms": 0,
             "broker.session.timeout.ms": 3000,
             "broker.heartbeat.interval.ms": 500,
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
             "log.cleaner.backoff.ms": 200,
             **KEEP_EVERYTHING,
             **({"broker.rack": self.rack} if self.rack else {}),
