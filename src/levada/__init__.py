@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from levada import errors
     from levada.admin.cluster import ClusterDescription
     from levada.admin.topics import CreatedTopic, TopicDescription
+    from levada.admin.transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
     from levada.consumer.position_resetter import PositionReset
     from levada.errors import KafkaError, Persisted
     from levada.producer.arrow_delivery import ArrowDelivery, ArrowReport
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from levada.sync.producer import KafkaProducer
     from levada.sync.scan import Loss, Scan, scan
     from levada.types import (
+        AbortTransactionSpec,
         ConsumerGroupMetadata,
         ConsumerRecord,
         ConsumerRecords,
@@ -54,12 +56,18 @@ _HOME = {
     "ClusterDescription": "levada.admin.cluster",
     "CreatedTopic": "levada.admin.topics",
     "TopicDescription": "levada.admin.topics",
+    "FencedProducer": "levada.admin.transactions",
+    "ProducerState": "levada.admin.transactions",
+    "TransactionDescription": "levada.admin.transactions",
+    "TransactionListing": "levada.admin.transactions",
+    "TransactionState": "levada.admin.transactions",
     "PositionReset": "levada.consumer.position_resetter",
     "ArrowDelivery": "levada.producer.arrow_delivery",
     "ArrowReport": "levada.producer.arrow_delivery",
     "Delivery": "levada.producer.delivery",
     "KafkaError": "levada.errors",
     "Persisted": "levada.errors",
+    "AbortTransactionSpec": "levada.types",
     "ConsumerGroupMetadata": "levada.types",
     "ConsumerRecord": "levada.types",
     "ConsumerRecords": "levada.types",
@@ -75,6 +83,7 @@ _HOME = {
 }
 
 __all__ = [
+    "AbortTransactionSpec",
     "ArrowDelivery",
     "ArrowReport",
     "ClusterDescription",
@@ -83,6 +92,7 @@ __all__ = [
     "ConsumerRecords",
     "CreatedTopic",
     "Delivery",
+    "FencedProducer",
     "IsolationLevel",
     "KafkaAdmin",
     "KafkaClient",
@@ -97,12 +107,16 @@ __all__ = [
     "PartitionInfo",
     "Persisted",
     "PositionReset",
+    "ProducerState",
     "RecordMetadata",
     "RoundRobin",
     "Scan",
     "TimestampType",
     "TopicDescription",
     "TopicPartition",
+    "TransactionDescription",
+    "TransactionListing",
+    "TransactionState",
     "errors",
     "scan",
 ]
