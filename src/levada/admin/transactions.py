@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
+from levada.admin.cluster import describe_cluster
 from levada.admin.each import Doing, each, lost, take
 from levada.admin.leaders import ON_LEADER_ERROR, each_at_its_leader
 from levada.admin.retry import Attempts
@@ -15,7 +16,7 @@ from levada.client.fan_out import Answer, Spawn, Whom
 from levada.client.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, UnsupportedVersionError
-from levada.flow import Call, Flow, Wait
+from levada.flow import Call, Flow
 from levada.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
 from levada.protocol.messages.describe_producers import ProducerState as ProducerStateMessage
 from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
@@ -68,7 +69,8 @@ class TransactionState(StrEnum):
 class TransactionDescription(NamedTuple):
     """A transactional id as its coordinator has it.
 
-    timeout_ms: after which an open transaction is aborted. start_time_ms: since the epoch, None while no transaction is open.
+    timeout_ms: after which an open transaction is aborted. start_time_ms: of the open transaction, since the
+    epoch; None without one (Kafka before 4.0 keeps that of the last one).
     partitions: of the open transaction; those of __consumer_offsets stand for groups whose offsets are part of it.
     """
 
@@ -195,8 +197,8 @@ def list_transactions(
         take(doing, answer, wanted[0], response.error_code, found)
         return answer
 
-    yield Wait(attempts.metadata.refreshed())
-    by_node = yield from each(doing, sorted(attempts.metadata.snapshot.nodes), spawn, route=ThisNode, ask=ask)
+    nodes = (yield from describe_cluster()).nodes
+    by_node = yield from each(doing, [node.id for node in nodes], spawn, route=ThisNode, ask=ask)
     return sorted({listing for listings in by_node.values() for listing in listings})
 
 

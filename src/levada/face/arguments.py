@@ -120,7 +120,9 @@ def ids(given: Any, what: str) -> list[str]:
 
 def group_id(given: Any) -> str:
     """Return the id of a group."""
-    return ids([given], "group ids")[0]
+    if not isinstance(given, str) or not given:
+        raise TypeError(f"a group is named by a str that is not empty, got {given!r}")
+    return given
 
 
 def transaction_states(states: Any) -> list[TransactionState]:
