@@ -33,11 +33,11 @@ def name() -> str:
     return f"transactional-{time.monotonic_ns()}-{next(_numbers)}"
 
 
-def committed(kafka: Any, topic: str, wanted: int) -> list[bytes]:
+def committed(kafka: Any, topic: str, wanted: int) -> list[Any]:
     """What a reader of committed records gets, once it is as many as wanted or PATIENCE_S have passed."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        records = list(lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed"))
+        records: list[Any] = list(lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed"))
         if len(records) >= wanted or time.monotonic() > deadline:
             return sorted(record.value for record in records)
         time.sleep(0.02)
@@ -102,7 +102,9 @@ def test_T6_what_is_read_and_written_counts_together(kafka: Any, name: str, new_
                 done += len(records)
             except ZeroDivisionError:
                 pass
-            assert consumer.committed([tp], timeout=PATIENCE_S)[tp].offset == done
+            offset = consumer.committed([tp], timeout=PATIENCE_S)[tp]
+            assert offset is not None
+            assert offset.offset == done
     assert committed(kafka, sink, done) == [b"%d" % number for number in range(done)]
 
 
@@ -137,7 +139,7 @@ def test_a_transaction_is_handed_over_on_both_faces(kafka: Any, name: str, new_t
     with lv.KafkaAdmin(bootstrap_servers=servers) as admin:
         admin.commit_detached(handle)
         with pytest.raises(TypeError, match="expected the TransactionHandle"):
-            admin.abort_detached("no handle")
+            admin.abort_detached("no handle")  # type: ignore[arg-type]
     assert committed(kafka, topic, 1) == [b"v"]
 
 

@@ -80,10 +80,11 @@ def identity(producer: lv.KafkaProducer) -> tuple[int, int]:
     return producer._core.transactions.identity
 
 
-def seen(sim: Simulation, isolation_level: str = "read_committed") -> list[bytes]:
+def seen(sim: Simulation, isolation_level: str = "read_committed") -> list[Any]:
     # The coordinator answers before it has written its markers.
     sim.advance(100)
-    return sorted(record.value for record in sim.scan("t", bootstrap_servers=SERVERS, isolation_level=isolation_level))
+    records: list[Any] = list(sim.scan("t", bootstrap_servers=SERVERS, isolation_level=isolation_level))
+    return sorted(record.value for record in records)
 
 
 def offset_of(sim: Simulation, group: str = "g") -> int | None:
@@ -155,6 +156,11 @@ def test_consume_transform_produce_counts_together_or_not_at_all(sim: Simulation
         for number in range(4):
             source.send("in", b"%d" % number)
     tp = TopicPartition("in", 0)
+
+    def committed(consumer: Any) -> int:
+        offset: int = consumer.committed([tp])[tp].offset
+        return offset
+
     with sim.consumer(bootstrap_servers=SERVERS, group_id="g", enable_auto_commit=False, auto_offset_reset="earliest") as consumer:
         consumer.assign([tp])
         for is_good in (True, False, True):
@@ -166,8 +172,8 @@ def test_consume_transform_produce_counts_together_or_not_at_all(sim: Simulation
                     if not is_good:
                         raise ZeroDivisionError
             except ZeroDivisionError:
-                consumer.seek(tp, consumer.committed([tp])[tp].offset)
-        assert consumer.committed([tp])[tp].offset == 2
+                consumer.seek(tp, committed(consumer))
+        assert committed(consumer) == 2
     assert seen(sim) == [b"0", b"1"]
 
 

@@ -70,9 +70,9 @@ class NetworkClient:
         authenticate: Authenticate | None,
     ) -> None:
         self.update_due: Callable[[int], bool] = lambda now_ms: False
-        self.ever_ready = False
+        self.ever_ready = self.held_back = False
         self.changes = 0
-        self.held_back = False
+        self.features = states.features
         self._selectable = selectable
         self._metadata = metadata
         self._states = states

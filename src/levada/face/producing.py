@@ -21,7 +21,7 @@ from levada.flow import CallerFlow, Flow
 from levada.interceptors import ProducerRecord
 from levada.producer.appender import batch_memory
 from levada.producer.arrow_delivery import ArrowOutcomes
-from levada.producer.core import ProducerCore, ProducerHost
+from levada.producer.core import ProducerCore, ProducerHost, TransactionalSettings
 from levada.producer.delivery import Delivery
 from levada.producer.partition_queue import TopicQueues
 from levada.producer.partitioning import Partitioning
@@ -351,8 +351,7 @@ def settings_for_core(config: ProducerConfig) -> dict[str, Any]:
         "retry_backoff_max_ms": config.retry_backoff_max_ms,
         "adaptive_partitioning": config.partitioner_adaptive_partitioning_enable,
         "availability_timeout_ms": config.partitioner_availability_timeout_ms,
-        "transactional_id": config.transactional_id,
-        "transaction_timeout_ms": config.transaction_timeout_ms,
+        "transactional": transactional_settings(config),
         "partitioning": Partitioning(config.partitioner, ignore_keys=config.partitioner_ignore_keys),
     }
 
@@ -368,3 +367,10 @@ def settings_for_sender(config: ProducerConfig) -> SenderSettings:
         level=config.compression_level,
         max_in_flight=config.max_in_flight_requests_per_connection,
     )
+
+
+def transactional_settings(config: ProducerConfig) -> TransactionalSettings | None:
+    """Return what a configuration says about transactions, None for a producer without."""
+    if config.transactional_id is None:
+        return None
+    return TransactionalSettings(config.transactional_id, config.transaction_timeout_ms)
