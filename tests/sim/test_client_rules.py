@@ -13,7 +13,7 @@ from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.fetch import FetchRequest
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.testing import Simulation
-from sim_kit import SPOKEN, ScriptedServer, SimClient, server, versions_reply
+from sim_kit import SPOKEN, ScriptedServer, SimClient, one_node, server, versions_reply
 
 
 @pytest.fixture
@@ -110,3 +110,15 @@ def test_M_B11_a_broker_that_was_downgraded_is_asked_in_its_new_versions(sim: Si
     metadata = [(at < before, frame.version) for at, frame in enumerate(kafka.asked) if isinstance(frame.request, MetadataRequest)]
     assert metadata[0] == (True, 12)
     assert metadata[-1] == (False, 5)
+
+
+def test_D21_an_address_that_leads_to_another_cluster_is_told(sim: Simulation, caplog: pytest.LogCaptureFixture) -> None:
+    clusters = ["a", "a", "b", None, "b"]
+    server(sim, {MetadataRequest: lambda frame: one_node(cluster_id=clusters.pop(0))})
+    client = SimClient(sim)
+    for _ in range(5):
+        client.metadata.request_update()
+        assert client.updated()
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert warning.startswith("kafka:9092 belongs to cluster b, the brokers known so far to cluster a;")
+    assert client.metadata.snapshot.cluster_id == "b"

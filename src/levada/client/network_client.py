@@ -78,7 +78,7 @@ class NetworkClient:
         self._states = states
         self._random = random
         self._client_id = client_id
-        self._log = log
+        self.log = log
         self._request_timeout_ms = request_timeout_ms
         self._in_flight = InFlightRequests(max_in_flight)
         self._setups = Setups(fallback, authenticate)
@@ -313,7 +313,7 @@ class NetworkClient:
                 try:
                     promise.resolve(value) if error is None else promise.reject(error)
                 except Exception as fault:
-                    self._log.error("a callback of a request failed; this is a bug in levada", error=fault)
+                    self.log.error("a callback of a request failed; this is a bug in levada", error=fault)
 
     def next_deadline_ms(self) -> int:
         """When expire() has something to do."""
@@ -370,7 +370,7 @@ class NetworkClient:
 
     def _close(self, key: ConnectionKey, reason: str) -> None:
         if self._states.state(key) is not ConnectionState.DISCONNECTED:
-            self._log.debug("closing the connection to %s (%s): %s", self.address(key), key, reason)
+            self.log.debug("closing the connection to %s (%s): %s", self.address(key), key, reason)
         self._selectable.close(key)
 
     def _set_up(self, key: ConnectionKey, outcome: Ask | BrokerVersions, now_ms: int) -> None:

@@ -130,6 +130,11 @@ class Sender:
         dropped = self._accumulator.refresh(snapshot, self._metadata.topics)
         if self._transactions is not None:
             self._transactions.forget(queue for topic in dropped for queue in topic.partitions)
+        for topic in self._accumulator.topics.values():
+            if topic.was_recreated:
+                topic.was_recreated = False
+                if self._transactions is not None:
+                    self._transactions.topic_recreated(topic.partitions)
 
     # Sending
 
