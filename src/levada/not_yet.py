@@ -40,12 +40,8 @@ def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
 _GROUPS: Final = "consumer groups are not there yet; assign() partitions, and keep their positions in a place of your own"
 _TRANSACTIONS: Final = "transactions are not there yet; the idempotent producer, on by default, writes each record once per producer object"
 _REQUEST: Final = "it is not there yet; request() sends any request of Kafka's protocol"
-_METRICS: Final = "metrics are not there yet"
-
-_EVERY: Final[Mapping[str, str]] = {"metrics": _METRICS}
 
 PRODUCER: Final[Mapping[str, str]] = {
-    **_EVERY,
     **dict.fromkeys(
         ("init_transactions", "begin_transaction", "commit_transaction", "abort_transaction", "send_offsets_to_transaction", "transaction"),
         _TRANSACTIONS,
@@ -58,7 +54,6 @@ PRODUCER: Final[Mapping[str, str]] = {
     "bootstrap_connected": "nothing is to be waited for; send() waits for metadata itself",
 }
 CONSUMER: Final[Mapping[str, str]] = {
-    **_EVERY,
     **dict.fromkeys(
         (
             "subscribe",
@@ -85,7 +80,6 @@ CONSUMER: Final[Mapping[str, str]] = {
     "incremental_assign": "use assign() with all partitions; those that were assigned before keep their positions",
 }
 ADMIN: Final[Mapping[str, str]] = {
-    **_EVERY,
     **dict.fromkeys(
         (
             "create_partitions",

@@ -12,7 +12,7 @@ from typing import Final
 
 GROUPS: Final = "consumer groups are not there yet; use assign() and keep positions yourself"
 SECURITY: Final = "only plaintext connections exist so far; use a PLAINTEXT listener"
-METRICS: Final = "client metrics are not there yet"
+METRICS: Final = "call metrics() when you want to know; nothing is pushed or reported by itself"
 
 _LOGGING: Final = "levada logs through Python's logging, as 'levada'; set levels and handlers there"
 _CALLBACK: Final = "pass on_delivery to send(), for each record"

@@ -20,6 +20,7 @@ from levada.errors import KafkaError
 from levada.flow import Flow, Wait
 from levada.producer.appending import Appending
 from levada.producer.buffer_pool import BufferPool
+from levada.producer.counters import ProducerCounters
 from levada.producer.delivery import Waiter
 from levada.producer.failed_sends import FailedSends
 from levada.producer.failures import Failures
@@ -94,7 +95,6 @@ class ProducerCore:
             partitioning=self.partitioning,
         )
         self.failed_sends = FailedSends(self.pool, self.accumulator.unasked, defer=self._defer, settled=self._failed_send_settled)
-        self.appending = Appending(self.accumulator, self.failed_sends, engine.network, engine.metadata, host, max_block_ms=max_block_ms)
         self._sender = Sender(
             accumulator=self.accumulator,
             transactions=self.transactions,
@@ -104,10 +104,16 @@ class ProducerCore:
             settings=sending,
             start=self._start,
         )
+        self.appending = Appending(self.accumulator, self.failed_sends, self._sender.counters, engine, host, max_block_ms=max_block_ms)
         self.append = self.accumulator.appender.send
         engine.add_poller(self)
         # Also after a crash: what is appended then would never be sent.
         engine.holders.append(self)
+
+    @property
+    def counters(self) -> ProducerCounters:
+        """What has been counted so far."""
+        return self._sender.counters
 
     def wait_with(self, waiter: Waiter) -> None:
         """Let deliveries wait that way."""

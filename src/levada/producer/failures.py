@@ -16,6 +16,7 @@ from levada.errors import (
     UnsupportedRecordFormatError,
     broker_error,
 )
+from levada.producer.counters import ProducerCounters
 from levada.producer.producer_batch import ProducerBatch
 from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.transaction_manager import TransactionManager
@@ -37,12 +38,18 @@ class Failures:
     """Fails batches, with their sequences seen to and their reasons told."""
 
     def __init__(
-        self, accumulator: RecordAccumulator, transactions: TransactionManager | None, metadata: Metadata, network: NetworkClient
+        self,
+        accumulator: RecordAccumulator,
+        transactions: TransactionManager | None,
+        metadata: Metadata,
+        network: NetworkClient,
+        counters: ProducerCounters,
     ) -> None:
         self._accumulator = accumulator
         self._transactions = transactions
         self._metadata = metadata
         self._network = network
+        self._counters = counters
 
     def expire(self, batch: ProducerBatch) -> None:
         """delivery.timeout.ms is over (A17, A18)."""
@@ -110,6 +117,7 @@ class Failures:
     def _end(self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None = None) -> None:
         if self._transactions is not None:
             self._transactions.gave_up(batch, error.persisted)
+        self._counters.failed(batch.tp.topic, batch.unsettled_count)
         self._accumulator.fail(batch, error, record_errors=record_errors)
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
