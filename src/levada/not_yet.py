@@ -41,12 +41,18 @@ _GROUPS: Final = "consumer groups are not there yet; assign() partitions, and ke
 _TRANSACTIONS: Final = "transactions are not there yet; the idempotent producer, on by default, writes each record once per producer object"
 _REQUEST: Final = "it is not there yet; request() sends any request of Kafka's protocol"
 
+_TELEMETRY: Final = "telemetry (KIP-714) is not there yet; metrics() tells what a client has counted"
+_EVERY: Final[Mapping[str, str]] = {"client_instance_id": _TELEMETRY}
+
 PRODUCER: Final[Mapping[str, str]] = {
+    **_EVERY,
     **dict.fromkeys(
         ("init_transactions", "begin_transaction", "commit_transaction", "abort_transaction", "send_offsets_to_transaction", "transaction"),
         _TRANSACTIONS,
     ),
     "produce": "use send(), which returns a handle on the record's outcome",
+    "produce_batch": "use send_many(), or send_arrow() for columns",
+    "purge": "use abort_pending()",
     "send_and_wait": "use send(...).result()",
     "poll": "callbacks run by themselves, on the producer's own thread",
     "list_topics": "use partitions_for(topic), or KafkaAdmin.list_topics()",
@@ -54,6 +60,7 @@ PRODUCER: Final[Mapping[str, str]] = {
     "bootstrap_connected": "nothing is to be waited for; send() waits for metadata itself",
 }
 CONSUMER: Final[Mapping[str, str]] = {
+    **_EVERY,
     **dict.fromkeys(
         (
             "subscribe",
@@ -80,6 +87,7 @@ CONSUMER: Final[Mapping[str, str]] = {
     "incremental_assign": "use assign() with all partitions; those that were assigned before keep their positions",
 }
 ADMIN: Final[Mapping[str, str]] = {
+    **_EVERY,
     **dict.fromkeys(
         (
             "create_partitions",
