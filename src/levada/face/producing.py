@@ -16,9 +16,11 @@ from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.columns import importing_columns
 from levada.face.handed_over import HandedOver
 from levada.face.interception import Interceptors
+from levada.face.measured import measured
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
 from levada.interceptors import ProducerRecord
+from levada.metrics import Metrics
 from levada.producer.appender import batch_memory
 from levada.producer.arrow_delivery import ArrowOutcomes
 from levada.producer.core import ProducerCore, ProducerHost, TransactionalSettings
@@ -317,6 +319,10 @@ class Producing:
     def end_by_itself(self, name: str) -> Flow[None]:
         """Return the last flow of a producer that was dropped without close()."""
         return self.core.end_by_itself(min(self.config.delivery_timeout_ms, LONGEST_END_MS), name)
+
+    def metrics(self) -> Metrics:
+        """Return what has been counted so far."""
+        return measured(self._engine, self._host, "producer", self.core)
 
     def refuse_in_callback(self, what: str) -> None:
         """Raise IllegalStateError on the thread that runs callbacks: it would wait for itself."""

@@ -20,6 +20,7 @@ from levada.errors import KafkaError
 from levada.flow import Flow, Wait
 from levada.producer.appending import Appending
 from levada.producer.buffer_pool import BufferPool
+from levada.producer.counters import ProducerCounters
 from levada.producer.delivery import Waiter
 from levada.producer.failed_sends import FailedSends
 from levada.producer.failures import Failures
@@ -103,7 +104,6 @@ class ProducerCore:
             partitioning=self.partitioning,
         )
         self.failed_sends = FailedSends(self.pool, self.accumulator.unasked, defer=self._defer, settled=self._failed_send_settled)
-        self.appending = Appending(self.accumulator, self.failed_sends, engine.network, engine.metadata, host, max_block_ms=max_block_ms)
         self._sender = Sender(
             accumulator=self.accumulator,
             transactions=self.transactions,
@@ -113,6 +113,7 @@ class ProducerCore:
             settings=sending,
             start=self._start,
         )
+        self.appending = Appending(self.accumulator, self.failed_sends, self._sender.counters, engine, host, max_block_ms=max_block_ms)
         self.transaction = None if transactional is None else self._transactions(transactional, Asking(engine.coordinators, backoff))
         self.append = self.accumulator.appender.send
         engine.add_poller(self)
@@ -138,6 +139,11 @@ class ProducerCore:
         self._sender.transaction = transactions
         self._sender.failures.failed = self.failed_sends.failed = transactions.failed
         return transactions
+
+    @property
+    def counters(self) -> ProducerCounters:
+        """What has been counted so far."""
+        return self._sender.counters
 
     def wait_with(self, waiter: Waiter) -> None:
         """Let deliveries wait that way."""
