@@ -224,3 +224,34 @@ def test_a_call_in_a_callback_would_wait_for_itself(fast: EmbeddedKafka, name: s
 def test_K23_the_client_id_names_the_transactional_id(fast: EmbeddedKafka, name: str) -> None:
     with lv.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name) as producer:
         assert f"producer-{name}" in producer._driver.name
+
+
+def test_T3_a_coordinator_that_moves_within_a_transaction_is_followed(name: str) -> None:
+    tp = TopicPartition("moved", 0)
+    with EmbeddedKafka(brokers=3) as kafka, lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=name) as producer:
+        for node in (1, 2, 3):
+            with producer.transaction():
+                producer.send("moved", b"%d" % node)
+                kafka.move_coordinator(transactional_id=name, node=node)
+                producer.send_offsets_to_transaction({tp: node}, "g")
+                kafka.move_coordinator(group="g", node=node)
+                producer.send_offsets_to_transaction({tp: node + 1}, "g")
+                kafka.move_coordinator(transactional_id=name, node=node % 3 + 1)
+        assert committed(kafka, "moved", 3) == [b"1", b"2", b"3"]
+        with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id="g") as consumer:
+            offset = consumer.committed([tp], timeout=PATIENCE_S)[tp]
+        assert offset is not None
+        assert offset.offset == 4
+
+
+def test_T3_a_coordinator_that_loads_is_waited_for(fast: EmbeddedKafka, name: str) -> None:
+    with lv.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name) as producer:
+        with fast.loading_coordinator(transactional_id=name):
+            with pytest.raises(lv.errors.TimeoutError):
+                producer.init_transactions(timeout=0.3)
+            initializing = threading.Thread(target=producer.init_transactions)
+            initializing.start()
+        initializing.join(PATIENCE_S)
+        with producer.transaction():
+            producer.send("loaded", b"v")
+    assert committed(fast, "loaded", 1) == [b"v"]

@@ -392,6 +392,45 @@ def test_M_A21_after_a_lost_answer_the_older_protocol_goes_on_under_another_epoc
     assert seen(sim) == [b"1"]
 
 
+@pytest.mark.parametrize("commits", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize("late_commit", [True, False], ids=["late commit", "late abort"])
+def test_M_A21_an_end_that_arrives_late_does_not_touch_the_next_transaction(
+    sim: Simulation, broker: BrokerNode, producer: lv.KafkaProducer, commits: bool, late_commit: bool
+) -> None:
+    late = lv.TransactionHandle("x", *identity(producer), 5 if is_tv2(broker) else 4, (TopicPartition("t", 0),))
+    broker.faults.drop_response("EndTxn")
+    producer.begin_transaction()
+    producer.send("t", b"1", partition=0)
+    producer.flush()
+    producer.commit_transaction() if late_commit else producer.abort_transaction()
+    producer.begin_transaction()
+    producer.send("t", b"2", partition=0)
+    producer.flush()
+    with sim.admin(bootstrap_servers=SERVERS) as admin, pytest.raises(BrokerError, match=r"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"):
+        admin.commit_detached(late) if late_commit else admin.abort_detached(late)
+    producer.commit_transaction() if commits else producer.abort_transaction()
+    assert seen(sim) == [b"1"] * late_commit + [b"2"] * commits
+
+
+@pytest.mark.parametrize("second", STEPS)
+@pytest.mark.parametrize("first", STEPS)
+def test_M_B16_two_losses_in_one_transaction(sim: Simulation, broker: BrokerNode, first: str, second: str) -> None:
+    producer = new_producer(sim)
+    broker.faults.drop_response(first)
+    broker.faults.disconnect(second, nth=2 if first == second else 1)
+    with producer.transaction():
+        producer.send("t", b"1", partition=0)
+        producer.send("t", b"2", partition=1)
+        producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "g")
+    with pytest.raises(ZeroDivisionError), producer.transaction():
+        producer.send("t", b"3", partition=0)
+        producer.send_offsets_to_transaction({TopicPartition("t", 0): 2}, "g")
+        raise ZeroDivisionError
+    broker.faults.clear()
+    assert seen(sim) == [b"1", b"2"]
+    assert offset_of(sim) == 1
+
+
 def unknown_commit(sim: Simulation, broker: BrokerNode, producer: lv.KafkaProducer, *, applied: bool) -> None:
     """Bring a commit about that gets no answer in time."""
     producer.begin_transaction()
