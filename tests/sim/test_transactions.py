@@ -303,7 +303,7 @@ def test_A23_T10_a_producer_that_was_replaced_stays_fenced(sim: Simulation, prod
         with pytest.raises(KafkaError):
             producer.commit_transaction()
         for call in (producer.abort_transaction, producer.abort_transaction, producer.begin_transaction, producer.init_transactions):
-            with pytest.raises((ProducerFencedError, IllegalStateError)):
+            with pytest.raises(ProducerFencedError):
                 call()
         assert state(producer) is State.FATAL_ERROR
         with pytest.raises(ProducerFencedError) as fenced:
@@ -541,7 +541,7 @@ APIS = ["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCom
 @pytest.mark.parametrize(("api", "times"), [*((api, times) for api in APIS for times in (1, 3)), ("EndTxn", 1)])
 def test_M_B7_every_error_code_ends_in_a_commit_or_in_an_error_that_says_what_to_do(api: str, times: int) -> None:
     for code in ErrorCode:
-        if code is ErrorCode.NONE:
+        if code is ErrorCode.NONE or (times > 1 and not code.retriable):
             continue
         with Simulation(seed=7) as sim:
             broker = add_broker(sim, 1)
@@ -583,7 +583,7 @@ def test_T3_an_initialization_that_is_not_allowed_may_be_repeated(sim: Simulatio
 
 def test_T3_a_timeout_beyond_the_brokers_limit_is_named(sim: Simulation, broker: BrokerNode) -> None:
     producer = new_producer(sim, transaction_timeout_ms=1_000_000)
-    with pytest.raises(BrokerError, match="INVALID_TRANSACTION_TIMEOUT"):
+    with pytest.raises(BrokerError, match=r"transactional id 'x'.*transaction\.max\.timeout\.ms: INVALID_TRANSACTION_TIMEOUT"):
         producer.init_transactions()
 
 
