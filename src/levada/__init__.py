@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from levada import errors
     from levada.admin.cluster import ClusterDescription
     from levada.admin.topics import CreatedTopic, TopicDescription
+    from levada.admin.transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
     from levada.consumer.position_resetter import PositionReset
     from levada.errors import KafkaError, Persisted
     from levada.interceptors import ProducerInterceptor, ProducerRecord
+    from levada.metrics import MetricName, Metrics
     from levada.producer.arrow_delivery import ArrowDelivery, ArrowReport
     from levada.producer.delivery import Delivery
     from levada.producer.partitioning import RoundRobin
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from levada.sync.scan import Loss, Scan, scan
     from levada.sync.transaction import Transaction
     from levada.types import (
+        AbortTransactionSpec,
         ConsumerGroupMetadata,
         ConsumerRecord,
         ConsumerRecords,
@@ -60,14 +63,22 @@ _HOME = {
     "ClusterDescription": "levada.admin.cluster",
     "CreatedTopic": "levada.admin.topics",
     "TopicDescription": "levada.admin.topics",
+    "FencedProducer": "levada.admin.transactions",
+    "ProducerState": "levada.admin.transactions",
+    "TransactionDescription": "levada.admin.transactions",
+    "TransactionListing": "levada.admin.transactions",
+    "TransactionState": "levada.admin.transactions",
     "PositionReset": "levada.consumer.position_resetter",
     "ArrowDelivery": "levada.producer.arrow_delivery",
     "ArrowReport": "levada.producer.arrow_delivery",
     "Delivery": "levada.producer.delivery",
     "ProducerInterceptor": "levada.interceptors",
     "ProducerRecord": "levada.interceptors",
+    "MetricName": "levada.metrics",
+    "Metrics": "levada.metrics",
     "KafkaError": "levada.errors",
     "Persisted": "levada.errors",
+    "AbortTransactionSpec": "levada.types",
     "ConsumerGroupMetadata": "levada.types",
     "ConsumerRecord": "levada.types",
     "ConsumerRecords": "levada.types",
@@ -84,6 +95,7 @@ _HOME = {
 }
 
 __all__ = [
+    "AbortTransactionSpec",
     "AckBuffer",
     "ArrowDelivery",
     "ArrowReport",
@@ -93,6 +105,7 @@ __all__ = [
     "ConsumerRecords",
     "CreatedTopic",
     "Delivery",
+    "FencedProducer",
     "IsolationLevel",
     "KafkaAdmin",
     "KafkaClient",
@@ -100,6 +113,8 @@ __all__ = [
     "KafkaError",
     "KafkaProducer",
     "Loss",
+    "MetricName",
+    "Metrics",
     "NewTopic",
     "Node",
     "OffsetAndMetadata",
@@ -109,6 +124,7 @@ __all__ = [
     "PositionReset",
     "ProducerInterceptor",
     "ProducerRecord",
+    "ProducerState",
     "RecordMetadata",
     "RoundRobin",
     "Scan",
@@ -116,7 +132,10 @@ __all__ = [
     "TopicDescription",
     "TopicPartition",
     "Transaction",
+    "TransactionDescription",
     "TransactionHandle",
+    "TransactionListing",
+    "TransactionState",
     "errors",
     "scan",
 ]

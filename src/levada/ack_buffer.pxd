@@ -4,6 +4,7 @@ cimport cython
 
 cdef unsigned char PENDING, MARKED, FAILED
 cdef long long FULL, CHANGED
+cdef Py_ssize_t NO_SLOT
 
 cdef class AckWindow:
     cdef readonly long long size
@@ -29,6 +30,8 @@ cdef class AckWindow:
     cpdef bint fail(self, long long sequence, error) except -1
     cpdef settle(self, long long sequence, error)
     @cython.locals(slot=Py_ssize_t)
+    cdef Py_ssize_t _pending(self, long long sequence) except -2
+    @cython.locals(slot=Py_ssize_t)
     cdef bint _mark(self, long long sequence) except -1
     @cython.locals(slot=Py_ssize_t)
     cdef bint _fail(self, long long sequence, error) except -1
@@ -44,3 +47,5 @@ cdef class AckWindow:
     cdef _first_failure(self)
     cdef int _raise_failure(self) except -1
     cpdef closed_error(self)
+
+cdef int _wake_all(list waiting) except -1

@@ -44,6 +44,7 @@ from levada.errors import ClosedError, IllegalStateError, NotAcknowledgedError
 
 PENDING, MARKED, FAILED = 0, 1, 2
 FULL, CHANGED = -1, -2
+NO_SLOT = -1
 
 
 class AckWindow:
@@ -164,11 +165,16 @@ class AckWindow:
         else:
             self._fail(sequence, error)
 
-    def _mark(self, sequence: int) -> bool:
+    def _pending(self, sequence: int) -> int:
+        """Return the slot of an id that is pending, NO_SLOT when the one of that sequence is not."""
         if sequence < self._safe or sequence >= self._next or self.closed:
-            return False
+            return NO_SLOT
         slot = sequence % self.size
-        if self._states[slot] != PENDING:
+        return slot if self._states[slot] == PENDING else NO_SLOT
+
+    def _mark(self, sequence: int) -> bool:
+        slot = self._pending(sequence)
+        if slot == NO_SLOT:
             return False
         self._states[slot] = MARKED
         if sequence == self._safe:
@@ -176,10 +182,8 @@ class AckWindow:
         return True
 
     def _fail(self, sequence: int, error: BaseException) -> bool:
-        if sequence < self._safe or sequence >= self._next or self.closed:
-            return False
-        slot = sequence % self.size
-        if self._states[slot] != PENDING:
+        slot = self._pending(sequence)
+        if slot == NO_SLOT:
             return False
         self._failures[sequence] = error
         self._states[slot] = FAILED
@@ -318,16 +322,10 @@ class AckWindow:
         """Wake those who wait for what has changed since the last time."""
         if self._has_room:
             self._has_room = False
-            if self._waiting_for_room:
-                waiting, self._waiting_for_room = self._waiting_for_room, []
-                for wake in waiting:
-                    wake()
+            _wake_all(self._waiting_for_room)
         if self._has_moved:
             self._has_moved = False
-            if self._waiting_for_safe:
-                waiting, self._waiting_for_safe = self._waiting_for_safe, []
-                for wake in waiting:
-                    wake()
+            _wake_all(self._waiting_for_safe)
 
     def note_blocked(self, seconds: float) -> None:
         """Add to the time that put() has waited."""
@@ -335,6 +333,13 @@ class AckWindow:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an AckBuffer belongs to one process and cannot be pickled or copied; store its `safe`, and make a new one with it")
+
+
+def _wake_all(waiting: list[Callable[[], object]]) -> None:
+    """Call each of those who wait now, and let it wait no more."""
+    for _ in range(len(waiting)):
+        if waiting:
+            waiting.pop(0)()
 
 
 if not cython.compiled:

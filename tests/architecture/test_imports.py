@@ -18,6 +18,7 @@ BASE = {
     "clock",
     "promise",
     "flow",
+    "measure",
     "metrics",
     "interceptors",
     "not_yet",

@@ -25,6 +25,7 @@ from levada.errors import (
     RecordTooLargeError,
     UnknownTopicOrPartitionError,
 )
+from levada.interceptors import ProducerInterceptor
 from levada.producer.delivery import Delivery
 from levada.testing import Simulation
 from levada.testing.simulation import EPOCH_MS
@@ -284,6 +285,47 @@ def test_Q9_a_record_that_is_sent_again_makes_the_buffer_go_on(sim: Simulation, 
     assert buffer.put(3) == 3
     assert values(broker, "t") == [b"0", b"2", b"1"]
     producer.close()
+
+
+def test_Q9_what_the_program_gives_up_fails_its_sequences(sim: Simulation, broker: BrokerNode, buffer: AckBuffer) -> None:
+    with a_producer(sim, linger_ms=60_000) as producer:
+        producer.send("t", partition=0, ack=(buffer, buffer.put(0)))
+        producer.flush()
+        producer.send("t", partition=0, ack=(buffer, buffer.put(1)))
+        producer.abort_pending()
+
+        assert buffer.safe == 0
+        [error] = failures(buffer).values()
+        assert isinstance(error, KafkaError)
+        assert error.persisted is Persisted.NO
+
+
+def test_Q9_an_aborted_transaction_fails_what_it_had_not_sent(sim: Simulation, broker: BrokerNode, buffer: AckBuffer) -> None:
+    with a_producer(sim, transactional_id="x", linger_ms=60_000) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send("t", partition=0, ack=(buffer, buffer.put(0)))
+        assert buffer.safe == 0
+        producer.begin_transaction()
+        producer.send("t", partition=0, ack=(buffer, buffer.put(1)))
+        producer.flush()
+        producer.send("t", partition=0, ack=(buffer, buffer.put(2)))
+        producer.abort_transaction()
+
+        assert buffer.safe == 1, "it was written, if in vain"
+        assert list(failures(buffer)) == [2]
+
+
+def test_Q4_interceptors_and_an_ack_go_together(sim: Simulation, broker: BrokerNode, buffer: AckBuffer) -> None:
+    class Marked(ProducerInterceptor):
+        def on_acknowledgement(self, metadata: Any, error: Any, headers: Any) -> None:
+            seen.append((buffer.safe, error))
+
+    seen: list[Any] = []
+    with a_producer(sim, interceptors=[Marked()]) as producer:
+        producer.send("t", partition=0, ack=(buffer, buffer.put(0)))
+        producer.flush()
+    assert seen == [(0, None)]
 
 
 # Columns

@@ -21,6 +21,7 @@ from levada.clock import NEVER_MS
 from levada.consumer.columns_ahead import BatchSink
 from levada.consumer.commits import Commits
 from levada.consumer.committed_positions import CommittedPositions
+from levada.consumer.counters import ConsumerCounters
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import FetchBuffer
 from levada.consumer.fetch_collector import FetchCollector
@@ -56,6 +57,7 @@ class ConsumerCore:
     ) -> None:
         read = settings.read
         backoff = self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, random)
+        self.counters = ConsumerCounters()
         self.subscription = SubscriptionState()
         self._engine = engine
         self._now_ms = host.now_ms
@@ -99,12 +101,14 @@ class ConsumerCore:
             network=engine.network,
             settings=settings.fetch,
             backoff=backoff,
+            counters=self.counters,
             deferred=engine.deferred,
         )
         self._collector = FetchCollector(
             self._buffer,
             lock=host.lock,
             options=read,
+            counters=self.counters,
             converter=RecordConverter(settings.key_deserializer, settings.value_deserializer, host.run_handlers),
             reset_to=self._reset_to,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from math import inf
 from time import monotonic
 from typing import Any, TypeAlias, TypeVar
 
@@ -52,7 +53,7 @@ class WaitingAckBuffer(AckWindow):
 
     def _until(self, look: Callable[[], T | None], timeout: float | None, wake: Wake, *, room: bool, what: str) -> Sleeping[T]:
         """Return what `look` finds, at the first time that it is not None."""
-        over_s = None if timeout is None else monotonic() + checked_timeout(timeout)
+        over_s = None if timeout is None or timeout == inf else monotonic() + checked_timeout(timeout)
         try:
             while True:
                 self.await_change(wake, room=room)

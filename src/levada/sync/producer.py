@@ -18,6 +18,7 @@ from levada.face.process import HoldsConnections
 from levada.face.producing import LAST_CALLBACKS_S, Producing, engine_settings
 from levada.face.transacting import Transacting
 from levada.flow import CallerFlow
+from levada.metrics import Metrics
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery
@@ -196,7 +197,7 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
     def detach_transaction(self, timeout: float | None = None) -> TransactionHandle:
         """Deliver every record of the transaction and leave it open, to be ended by KafkaAdmin, in this or another process.
 
-        Returns what ends it: commit_transaction(handle) and abort_transaction(handle) of KafkaAdmin. This producer can only be closed then.
+        Returns what ends it: commit_detached(handle) and abort_detached(handle) of KafkaAdmin. This producer can only be closed then.
         A transaction that nobody ends is aborted after transaction.timeout.ms. timeout and errors: those of commit_transaction().
         """
         return self._driver.call(self._transacting.hand_over(timeout))
@@ -215,6 +216,10 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         """
         self._producing.refuse_in_callback("flush()")
         self._driver.call(self._producing.flush(timeout))
+
+    def metrics(self) -> Metrics:
+        """Return what the producer has counted so far, under the names of Java's metrics: see docs/METRICS.md. From any thread."""
+        return self._producing.metrics()
 
     def abort_pending(self) -> int:
         """Give up every record that is neither acknowledged nor failed, and return how many there were; the producer can be used on.

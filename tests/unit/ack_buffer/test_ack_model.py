@@ -141,7 +141,7 @@ class AckBufferMachine(RuleBasedStateMachine):
             self.buffer.offer(1 << 40, 0.0)
 
 
-AckBufferMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+AckBufferMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=50, deadline=None)
 
 
 def test_Q8_the_ring_agrees_with_a_list_that_is_searched() -> None:

@@ -58,7 +58,7 @@ def full_buffer(**keywords: Any) -> lv.AckBuffer:
 
 def test_Q3_put_waits_while_the_buffer_is_full(in_thread: Start) -> None:
     buffer = full_buffer()
-    putting = in_thread(buffer.put, 3)
+    putting = in_thread(buffer.put, 3, timeout=float("inf"))
 
     buffer.mark(0)
     assert not putting.done()
