@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from levada.admin.transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
     from levada.consumer.position_resetter import PositionReset
     from levada.errors import KafkaError, Persisted
+    from levada.interceptors import ProducerInterceptor, ProducerRecord
     from levada.producer.arrow_delivery import ArrowDelivery, ArrowReport
     from levada.producer.delivery import Delivery
     from levada.producer.partitioning import RoundRobin
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from levada.sync.consumer import KafkaConsumer
     from levada.sync.producer import KafkaProducer
     from levada.sync.scan import Loss, Scan, scan
+    from levada.sync.transaction import Transaction
     from levada.types import (
         AbortTransactionSpec,
         ConsumerGroupMetadata,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
         RecordMetadata,
         TimestampType,
         TopicPartition,
+        TransactionHandle,
     )
 
 _HOME = {
@@ -53,6 +56,7 @@ _HOME = {
     "RoundRobin": "levada.producer.partitioning",
     "Scan": "levada.sync.scan",
     "scan": "levada.sync.scan",
+    "Transaction": "levada.sync.transaction",
     "ClusterDescription": "levada.admin.cluster",
     "CreatedTopic": "levada.admin.topics",
     "TopicDescription": "levada.admin.topics",
@@ -65,6 +69,8 @@ _HOME = {
     "ArrowDelivery": "levada.producer.arrow_delivery",
     "ArrowReport": "levada.producer.arrow_delivery",
     "Delivery": "levada.producer.delivery",
+    "ProducerInterceptor": "levada.interceptors",
+    "ProducerRecord": "levada.interceptors",
     "KafkaError": "levada.errors",
     "Persisted": "levada.errors",
     "AbortTransactionSpec": "levada.types",
@@ -80,6 +86,7 @@ _HOME = {
     "RecordMetadata": "levada.types",
     "TimestampType": "levada.types",
     "TopicPartition": "levada.types",
+    "TransactionHandle": "levada.types",
 }
 
 __all__ = [
@@ -107,6 +114,8 @@ __all__ = [
     "PartitionInfo",
     "Persisted",
     "PositionReset",
+    "ProducerInterceptor",
+    "ProducerRecord",
     "ProducerState",
     "RecordMetadata",
     "RoundRobin",
@@ -114,7 +123,9 @@ __all__ = [
     "TimestampType",
     "TopicDescription",
     "TopicPartition",
+    "Transaction",
     "TransactionDescription",
+    "TransactionHandle",
     "TransactionListing",
     "TransactionState",
     "errors",

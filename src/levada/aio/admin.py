@@ -16,7 +16,7 @@ from levada.config import AdminConfig
 from levada.face.asking import Administering
 from levada.face.engines import Connector
 from levada.not_yet import ADMIN, lacks
-from levada.types import AbortTransactionSpec, NewTopic, OffsetAndMetadata, PartitionInfo, TopicPartition
+from levada.types import AbortTransactionSpec, NewTopic, OffsetAndMetadata, PartitionInfo, TopicPartition, TransactionHandle
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -137,3 +137,11 @@ class KafkaAdmin(KafkaClient):
     ) -> None:
         """Have a group forget what it has committed for these partitions. Raises GroupError for a group that does not exist."""
         await self._run(self._asking.delete_consumer_group_offsets(group_id, partitions, timeout))
+
+    async def commit_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
+        """Commit a transaction that its producer has handed over. As levada.KafkaAdmin.commit_detached()."""
+        await self._run(self._asking.end_detached(handle, True, timeout))
+
+    async def abort_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
+        """Abort a transaction that its producer has handed over. As levada.KafkaAdmin.abort_detached()."""
+        await self._run(self._asking.end_detached(handle, False, timeout))

@@ -83,7 +83,6 @@ def test_every_name_is_there() -> None:
     [
         (lv.KafkaConsumer, "subscribe", "consumer groups are not there yet"),
         (lv.KafkaConsumer, "commit", "consumer groups are not there yet"),
-        (lv.KafkaProducer, "begin_transaction", "transactions are not there yet"),
         (lv.KafkaProducer, "produce", r"use send\(\)"),
         (lv.KafkaAdmin, "create_acls", r"request\(\)"),
     ],
