@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from levada import errors
     from levada.admin.cluster import ClusterDescription
     from levada.admin.topics import CreatedTopic, TopicDescription
+    from levada.admin.transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
     from levada.consumer.position_resetter import PositionReset
     from levada.errors import KafkaError, Persisted
     from levada.interceptors import ProducerInterceptor, ProducerRecord
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from levada.sync.scan import Loss, Scan, scan
     from levada.sync.transaction import Transaction
     from levada.types import (
+        AbortTransactionSpec,
         ConsumerGroupMetadata,
         ConsumerRecord,
         ConsumerRecords,
@@ -58,6 +60,11 @@ _HOME = {
     "ClusterDescription": "levada.admin.cluster",
     "CreatedTopic": "levada.admin.topics",
     "TopicDescription": "levada.admin.topics",
+    "FencedProducer": "levada.admin.transactions",
+    "ProducerState": "levada.admin.transactions",
+    "TransactionDescription": "levada.admin.transactions",
+    "TransactionListing": "levada.admin.transactions",
+    "TransactionState": "levada.admin.transactions",
     "PositionReset": "levada.consumer.position_resetter",
     "ArrowDelivery": "levada.producer.arrow_delivery",
     "ArrowReport": "levada.producer.arrow_delivery",
@@ -66,6 +73,7 @@ _HOME = {
     "ProducerRecord": "levada.interceptors",
     "KafkaError": "levada.errors",
     "Persisted": "levada.errors",
+    "AbortTransactionSpec": "levada.types",
     "ConsumerGroupMetadata": "levada.types",
     "ConsumerRecord": "levada.types",
     "ConsumerRecords": "levada.types",
@@ -82,6 +90,7 @@ _HOME = {
 }
 
 __all__ = [
+    "AbortTransactionSpec",
     "ArrowDelivery",
     "ArrowReport",
     "ClusterDescription",
@@ -90,6 +99,7 @@ __all__ = [
     "ConsumerRecords",
     "CreatedTopic",
     "Delivery",
+    "FencedProducer",
     "IsolationLevel",
     "KafkaAdmin",
     "KafkaClient",
@@ -106,6 +116,7 @@ __all__ = [
     "PositionReset",
     "ProducerInterceptor",
     "ProducerRecord",
+    "ProducerState",
     "RecordMetadata",
     "RoundRobin",
     "Scan",
@@ -113,7 +124,10 @@ __all__ = [
     "TopicDescription",
     "TopicPartition",
     "Transaction",
+    "TransactionDescription",
     "TransactionHandle",
+    "TransactionListing",
+    "TransactionState",
     "errors",
     "scan",
 ]

@@ -92,8 +92,6 @@ ADMIN: Final[Mapping[str, str]] = {
             "describe_groups",
             "delete_consumer_groups",
             "delete_groups",
-            "list_consumer_group_offsets",
-            "alter_consumer_group_offsets",
             "delete_records",
             "list_offsets",
             "elect_leaders",

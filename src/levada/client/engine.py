@@ -152,6 +152,9 @@ class Engine:
             if self.network.held_back and not self._updater.update_due(now_ms):
                 self.flows.retry_blocked()
                 deadline_ms = min(self._poll_all(now_ms), deadline_ms)
+        else:
+            # Somebody may have asked for metadata that is not to be asked for before a pause is over.
+            deadline_ms = min(deadline_ms, self._updater.due_at_ms(now_ms))
         return now_ms if self.flows.can_go_on else min(deadline_ms, self.network.next_deadline_ms())
 
     def _poll_all(self, now_ms: int) -> int:

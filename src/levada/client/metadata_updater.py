@@ -33,6 +33,10 @@ class MetadataUpdater:
         """Whether a request wants to go out now, before any other (N2 a, N3)."""
         return self._asked is None and self._metadata.due_at_ms(now_ms) <= now_ms
 
+    def due_at_ms(self, now_ms: int) -> int:
+        """When a request wants to go out, NEVER_MS while one is under way."""
+        return NEVER_MS if self._asked is not None else self._metadata.due_at_ms(now_ms)
+
     def poll(self, now_ms: int) -> int:
         """Take an answer, or ask when it is time; return when to be polled again."""
         self._take_answer(now_ms)

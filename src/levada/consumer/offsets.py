@@ -11,11 +11,11 @@ from typing import TypeAlias
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.fan_out import Answer, FanOut, Spawn, Whom
+from levada.client.known_topics import check_exists
 from levada.client.metadata import Metadata
 from levada.client.now import Now
 from levada.client.partition_answer import CONSUMER_REPLICA_ID, Part, PartitionAnswer, partition_answer
 from levada.client.retry import Reaction, Retries, RetryPolicy
-from levada.consumer.known_topics import check_exists
 from levada.consumer.subscription_state import OffsetSpec
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, TimeoutError

@@ -8,12 +8,22 @@ from numbers import Real
 from operator import index
 from typing import Any
 
+from levada.admin.transactions import TransactionState
 from levada.client.request import CONTROLLER, Destination
 from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import FINAL_TOPIC_ERRORS, InvalidTopicError, not_written
 from levada.protocol.schema import Request
-from levada.types import ConsumerGroupMetadata, Headers, NewTopic, OffsetAndMetadata, PartitionInfo, TopicPartition, TransactionHandle
+from levada.types import (
+    AbortTransactionSpec,
+    ConsumerGroupMetadata,
+    Headers,
+    NewTopic,
+    OffsetAndMetadata,
+    PartitionInfo,
+    TopicPartition,
+    TransactionHandle,
+)
 
 FOR_EVER_S = NEVER_MS / 1000
 MAX_TOPIC_NAME = 249
@@ -107,6 +117,42 @@ def _committable(tp: Any, at: Any) -> OffsetAndMetadata:
     if not isinstance(given.metadata, str):
         raise TypeError(f"the metadata of {tp} is text, got {given.metadata!r}")
     return OffsetAndMetadata(offset, leader_epoch, given.metadata)
+
+
+def ids(given: Any, what: str) -> list[str]:
+    """Return names that are not empty, each once. what: they are, in an error's words."""
+    _refuse_lone(given, str, what)
+    for one in (found := list(dict.fromkeys(given))):
+        if not isinstance(one, str) or not one:
+            raise TypeError(f"expected a list of {what}, each a str that is not empty; got {one!r}")
+    return found
+
+
+def group_id(given: Any) -> str:
+    """Return the id of a group."""
+    if not isinstance(given, str) or not given:
+        raise TypeError(f"a group is named by a str that is not empty, got {given!r}")
+    return given
+
+
+def transaction_states(states: Any) -> list[TransactionState]:
+    """Return states of transactions, which may be given by their names in Kafka."""
+    _refuse_lone(states, str, "states")
+    for state in states:
+        if TransactionState(state) is TransactionState.UNKNOWN:
+            known = [known.value for known in TransactionState if known is not TransactionState.UNKNOWN]
+            raise ValueError(f"{state!r} is no state of a transaction; they are {', '.join(known)}")
+    return [TransactionState(state) for state in states]
+
+
+def abort_spec(spec: Any) -> AbortTransactionSpec:
+    """Return which transaction to abort where."""
+    if not isinstance(spec, AbortTransactionSpec):
+        raise TypeError(f"expected AbortTransactionSpec(partition, producer_id, producer_epoch, coordinator_epoch), got {spec!r}")
+    numbers = {name: whole(name, getattr(spec, name)) for name in ("producer_id", "producer_epoch", "coordinator_epoch")}
+    if negative := [name for name, number in numbers.items() if number < 0]:
+        raise ValueError(f"{negative[0]} must not be negative, got {numbers[negative[0]]}")
+    return AbortTransactionSpec(topic_partition(spec.partition), **numbers)
 
 
 def group_metadata(group: Any) -> ConsumerGroupMetadata:
