@@ -17,6 +17,7 @@ PRINTS = {
     "Consuming": ["a poll: True", "in all: 45", "from 3 on: 3 lag 2"],
     "Columns": ["['row', 'partition', 'offset', 'error']", "[{'key': 'a', 'value_count': 2}, {'key': 'b', 'value_count': 1}]"],
     "Topics and clusters": ["['audit'] 3", "{'audit': 'TopicAlreadyExistsError', 'new': None}"],
+    "Testing": ["decided, not written: []", "refused: TransactionAbortableError", "then: [b'paid', b'paid too']"],
     "Settings": ["did you mean 'bootstrap.servers'", "acks", "did you mean 'request.timeout.ms'"],
 }
 
