@@ -55,6 +55,7 @@ def _write_one(call: Call, topic: str, index: int, marker: Marker) -> ErrorCode:
         return ErrorCode.NONE
     try:
         partition = call.state.lead_partition(call.state.find_topic(topic, ZERO_UUID, by_id=False), index)
+        call.state.raise_planned_fault(WriteTxnMarkersRequest.NAME, name)
         partition.append_marker(marker, call.wall_ms)
     except BrokerError as error:
         return error.code
