@@ -89,7 +89,7 @@ def _ask(call: Call, producer: ProducerIdAndEpoch, names: Sequence[TopicPartitio
         call.state.cluster.transaction_coordinators.check_loaded(transactional_id)
         if call.version < FIRST_ADDING_VERSION:
             return transactions.verify(transactional_id, producer, names)
-        transactions.add(transactional_id, producer, names, (), call.wall_ms)
+        transactions.add(transactional_id, producer, names, call.wall_ms)
     except BrokerError as error:
         return dict.fromkeys(names, error.code)
     return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker_kit import START_MS, Bench, Client, make_batch
+from levada.broker.coordinators.placement import partition_for
 from levada.broker.coordinators.transaction_states import TRANSITIONS, Event, State, after
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError
@@ -344,6 +345,14 @@ def test_T12_offsets_that_are_committed_in_a_transaction_count_with_its_end(prod
     committed = offsets.committed("g", TopicPartition("t", 0))
     assert (committed and committed.offset) == (8 if commit else None)
     assert not offsets.is_pending("g", TopicPartition("t", 0))
+
+
+def test_T6_another_group_in_the_same_partition_is_ended_as_well(producer: TransactionalProducer) -> None:
+    offsets = producer.client.bench.node.cluster.group_offsets
+    same = next(name for name in map(str, range(1000)) if partition_for(name, 50) == partition_for("g", 50))
+    assert [commit_offset(producer, group) for group in ("g", same)] == [ErrorCode.NONE] * 2
+    producer.commit()
+    assert [offsets.committed(group, TopicPartition("t", 0)) is not None for group in ("g", same)] == [True, True]
 
 
 def test_T6_before_version_5_a_group_must_have_been_added(old_producer: TransactionalProducer) -> None:

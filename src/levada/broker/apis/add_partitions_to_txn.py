@@ -58,7 +58,7 @@ def _carry_out(call: Call, transaction: AddPartitionsToTxnTransaction) -> Mappin
         cluster.transaction_coordinators.check(transaction.transactional_id, call.state.node_id)
         if transaction.verify_only:
             return cluster.transactions.verify(transaction.transactional_id, producer, names)
-        cluster.transactions.add(transaction.transactional_id, producer, names, (), call.wall_ms)
+        cluster.transactions.add(transaction.transactional_id, producer, names, call.wall_ms)
     except BrokerError as error:
         return dict.fromkeys(names, _in_words_of(call.version, error.code))
     return dict.fromkeys(names, ErrorCode.NONE)

@@ -79,20 +79,19 @@ class Transactions:
         transactional_id: str,
         producer: ProducerIdAndEpoch,
         partitions: Collection[TopicPartition],
-        groups: Collection[str],
         now_ms: int,
     ) -> None:
-        """Make partitions part of a transaction, which begins with the first ones. groups: whose offsets are in these partitions."""
+        """Make partitions part of a transaction, which begins with the first ones."""
         found = self._named(transactional_id)
         # Before anything else: the producer may have been told its next id already, which it has only once the markers are written.
         if found.state in ENDING:
             raise _busy(found)
         _check_producer(found, producer)
-        found.add(partitions, groups, now_ms)
+        found.add(partitions, now_ms)
 
     def add_group(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str, now_ms: int) -> None:
         """Make a group's offsets part of a transaction: the partition they are in becomes one of its partitions."""
-        self.add(transactional_id, producer, [self._groups.place_of(group_id)], [group_id], now_ms)
+        self.add(transactional_id, producer, [self._groups.place_of(group_id)], now_ms)
 
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
@@ -105,17 +104,9 @@ class Transactions:
         return {name: ErrorCode.NONE if name in found.partitions else ErrorCode.TRANSACTION_ABORTABLE for name in partitions}
 
     def verify_group(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str) -> ErrorCode:
-        """Say whether the partition that a group's offsets are in is in the transaction, as verify() does, and note the group if so."""
+        """Say whether the partition that a group's offsets are in is in the transaction, as verify() does."""
         place = self._groups.place_of(group_id)
-        code = self.verify(transactional_id, producer, [place])[place]
-        if code is ErrorCode.NONE:
-            self._known[transactional_id].groups[group_id] = None
-        return code
-
-    def groups_of(self, producer_id: int, place: TopicPartition) -> list[str]:
-        """Return the groups in a producer's transaction whose offsets are in a partition."""
-        groups = (group for found in self if found.producer.producer_id == producer_id for group in found.groups)
-        return [group for group in groups if self._groups.place_of(group) == place]
+        return self.verify(transactional_id, producer, [place])[place]
 
     def end(self, transactional_id: str, producer: ProducerIdAndEpoch, *, committed: bool, bumps: bool, now_ms: int) -> Decision:
         """Commit or abort. bumps: the client takes a new epoch with every end (EndTxn version 5, transaction.version 2)."""
@@ -196,7 +187,6 @@ class Transactions:
             producer=producer,
             committed=event is Event.COMMIT,
             partitions=tuple(found.partitions),
-            groups=tuple(found.groups),
             coordinator_epoch=self._placement.epoch_of(found.id),
             strict=bumps,
         )
