@@ -90,6 +90,13 @@ def test_E12_one_partition_of_a_request_about_transactions_fails(client: Client,
     assert ("error_code=55" in told) is (api == "AddPartitionsToTxn")
 
 
+def test_E12_a_fault_of_one_partition_that_would_never_happen_is_refused(bench: Bench) -> None:
+    with pytest.raises(ConfigError, match="one partition of EndTxn cannot fail; leave out topic="):
+        bench.node.faults.fail_next("EndTxn", ErrorCode.NOT_COORDINATOR, topic="t")
+    with pytest.raises(ConfigError, match="one partition of Produce cannot be carried out and fail"):
+        bench.node.faults.fail_next("Produce", ErrorCode.REQUEST_TIMED_OUT, topic="t", applied=True)
+
+
 # Blackholes
 
 

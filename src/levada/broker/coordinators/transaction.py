@@ -1,6 +1,6 @@
 """One transactional id: who its producer is, and what its transaction holds.
 
-Times are milliseconds since the epoch. Every change goes through move(), which knows no transition that TRANSITIONS lacks.
+Times are milliseconds since the epoch. Every change goes through _move(), which knows no transition that TRANSITIONS lacks.
 """
 
 from __future__ import annotations
