@@ -241,7 +241,7 @@ class Consuming:
 
     def tell_of_commits(self) -> None:
         """Call the callbacks of commits that are over, in the order of the commits. What one raises comes out, and the others wait."""
-        while (commit := self.reading.look(lambda core: core.commits.over())) is not None:
+        while self.core.commits.has_untold and (commit := self.reading.look(lambda core: core.commits.over())) is not None:
             error = commit.done.error
             assert error is None or isinstance(error, KafkaError), "flows fail with errors of levada's own"
             if commit.callback is not None:
