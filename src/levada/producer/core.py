@@ -70,10 +70,7 @@ class ProducerCore:
     ) -> None:
         backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._engine = engine
-        self._lock = host.lock
-        self._look = host.look
         self._host = host
-        self.partitioning = partitioning
         self.pool = BufferPool(buffer_memory)
         self.transactions = TransactionManager(backoff=backoff, warn=self._warn) if enable_idempotence else None
         self.accumulator = RecordAccumulator(
@@ -92,23 +89,30 @@ class ProducerCore:
             level=sending.level,
             adaptive=adaptive_partitioning,
             availability_timeout_ms=availability_timeout_ms,
-            partitioning=self.partitioning,
+            partitioning=partitioning,
         )
         self.failed_sends = FailedSends(self.pool, self.accumulator.unasked, defer=self._defer, settled=self._failed_send_settled)
         self._sender = Sender(
             accumulator=self.accumulator,
             transactions=self.transactions,
-            metadata=engine.metadata,
-            network=engine.network,
+            engine=engine,
             backoff=backoff,
             settings=sending,
             start=self._start,
         )
         self.appending = Appending(self.accumulator, self.failed_sends, self._sender.counters, engine, host, max_block_ms=max_block_ms)
         self.append = self.accumulator.appender.send
+        self._join(engine)
+
+    def _join(self, engine: Engine) -> None:
         engine.add_poller(self)
         # Also after a crash: what is appended then would never be sent.
         engine.holders.append(self)
+
+    @property
+    def partitioning(self) -> Partitioning:
+        """Who chooses partitions."""
+        return self.accumulator.partitioning
 
     @property
     def counters(self) -> ProducerCounters:
@@ -141,14 +145,14 @@ class ProducerCore:
     def _seal_full(self) -> None:
         """Compress what is full in the sender's own thread, without the lock: others send on, and answers are taken in meanwhile."""
         while self.accumulator.full:
-            with self._lock:
+            with self._host.lock:
                 batch = self.accumulator.claim_full()
             if batch is None:
                 return
             try:
                 batch.seal()
             finally:
-                with self._lock:
+                with self._host.lock:
                     self.accumulator.sealed(batch)
 
     # Outcomes
@@ -222,14 +226,14 @@ class ProducerCore:
         self._engine.deferred.append(run)
 
     def _settled(self, batch: ProducerBatch) -> None:
-        with self._lock:
+        with self._host.lock:
             self.accumulator.settle(batch)
-        self._look()
+        self._host.look()
 
     def _failed_send_settled(self, called: Promise[Any]) -> None:
-        with self._lock:
+        with self._host.lock:
             self.failed_sends.settle(called)
-        self._look()
+        self._host.look()
 
 
 def wait_for_all(promises: Iterable[Promise[Any]]) -> Flow[None]:
