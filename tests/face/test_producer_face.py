@@ -460,9 +460,9 @@ def test_A23_records_are_given_up_while_threads_send(kafka: EmbeddedKafka, topic
         while any(thread.is_alive() for thread in threads):
             count += producer.abort_pending()
         producer.flush(PATIENCE_S)
-        pool = producer._producing.core.pool
-        assert pool.available == pool.total
         failed = [delivery.exception() for deliveries in sent for delivery in deliveries]
+    pool = producer._producing.core.pool
+    assert pool.available == pool.total
     dropped = [error for error in failed if error is not None]
     assert len(dropped) == count
     assert all(isinstance(error, AbortedError) for error in dropped)
