@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from chaos_plan import NODES, PARTITIONS, Plan
@@ -14,6 +14,7 @@ from levada.error_codes import ErrorCode
 from levada.testing import Simulation
 from levada.testing.history import (
     Event,
+    Finding,
     History,
     Op,
     Recorder,
@@ -146,10 +147,15 @@ class World:
         self.sim.network.chunk_bytes = size
 
     def forget(self, partition: int) -> None:
-        """Lose what the leader knows of producers, with no batch under way: Kafka promises nothing for one that is sent again after it."""
+        """Lose what the leader knows of producers, with no batch under way: Kafka promises nothing for one that is sent again after it.
+
+        Nor does it for several in flight after it: a leader that knows nothing of a producer takes the first batch that it can.
+        """
         self.heal()
         self.producer.flush()
         self.cluster.topics[TOPIC].partitions[partition].producers.forget_all()
+        self.send(partition, 0)
+        self.producer.flush()
 
     # The course of a run
 
@@ -165,16 +171,24 @@ class World:
         self.heal()
         self.producer.flush()
         self.sim.advance(SETTLED_MS)
-        pool = self.producer._core.pool
-        assert pool.available == pool.total, "all memory came back"
-        self.sending.send(TOPIC, partition=0).result()
+        left = list(self._left_behind())
         self.producer.close()
         self.consumer.close()
         self.recorder.tell(Op.PROCESS, Type.OK)
         with self.sim.client(bootstrap_servers=SERVERS) as client:
             log = read_log(client, [TOPIC], pause=lambda seconds: self.sim.advance(int(seconds * 1000)))
         committed = found_in(self.sim.scan(TOPIC, bootstrap_servers=SERVERS, isolation_level="read_committed"))
-        return check(History.of(self.events), log=log, committed=committed)
+        report = check(History.of(self.events), log=log, committed=committed)
+        return report._replace(findings=(*report.findings, *left))
+
+    def _left_behind(self) -> Iterator[Finding]:
+        """What a producer may not be like when all is well again."""
+        pool = self.producer._core.pool
+        if pool.available != pool.total:
+            yield Finding("K13", f"{pool.total - pool.available} bytes of buffer.memory did not come back")
+        error = self.sending.send(TOPIC, partition=0).exception()
+        if error is not None:
+            yield Finding("K12", f"nothing can be written although nothing is broken any more: {error}")
 
     def _mend_after(self, ms: int, mend: Callable[[], None]) -> None:
         self._mender.at(self.sim.now_ms + ms, mend)

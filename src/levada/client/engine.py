@@ -84,6 +84,7 @@ class Engine:
         authenticate: Authenticate | None = None,
     ) -> None:
         self.now = Now()
+        self.random = random
         self.deferred: deque[Callable[[], None]] = deque()
         self.metadata = Metadata(
             bootstrap,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from random import Random
 from typing import Generic, NamedTuple, TypeVar
 
 from levada.admin import cluster, topics
@@ -38,6 +37,7 @@ class Asking:
     def __init__(self, config: ClientConfig, engine: Engine) -> None:
         self._config = config
         self._metadata = engine.metadata
+        self._random = engine.random
 
     def request(self, message: Request[T], node: Destination, version: int | None, timeout: float | None) -> Operation[T]:
         """Send a request once and return its response as it came."""
@@ -95,5 +95,5 @@ class Administering(Asking):
         return self._operation(cluster.describe_cluster(), "describe cluster", timeout)
 
     def _attempts(self) -> Attempts:
-        backoff = ExponentialBackoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms, Random())
+        backoff = ExponentialBackoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms, self._random)
         return Attempts(self._metadata, backoff, self._config.retries)

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Final, TypeVar
 from uuid import UUID
 
-from levada.error_codes import ErrorCode
 from levada.errors import KafkaError, TimeoutError, broker_error
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from levada.record.batch import RecordBatch, read_batches
 from levada.sync.client import KafkaClient
@@ -20,6 +20,8 @@ from levada.types import TopicPartition
 
 _MAX_BYTES: Final = 50_000_000
 _PAUSE_S: Final = 0.2
+_EARLIEST: Final = -2
+_CONSUMER: Final = -1
 
 T = TypeVar("T")
 
@@ -61,12 +63,10 @@ class _Reader:
 
     def batches(self, partition: int) -> Iterator[RecordBatch]:
         """Every batch from the log's start to its high watermark."""
-        at = 0
+        tp = TopicPartition(self.topic, partition)
+        at = self._retried(partial(self._start_of, partition), f"where {tp} begins")
         while True:
-            data = self._retried(partial(self._fetch, partition, at), f"{TopicPartition(self.topic, partition)} from offset {at}")
-            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                at = data.log_start_offset
-                continue
+            data = self._retried(partial(self._fetch, partition, at), f"{tp} from offset {at}")
             for batch in read_batches(data.records or b""):
                 # The first batch begins before the offset that was asked for when a fetch ended within it.
                 if batch.next_offset > at:
@@ -82,6 +82,13 @@ class _Reader:
         self._id = topic.topic_id
         self._leaders = {partition.partition_index: partition.leader_id for partition in topic.partitions}
 
+    def _start_of(self, partition: int) -> int:
+        wanted = ListOffsetsPartition(partition_index=partition, timestamp=_EARLIEST)
+        request = ListOffsetsRequest(replica_id=_CONSUMER, topics=[ListOffsetsTopic(name=self.topic, partitions=[wanted])])
+        answer = self._client.request(request, node=self._leaders[partition]).topics[0].partitions[0]
+        _raise(answer.error_code, f"the first offset of {TopicPartition(self.topic, partition)}")
+        return int(answer.offset)
+
     def _fetch(self, partition: int, offset: int) -> PartitionData:
         wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=_MAX_BYTES)
         topic = FetchTopic(topic=self.topic, topic_id=self._id, partitions=[wanted])
@@ -89,8 +96,7 @@ class _Reader:
         response = self._client.request(request, node=self._leaders[partition])
         _raise(response.error_code, f"fetching {self.topic}")
         data: PartitionData = response.responses[0].partitions[0]
-        if data.error_code != ErrorCode.OFFSET_OUT_OF_RANGE or data.log_start_offset <= offset:
-            _raise(data.error_code, f"fetching {TopicPartition(self.topic, partition)} from offset {offset}")
+        _raise(data.error_code, f"fetching {TopicPartition(self.topic, partition)} from offset {offset}")
         return data
 
     def _retried(self, attempt: Callable[[], T], what: str) -> T:
