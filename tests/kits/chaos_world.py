@@ -67,21 +67,25 @@ class Mender:
 
 
 class World:
-    """The methods that a plan names are its steps."""
+    """The methods that a plan names are its steps. fetch_max_wait_ms: the consumer's. retention_ms: the topic's."""
 
-    def __init__(self, sim: Simulation, plan: Plan) -> None:
+    def __init__(self, sim: Simulation, plan: Plan, *, fetch_max_wait_ms: int = 500, retention_ms: int = -1) -> None:
         self.sim = sim
         self.events: list[Event] = []
         self.cluster = Cluster(BrokerSettings.of(), sim.random)
         self.nodes = {number: self._node(number) for number in range(1, NODES + 1)}
-        self.nodes[1].create_topic(TOPIC, PARTITIONS, {"max.message.bytes": "700"})
+        self.nodes[1].create_topic(TOPIC, PARTITIONS, {"max.message.bytes": "700", "retention.ms": str(retention_ms)})
         settings = dict(plan.settings)
         self.producer = sim.producer(bootstrap_servers=SERVERS, retry_backoff_ms=20, **settings)
         self.recorder = Recorder(self.events.append, 1, now_ms=lambda: sim.now_ms)
         within_ms = settings["max_block_ms"] + settings["delivery_timeout_ms"]
         self.sending = RecordingProducer(self.producer, self.recorder, send_within_ms=within_ms)
         self.consumer = sim.consumer(
-            bootstrap_servers=SERVERS, auto_offset_reset="earliest", isolation_level="read_committed", request_timeout_ms=2000
+            bootstrap_servers=SERVERS,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            request_timeout_ms=2000,
+            fetch_max_wait_ms=fetch_max_wait_ms,
         )
         self.consumer.assign(ALL)
         self.reading = RecordingConsumer(self.consumer, Recorder(self.events.append, 2, now_ms=lambda: sim.now_ms))
