@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from levada.admin.topics import CreatedTopic, TopicDescription
     from levada.consumer.position_resetter import PositionReset
     from levada.errors import KafkaError, Persisted
+    from levada.interceptors import ProducerInterceptor, ProducerRecord
     from levada.producer.arrow_delivery import ArrowDelivery, ArrowReport
     from levada.producer.delivery import Delivery
     from levada.producer.partitioning import RoundRobin
@@ -58,6 +59,8 @@ _HOME = {
     "ArrowDelivery": "levada.producer.arrow_delivery",
     "ArrowReport": "levada.producer.arrow_delivery",
     "Delivery": "levada.producer.delivery",
+    "ProducerInterceptor": "levada.interceptors",
+    "ProducerRecord": "levada.interceptors",
     "KafkaError": "levada.errors",
     "Persisted": "levada.errors",
     "ConsumerGroupMetadata": "levada.types",
@@ -97,6 +100,8 @@ __all__ = [
     "PartitionInfo",
     "Persisted",
     "PositionReset",
+    "ProducerInterceptor",
+    "ProducerRecord",
     "RecordMetadata",
     "RoundRobin",
     "Scan",

@@ -57,6 +57,10 @@ class ClosedError(KafkaError):
     """The client was closed, before or during the call."""
 
 
+class AbortedError(KafkaError):
+    """The program gave the record up with abort_pending(), before it was acknowledged. `persisted` says whether it may be in the log."""
+
+
 class CrashedError(KafkaError):
     """A bug in levada stopped the client; the bug's own error is the cause, and was logged."""
 
@@ -114,6 +118,17 @@ class TimeoutError(KafkaError, builtins.TimeoutError):
     Not retriable: a record or a flush that was waited for goes on, and a request of the call may still be carried out by a broker. The
     subclasses are about an operation that has ended.
     """
+
+
+class FlushTimeout(TimeoutError):
+    """flush() was given less time than the records needed. They go on their way; a later flush() waits for them again.
+
+    remaining: how many of the records that it waited for are neither acknowledged nor failed, their callbacks included.
+    """
+
+    def __init__(self, message: str, remaining: int) -> None:
+        super().__init__(message)
+        self.remaining = remaining
 
 
 class BufferExhaustedError(TimeoutError):
@@ -353,6 +368,24 @@ class ProducerFencedError(BrokerError):
 
     CODE = ErrorCode.PRODUCER_FENCED
     fatal = True
+
+
+class TransactionAbortableError(KafkaError):
+    """The transaction cannot be committed, for the reason that the message names and `__cause__` has; abort_transaction() goes on.
+
+    Raised by every call on the transaction but abort_transaction(), send() included, whose record was not taken then.
+    """
+
+
+class TransactionAbortedError(KafkaError):
+    """The record belongs to a transaction that was aborted, or has to be: no reader with isolation.level=read_committed gets it."""
+
+
+class TransactionOutcomeUnknownError(TimeoutError):
+    """The end of a transaction was asked for and not answered in time: it may be carried out, now or later, or not at all.
+
+    Repeat the same call to learn the outcome: it asks for the same end, which is carried out once.
+    """
 
 
 class OutOfOrderSequenceError(BrokerError):

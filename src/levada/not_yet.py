@@ -38,7 +38,6 @@ def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
 
 
 _GROUPS: Final = "consumer groups are not there yet; assign() partitions, and keep their positions in a place of your own"
-_TRANSACTIONS: Final = "transactions are not there yet; the idempotent producer, on by default, writes each record once per producer object"
 _REQUEST: Final = "it is not there yet; request() sends any request of Kafka's protocol"
 _METRICS: Final = "metrics are not there yet"
 
@@ -46,10 +45,6 @@ _EVERY: Final[Mapping[str, str]] = {"metrics": _METRICS}
 
 PRODUCER: Final[Mapping[str, str]] = {
     **_EVERY,
-    **dict.fromkeys(
-        ("init_transactions", "begin_transaction", "commit_transaction", "abort_transaction", "send_offsets_to_transaction", "transaction"),
-        _TRANSACTIONS,
-    ),
     "produce": "use send(), which returns a handle on the record's outcome",
     "send_and_wait": "use send(...).result()",
     "poll": "callbacks run by themselves, on the producer's own thread",

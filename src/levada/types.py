@@ -104,12 +104,18 @@ class ConsumerRecords(list[ConsumerRecord[K, V]]):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written. offset is -1 when the broker did not say (acks=0, or a duplicate it had forgotten)."""
+    """Where a record was written. offset is -1 when the broker did not say (acks=0, or a duplicate it had forgotten).
+
+    serialized_key_size, serialized_value_size: bytes of key and value before compression, -1 for null, and for a record that was refused
+    before it became part of a batch.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp: int
+    serialized_key_size: int = -1
+    serialized_value_size: int = -1
 
 
 class OffsetAndTimestamp(NamedTuple):
@@ -135,6 +141,21 @@ class ConsumerGroupMetadata(NamedTuple):
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+
+class TransactionHandle(NamedTuple):
+    """An open transaction that its producer has handed over: KafkaAdmin ends it, in this process or another one. It can be pickled.
+
+    end_version: the version of EndTxn that ends it; another one would not be recognized as a repetition. partitions: what was written to.
+    groups: whose offsets are part of it. A transaction with neither was never begun at the coordinator, and ending it does nothing.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    end_version: int
+    partitions: tuple[TopicPartition, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 class PartitionInfo(NamedTuple):

@@ -56,7 +56,7 @@ def test_a_handle_shows_the_state_of_its_record(producer: lv.KafkaProducer, topi
     delivery = producer.send(topic, b"v", timestamp=datetime(2020, 1, 1, tzinfo=UTC))
     assert repr(delivery) == f"<Delivery to {topic}-0: pending>"
     metadata = delivery.result(timeout=PATIENCE_S)
-    assert metadata == (topic, 0, 0, 1_577_836_800_000)
+    assert metadata == (topic, 0, 0, 1_577_836_800_000, -1, 1)
     assert delivery.done()
     assert delivery.exception() is None
     assert "offset=0" in repr(delivery)

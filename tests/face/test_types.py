@@ -57,6 +57,8 @@ if TYPE_CHECKING:
         assert_type(orders, lv.KafkaProducer[str, Order])
         orders.send("orders", Order(), "key")
         orders.send("orders", partition=1)
+        orders.send_many("orders", [Order(), ("key", Order()), (None, None, {"trace": b"1"})])
+        orders.send_many("orders", [b"text"])  # type: ignore[list-item]
         orders.send("orders", b"text")  # type: ignore[arg-type]
         orders.send("orders", Order(), 5)  # type: ignore[arg-type]
         lv.KafkaProducer(value_serializer=lambda order: json.dumps(order)).send("orders", {"id": 5}, "key")

@@ -47,6 +47,8 @@ class Blocking:
     def _result(self, found: Any) -> Any:
         if inspect.isasyncgen(found):
             return self._iterate(found)
+        if type(found) is list:
+            return [self._result(item) for item in found]
         return Blocking(self._loop, found) if isinstance(found, aio.Delivery | aio.ArrowDelivery | aio.Scan) else found
 
     def _iterate(self, generator: Any) -> Iterator[Any]:
@@ -184,5 +186,5 @@ def face_and_broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     else:
         with Simulation(seed=1) as simulation:
             monkeypatch.setattr(request.module, "lv", SimulatedFace(simulation))
-            monkeypatch.setattr(request.module, "time", SimulatedTime(simulation))
+            monkeypatch.setattr(request.module, "time", SimulatedTime(simulation), raising=False)
             yield SimulatedKafka(simulation)

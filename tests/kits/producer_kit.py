@@ -50,7 +50,7 @@ class SimProducer:
         return self.driver.call(self.core.appending.send(record))
 
     def flush(self) -> None:
-        self.driver.run(self.core.flush(), PATIENCE_S, "flush")
+        self.driver.run(self.core.flushing().run(), PATIENCE_S, "flush")
 
     def identity(self) -> tuple[int, int]:
         assert self.core.transactions is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
@@ -11,13 +11,14 @@ from levada.aio.connect import connect, start
 from levada.aio.delivery import ArrowDelivery, Delivery
 from levada.aio.driver import Driver
 from levada.config import ProducerConfig
+from levada.face.arguments import plain_records, saying_how_many
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
 from levada.face.producing import Producing, engine_settings
 from levada.flow import CallerFlow
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.producer_batch import DeliveryCallback
-from levada.serialization import K_in, V_in
+from levada.serialization import K_in, Plain, V_in
 from levada.types import Headers, PartitionInfo
 
 if TYPE_CHECKING:
@@ -68,6 +69,28 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
             sent = await self._driver.call(self._producing.send(record))
         return Delivery(sent, self._driver)
 
+    async def send_many(
+        self,
+        topic: str,
+        records: Iterable[Plain[K_in, V_in]],
+        *,
+        partition: int | None = None,
+        timestamp: int | datetime | None = None,
+        headers: Headers | Mapping[str, bytes | None] | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> list[Delivery]:
+        """Send records one after another, as send() does; return their handles, in order. As levada.KafkaProducer.send_many().
+
+        Suspends only where send() does. A cancellation ends it between two records.
+        """
+        sent: list[Delivery] = []
+        with saying_how_many(sent):
+            for value, key, own in plain_records(records, headers):
+                sent.append(
+                    await self.send(topic, value, key, partition=partition, timestamp=timestamp, headers=own, on_delivery=on_delivery)
+                )
+        return sent
+
     async def send_arrow(
         self,
         topic: str,
@@ -90,17 +113,25 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         return await self._driver.call(self._producing.partitions_for(topic))
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Send everything now and wait until each record sent before is acknowledged or has failed. Raises TimeoutError.
+        """Send everything now and wait until each record sent before is acknowledged or has failed.
 
         The handles and callbacks of the records report failures. One warning gives the number of failures that the program has not looked
-        at.
+        at. Raises FlushTimeout, whose `remaining` says how many records are not done, and which changes nothing about them.
         """
         await self._driver.call(self._producing.flush(timeout))
+
+    def abort_pending(self) -> int:
+        """Give up every record that is neither acknowledged nor failed, and return how many there were. Waits for nothing.
+
+        As levada.KafkaProducer.abort_pending(); callbacks run in the event loop soon after.
+        """
+        return self._producing.abort_pending()
 
     async def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.
 
-        timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms.
+        timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. Then interceptors,
+        serializers and the partitioner are closed, those that have a close(); what one of them raises is logged.
         Raises IllegalStateError in another event loop.
         """
         await self._end(self._producing.close(timeout))
@@ -109,6 +140,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         if not self._driver.has_ended():
             await self._driver.call(closing)
             self._driver.close()
+        self._producing.handed_over.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -129,4 +161,5 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
             await self._end(self._producing.leave())
         except BaseException:
             self._driver.close()
+            self._producing.handed_over.close()
             raise

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from uuid import UUID
 
+from levada.broker.coordinators.placement import Placement
+from levada.broker.coordinators.transactions import Transactions
 from levada.broker.partition import Partition
 from levada.broker.settings import BrokerSettings
 from levada.broker.topics import TopicConfig, check_topic_name
@@ -15,6 +17,10 @@ from levada.errors import BrokerError, TopicAlreadyExistsError, UnknownTopicOrPa
 from levada.types import Node, TopicPartition
 
 DEFAULT = -1
+
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 
 
 class Topic:
@@ -35,8 +41,12 @@ class Cluster:
         self._random = random
         self.id = base64.urlsafe_b64encode(self._new_uuid().bytes).decode().rstrip("=")
         self.nodes: dict[int, Node] = {}
+        self.group_coordinators = Placement(GROUP_METADATA_TOPIC, settings.offsets_topic_num_partitions, self.nodes)
+        self.transaction_coordinators = Placement(TRANSACTION_STATE_TOPIC, settings.transaction_state_log_num_partitions, self.nodes)
+        self.share_coordinators = Placement(SHARE_GROUP_STATE_TOPIC, settings.share_coordinator_state_topic_num_partitions, self.nodes)
         self.topics: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
+        self.transactions = Transactions(settings, self.transaction_coordinators, self.group_coordinators, self.allocate_producer_id)
         self._next_producer_id = 0
         self._watchers: list[Callable[[Partition], None]] = []
 
@@ -94,7 +104,7 @@ class Cluster:
         """Delete a topic and its records."""
         del self.topics[topic.name], self._by_id[topic.id]
         for partition in topic.partitions:
-            self._tell_watchers(partition)
+            self.tell_watchers(partition)
 
     def move_leader(self, partition: Partition, node_id: int, *, lose_from: int | None = None) -> None:
         """Let a node lead a partition, in a new leader epoch. lose_from: it lacks the batches from this offset on (unclean election)."""
@@ -102,13 +112,14 @@ class Cluster:
             partition.lose(lose_from)
         partition.leader = node_id
         partition.leader_epoch += 1
-        self._tell_watchers(partition)
+        self.tell_watchers(partition)
 
     def watch(self, changed: Callable[[Partition], None]) -> None:
-        """Call back whenever a partition is deleted or gets another leader, so that requests that wait for its records are answered."""
+        """Call back when a partition is deleted, or gets another leader or a marker, so that requests that wait for it are answered."""
         self._watchers.append(changed)
 
-    def _tell_watchers(self, partition: Partition) -> None:
+    def tell_watchers(self, partition: Partition) -> None:
+        """Something about a partition has changed that requests may wait for."""
         for changed in self._watchers:
             changed(partition)
 

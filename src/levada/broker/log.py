@@ -76,9 +76,12 @@ class PartitionLog:
             at += len(more)
         return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
 
-    def bytes_after(self, offset: int) -> int:
-        """Return how many bytes a reader at `offset` has before it."""
-        return self._end_position - self._segments[self._index_at(offset)].position_of(offset)
+    def bytes_between(self, offset: int, end_offset: int) -> int:
+        """Return how many bytes a reader at `offset` has before it, up to the batch that begins at `end_offset`, or the log's end."""
+        return max(self._position_of(end_offset) - self._position_of(offset), 0)
+
+    def _position_of(self, offset: int) -> int:
+        return self._segments[self._index_at(offset)].position_of(offset)
 
     def batches_reaching(self, timestamp: int) -> Iterator[RecordBatch]:
         """Every readable batch with a record at or after `timestamp`, in order; the first is found by its index."""

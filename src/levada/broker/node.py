@@ -14,10 +14,13 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from levada.broker.apis import NAMES, SERVED, api_versions
+from levada.broker.apis import NAMES, NEWEST_BEFORE_KIP_890, SERVED, api_versions
+from levada.broker.chores import Chore
 from levada.broker.cluster import DEFAULT, Cluster, Topic
 from levada.broker.connection import Connection, Frame
 from levada.broker.control import Fault, Faults
+from levada.broker.coordinators.transactions import BUMPING_VERSION
+from levada.broker.endings import carry_out
 from levada.broker.log import PartitionLog
 from levada.broker.purgatory import Delayed, Purgatory
 from levada.broker.settings import BrokerSettings
@@ -70,7 +73,11 @@ class BrokerNode:
         self._runnable: deque[Connection] = deque()
         self._outgoing: list[tuple[int, list[Bytes] | None]] = []
         self._now_ms = 0
-        self._next_upkeep_ms: int | None = None
+        self._chores = [
+            Chore(broker_settings.log_retention_check_interval_ms, self._apply_retention),
+            Chore(broker_settings.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._abort_late_transactions),
+            Chore(broker_settings.transaction_remove_expired_transaction_cleanup_interval_ms, self._expire_transactional_ids),
+        ]
         self.cluster.watch(lambda partition: self._purgatory.wake(partition.name, self._now_ms))
         self.advertise(host, port)
 
@@ -135,10 +142,8 @@ class BrokerNode:
         self._now_ms = now_ms
         self._purgatory.expire(now_ms)
         self._run(now_ms)
-        if self._next_upkeep_ms is None or self._next_upkeep_ms <= now_ms:
-            self._apply_retention(now_ms)
-            self._next_upkeep_ms = now_ms + self.settings.log_retention_check_interval_ms
-        return min(self._purgatory.next_deadline_ms(), self._next_upkeep_ms)
+        next_chore_ms = min([chore.run(now_ms) for chore in self._chores])
+        return min(self._purgatory.next_deadline_ms(), next_chore_ms)
 
     # Inside
 
@@ -147,14 +152,23 @@ class BrokerNode:
         for topic in self.cluster.topics.values():
             for partition in topic.partitions:
                 partition.retain(wall_ms)
-                partition.producers.expire(wall_ms - self.settings.producer_id_expiration_ms)
+                partition.expire_producers(wall_ms - self.settings.producer_id_expiration_ms)
+
+    def _abort_late_transactions(self, now_ms: int) -> None:
+        for ending in self.cluster.transactions.time_out(self._state.node_id, now_ms + self._state.wall_offset_ms):
+            carry_out(self._state, ending, now_ms)
+
+    def _expire_transactional_ids(self, now_ms: int) -> None:
+        self.cluster.transactions.expire(self._state.node_id, now_ms + self._state.wall_offset_ms)
 
     def _version_ranges(self) -> list[VersionRange]:
         ranges = [VersionRange(key, api.advertised_oldest, self._newest(api)) for key, api in SERVED.items()]
         return [served for served in ranges if served.max_version >= 0]
 
     def _newest(self, api: Api) -> int:
-        return self.faults.max_version(api.request.NAME, api.newest)
+        name = api.request.NAME
+        newest = api.newest if self.settings.transaction_version >= BUMPING_VERSION else NEWEST_BEFORE_KIP_890.get(name, api.newest)
+        return self.faults.max_version(name, newest)
 
     def _run(self, now_ms: int) -> None:
         # A queue, not recursion: an answer may let the next request run, which may complete a request of another connection, and so on.

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from levada.broker.leader_epochs import LeaderEpochs
 from levada.broker.log import CHUNK_BYTES, PartitionLog
+from levada.broker.marker import Marker, read_marker
+from levada.broker.partition_transactions import PartitionTransactions
 from levada.broker.producer_state import NO_PRODUCER_ID, ProducerStates
 from levada.broker.topics import TopicConfig
 from levada.error_codes import ErrorCode
@@ -22,7 +24,7 @@ from levada.record.batch import HEADER_SIZE, RecordBatch, read_batches, seal
 from levada.record.compression import Codec
 from levada.record.header import CODEC_BITS, LOG_APPEND_TIME, TRANSACTIONAL
 from levada.record.lazy import LazyRecord
-from levada.types import NO_TIMESTAMP, TimestampType, TopicPartition
+from levada.types import NO_TIMESTAMP, IsolationLevel, TimestampType, TopicPartition
 
 MAGIC_AT = 16
 FLAGS_AT = 22
@@ -52,6 +54,7 @@ class Partition:
         self.config = config
         self.log = PartitionLog(segment_bytes=min(config.segment_bytes, CHUNK_BYTES))
         self.producers = ProducerStates()
+        self.transactions = PartitionTransactions()
         self.replicas = replicas
         self.isr = replicas
         self.leader = replicas[0]
@@ -66,10 +69,27 @@ class Partition:
     def leader_epoch(self, epoch: int) -> None:
         self.epochs.begin(epoch, self.log.end_offset)
 
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset up to which readers of committed data see records."""
+        first_open = self.transactions.first_open_offset
+        return self.log.high_watermark if first_open is None else min(first_open, self.log.high_watermark)
+
+    def readable_end(self, isolation_level: int) -> int:
+        """Return the offset up to which a reader sees records."""
+        return self.last_stable_offset if isolation_level == IsolationLevel.READ_COMMITTED else self.log.high_watermark
+
     def lose(self, end_offset: int) -> None:
-        """Lose the batches that reach beyond an offset, and what is remembered of their producers."""
+        """Lose the batches that reach beyond an offset; what is known of producers and transactions is what the rest tells (I17)."""
         self.log.truncate(end_offset)
         self.producers.forget_all()
+        self.transactions.forget_all()
+        for batch in self.log.batches():
+            self._remember(batch, base_offset=batch.base_offset, timestamp=batch.max_timestamp, now_ms=batch.max_timestamp)
+
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer has written to the partition in its present transaction, so that nobody has to be asked about it."""
+        return self.transactions.first_offset_of(producer_id) is not None and self.producers.epoch_of(producer_id) == epoch
 
     def append(self, data: RecordBytes, now_ms: int, *, allow_zstd: bool = True) -> Appended:
         """Check a produced batch and append it; a duplicate is answered with its original's place and appended nowhere (I15).
@@ -83,13 +103,34 @@ class Partition:
         duplicate = self.producers.check(batch)
         if duplicate is not None:
             return Appended(duplicate.base_offset, duplicate.timestamp)
-        append_time = now_ms if self.config.uses_append_time else None
-        if append_time is None and batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        self._check_transaction(batch)
+        if not self.config.uses_append_time and batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
             batch = _stamped_by_its_producer(batch)
+        return self._write(batch, now_ms)
+
+    def append_marker(self, marker: Marker, now_ms: int) -> None:
+        """End a producer's transaction. Raises BrokerError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (T19)."""
+        self.producers.check_marker(marker.producer_id, marker.epoch, marker.coordinator_epoch, strict=marker.strict)
+        self._write(marker.encode(now_ms), now_ms)
+
+    def _write(self, batch: RecordBatch, now_ms: int) -> Appended:
+        append_time = now_ms if self.config.uses_append_time else None
         base_offset = self.log.append(batch, leader_epoch=self.leader_epoch, log_append_time_ms=append_time)
         timestamp = batch.max_timestamp if append_time is None else append_time
-        self.producers.record(batch, base_offset=base_offset, timestamp=timestamp, now_ms=now_ms)
+        self._remember(batch, base_offset=base_offset, timestamp=timestamp, now_ms=now_ms)
         return Appended(base_offset, NO_TIMESTAMP if append_time is None else append_time)
+
+    def _remember(self, batch: RecordBatch, *, base_offset: int, timestamp: int, now_ms: int) -> None:
+        """Keep what an appended batch says about its producer and its transaction."""
+        marker = read_marker(batch) if batch.is_control else None
+        if marker is not None:
+            producer_id, epoch, committed, coordinator_epoch, _ = marker
+            self.producers.record_marker(producer_id, epoch, coordinator_epoch, timestamp=timestamp, now_ms=now_ms)
+            self.transactions.end(producer_id, base_offset, committed=committed)
+            return
+        self.producers.record(batch, base_offset=base_offset, timestamp=timestamp, now_ms=now_ms)
+        if batch.is_transactional:
+            self.transactions.write(batch.producer_id, base_offset)
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Raise if a client's leader epoch (-1: none) is not the current one (KIP-320)."""
@@ -110,6 +151,11 @@ class Partition:
         """Apply retention.ms and retention.bytes."""
         age = self.config.retention_ms
         self.log.retain(retention_bytes=self.config.retention_bytes, oldest_timestamp_ms=now_ms - age if age >= 0 else -1)
+        self.transactions.forget_before(self.log.start_offset)
+
+    def expire_producers(self, before_ms: int) -> None:
+        """Forget producers that have not written since a time, unless a transaction of theirs is open."""
+        self.producers.expire(before_ms, keep=self.transactions.open_producers)
 
     def _check(self, batch: RecordBatch, now_ms: int) -> None:
         self._check_size(batch)
@@ -117,12 +163,16 @@ class Partition:
             raise BrokerError(f"{self.name}: the batch's checksum does not match", code=ErrorCode.CORRUPT_MESSAGE)
         for fault in _faults_of(batch):
             raise InvalidRecordError(f"{self.name}: {fault}")
-        if batch.is_transactional:
-            raise BrokerError(f"{self.name}: no transaction is open for this producer", code=ErrorCode.INVALID_TXN_STATE)
         if not self.config.uses_append_time:
             self._check_timestamps(batch, now_ms)
         if self.config.is_compacted:
             self._check_keys(batch)
+
+    def _check_transaction(self, batch: RecordBatch) -> None:
+        if not batch.is_transactional and self.transactions.first_offset_of(batch.producer_id) is not None:
+            raise BrokerError(
+                f"{self.name}: producer {batch.producer_id} wrote a plain batch into its open transaction", code=ErrorCode.INVALID_TXN_STATE
+            )
 
     def _check_size(self, batch: RecordBatch) -> None:
         limit = self.config.max_message_bytes

@@ -1,13 +1,15 @@
-"""What a partition keeps about each idempotent producer, so that a batch sent twice is stored once (KIP-98, KAFKA-5494).
+"""What a partition keeps about each idempotent or transactional producer, so that a batch sent twice is stored once (KIP-98, KAFKA-5494).
 
 Per producer id: its epoch and its last five batches. A batch whose epoch and sequence range equal one of the five is a duplicate and is
 answered like the original. Any other batch must continue the sequence, or start at 0 in a newer epoch. An unknown producer id may
-start at any sequence, because its state may have expired.
+start at any sequence, because its state may have expired. The marker of a transaction may bring a newer epoch, too, and brings the epoch of
+the coordinator that wrote it: markers of coordinators that have been replaced are refused.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from levada.error_codes import ErrorCode
@@ -16,6 +18,8 @@ from levada.record.batch import RecordBatch, next_sequence
 
 REMEMBERED_BATCHES = 5
 NO_PRODUCER_ID = -1
+NO_SEQUENCE = -1
+NO_COORDINATOR = -1
 
 
 class AppendedBatch(NamedTuple):
@@ -29,24 +33,48 @@ class AppendedBatch(NamedTuple):
 
 
 class ProducerEntry:
-    """One producer id's epoch, last batches, and the time of the last of them."""
+    """One producer id's epoch and last batches. timestamp: of its newest record or marker. last_write_ms: when that was appended.
 
-    __slots__ = ("batches", "epoch", "last_write_ms")
+    coordinator_epoch: of its last marker, -1 before the first one.
+    """
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_write_ms", "timestamp")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.batches: deque[AppendedBatch] = deque(maxlen=REMEMBERED_BATCHES)
+        self.coordinator_epoch = NO_COORDINATOR
         self.last_write_ms = 0
+        self.timestamp = -1
+
+    @property
+    def last_sequence(self) -> int:
+        """The last sequence in this epoch, -1 when there is none."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def adopt(self, epoch: int) -> None:
+        """Go on in an epoch; sequences begin again in a new one."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
 
 
 class ProducerStates:
-    """The idempotent producers of one partition."""
+    """The producers of one partition, by producer id."""
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def __iter__(self) -> Iterator[tuple[int, ProducerEntry]]:
+        return iter(self._entries.items())
+
+    def epoch_of(self, producer_id: int) -> int | None:
+        """Return the epoch a producer is at, None when it is not known."""
+        entry = self._entries.get(producer_id)
+        return None if entry is None else entry.epoch
 
     def check(self, batch: RecordBatch) -> AppendedBatch | None:
         """Return the original if the batch is a duplicate, None if it may be appended.
@@ -64,23 +92,45 @@ class ProducerStates:
         for known in entry.batches:
             if known.first_sequence == batch.base_sequence and known.last_sequence == batch.last_sequence:
                 return known
-        _require_sequence(batch, next_sequence(entry.batches[-1].last_sequence, 1))
+        _require_sequence(batch, next_sequence(entry.last_sequence, 1))
         return None
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, strict: bool) -> None:
+        """Raise INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker that comes too late (T19).
+
+        strict: under transaction.version 2 a marker has a newer epoch than the records that it ends.
+        """
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            return
+        if epoch < entry.epoch or (strict and epoch == entry.epoch):
+            raise BrokerError(f"a marker of epoch {epoch}, the producer is at {entry.epoch}", code=ErrorCode.INVALID_PRODUCER_EPOCH)
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise BrokerError(
+                f"a marker of coordinator epoch {coordinator_epoch} after one of {entry.coordinator_epoch}",
+                code=ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+            )
+
+    def record_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, timestamp: int, now_ms: int) -> None:
+        """Remember a marker that was appended at now_ms."""
+        entry = self._entries.setdefault(producer_id, ProducerEntry(epoch))
+        entry.adopt(epoch)
+        entry.coordinator_epoch = coordinator_epoch
+        entry.timestamp, entry.last_write_ms = timestamp, now_ms
 
     def record(self, batch: RecordBatch, *, base_offset: int, timestamp: int, now_ms: int) -> None:
         """Remember a batch that was appended at now_ms."""
         if batch.producer_id == NO_PRODUCER_ID:
             return
-        entry = self._entries.get(batch.producer_id)
-        if entry is None or entry.epoch != batch.producer_epoch:
-            entry = self._entries[batch.producer_id] = ProducerEntry(batch.producer_epoch)
+        entry = self._entries.setdefault(batch.producer_id, ProducerEntry(batch.producer_epoch))
+        entry.adopt(batch.producer_epoch)
         last_offset = base_offset + batch.last_offset_delta
         entry.batches.append(AppendedBatch(batch.base_sequence, batch.last_sequence, base_offset, last_offset, timestamp))
-        entry.last_write_ms = now_ms
+        entry.timestamp, entry.last_write_ms = timestamp, now_ms
 
-    def expire(self, before_ms: int) -> None:
-        """Forget producers whose last write was before `before_ms` (producer.id.expiration.ms)."""
-        self._entries = {pid: entry for pid, entry in self._entries.items() if entry.last_write_ms >= before_ms}
+    def expire(self, before_ms: int, keep: Collection[int] = ()) -> None:
+        """Forget producers whose last write was before `before_ms` (producer.id.expiration.ms), but for those with an open transaction."""
+        self._entries = {pid: entry for pid, entry in self._entries.items() if entry.last_write_ms >= before_ms or pid in keep}
 
     def forget_all(self) -> None:
         """Lose all state, as a broker does whose snapshot was deleted; for tests."""

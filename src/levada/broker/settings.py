@@ -10,10 +10,24 @@ from levada.errors import ConfigError
 
 MAX_INT64 = (1 << 63) - 1
 
+_AT_LEAST_ONE = (
+    "num_partitions",
+    "default_replication_factor",
+    "min_insync_replicas",
+    "log_segment_bytes",
+    "max_connections",
+    "offsets_topic_num_partitions",
+    "share_coordinator_state_topic_num_partitions",
+    "transaction_state_log_num_partitions",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """One attribute per Kafka broker setting; `log_` settings are the defaults of the topic settings without that prefix."""
+    """One attribute per Kafka broker setting; `log_` settings are the defaults of the topic settings without that prefix.
+
+    transaction_version is a feature of a cluster in Kafka (KIP-890): below 2 the broker serves transactions as Kafka 3.9 does.
+    """
 
     num_partitions: int = 1
     default_replication_factor: int = 1
@@ -31,6 +45,14 @@ class BrokerSettings:
     log_message_timestamp_after_max_ms: int = 3_600_000
     fetch_max_bytes: int = 57_671_680
     producer_id_expiration_ms: int = 86_400_000
+    offsets_topic_num_partitions: int = 50
+    share_coordinator_state_topic_num_partitions: int = 50
+    transaction_state_log_num_partitions: int = 50
+    transaction_max_timeout_ms: int = 900_000
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
+    transactional_id_expiration_ms: int = 604_800_000
+    transaction_version: int = 2
     socket_request_max_bytes: int = 104_857_600
     connections_max_idle_ms: int = 600_000
     max_connections: int = 2**31 - 1
@@ -52,6 +74,8 @@ class BrokerSettings:
             if type(value) is not type(field.default):
                 wanted = type(field.default).__name__
                 raise ConfigError(f"broker setting '{field.name}' must be of type {wanted}, not {type(value).__name__} ({value!r})")
-        for name in ("num_partitions", "default_replication_factor", "min_insync_replicas", "log_segment_bytes", "max_connections"):
+        for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ConfigError(f"broker setting '{name}' must be at least 1, not {getattr(self, name)}")
+        if self.transaction_version not in (0, 1, 2):
+            raise ConfigError(f"broker setting 'transaction_version' must be 0, 1 or 2, not {self.transaction_version}")

@@ -10,7 +10,7 @@ from uuid import UUID
 from levada.broker.cluster import Cluster, Topic
 from levada.broker.control import Faults
 from levada.broker.partition import Partition
-from levada.broker.purgatory import Purgatory
+from levada.broker.purgatory import Delayed, Purgatory
 from levada.broker.settings import BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, UnknownTopicOrPartitionError, broker_error
@@ -29,7 +29,7 @@ class VersionRange(NamedTuple):
     max_version: int
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class BrokerState:
     """Everything a node knows. wall_offset_ms turns the node's now_ms into milliseconds since the epoch."""
 
@@ -40,6 +40,10 @@ class BrokerState:
     purgatory: Purgatory
     wall_offset_ms: int
     version_ranges: Callable[[], list[VersionRange]]
+
+    def do_later(self, at_ms: int, act: Callable[[int], None]) -> None:
+        """Do something of the node's own, which no client waits for, at a time; `act` is passed the time then."""
+        self.purgatory.add(Delayed(lambda: False, act, (), self), at_ms)
 
     def find_topic(self, name: str, topic_id: UUID, *, by_id: bool) -> Topic:
         """Return the topic a request means; the error depends on how it was named."""

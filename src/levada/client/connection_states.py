@@ -13,6 +13,7 @@ from random import Random
 from levada.client.api_versions import BrokerVersions
 from levada.client.backoff import ExponentialBackoff
 from levada.client.connection_key import ConnectionKey, Peer, key_of
+from levada.client.features import FinalizedFeatures
 from levada.client.setup.states import TRANSITIONS, ConnectionEvent, ConnectionState
 from levada.clock import NEVER_MS
 from levada.errors import IllegalStateError
@@ -86,6 +87,7 @@ class ConnectionStates:
         """Return what is known of a connection, None before its first attempt."""
         self.next_deadline_ms = NEVER_MS
         """When the next set-up times out."""
+        self.features = FinalizedFeatures()
 
     def __iter__(self) -> Iterator[Connection]:
         return iter(list(self._connections.values()))
@@ -129,6 +131,7 @@ class ConnectionStates:
         known.take(ConnectionEvent.SET_UP)
         self._is_connected(known)
         known.versions = versions
+        self.features.learn(versions)
         known.has_worked = True
         known.failures = known.chances_used = 0
 

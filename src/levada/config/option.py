@@ -6,7 +6,7 @@ value to a typed one that raises ValueError with the reason; who calls it adds t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,6 +164,22 @@ def function(doc: str, annotation: str, *, advice: str = "class names are not lo
         return value
 
     return Option("callable", read, None, doc, annotation=f"{annotation} | None")
+
+
+def objects(doc: str, base: type, *, advice: str = "class names are not looked up") -> Any:
+    """Declare a list of objects of a class; it cannot be given as text, so no configuration file can name code to run."""
+
+    def read(value: Any) -> tuple[Any, ...]:
+        items = (value,) if isinstance(value, base) else value
+        if isinstance(items, str) or not isinstance(items, Iterable):
+            raise ValueError(f"expected a list of {base.__name__}, got {value!r}; {advice}")
+        found = tuple(items)
+        if wrong := [item for item in found if not isinstance(item, base)]:
+            made = "the class itself; make an object of it" if isinstance(wrong[0], type) else repr(wrong[0])
+            raise ValueError(f"expected objects of classes derived from levada.{base.__name__}, got {made}")
+        return found
+
+    return Option("list", read, (), doc, "objects", f"Sequence[{base.__name__}]")
 
 
 def addresses(doc: str) -> Any:

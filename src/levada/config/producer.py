@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 from levada.config import foreign
 from levada.config.client import COMMON_NOT_YET, ClientConfig
-from levada.config.option import INT32_MAX, INT64_MAX, boolean, choice, function, integer, milliseconds, size_bytes, words
+from levada.config.option import INT32_MAX, INT64_MAX, boolean, choice, function, integer, milliseconds, objects, size_bytes, text, words
 from levada.errors import ConfigError
+from levada.interceptors import ProducerInterceptor
 
 logger = logging.getLogger(__name__)
 
-_TRANSACTIONS = "transactions are not there yet; the idempotent producer, on by default, writes each record once per producer object"
 IDEMPOTENT_IN_FLIGHT_LIMIT = 5
 
 
@@ -22,8 +22,7 @@ class ProducerConfig(ClientConfig):
 
     NOT_YET: ClassVar[Mapping[str, str]] = {
         **COMMON_NOT_YET,
-        "transactional.id": _TRANSACTIONS,
-        "transaction.timeout.ms": _TRANSACTIONS,
+        "interceptor.classes": "class names are never looked up; give objects as 'interceptors'",
         "partitioner.class": "class names are never looked up; give a callable as 'partitioner'",
     }
     FOREIGN: ClassVar[Mapping[str, str]] = {**ClientConfig.FOREIGN, **foreign.PRODUCER}
@@ -33,6 +32,11 @@ class ProducerConfig(ClientConfig):
     )
     value_serializer: Callable[..., Any] | None = function(
         "Turns a value into bytes; without one, values are bytes, str (as UTF-8) or None.", "Callable[[V_in], Sendable | None]"
+    )
+    interceptors: tuple[ProducerInterceptor, ...] = objects(
+        "Objects that see each record before it is serialized and its outcome afterwards (KIP-42): see levada.ProducerInterceptor. "
+        "send_arrow() is refused with them, since they see records one by one.",
+        ProducerInterceptor,
     )
     partitioner: Callable[..., Any] | None = function(
         "Chooses a partition: partitioner(topic, key, partition_count) -> int, and for columns, if it has it, "
@@ -85,6 +89,16 @@ class ProducerConfig(ClientConfig):
     compression_gzip_level: int = integer(-1, "gzip level; -1 is zlib's default.", low=-1, high=9)
     compression_lz4_level: int = integer(9, "lz4 level.", low=1, high=17)
     compression_zstd_level: int = integer(3, "zstd level.", low=-131_072, high=22)
+    transactional_id: str | None = text(
+        None,
+        "Name under which this producer's transactions are kept, the same after a restart, and of one producer at a time: a new one ends "
+        "the open transaction of the one before and fences it. Needs idempotence. Default: no transactions.",
+    )
+    transaction_timeout_ms: int = milliseconds(
+        60_000,
+        "The coordinator aborts a transaction that is open for longer; at most the broker's transaction.max.timeout.ms.",
+        low=1,
+    )
     metadata_max_idle_ms: int = milliseconds(300_000, "Forget a topic's metadata when nothing was sent to it for this long.", low=5_000)
 
     @property
@@ -95,8 +109,21 @@ class ProducerConfig(ClientConfig):
 
     def _check(self) -> None:
         super()._check()
+        self._check_transactional_id()
         self._check_idempotence()
         self._check_delivery_timeout()
+
+    def _check_transactional_id(self) -> None:
+        if self.transactional_id is None:
+            return
+        if not self.transactional_id:
+            raise ConfigError("'transactional.id' must not be empty; leave it out for a producer without transactions")
+        if not self.enable_idempotence:
+            raise ConfigError("'transactional.id' needs 'enable.idempotence', which was switched off")
+        if (conflict := self._idempotence_conflict()) is not None:
+            raise ConfigError(f"'transactional.id' needs {conflict}")
+        if not self.client_id:
+            self._settle("client_id", f"producer-{self.transactional_id}")
 
     def _check_idempotence(self) -> None:
         conflict = self._idempotence_conflict()

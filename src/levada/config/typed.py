@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from ssl import SSLContext
 from typing import Generic, Literal, TypedDict
 
+from levada.interceptors import ProducerInterceptor
 from levada.serialization import K_in, Sendable, V_in
 from levada.types import K, V
 
@@ -146,6 +147,10 @@ class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
     value_serializer: Callable[[V_in], Sendable | None] | None
     """Turns a value into bytes; without one, values are bytes, str (as UTF-8) or None."""
 
+    interceptors: Sequence[ProducerInterceptor]
+    """Objects that see each record before it is serialized and its outcome afterwards (KIP-42): see levada.ProducerInterceptor.
+    send_arrow() is refused with them, since they see records one by one."""
+
     partitioner: Callable[[str, bytes | None, int], int] | None
     """Chooses a partition: partitioner(topic, key, partition_count) -> int, and for columns, if it has it, partition_rows(topic, keys,
     partition_count) -> integers; levada.RoundRobin() is one. Default: Java's: murmur2 of the key, sticky without one."""
@@ -201,6 +206,13 @@ class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
 
     compression_zstd_level: int
     """zstd level. Default: 3."""
+
+    transactional_id: str | None
+    """Name under which this producer's transactions are kept, the same after a restart, and of one producer at a time: a new one ends the
+    open transaction of the one before and fences it. Needs idempotence. Default: no transactions."""
+
+    transaction_timeout_ms: int
+    """The coordinator aborts a transaction that is open for longer; at most the broker's transaction.max.timeout.ms. Default: 60000 ms."""
 
     metadata_max_idle_ms: int
     """Forget a topic's metadata when nothing was sent to it for this long. Default: 300000 ms."""

@@ -44,6 +44,7 @@ from collections.abc import Callable, Sequence
 from ssl import SSLContext
 from typing import Generic, Literal, TypedDict
 
+from levada.interceptors import ProducerInterceptor
 from levada.serialization import K_in, Sendable, V_in
 from levada.types import K, V
 '''
@@ -70,7 +71,7 @@ def _settings(config: type[Config]) -> str:
 
 def _field(option: Option) -> str:
     unit = option.kind.partition("(")[2].removesuffix(")")
-    default = "" if option.required or option.default in (None, "") else f" Default: {option.default}{unit and f' {unit}'}."
+    default = "" if option.required or option.default in (None, "", ()) else f" Default: {option.default}{unit and f' {unit}'}."
     text = f'"""{option.doc}{default}"""'
     lines = textwrap.wrap(text, WIDTH, initial_indent="    ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     return "\n".join([f"    {option.name.replace('.', '_')}: {option.annotation}", *lines])

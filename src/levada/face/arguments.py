@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from contextlib import contextmanager
 from numbers import Real
 from operator import index
 from typing import Any
@@ -12,7 +13,7 @@ from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import FINAL_TOPIC_ERRORS, InvalidTopicError, not_written
 from levada.protocol.schema import Request
-from levada.types import Headers, NewTopic, PartitionInfo, TopicPartition
+from levada.types import ConsumerGroupMetadata, Headers, NewTopic, OffsetAndMetadata, PartitionInfo, TopicPartition
 
 FOR_EVER_S = NEVER_MS / 1000
 MAX_TOPIC_NAME = 249
@@ -91,6 +92,33 @@ def end_offsets(ends: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPa
     return checked
 
 
+def offsets_to_commit(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return offsets to be committed, each that of the next record to read; a number will do for one without metadata."""
+    if not isinstance(offsets, Mapping):
+        raise TypeError(f"offsets are a mapping of TopicPartition to OffsetAndMetadata or offset, got {offsets!r}")
+    checked = {topic_partition(tp): _offset_and_metadata(tp, committed) for tp, committed in offsets.items()}
+    if negative := [tp for tp, committed in checked.items() if committed.offset < 0]:
+        raise ValueError(f"the offset to commit for {negative[0]} must not be negative, got {checked[negative[0]].offset}")
+    return checked
+
+
+def _offset_and_metadata(tp: Any, committed: Any) -> OffsetAndMetadata:
+    if isinstance(committed, OffsetAndMetadata):
+        return committed
+    return OffsetAndMetadata(whole(f"the offset to commit for {tp}", committed))
+
+
+def group_metadata(group: Any) -> ConsumerGroupMetadata:
+    """Return whose offsets are committed: a consumer's group_metadata(), or the id of a group without members."""
+    if isinstance(group, str):
+        group = ConsumerGroupMetadata(group)
+    if not isinstance(group, ConsumerGroupMetadata):
+        raise TypeError(f"expected a group's id, or the group_metadata() of a consumer, got {group!r}")
+    if not group.group_id:
+        raise ValueError("the id of the group whose offsets are committed must not be empty")
+    return group
+
+
 def column_names(names: Any) -> tuple[str, ...]:
     """Return names of columns; which there are is for the decoder to know."""
     _refuse_lone(names, str, "columns")
@@ -157,6 +185,36 @@ def header_pairs(headers: Headers | Mapping[str, bytes | None]) -> Headers:
         if not (value is None or isinstance(value, bytes)):
             raise TypeError(f"header {name!r} has a value of type {type(value).__name__}; values are bytes or None")
     return pairs
+
+
+@contextmanager
+def saying_how_many(sent: Sized) -> Iterator[None]:
+    """Around the loop of send_many(): what ends it says how many records were sent before."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"send_many(): the {len(sent)} records before this one were sent")
+        raise
+
+
+def plain_records(records: Any, headers: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield value, key and headers of each record of send_many(): a value, (key, value) or (key, value, headers).
+
+    headers: of the records that have none of their own.
+    """
+    _refuse_lone(records, (str, bytes, bytearray, memoryview, Mapping), "records")
+    for number, record in enumerate(records):
+        if type(record) is not tuple:
+            fields = (record, None, headers)
+        elif len(record) == 2:
+            fields = (record[1], record[0], headers)
+        elif len(record) == 3:
+            fields = (record[1], record[0], record[2])
+        else:
+            raise TypeError(
+                f"record {number} of send_many() is a value, (key, value) or (key, value, headers); got a tuple of {len(record)}"
+            )
+        yield fields
 
 
 def positive(name: str, number: Any) -> int:

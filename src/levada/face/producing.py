@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from levada.client.engine import Engine
 from levada.clock import epoch_ms
 from levada.config import ProducerConfig
-from levada.errors import IllegalStateError, KafkaError, TimeoutError, not_written
+from levada.errors import FlushTimeout, IllegalStateError, KafkaError, TimeoutError, not_written
 from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.columns import importing_columns
+from levada.face.handed_over import HandedOver
+from levada.face.interception import Interceptors
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
+from levada.interceptors import ProducerRecord
 from levada.producer.appender import batch_memory
 from levada.producer.arrow_delivery import ArrowOutcomes
 from levada.producer.core import ProducerCore, ProducerHost
@@ -75,7 +78,10 @@ class Producing:
         self._host = host
         self._lock = host.lock
         self.append: Callable[..., Delivery | None] = self.core.append
-        self.core.plain(keys=config.key_serializer is None, values=config.value_serializer is None)
+        self._interceptors = Interceptors(config.interceptors)
+        plain = not self._interceptors
+        self.core.plain(keys=plain and config.key_serializer is None, values=plain and config.value_serializer is None)
+        self.handed_over = HandedOver([*config.interceptors, config.key_serializer, config.value_serializer, config.partitioner])
         self._wall_ms = host.wall_ms
 
     # Records
@@ -92,16 +98,37 @@ class Producing:
     ) -> ToSend:
         """Return a record for send(), for which append() has answered None.
 
-        Serializers, and the partitioner where metadata knows the topic, run here: before the call, with signal handlers as they are.
+        Interceptors, serializers, and the partitioner where metadata knows the topic, run here: before the call, with signal handlers as
+        they are.
         """
         self._check_usable()
+        if not self._interceptors:
+            return self._to_send(topic, value, key, partition, timestamp, headers, on_delivery)
+        record = self._interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp, headers))
+        try:
+            _check_callback(on_delivery)
+            return self._to_send(*record, self._interceptors.before(on_delivery, record.headers))
+        except Exception as error:
+            self._interceptors.on_send_error(record, error)
+            raise
+
+    def _to_send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp: int | datetime | None,
+        headers: Headers | Mapping[str, bytes | None] | None,
+        on_delivery: DeliveryCallback | None,
+    ) -> ToSend:
+        """Serialize and check what send() was given."""
         config = self.config
         value = to_bytes(value, "value", config.value_serializer)
         key = to_bytes(key, "key", config.key_serializer)
         timestamp = self._wall_ms() if timestamp is None else epoch_ms(timestamp)
         pairs = () if not headers else header_pairs(headers)
-        if on_delivery is not None and not callable(on_delivery):
-            raise TypeError(f"on_delivery is a function of the record's metadata and the error, got {on_delivery!r}")
+        _check_callback(on_delivery)
         if partition is not None:
             partition = whole("partition", partition)
             if partition < 0:
@@ -112,6 +139,14 @@ class Producing:
 
     def send(self, record: ToSend) -> CallerFlow[Delivery]:
         """Append where it takes metadata, memory, or a user's partitioner (K3, K4)."""
+        try:
+            return (yield from self._send(record))
+        except Exception as error:
+            with self._host.user_code():
+                self._interceptors.on_send_error(record, error)
+            raise
+
+    def _send(self, record: ToSend) -> CallerFlow[Delivery]:
         if record.partition is None and self.config.partitioner is not None:
             count = (yield from self.await_topic(record.topic)).count
             with self._host.user_code():
@@ -156,6 +191,10 @@ class Producing:
         delivery: takes the outcomes.
         """
         self._check_usable()
+        if self._interceptors:
+            raise IllegalStateError(
+                "interceptors see records one by one, and would not see these rows; use send(), or a producer without them"
+            )
         if columns["key"] is None and columns["value"] is None and columns["headers"] is None:
             raise ValueError(
                 f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"
@@ -166,9 +205,11 @@ class Producing:
         for rows in parts:
             had_room = yield from self.core.appending.send_rows(queues, rows, delivery, may_wait=may_wait)
             may_wait = may_wait and had_room
-        delivery.reject(rejected)
+        error = delivery.reject(rejected)
         with self._lock:
             self.core.accumulator.unasked.add(delivery)
+            if error is not None:
+                self.core.failed_sends.failed(error)
 
     def _sorted(
         self, queues: TopicQueues, data: Any, columns: Mapping[str, str | None]
@@ -195,8 +236,19 @@ class Producing:
 
     def flush(self, timeout: float | None) -> CallerFlow[None]:
         """Return when each record sent before is done, and log a warning about failures that the program has not looked at."""
-        yield from run_flow(self._host, self._engine, self.core.flush(), timeout, "flush()")
+        with self._lock:
+            flushing = self.core.flushing()
+        try:
+            yield from run_flow(self._host, self._engine, flushing.run(), timeout, "flush()")
+        except TimeoutError as late:
+            with self._lock:
+                remaining = flushing.remaining
+            raise FlushTimeout(f"{late}; {_records(remaining)} not acknowledged yet, still on the way", remaining) from None
         self._tell_unasked()
+
+    def abort_pending(self) -> int:
+        """Give up what is neither acknowledged nor failed; return how many records."""
+        return self._host.change(lambda now_ms: self.core.drop_pending())
 
     def _tell_unasked(self) -> None:
         with self._lock:
@@ -243,7 +295,9 @@ class Producing:
     def _last_flush(self, timeout: float | None) -> CallerFlow[str]:
         """Flush for so long; return why what is left then was not acknowledged."""
         try:
-            yield from run_flow(self._host, self._engine, self.core.flush(), timeout, "close()")
+            with self._lock:
+                flushing = self.core.flushing()
+            yield from run_flow(self._host, self._engine, flushing.run(), timeout, "close()")
         except KafkaError as error:
             return f"not acknowledged within {timeout:g} s" if type(error) is TimeoutError else str(error)
         return ""
@@ -268,6 +322,11 @@ class Producing:
         self._host.check_usable()
 
 
+def _check_callback(on_delivery: Any) -> None:
+    if on_delivery is not None and not callable(on_delivery):
+        raise TypeError(f"on_delivery is a function of the record's metadata and the error, got {on_delivery!r}")
+
+
 def _records(count: int) -> str:
     return "1 record" if count == 1 else f"{count:,} records"
 
@@ -289,6 +348,8 @@ def settings_for_core(config: ProducerConfig) -> dict[str, Any]:
         "retry_backoff_max_ms": config.retry_backoff_max_ms,
         "adaptive_partitioning": config.partitioner_adaptive_partitioning_enable,
         "availability_timeout_ms": config.partitioner_availability_timeout_ms,
+        "transactional_id": config.transactional_id,
+        "transaction_timeout_ms": config.transaction_timeout_ms,
         "partitioning": Partitioning(config.partitioner, ignore_keys=config.partitioner_ignore_keys),
     }
 

@@ -28,7 +28,7 @@ cdef tuple NO_HEADERS
 
 @cython.final
 cdef class Appender:
-    cdef public bint closed, plain_keys, plain_values
+    cdef public bint takes_records, plain_keys, plain_values
     cdef public object waiter
     cdef readonly object full
     cdef dict _topics
@@ -73,4 +73,4 @@ cdef class Appender:
     cpdef list take_filled(self)
 
 cpdef Py_ssize_t batch_memory(Py_ssize_t allowance, callback) except -1
-cdef _note(Delivery delivery, ProducerBatch batch, Py_ssize_t index, long long timestamp, callback)
+cdef _note(Delivery delivery, ProducerBatch batch, Py_ssize_t index, long long timestamp, bytes key, bytes value, callback)

@@ -97,7 +97,7 @@ class Appender:
         level: int | None,
     ) -> None:
         """batch_size: bytes of the largest batch, but for one of a single record."""
-        self.closed = False
+        self.takes_records = True
         self._forks = FORKS
         self.plain_keys = True
         self.plain_values = True
@@ -124,7 +124,13 @@ class Appender:
         self, topic: Any, value: Any, key: Any, partition: Any, timestamp: Any, headers: Any, callback: DeliveryCallback | None
     ) -> Delivery | None:
         """Append a record as it was handed to KafkaProducer.send(); None when that takes more than is done here."""
-        if self.closed or headers or type(topic) is not str or self._forks != FORKS or not (callback is None or callable(callback)):
+        if (
+            not self.takes_records
+            or headers
+            or type(topic) is not str
+            or self._forks != FORKS
+            or not (callback is None or callable(callback))
+        ):
             return None
         if type(value) is not bytes:
             if type(value) is not str or not value.isascii():
@@ -227,7 +233,7 @@ class Appender:
     ) -> int:
         """Append to the open batch, in one piece."""
         queue = self.find(topic_name, partition, key)
-        if queue is None or self.closed:
+        if queue is None or not self.takes_records:
             return UNABLE
         batch = queue.tail
         if batch is None:
@@ -242,7 +248,7 @@ class Appender:
         if index == FULL:
             self.close(queue)
             return OPEN
-        _note(delivery, batch, index, timestamp, callback)
+        _note(delivery, batch, index, timestamp, key, value, callback)
         if batch.builder.has_reached_limit():
             self.close(queue)
             return self.due(queue, 0)
@@ -324,12 +330,12 @@ class Appender:
         if callback is not None:
             batch.callback_room = CALLBACKS_AHEAD
         index = builder.append_if_room(timestamp, key, value, headers)
-        _note(delivery, batch, index, timestamp, callback)
+        _note(delivery, batch, index, timestamp, key, value, callback)
         return batch
 
     def publish(self, queue: PartitionQueue, batch: ProducerBatch, charge: bool) -> int:
         """Make it the open batch of its partition, in one piece; charge: against the pool, where that has not been done."""
-        if self.closed:
+        if not self.takes_records:
             return UNABLE
         if queue.tail is not None or self._topics.get(queue.topic.name) is not queue.topic:
             return AGAIN
@@ -364,7 +370,7 @@ class Appender:
         builder = batch.builder
         index = builder.records_count
         is_new = queue.tail is None and index == 0 and self._topics.get(queue.topic.name) is queue.topic
-        if self.closed or (queue.tail is not batch and not is_new):
+        if not self.takes_records or (queue.tail is not batch and not is_new):
             return index, first
         spare = self._pool.spare()
         stop = writer.affordable(builder, rows, first, sizes, spare)
@@ -402,11 +408,21 @@ class Appender:
         return filled
 
 
-def _note(delivery: Delivery, batch: ProducerBatch, index: int, timestamp: int, callback: DeliveryCallback | None) -> None:
+def _note(
+    delivery: Delivery,
+    batch: ProducerBatch,
+    index: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    callback: DeliveryCallback | None,
+) -> None:
     """Make a handle that of a record, and have its callback wait."""
     delivery._outcome = batch
     delivery.index = index
     delivery.timestamp = timestamp
+    delivery.key_size = -1 if key is None else len(key)
+    delivery.value_size = -1 if value is None else len(value)
     if callback is not None:
         batch.callback_room -= 1
         batch.callbacks.append(delivery)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from levada.client.ended import ENDED
 from levada.client.host import Host
 from levada.client.metadata import Metadata
 from levada.client.network_client import NetworkClient
@@ -20,10 +19,12 @@ from levada.error_codes import ErrorCode
 from levada.errors import (
     FINAL_TOPIC_ERRORS,
     BufferExhaustedError,
+    ClosedError,
     IllegalStateError,
     KafkaError,
     MetadataTimeout,
     TimeoutError,
+    TransactionAbortableError,
     UnknownTopicOrPartitionError,
     not_written,
     topic_error,
@@ -40,6 +41,9 @@ from levada.promise import Promise
 from levada.types import PartitionInfo, TopicPartition
 
 T = TypeVar("T")
+
+RAISED = (ClosedError, IllegalStateError, TransactionAbortableError)
+"""Errors that are not about the one record; nor is one that is fatal. send() raises them."""
 
 
 class Appending:
@@ -76,10 +80,10 @@ class Appending:
         append = partial(self._accumulator.append, record)
         try:
             return (yield from self._append(append, (record.topic, record.partition), deadline_ms))
-        except (*ENDED, IllegalStateError) as error:
-            not_written(error)
-            raise
         except KafkaError as error:
+            if error.fatal or isinstance(error, RAISED):
+                not_written(error)
+                raise
             failure = error
         if record.callback is not None:
             yield from self._await_credit(deadline_ms)
@@ -106,6 +110,7 @@ class Appending:
                 refused = FailedSend(tp, error, records_count=len(rows.rows) - first)
                 with self._host.lock:
                     self._accumulator.unasked.add(refused)
+                    self._failed_sends.failed(error)
                 outcomes.add(refused, 0, rows.rows[first:])
                 return False
             outcomes.add(batch, index, rows.rows[first:end])

@@ -38,12 +38,15 @@ class ArrowOutcomes:
         """Take up rows by their numbers, the batch they went into, and the index of the first one there."""
         self._batches.append((outcome, first, rows))
 
-    def reject(self, rows: Iterable[RejectedRow]) -> None:
-        """Take up rows that cannot be sent."""
+    def reject(self, rows: Iterable[RejectedRow]) -> KafkaError | None:
+        """Take up rows that cannot be sent; return the first one's error."""
+        first: KafkaError | None = None
         for row, reason in rows:
             kind = RecordTooLargeError if "max.request.size" in reason else InvalidRecordError
             error = kind(f"row {row} for topic {self._topic!r}: {reason}")
             self._rejected.append((row, not_written(error)))
+            first = first or error
+        return first
 
     @property
     def is_empty(self) -> bool:

@@ -23,11 +23,15 @@ from levada.producer.buffer_pool import BufferPool
 from levada.producer.delivery import Waiter
 from levada.producer.failed_sends import FailedSends
 from levada.producer.failures import Failures
+from levada.producer.flushing import Flushing
 from levada.producer.partitioning import Partitioning
 from levada.producer.producer_batch import Final, ProducerBatch
 from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.sender import Sender, SenderSettings
 from levada.producer.transaction_manager import TransactionManager
+from levada.producer.transactions.asking import Asking
+from levada.producer.transactions.records import ProducerRecords
+from levada.producer.transactions.transactions import Transactions
 from levada.promise import Promise
 
 log = logging.getLogger(__name__)
@@ -65,6 +69,8 @@ class ProducerCore:
         adaptive_partitioning: bool,
         availability_timeout_ms: int,
         partitioning: Partitioning,
+        transactional_id: str | None,
+        transaction_timeout_ms: int,
     ) -> None:
         backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._engine = engine
@@ -73,7 +79,9 @@ class ProducerCore:
         self._host = host
         self.partitioning = partitioning
         self.pool = BufferPool(buffer_memory)
-        self.transactions = TransactionManager(backoff=backoff, warn=self._warn) if enable_idempotence else None
+        self.transaction: Transactions | None = None
+        may_send = None if transactional_id is None else lambda batch: self.transaction is not None and self.transaction.may_send(batch)
+        self.transactions = TransactionManager(backoff=backoff, may_send=may_send, warn=self._warn) if enable_idempotence else None
         self.accumulator = RecordAccumulator(
             pool=self.pool,
             rng=random,
@@ -103,10 +111,26 @@ class ProducerCore:
             settings=sending,
             start=self._start,
         )
+        if transactional_id is not None and self.transactions is not None:
+            self.transaction = self._transactions(transactional_id, transaction_timeout_ms, Asking(engine.coordinators, backoff))
         self.append = self.accumulator.appender.send
         engine.add_poller(self)
         # Also after a crash: what is appended then would never be sent.
         engine.holders.append(self)
+
+    def _transactions(self, transactional_id: str, timeout_ms: int, asking: Asking) -> Transactions:
+        assert self.transactions is not None
+        transactions = Transactions(
+            transactional_id,
+            timeout_ms,
+            asking=asking,
+            features=self._engine.features,
+            records=ProducerRecords(self.accumulator, self.failed_sends, self._sender.failures, self.transactions),
+            start=lambda flow, now_ms: self._engine.flows.start(flow, now_ms, describe="AddPartitionsToTxn"),
+        )
+        self._sender.transaction = transactions
+        self._sender.failures.failed = self.failed_sends.failed = transactions.failed
+        return transactions
 
     def wait_with(self, waiter: Waiter) -> None:
         """Let deliveries wait that way."""
@@ -146,15 +170,9 @@ class ProducerCore:
 
     # Outcomes
 
-    def flush(self) -> Flow[None]:
-        """Return when all records sent so far are done, their callbacks included (A22, A25)."""
-        self.accumulator.flushes += 1
-        self.accumulator.adopt()
-        batches = (*self.accumulator.unsettled, *self.accumulator.incomplete)
-        try:
-            yield from wait_for_all([*self.failed_sends.promises, *(batch.promise for batch in batches)])
-        finally:
-            self.accumulator.flushes -= 1
+    def flushing(self) -> Flushing:
+        """Return a flush of all records sent so far."""
+        return Flushing(self.accumulator, self.failed_sends)
 
     def end_by_itself(self, limit_ms: int, name: str) -> Flow[None]:
         """Flush a producer that nobody can close any more, for at most so long, and say what could not be sent."""
@@ -162,7 +180,7 @@ class ProducerCore:
         self._tell(self.unasked())
         counts = {batch: batch.unsettled_count for batch in self.accumulator.incomplete}
         now_ms = self._host.now_ms()
-        flushed = self._engine.flows.start(self.flush(), now_ms, deadline_ms=now_ms + limit_ms, describe="the last flush")
+        flushed = self._engine.flows.start(self.flushing().run(), now_ms, deadline_ms=now_ms + limit_ms, describe="the last flush")
         with suppress(KafkaError):
             yield Wait(flushed)
         lost = sum(count for batch, count in counts.items() if not batch.succeeded and batch.final is not Final.SPLIT)
@@ -191,6 +209,15 @@ class ProducerCore:
         """Return how many records are neither acknowledged nor failed."""
         self.accumulator.adopt()
         return sum(batch.unsettled_count for batch in self.accumulator.incomplete)
+
+    def drop_pending(self) -> int:
+        """Give up every record that is neither acknowledged nor failed, and go on; return how many there were (A23)."""
+        self.accumulator.adopt()
+        count = self.unfinished()
+        # The youngest first: numbers that were certainly not used go to the records that follow, as long as none behind them is in use.
+        for batch in reversed(list(self.accumulator.incomplete)):
+            self._sender.failures.drop(batch)
+        return count
 
     def abort(self) -> None:
         """Fail what is not done (A23)."""

@@ -8,3 +8,4 @@ cimport cython
 cdef class Delivery:
     cdef object _outcome
     cdef readonly long long index, timestamp
+    cdef readonly int key_size, value_size

@@ -33,8 +33,8 @@ class Outcome(Protocol):
         """Whether every record is known to be written, in one batch."""
         ...
 
-    def metadata(self, index: int, timestamp: int) -> RecordMetadata:
-        """Return where the record is, or a placeholder with offset -1."""
+    def metadata(self, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> RecordMetadata:
+        """Return where the record is, or a placeholder with offset -1. key_size, value_size: bytes, -1 for null or not known."""
         ...
 
     def error_of(self, index: int) -> KafkaError | None:
@@ -43,14 +43,16 @@ class Outcome(Protocol):
 
 
 class Delivery:
-    """One record's outcome. Costs three references; may be dropped without effect on the record."""
+    """One record's outcome. Small, since there is one for every record; may be dropped without effect on the record."""
 
-    __slots__ = ("_outcome", "index", "timestamp")
+    __slots__ = ("_outcome", "index", "key_size", "timestamp", "value_size")
 
-    def __init__(self, outcome: Outcome, index: int, timestamp: int) -> None:
+    def __init__(self, outcome: Outcome, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> None:
         self._outcome = outcome
         self.index = index
         self.timestamp = timestamp
+        self.key_size = key_size
+        self.value_size = value_size
 
     def done(self) -> bool:
         """Whether the record was acknowledged or has failed, and its callback has run."""
@@ -76,7 +78,11 @@ class Delivery:
         if error is not None:
             # The records of a batch share the error, and each raise would add to its traceback, whose frames hold what they refer to.
             raise error.with_traceback(None)
-        return self._outcome.metadata(self.index, self.timestamp)
+        return self.metadata()
+
+    def metadata(self) -> RecordMetadata:
+        """Return where the record is, as far as that is known now; offset -1 before it is acknowledged, and when it failed."""
+        return self._outcome.metadata(self.index, self.timestamp, self.key_size, self.value_size)
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
         """Wait for the outcome and return the error, None for success. Raises TimeoutError when the time is over."""
@@ -98,7 +104,7 @@ class Delivery:
         if not self.done():
             return f"<Delivery to {where}: pending>"
         error = self._outcome.error_of(self.index)
-        return f"<Delivery to {where}: {error or self._outcome.metadata(self.index, self.timestamp)}>"
+        return f"<Delivery to {where}: {error or self.metadata()}>"
 
 
 class FailedSend:
@@ -124,9 +130,9 @@ class FailedSend:
         self.waiter = waiter
         self.promise: Promise[Any] = Promise.resolved(None) if callback_promise is None else callback_promise
 
-    def metadata(self, index: int, timestamp: int) -> RecordMetadata:
+    def metadata(self, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> RecordMetadata:
         """Return a placeholder (K6)."""
-        return RecordMetadata(self.tp.topic, self.tp.partition, -1, timestamp)
+        return RecordMetadata(self.tp.topic, self.tp.partition, -1, timestamp, key_size, value_size)
 
     def error_of(self, index: int) -> KafkaError | None:
         """Return the one error."""

@@ -28,6 +28,8 @@ class FailedSends:
         self, pool: BufferPool, unasked: Unasked, *, defer: Callable[[Callable[[], None]], None], settled: Callable[[Promise[Any]], None]
     ) -> None:
         self.waiter: Waiter | None = None
+        self.failed: Callable[[KafkaError], object] = lambda error: None
+        """Is told of every such record: its transaction has failed with it."""
         self._pool = pool
         self._unasked = unasked
         self._defer = defer
@@ -41,6 +43,7 @@ class FailedSends:
 
     def add(self, record: ToSend, error: KafkaError) -> Delivery:
         """Report a record through its delivery and its callback."""
+        self.failed(error)
         tp = TopicPartition(record.topic, -1 if record.partition is None else record.partition)
         if record.callback is None:
             refused = FailedSend(tp, error)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from levada.client.metadata import Metadata
 from levada.client.network_client import NetworkClient
 from levada.error_codes import ErrorCode
 from levada.errors import (
+    AbortedError,
     ClosedError,
     DeliveryTimeout,
     KafkaError,
     OutOfOrderSequenceError,
     Persisted,
     RecordTooLargeError,
+    TransactionAbortedError,
     UnsupportedRecordFormatError,
     broker_error,
 )
-from levada.producer.producer_batch import ProducerBatch
+from levada.producer.producer_batch import Final, ProducerBatch
 from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.transaction_manager import TransactionManager
 from levada.protocol.messages.produce import PartitionProduceResponse
@@ -42,6 +46,8 @@ class Failures:
         self._transactions = transactions
         self._metadata = metadata
         self._network = network
+        self.failed: Callable[[KafkaError], object] = lambda error: None
+        """Is told of every batch that has failed: its transaction has."""
 
     def expire(self, batch: ProducerBatch) -> None:
         """delivery.timeout.ms is over (A17, A18)."""
@@ -85,6 +91,20 @@ class Failures:
         text = f"{batch.tp}: the broker lost this producer's sequence while the batch was unanswered ({_attempts(batch)})"
         self._fail(batch, OutOfOrderSequenceError(text))
 
+    def drop(self, batch: ProducerBatch) -> None:
+        """The program does not want it sent any more."""
+        sent = f"unanswered so far ({_attempts(batch)})" if batch.attempts else "not sent yet"
+        self._fail(batch, AbortedError(f"{batch.tp}: given up by abort_pending(), {sent}"))
+
+    def abort(self, batch: ProducerBatch, cause: KafkaError | None) -> None:
+        """Its transaction is aborted. cause: what the transaction failed with, None where the program aborts it."""
+        sent = f"after {_attempts(batch)}" if batch.attempts else "before it was sent"
+        why = "" if cause is None else f"; the transaction failed with: {cause}"
+        error = TransactionAbortedError(f"{batch.tp}: aborted with its transaction, {sent}{why}")
+        error.__cause__ = cause
+        # A program that aborts knows what it drops.
+        self._fail(batch, error, final=Final.ABORTED if cause is None else Final.FAILED)
+
     def fatal(self, batch: ProducerBatch) -> KafkaError:
         """Return the error for a batch of a producer that cannot go on."""
         error = self._transactions.error if self._transactions is not None else None
@@ -98,13 +118,21 @@ class Failures:
         text = f"{batch.tp}: the producer was closed before the record was acknowledged"
         return _with(ClosedError(text), batch.persisted())
 
-    def _fail(self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None = None) -> None:
-        self._end(batch, _with(error, batch.persisted()), record_errors)
+    def _fail(
+        self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None = None, final: Final = Final.FAILED
+    ) -> None:
+        self._end(batch, _with(error, batch.persisted()), record_errors, final)
 
-    def _end(self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None = None) -> None:
+    def _end(
+        self, batch: ProducerBatch, error: KafkaError, record_errors: dict[int, KafkaError] | None = None, final: Final = Final.FAILED
+    ) -> None:
+        if batch.final is not None:
+            # With its transaction, which another batch has failed.
+            return
         if self._transactions is not None:
             self._transactions.gave_up(batch, error.persisted)
-        self._accumulator.fail(batch, error, record_errors=record_errors)
+        self._accumulator.fail(batch, error, final=final, record_errors=record_errors)
+        self.failed(error)
 
     def _why_not_sent(self, batch: ProducerBatch) -> str:
         leader = self._metadata.snapshot.leader(batch.tp)

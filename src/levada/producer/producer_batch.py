@@ -186,7 +186,7 @@ class ProducerBatch:
         callbacks, self.callbacks = self.callbacks, []
         for delivery, callback in zip(callbacks[::2], callbacks[1::2], strict=True):
             try:
-                callback(self.metadata(delivery.index, delivery.timestamp), self.error_of(delivery.index))
+                callback(delivery.metadata(), self.error_of(delivery.index))
             except BaseException:
                 # SystemExit too: nothing that a callback raises may end the thread that serves all records.
                 log.exception("%s: an on_delivery callback raised", self.tp)
@@ -205,7 +205,7 @@ class ProducerBatch:
         self.parts = (starts, list(parts))
         for delivery, callback in zip(self.callbacks[::2], self.callbacks[1::2], strict=True):
             part, inner = self._part_of(delivery.index)
-            part.callbacks += (Delivery(part, inner, delivery.timestamp), callback)
+            part.callbacks += (Delivery(part, inner, delivery.timestamp, delivery.key_size, delivery.value_size), callback)
         self.callbacks = []
         waiting = len(parts)
 
@@ -224,15 +224,14 @@ class ProducerBatch:
         which = bisect_right(starts, index) - 1
         return parts[which], index - starts[which]
 
-    def metadata(self, index: int, timestamp: int) -> RecordMetadata:
+    def metadata(self, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> RecordMetadata:
         """Return where the record is; offset -1 while that is not known or when it failed (K6, K8)."""
         if self.parts is not None:
             part, inner = self._part_of(index)
-            return part.metadata(inner, timestamp)
+            return part.metadata(inner, timestamp, key_size, value_size)
         offset = self.base_offset + index if self.base_offset >= 0 else -1
-        return RecordMetadata(
-            self.tp.topic, self.tp.partition, offset, self.log_append_time_ms if self.log_append_time_ms >= 0 else timestamp
-        )
+        when = self.log_append_time_ms if self.log_append_time_ms >= 0 else timestamp
+        return RecordMetadata(self.tp.topic, self.tp.partition, offset, when, key_size, value_size)
 
     def error_of(self, index: int) -> KafkaError | None:
         """Return what became of the record, None for success, and note that it was asked for."""

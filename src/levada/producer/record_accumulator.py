@@ -11,7 +11,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from levada.client.ended import Ended, closed
 from levada.client.snapshot import ClusterSnapshot
@@ -25,6 +25,7 @@ from levada.producer.partition_queue import PartitionQueue, TopicQueues
 from levada.producer.partitioning import STICKY, Partitioning
 from levada.producer.producer_batch import DeliveryCallback, Final, ProducerBatch
 from levada.producer.rows import AppendedRows, RowsOfPartition
+from levada.producer.sequences import Numbering
 from levada.producer.unasked import Unasked
 from levada.record.batch import HEADER_SIZE, record_size_upper_bound
 from levada.record.compression import Codec
@@ -41,18 +42,6 @@ class ToSend(NamedTuple):
     headers: Headers
     timestamp: int
     callback: DeliveryCallback | None
-
-
-class Numbering(Protocol):
-    """Who numbers batches for the broker's duplicate detection, if anybody does."""
-
-    def may_drain(self, batch: ProducerBatch) -> bool:
-        """Whether a batch may be sent now without breaking its partition's order."""
-        ...
-
-    def number(self, batch: ProducerBatch) -> None:
-        """Number a sealed batch that has no number."""
-        ...
 
 
 class RecordAccumulator:
@@ -89,6 +78,8 @@ class RecordAccumulator:
         self.unsettled: dict[ProducerBatch, None] = {}
         self.unasked = Unasked()
         self.flushes = 0
+        self.closed = False
+        self.refusal: Callable[[], KafkaError] | None = None
         self.delivery_timeout_ms = delivery_timeout_ms
         self.next_expiry_ms = NEVER_MS
         self.backlogs = Backlogs(linger_ms)
@@ -114,11 +105,6 @@ class RecordAccumulator:
             codec=codec,
             level=level,
         )
-
-    @property
-    def closed(self) -> bool:
-        """Whether no more records are taken."""
-        return self.appender.closed
 
     @property
     def full(self) -> deque[ProducerBatch]:
@@ -166,6 +152,11 @@ class RecordAccumulator:
         return dropped
 
     # Appending
+
+    def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
+        """Take records from now on, or refuse them with that error: those of a transactional producer belong to a transaction."""
+        self.refusal = refusal
+        self.appender.takes_records = refusal is None and not self.closed
 
     def append(self, record: ToSend, now_ms: int, ticket: Ticket | None = None) -> Delivery | Ticket | None:
         """Append a record, in a new batch if need be; None when metadata does not know the topic or partition.
@@ -284,6 +275,8 @@ class RecordAccumulator:
     def _check_open(self) -> None:
         if self.closed:
             raise not_written(self._ended("send()"))
+        if self.refusal is not None:
+            raise not_written(self.refusal())
 
     def _checked_size(self, record: ToSend) -> int:
         bound = record_size_upper_bound(len(record.key or b""), len(record.value or b""), record.headers)
@@ -444,7 +437,7 @@ class RecordAccumulator:
     def close(self, ended: Ended) -> None:
         """Take no more records; who waits for memory is turned away (A7, B9)."""
         self._ended = ended
-        self.appender.closed = True
+        self.closed, self.appender.takes_records = True, False
         self.adopt()
         for batch in self.incomplete:
             batch.queue.tail = None

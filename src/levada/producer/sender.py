@@ -28,6 +28,7 @@ from levada.producer.reactions import ON_PRODUCE_ERROR, Action
 from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.sequences import ProducerIdentity
 from levada.producer.transaction_manager import TransactionManager, Verdict
+from levada.producer.transactions.transactions import Transactions
 from levada.promise import Promise
 from levada.protocol.messages.produce import (
     PartitionProduceData,
@@ -80,12 +81,13 @@ class Sender:
     ) -> None:
         self._accumulator = accumulator
         self._transactions = transactions
+        self.transaction: Transactions | None = None
         self._metadata = metadata
         self._network = network
         self._backoff = backoff
         self._settings = settings
         self._start = start
-        self._failures = Failures(accumulator, transactions, metadata, network)
+        self.failures = Failures(accumulator, transactions, metadata, network)
         self._format = ProduceFormat(network, codec=settings.codec, level=settings.level, is_idempotent=transactions is not None)
         self._initializing: Promise[Any] | None = None
         self._initialize_at_ms = NEVER_MS
@@ -108,7 +110,7 @@ class Sender:
         while self._answers:
             self._answered(self._answers.popleft(), now_ms)
         for batch in self._accumulator.expired(now_ms):
-            self._failures.expire(batch)
+            self.failures.expire(batch)
         # After all that may leave a gap in a partition's sequence: who waits behind it has no other event that would bring us here.
         if self._transactions is not None:
             self._keep_sequences(self._transactions, now_ms)
@@ -118,6 +120,8 @@ class Sender:
         deadline_ms, sent = NEVER_MS, True
         while sent and self._accumulator.backlogs.placed:  # A request is written at once, so no event tells that the next one may follow.
             deadline_ms, sent = self._send_ready(now_ms)
+        if self.transaction is not None:
+            self.transaction.poll(now_ms)
         return min(deadline_ms, self._accumulator.next_expiry_ms, self._initialize_at_ms)
 
     def let_go(self) -> None:
@@ -127,7 +131,9 @@ class Sender:
                 self._accumulator.off_the_wire(batch)
 
     def _refresh_topics(self, snapshot: ClusterSnapshot) -> None:
-        dropped = self._accumulator.refresh(snapshot, self._metadata.topics)
+        # Their sequences go on for as long as the coordinator keeps the epoch.
+        wanted = self._metadata.topics if self.transaction is None else self._accumulator.topics.keys()
+        dropped = self._accumulator.refresh(snapshot, wanted)
         if self._transactions is not None:
             self._transactions.forget(queue for topic in dropped for queue in topic.partitions)
 
@@ -177,7 +183,7 @@ class Sender:
         if len(parts) > 1:
             self._accumulator.put_parts(batch, parts)
         else:
-            self._failures.unfit(batch, error, node)
+            self.failures.unfit(batch, error, node)
 
     def _send(self, node: int, batches: Mapping[ProducerBatch, bytearray], now_ms: int) -> None:
         for batch in batches:
@@ -188,12 +194,13 @@ class Sender:
                 self._accumulator.mute(batch.queue)
             self._metadata.add_topic(batch.tp.topic, now_ms)
         request, names = self._request(batches)
+        oldest, newest = (0, 32767) if self.transaction is None else self.transaction.protocol.produce
         promise = self._network.send(
             node,
             request,
             now_ms,
-            min_version=self._format.oldest_version,
-            max_version=NEWEST_WITHOUT_TOPIC_IDS if NO_TOPIC_ID.int in names else 32767,
+            min_version=max(self._format.oldest_version, oldest),
+            max_version=min(NEWEST_WITHOUT_TOPIC_IDS, newest) if NO_TOPIC_ID.int in names else newest,
             expect_response=self._settings.acks != 0,
         )
         sent = list(batches)
@@ -209,7 +216,12 @@ class Sender:
                 topic_id = self._metadata.snapshot.topic_id(name) or NO_TOPIC_ID
                 topic = topics[name] = TopicProduceData(name=name, topic_id=topic_id, partition_data=[])
             topic.partition_data.append(PartitionProduceData(index=partition, records=data))
-        request = ProduceRequest(acks=self._settings.acks, timeout_ms=self._settings.request_timeout_ms, topic_data=list(topics.values()))
+        request = ProduceRequest(
+            transactional_id=None if self.transaction is None else self.transaction.transactional_id,
+            acks=self._settings.acks,
+            timeout_ms=self._settings.request_timeout_ms,
+            topic_data=list(topics.values()),
+        )
         return request, {topic.topic_id.int: topic.name for topic in topics.values()}
 
     # Answers
@@ -267,6 +279,9 @@ class Sender:
         if reaction.action is not Action.COMPLETE:
             batch.may_be_persisted |= reaction.persisted is Persisted.UNKNOWN
             batch.remember(code, f"from node {node}: {answer.error_message}" if answer.error_message else f"from node {node}")
+            if self.transaction is not None and self.transaction.gives_up_records:
+                self.failures.abort(batch, None)
+                return
         self._reactions[reaction.action](batch, answer, node, now_ms)
 
     def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
@@ -284,7 +299,7 @@ class Sender:
 
     def _split(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
         if batch.records_count == 1:
-            self._failures.too_large(batch)
+            self.failures.too_large(batch)
             return
         parts = split_batch(batch, self._settings.batch_size, self._settings.codec, self._settings.level)
         if self._transactions is not None:
@@ -298,12 +313,14 @@ class Sender:
         (self._fail if verdict is Verdict.FAIL else self._retry)(batch, answer, node, now_ms)
 
     def _fail(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
-        self._failures.refuse(batch, answer, node)
+        self.failures.refuse(batch, answer, node)
 
     def _fail_producer(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
-        self._failures.refuse(batch, answer, node)
+        self.failures.refuse(batch, answer, node)
         if self._transactions is not None and isinstance(batch.error, KafkaError):
             self._transactions.error = batch.error
+            if self.transaction is not None:
+                self.transaction.fatal(batch.error)
 
     # Sequences
 
@@ -313,12 +330,12 @@ class Sender:
             transactions.topics_began()
         changes = transactions.changes
         for batch in transactions.recover():
-            self._failures.lose(batch)
+            self.failures.lose(batch)
         if (self._identity, changes) != (transactions.identity, transactions.changes):
             self._identity = transactions.identity
             self._accumulator.backlogs.place_parked()
         if transactions.error is not None:
-            self._accumulator.abort(self._failures.fatal)
+            self._accumulator.abort(self.failures.fatal)
         elif transactions.needs_identity and self._accumulator.topics:
             self._initialize(transactions, now_ms)
         else:

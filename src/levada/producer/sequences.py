@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from levada.record.batch import next_sequence
+
+if TYPE_CHECKING:
+    from levada.producer.producer_batch import ProducerBatch
 
 SEQUENCE_MODULUS = 1 << 31
 MAX_EPOCH = 32767
@@ -69,3 +72,15 @@ class Sequences:
             self.last_acked = last
         if base_offset >= 0:
             self.last_acked_offset = max(self.last_acked_offset, base_offset + count - 1)
+
+
+class Numbering(Protocol):
+    """Who numbers batches for the broker's duplicate detection, if anybody does."""
+
+    def may_drain(self, batch: ProducerBatch) -> bool:
+        """Whether a batch may be sent now without breaking its partition's order."""
+        ...
+
+    def number(self, batch: ProducerBatch) -> None:
+        """Number a sealed batch that has no number."""
+        ...

@@ -13,6 +13,9 @@ written (I9). A partition goes through trouble in two ways:
 * a batch failed, and may have been written: the partition is `unresolved`. Nothing new is sent until those in flight are done. Did a later
   one succeed, there is no gap; else the epoch is bumped (I12).
 
+A transactional producer's identity is given by its transactions' coordinator (`transactions`), which alone raises the epoch. There a batch
+that fails costs the transaction. Where its numbers were used (`lost_numbers`), the next transaction needs another epoch.
+
 What can never happen: that a batch which may have been written gets another number, because the broker could not see the duplicate then.
 Such a batch fails as `persisted: unknown` when its partition is renumbered (M-P2, M-B6); Java renumbers it. And no partition is renumbered
 while one of its batches is on the wire.
@@ -69,6 +72,10 @@ def _log_start_unknown(_: Sequences, __: ProducerBatch, log_start_offset: int) -
     return log_start_offset < 0
 
 
+def _retention_passed(sequences: Sequences, _: ProducerBatch, log_start_offset: int) -> bool:
+    return 0 <= sequences.last_acked_offset < log_start_offset
+
+
 def _always(_: Sequences, __: ProducerBatch, ___: int) -> bool:
     return True
 
@@ -87,11 +94,39 @@ DECISIONS: Mapping[ErrorCode, tuple[Rule, ...]] = {
 }
 
 
-class TransactionManager:
-    """See the module's text."""
+TRANSACTIONAL_DECISIONS: Mapping[ErrorCode, tuple[Rule, ...]] = {
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: (
+        Rule("later batches were acknowledged: the broker no longer remembers this one", _behind_acked, Verdict.FAIL),
+        Rule("an earlier batch is still being retried", _earlier_missing, Verdict.RETRY),
+        Rule("there is a gap, and the epoch is the coordinator's to raise", _always, Verdict.FAIL),
+    ),
+    ErrorCode.UNKNOWN_PRODUCER_ID: (
+        Rule("the broker could not look it up", _log_start_unknown, Verdict.RETRY),
+        Rule("retention removed what the broker knew of us: the partition begins at 0 again", _retention_passed, Verdict.BUMP),
+        Rule("the broker lost what it knew of us", _always, Verdict.FAIL),
+    ),
+}
+"""Within a transaction (section 14): a batch that fails costs the transaction, and only its coordinator raises the epoch."""
 
-    def __init__(self, *, backoff: ExponentialBackoff, warn: Callable[[str], None] = lambda text: None) -> None:
-        """warn: tells whoever runs the program what keeps records from being sent."""
+
+class TransactionManager:
+    """See the module's text. lost_numbers: a batch of a transaction has failed, and its numbers with it, under this identity."""
+
+    def __init__(
+        self,
+        *,
+        backoff: ExponentialBackoff,
+        may_send: Callable[[ProducerBatch], bool] | None = None,
+        warn: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """may_send: whether a batch's partition is part of a transaction now; None for a producer without transactions.
+
+        warn: tells whoever runs the program what keeps records from being sent.
+        """
+        self.is_transactional = may_send is not None
+        self.lost_numbers = False
+        self._may_send = may_send
+        self._decisions = TRANSACTIONAL_DECISIONS if self.is_transactional else DECISIONS
         self.identity = NO_IDENTITY
         self.error: KafkaError | None = None
         self.waiting_for = ""
@@ -107,7 +142,13 @@ class TransactionManager:
     @property
     def needs_identity(self) -> bool:
         """Whether the InitProducerId flow should run."""
-        return not self.identity.is_valid and self.error is None
+        return not self.identity.is_valid and self.error is None and not self.is_transactional
+
+    def identify(self, identity: ProducerIdentity) -> None:
+        """Go on under an identity that the coordinator of the transactions has given."""
+        self.identity = identity
+        self.lost_numbers = False
+        self.changes += 1
 
     def initialize(self) -> Flow[None]:
         """Get a producer id from any broker, however long that takes (I3)."""
@@ -163,6 +204,8 @@ class TransactionManager:
         sequences = queue.sequences
         if not self.identity.is_valid or sequences.wants_bump:
             return False
+        if self._may_send is not None and not self._may_send(batch):
+            return False
         if batch.has_sequence:
             # While one is retried, its partition goes one at a time until the gap is closed (I8).
             return queue.in_flight[0] is batch
@@ -182,7 +225,13 @@ class TransactionManager:
         assert batch.data is not None
         batch.producer_id, batch.producer_epoch = batch.queue.sequences.identity
         batch.base_sequence = base_sequence
-        set_producer_state(batch.data, producer_id=batch.producer_id, producer_epoch=batch.producer_epoch, base_sequence=base_sequence)
+        set_producer_state(
+            batch.data,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=base_sequence,
+            is_transactional=self.is_transactional,
+        )
 
     def number_parts(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
         """Number the parts of a split like the batch they come from (A21)."""
@@ -203,7 +252,7 @@ class TransactionManager:
         if not self._is_current(batch):
             return Verdict.FAIL
         sequences = batch.queue.sequences
-        verdict = next(rule.verdict for rule in DECISIONS[code] if rule.holds(sequences, batch, log_start_offset))
+        verdict = next(rule.verdict for rule in self._decisions[code] if rule.holds(sequences, batch, log_start_offset))
         if verdict is Verdict.BUMP:
             self._want_bump(batch.queue)
         return verdict
@@ -213,7 +262,12 @@ class TransactionManager:
         if not self._is_current(batch):
             return
         queue, after = batch.queue, next_sequence(batch.base_sequence, batch.records_count)
-        if persisted is Persisted.UNKNOWN:
+        if self.is_transactional:
+            if persisted is Persisted.NO and after == queue.sequences.next:
+                queue.sequences.next = batch.base_sequence
+            else:
+                self.lost_numbers = True
+        elif persisted is Persisted.UNKNOWN:
             if queue.sequences.unresolved is None or is_before(queue.sequences.unresolved, after):
                 queue.sequences.unresolved = after
             self._troubled[queue] = None
@@ -241,10 +295,11 @@ class TransactionManager:
         if not (waiting or self._bump_for_new_topics) or not self.identity.is_valid:
             return []
         self._has_forgotten = self._bump_for_new_topics = False
-        if self.identity.epoch >= MAX_EPOCH:
-            self.identity = NO_IDENTITY
-            return []
-        self.identity = self.identity._replace(epoch=self.identity.epoch + 1)
+        if not self.is_transactional:
+            if self.identity.epoch >= MAX_EPOCH:
+                self.identity = NO_IDENTITY
+                return []
+            self.identity = self.identity._replace(epoch=self.identity.epoch + 1)
         return [batch for queue in waiting for batch in self._renumber(queue)]
 
     def _resolve(self, queue: PartitionQueue) -> None:

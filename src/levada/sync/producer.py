@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
+from levada.face.arguments import plain_records, saying_how_many
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
 from levada.face.producing import LAST_CALLBACKS_S, Producing, engine_settings
+from levada.face.transacting import Transacting
 from levada.flow import CallerFlow
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery
 from levada.producer.producer_batch import DeliveryCallback
-from levada.serialization import K_in, V_in
+from levada.serialization import K_in, Plain, V_in
 from levada.sync.connect import connect
 from levada.sync.delivery_wait import DeliveryWait
 from levada.sync.driver import Driver
 from levada.sync.dropped import start
-from levada.types import Headers, PartitionInfo
+from levada.sync.transaction import Transaction
+from levada.types import ConsumerGroupMetadata, Headers, OffsetAndMetadata, PartitionInfo, TopicPartition, TransactionHandle
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -59,6 +62,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         self._producing = producing = Producing(parsed, engine, driver, random=engine.random)
         self._core = producing.core
         self._append = producing.append
+        self._transacting = Transacting(parsed, producing.core, engine, driver)
         self._wait_for = DeliveryWait(driver, producing)
         self._core.wait_with(self._wait_for.one)
         driver.when_dropped = lambda: producing.end_by_itself(driver.name)
@@ -92,6 +96,34 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
             delivery = self._driver.call(self._producing.send(record))
         return delivery
 
+    def send_many(
+        self,
+        topic: str,
+        records: Iterable[Plain[K_in, V_in]],
+        *,
+        partition: int | None = None,
+        timestamp: int | datetime | None = None,
+        headers: Headers | Mapping[str, bytes | None] | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> list[Delivery]:
+        """Send records one after another, as send() does; return their handles, in order.
+
+        records: any iterable, read as it is sent: of values, of tuples (key, value), of tuples (key, value, headers), or mixed. A tuple is
+        always taken for one of these; a value that is itself a tuple is given as (None, value). partition, timestamp, on_delivery: of all
+        of them; headers: of those without their own.
+
+        What iterating raises, and wrong arguments as in send(), come out with a note that says how many records were sent before.
+        """
+        append = self._append
+        sent: list[Delivery] = []
+        with saying_how_many(sent):
+            for value, key, own in plain_records(records, headers):
+                sent.append(
+                    append(topic, value, key, partition, timestamp, own, on_delivery)
+                    or self.send(topic, value, key, partition=partition, timestamp=timestamp, headers=own, on_delivery=on_delivery)
+                )
+        return sent
+
     def send_arrow(
         self,
         topic: str,
@@ -124,6 +156,72 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         self._driver.call(self._producing.send_arrow(topic, data, columns, delivery))
         return delivery
 
+    def init_transactions(self, timeout: float | None = None) -> None:
+        """Get ready for transactions, once, before the first of them. Needs the option transactional.id.
+
+        A producer of the same transactional.id that is still there is fenced, and the transaction it left open aborted.
+        timeout: seconds, default max.block.ms. Raises TimeoutError and ConnectError, TransactionalIdAuthorizationError and other errors of
+        the coordinator, after which the call may be repeated, and IllegalStateError when it was done before.
+        """
+        self._driver.call(self._transacting.initialize(timeout))
+
+    def begin_transaction(self, timeout: float | None = None) -> None:
+        """Begin a transaction; every record that is sent from now on belongs to it, until it is committed or aborted.
+
+        Asks nobody, unless the transaction before ended with a lost answer: then it first does as init_transactions() (timeout: seconds for
+        that, default max.block.ms). Raises IllegalStateError while one is open.
+        """
+        self._driver.call(self._transacting.begin(timeout))
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group: ConsumerGroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit offsets of a group within the transaction: they count once it is committed (KIP-98, KIP-447).
+
+        offsets: of the next record to read, per partition. group: a consumer's group_metadata(), or the id of a group that has no members.
+        timeout: seconds, default max.block.ms. Raises TransactionAbortableError when the offsets were refused, as those of a member that its
+        group has lost, or not taken in time: the transaction can only be aborted then. Raises IllegalStateError outside a transaction.
+        """
+        self._driver.call(self._transacting.send_offsets(offsets, group, timeout))
+
+    def commit_transaction(self, timeout: float | None = None) -> None:
+        """Wait until every record of the transaction is acknowledged, then commit it: readers see all of it, or nothing.
+
+        timeout: seconds, default max.block.ms. Raises TransactionAbortableError when a record has failed, with that record's error as the
+        cause: call abort_transaction(). ProducerFencedError: another producer took over, close this one. TimeoutError: not every record was
+        acknowledged in time; the transaction is still open. TransactionOutcomeUnknownError: it may be committed or not; repeat the call to
+        learn it, or go on with begin_transaction().
+        """
+        self._driver.call(self._transacting.commit(timeout))
+
+    def abort_transaction(self, timeout: float | None = None) -> None:
+        """Abort the transaction: readers with isolation.level=read_committed see nothing of it. Records not sent yet fail.
+
+        timeout: seconds, default max.block.ms. Raises ProducerFencedError when another producer took over,
+        TransactionOutcomeUnknownError (the transaction is not committed), and TimeoutError; the last two calls may be repeated. After a
+        commit whose outcome is not known it aborts the transaction, or raises IllegalStateError where it was committed.
+        """
+        self._driver.call(self._transacting.abort(timeout))
+
+    def transaction(self, timeout: float | None = None) -> Transaction:
+        """Return a block: `with producer.transaction() as txn:` begins a transaction, commits it at the end, and aborts it on an exception.
+
+        The first one does init_transactions(), where the program has not. timeout: seconds for each step, default max.block.ms.
+        What the calls raise comes out of the block; an exception within it passes through.
+        """
+        return Transaction(self._driver, self._transacting, timeout)
+
+    def detach_transaction(self, timeout: float | None = None) -> TransactionHandle:
+        """Deliver every record of the transaction and leave it open, to be ended by KafkaAdmin, in this or another process.
+
+        Returns what ends it: commit_transaction(handle) and abort_transaction(handle) of KafkaAdmin. This producer can only be closed then.
+        A transaction that nobody ends is aborted after transaction.timeout.ms. timeout and errors: those of commit_transaction().
+        """
+        return self._driver.call(self._transacting.hand_over(timeout))
+
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """Describe a topic's partitions, waiting up to max.block.ms for metadata. Raises UnknownTopicOrPartitionError, TimeoutError."""
         return self._driver.call(self._producing.partitions_for(topic))
@@ -132,10 +230,21 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         """Send everything now and wait until each record sent before is acknowledged or has failed.
 
         The handles and callbacks of the records report failures. One warning gives the number of failures that the program has not looked
-        at. Raises TimeoutError, and IllegalStateError in an on_delivery callback, where it would wait for itself.
+        at. timeout: seconds; None waits until all are done, which delivery.timeout.ms bounds. Raises FlushTimeout, whose `remaining` says
+        how many records are not done and which changes nothing about them, and IllegalStateError in an on_delivery callback, where it
+        would wait for itself.
         """
         self._producing.refuse_in_callback("flush()")
         self._driver.call(self._producing.flush(timeout))
+
+    def abort_pending(self) -> int:
+        """Give up every record that is neither acknowledged nor failed, and return how many there were; the producer can be used on.
+
+        They fail with AbortedError. Its `persisted` is "no" for what was never sent, or certainly not appended, and "unknown" for what a
+        broker may have: an attempt that is under way is not called back. Callbacks run soon after, on the client's own thread. Records of
+        a send() that waits for memory or metadata in another thread are not among them.
+        """
+        return self._producing.abort_pending()
 
     def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.
@@ -143,6 +252,8 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. From a callback nothing is waited
         for; nor in a finalizer that interrupts the producer's own work, after which the records are still sent. One warning gives the
         number of failures that the program has not looked at. In a forked child this does nothing.
+
+        Then interceptors, serializers and the partitioner are closed, those that have a close(); what one of them raises is logged.
         """
         self._end(self._producing.close(timeout), timeout)
 
@@ -154,12 +265,13 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         except CrashedError:
             log.warning("the producer had stopped before it was closed; unsent records are lost")
             self._driver.close(timeout)
-            return
         except IllegalStateError:
             # What has to be waited for is this thread's own work. The client's thread sends what is left, and then closes.
             self._driver.abandon()
             return
-        self._driver.close(self._driver.call(closing))
+        else:
+            self._driver.close(self._driver.call(closing))
+        self._producing.handed_over.close()
 
     def __enter__(self) -> Self:
         return self
@@ -180,4 +292,5 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
             self._end(self._producing.leave(), LAST_CALLBACKS_S)
         except BaseException:
             self._driver.close(LAST_CALLBACKS_S)
+            self._producing.handed_over.close()
             raise

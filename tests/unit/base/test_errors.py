@@ -58,6 +58,7 @@ def made(cls: type[errors.KafkaError]) -> errors.KafkaError:
     arguments: dict[str, Any] = {
         "BootstrapError": {"causes": {}},
         "CrashedError": {"bug": ZeroDivisionError()},
+        "FlushTimeout": {"remaining": 1},
         "DeliveryTimeout": {"persisted": errors.Persisted.UNKNOWN},
         "RecordDeserializationError": {"record": None},
     }

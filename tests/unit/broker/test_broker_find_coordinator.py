@@ -9,7 +9,8 @@ from uuid import uuid4
 import pytest
 
 from broker_kit import Client
-from levada.broker.apis.find_coordinator import GROUP, SHARE, TRANSACTION, java_hash, partition_for
+from levada.broker.apis.find_coordinator import GROUP, SHARE, TRANSACTION
+from levada.broker.coordinators.placement import java_hash, partition_for
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 
@@ -24,7 +25,7 @@ def test_hashes_are_those_of_java_strings(text: str, value: int) -> None:
 
 def test_the_smallest_hash_belongs_to_partition_0() -> None:
     assert java_hash("polygenelubricants") == -(1 << 31)
-    assert partition_for("polygenelubricants") == 0
+    assert partition_for("polygenelubricants", 50) == 0
 
 
 @pytest.mark.parametrize("version", range(7))

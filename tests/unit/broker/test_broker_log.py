@@ -98,8 +98,8 @@ def test_every_offset_is_found_whatever_the_segments(seed: int, monkeypatch: pyt
         first = next(read_batches(log.read(offset, 1)))
         assert first.base_offset <= offset <= first.last_offset
         assert first.records()[offset - first.base_offset].value == expected[offset]
-    assert log.bytes_after(0) == log.size_bytes
-    assert log.bytes_after(log.end_offset) == 0
+    assert log.bytes_between(0, log.end_offset) == log.size_bytes
+    assert log.bytes_between(log.end_offset, log.end_offset) == 0
     assert [record.value for batch in log.batches() for record in batch.records()] == expected
 
 

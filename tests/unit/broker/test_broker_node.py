@@ -10,14 +10,21 @@ from levada.broker.apis import SERVED
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
 from levada.protocol.frame import decode_response, encode_request
+from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from levada.protocol.messages.end_txn import EndTxnRequest
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.list_transactions import ListTransactionsRequest
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from levada.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic
+from levada.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from levada.protocol.schema import Request
 
 NAMED = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
@@ -44,6 +51,13 @@ def test_H14_every_version_of_api_versions_lists_what_kafka_44_serves(client: Cl
         20: (1, 6),
         22: (0, 5),
         23: (2, 4),
+        24: (0, 5),
+        25: (0, 4),
+        26: (0, 5),
+        27: (1, 2),
+        61: (0, 0),
+        65: (0, 0),
+        66: (0, 2),
     }
 
 
@@ -114,6 +128,19 @@ REQUESTS: dict[int, Callable[[int], Request]] = {
     ),
     22: lambda version: InitProducerIdRequest(transaction_timeout_ms=1),
     23: lambda version: OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition()])]),
+    24: lambda version: (
+        AddPartitionsToTxnRequest()
+        if version >= 4
+        else AddPartitionsToTxnRequest(v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])])
+    ),
+    25: lambda version: AddOffsetsToTxnRequest(),
+    26: lambda version: EndTxnRequest(),
+    27: lambda version: WriteTxnMarkersRequest(
+        markers=[WritableTxnMarker(topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])])]
+    ),
+    61: lambda version: DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])]),
+    65: lambda version: DescribeTransactionsRequest(transactional_ids=["tx"]),
+    66: lambda version: ListTransactionsRequest(),
 }
 EVERY = [
     pytest.param(key, version, id=f"{api.request.NAME}-{version}")
@@ -265,7 +292,7 @@ def test_E12_versions_can_be_capped_to_look_like_an_older_broker(bench: Bench, c
 
 
 def test_a_fault_for_an_api_that_is_not_served_is_a_mistake(bench: Bench) -> None:
-    with pytest.raises(ConfigError, match="serves no API 'Prodcue'; it serves ApiVersions, CreateTopics"):
+    with pytest.raises(ConfigError, match="serves no API 'Prodcue'; it serves AddOffsetsToTxn, AddPartitionsToTxn, ApiVersions"):
         bench.node.faults.drop_response("Prodcue")
 
 

@@ -83,7 +83,7 @@ def test_E6_what_a_broker_does_not_take(client: Client, records: bytes, code: Er
 
 def test_E6_a_transactional_batch_needs_a_transactional_id_and_a_transaction(client: Client) -> None:
     request = produce_request("t", patched(make_batch(b"a", producer=(5, 0, 0)), 22, b"\x10"))
-    for transactional_id, code in ((None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("id", ErrorCode.INVALID_TXN_STATE)):
+    for transactional_id, code in ((None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("id", ErrorCode.INVALID_PRODUCER_ID_MAPPING)):
         request.transactional_id = transactional_id
         assert client.ask(request, 12).responses[0].partition_responses[0].error_code == code
     assert client.bench.node.log("t").end_offset == 0
@@ -269,11 +269,6 @@ def test_I19_every_producer_gets_an_id_of_its_own_with_epoch_0(client: Client) -
     answers: list[Any] = [client.ask(InitProducerIdRequest(transaction_timeout_ms=1), version) for version in range(6)]
     assert [(answer.error_code, answer.producer_epoch) for answer in answers] == [(0, 0)] * 6
     assert len({answer.producer_id for answer in answers}) == 6
-
-
-def test_M_P8_a_transactional_id_is_refused_plainly(client: Client) -> None:
-    answer = client.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1))
-    assert (answer.error_code, answer.producer_id) == (ErrorCode.UNSUPPORTED_VERSION, -1)
 
 
 def test_offsets_a_producer_wrote_into_its_batch_do_not_matter(client: Client) -> None:

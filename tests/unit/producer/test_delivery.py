@@ -35,7 +35,7 @@ class Pending:
     def wait(self, promise: Promise[Any], timeout: float | None, what: str) -> None:
         raise self.late
 
-    def metadata(self, index: int, timestamp: int) -> RecordMetadata:
+    def metadata(self, index: int, timestamp: int, key_size: int = -1, value_size: int = -1) -> RecordMetadata:
         raise AssertionError("nothing is known yet")
 
     def error_of(self, index: int) -> KafkaError | None:

@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from levada.broker.apis import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     api_versions,
     create_topics,
     delete_topics,
+    describe_producers,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     init_producer_id,
     list_offsets,
+    list_transactions,
     metadata,
     offset_for_leader_epoch,
     produce,
+    write_txn_markers,
 )
 from levada.broker.state import Api
 
@@ -31,7 +38,17 @@ SERVED: Mapping[int, Api] = {
         delete_topics.API,
         init_producer_id.API,
         offset_for_leader_epoch.API,
+        add_partitions_to_txn.API,
+        add_offsets_to_txn.API,
+        end_txn.API,
+        write_txn_markers.API,
+        describe_producers.API,
+        describe_transactions.API,
+        list_transactions.API,
     )
 }
 
 NAMES: frozenset[str] = frozenset(api.request.NAME for api in SERVED.values())
+
+NEWEST_BEFORE_KIP_890: Mapping[str, int] = {"Produce": 11, "EndTxn": 4, "TxnOffsetCommit": 4}
+"""The newest versions that a broker serves whose transaction.version is below 2, if it serves newer ones otherwise."""

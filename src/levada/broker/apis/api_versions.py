@@ -1,16 +1,28 @@
-"""ApiVersions: which APIs and versions this broker serves (H8, H9)."""
+"""ApiVersions: which APIs and versions this broker serves, and at which levels of features (H8, H9, KIP-584)."""
 
 from __future__ import annotations
 
 import re
 
+from levada.broker.coordinators.transactions import BUMPING_VERSION
 from levada.broker.state import Api, Call, VersionRange
 from levada.error_codes import ErrorCode
-from levada.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from levada.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _HAS_SOFTWARE = 3
 _ANY_NODE = -1
+
+_TRANSACTION_VERSION = "transaction.version"
+_FEATURES_EPOCH = 0
+# Older clients refuse an answer with a feature whose least level is 0 (KAFKA-17011).
+_KNOWS_LEVEL_0 = 4
 
 
 def handle(call: Call) -> ApiVersionsResponse:
@@ -20,7 +32,13 @@ def handle(call: Call) -> ApiVersionsResponse:
         return refuse(request, call.version, ErrorCode.INVALID_REQUEST)
     if not _means_this_node(call, request):
         return refuse(request, call.version, ErrorCode.REBOOTSTRAP_REQUIRED)
-    return ApiVersionsResponse(api_keys=[_entry(served) for served in call.state.version_ranges()])
+    response = ApiVersionsResponse(api_keys=[_entry(served) for served in call.state.version_ranges()])
+    response.finalized_features_epoch = _FEATURES_EPOCH
+    level = call.state.settings.transaction_version
+    response.finalized_features = [FinalizedFeatureKey(name=_TRANSACTION_VERSION, max_version_level=level, min_version_level=level)]
+    if call.version >= _KNOWS_LEVEL_0:
+        response.supported_features = [SupportedFeatureKey(name=_TRANSACTION_VERSION, min_version=0, max_version=BUMPING_VERSION)]
+    return response
 
 
 def refuse(request: ApiVersionsRequest | None, version: int, code: ErrorCode) -> ApiVersionsResponse:

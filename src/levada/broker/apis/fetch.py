@@ -1,7 +1,8 @@
 """Fetch: read record batches, waiting until there are enough of them (E9).
 
 A request that cannot be answered at once waits in the purgatory, woken by appends to its partitions. While it waits only sizes are
-compared; records are read when the answer is made. Fetch sessions are not kept: every answer says session 0, which KIP-227 allows.
+compared; records are read when the answer is made. A reader of committed data is answered up to the last stable offset, and woken by
+markers as well. Fetch sessions are not kept: every answer says session 0, which KIP-227 allows.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, OffsetOutOfRangeError
 from levada.promise import Promise
 from levada.protocol.messages.fetch import (
+    AbortedTransaction,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -85,10 +87,10 @@ class _Fetch:
             for wanted in topic.partitions:
                 asked = True
                 try:
-                    log = self._partition(topic, wanted).log
+                    partition = self._partition(topic, wanted)
                 except BrokerError:
                     return True
-                available += min(log.bytes_after(wanted.fetch_offset), wanted.partition_max_bytes)
+                available += min(self._bytes_for(partition, wanted.fetch_offset), wanted.partition_max_bytes)
         return not asked or available >= self._min_bytes
 
     def answer(self) -> FetchResponse:
@@ -99,6 +101,9 @@ class _Fetch:
         ]
         return FetchResponse(session_id=NO_SESSION, responses=responses, node_endpoints=self._leaders_named(responses))
 
+    def _bytes_for(self, partition: Partition, offset: int) -> int:
+        return partition.log.bytes_between(offset, partition.readable_end(self._request.isolation_level))
+
     def _read(self, topic: FetchTopic, wanted: FetchPartition, budget: _Budget) -> PartitionData:
         try:
             partition = self._partition(topic, wanted)
@@ -106,16 +111,26 @@ class _Fetch:
         except BrokerError as error:
             return self._failure(topic, wanted, error.code)
         log = partition.log
-        found = log.read(wanted.fetch_offset, min(wanted.partition_max_bytes, budget.left), at_least_one=budget.untouched)
+        readable = self._bytes_for(partition, wanted.fetch_offset)
+        found = log.read(
+            wanted.fetch_offset, min(wanted.partition_max_bytes, budget.left, readable), at_least_one=budget.untouched and readable > 0
+        )
         budget.take(len(found))
         return PartitionData(
             partition_index=wanted.partition,
             high_watermark=log.high_watermark,
-            last_stable_offset=log.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
             log_start_offset=log.start_offset,
-            aborted_transactions=[] if self._request.isolation_level == IsolationLevel.READ_COMMITTED else None,
+            aborted_transactions=self._aborted(partition, wanted.fetch_offset),
             records=found,
         )
+
+    def _aborted(self, partition: Partition, offset: int) -> list[AbortedTransaction] | None:
+        """Return the aborted transactions that the answer's records may belong to; up to the log's end, as Kafka does for small logs."""
+        if self._request.isolation_level != IsolationLevel.READ_COMMITTED:
+            return None
+        aborted = partition.transactions.aborted_between(offset, partition.log.end_offset)
+        return [AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in aborted]
 
     def _failure(self, topic: FetchTopic, wanted: FetchPartition, code: ErrorCode) -> PartitionData:
         failure = _failure(wanted.partition, code)

@@ -1,9 +1,4 @@
-"""FindCoordinator: which node coordinates a group, a transactional id or a share partition.
-
-Kafka keeps what coordinators know in internal topics of 50 partitions; the key's hash chooses the partition, and its leader coordinates.
-This broker keeps no such topics yet, so the partitions are spread over the nodes in order. As in Kafka, all nodes agree, and every node
-answers.
-"""
+"""FindCoordinator: which node coordinates a group, a transactional id or a share partition. All nodes agree, and every node answers."""
 
 from __future__ import annotations
 
@@ -11,6 +6,7 @@ import base64
 from collections.abc import Callable, Mapping
 
 from levada.broker.cluster import Cluster
+from levada.broker.coordinators.placement import Placement
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -20,9 +16,6 @@ FIRST_BATCHED_VERSION = 4
 FIRST_VERSION_WITH_SHARE = 6
 _NOBODY = -1
 _UUID_BYTES = 16
-
-_PARTITIONS = 50
-"""Of __consumer_offsets, __transaction_state and __share_group_state: Kafka's default for all three."""
 
 
 def handle(call: Call) -> FindCoordinatorResponse:
@@ -34,35 +27,17 @@ def handle(call: Call) -> FindCoordinatorResponse:
 
 
 def _find(call: Call, key: str) -> Coordinator:
-    kind = call.request.key_type
+    kind, cluster = call.request.key_type, call.state.cluster
     if kind not in _IS_KEY or (kind == SHARE and call.version < FIRST_VERSION_WITH_SHARE) or not _IS_KEY[kind](key):
         return _no_coordinator(key, ErrorCode.INVALID_REQUEST)
-    cluster = call.state.cluster
-    node = cluster.nodes[coordinator_id(cluster, key)]
+    node = cluster.nodes[_placement(cluster, kind).leader_of(key)]
     # As Kafka says it where there is no error.
     message = "" if call.version >= FIRST_BATCHED_VERSION else ErrorCode.NONE.name
     return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_message=message)
 
 
-def coordinator_id(cluster: Cluster, key: str) -> int:
-    """Return the id of the node that coordinates a key."""
-    nodes = sorted(cluster.nodes)
-    return nodes[partition_for(key) % len(nodes)]
-
-
-def partition_for(key: str, partitions: int = _PARTITIONS) -> int:
-    """Return the partition of an internal topic that a key belongs to, as Kafka chooses it: by the hash of a Java string."""
-    value = java_hash(key)
-    return 0 if value == -(1 << 31) else abs(value) % partitions
-
-
-def java_hash(text: str) -> int:
-    """Return String.hashCode(): over the UTF-16 code units, in 32 bits."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    return value - (1 << 32) if value >= 1 << 31 else value
+def _placement(cluster: Cluster, kind: int) -> Placement:
+    return {GROUP: cluster.group_coordinators, TRANSACTION: cluster.transaction_coordinators, SHARE: cluster.share_coordinators}[kind]
 
 
 def _is_share_key(key: str) -> bool:

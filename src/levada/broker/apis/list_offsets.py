@@ -58,7 +58,7 @@ def _failure(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartit
 
 def _answer(call: Call, topic: Topic, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
     partition = _readable(call.state, topic, wanted)
-    found = find(partition, wanted.timestamp, call.version)
+    found = find(partition, wanted.timestamp, call.version, call.request.isolation_level)
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index,
         offset=found.offset,
@@ -80,13 +80,20 @@ def _readable(state: BrokerState, topic: Topic, wanted: ListOffsetsPartition) ->
     return partition
 
 
-def find(partition: Partition, timestamp: int, version: int) -> Found:
-    """Return what a (special) timestamp stands for. UNSUPPORTED_VERSION for a special one that this version does not know."""
-    if timestamp >= 0:
-        return _first_at_or_after(partition, timestamp)
-    if timestamp not in _SPECIAL or version < _SINCE_VERSION[timestamp]:
+def find(partition: Partition, timestamp: int, version: int, isolation_level: int) -> Found:
+    """Return what a (special) timestamp stands for. UNSUPPORTED_VERSION for a special one that this version does not know.
+
+    A record that a reader at this isolation level cannot see yet is not found.
+    """
+    if timestamp < 0 and version < _SINCE_VERSION.get(timestamp, version + 1):
         raise BrokerError(f"timestamp {timestamp} in ListOffsets v{version}", code=ErrorCode.UNSUPPORTED_VERSION)
-    return _SPECIAL[timestamp](partition)
+    end = partition.readable_end(isolation_level)
+    if timestamp == LATEST:
+        return Found(end)
+    if timestamp in _AT_THE_START:
+        return Found(partition.log.start_offset)
+    found = _SPECIAL[timestamp](partition) if timestamp < 0 else _first_at_or_after(partition, timestamp)
+    return found if found.offset < end else NOTHING
 
 
 def _first_at_or_after(partition: Partition, timestamp: int) -> Found:
@@ -106,11 +113,9 @@ def _of_largest_timestamp(partition: Partition) -> Found:
 
 
 # There is no tiered storage: everything is local, nothing is uploaded.
+_AT_THE_START = (EARLIEST, EARLIEST_LOCAL)
 _SPECIAL: Mapping[int, Callable[[Partition], Found]] = {
-    LATEST: lambda partition: Found(partition.log.high_watermark),
-    EARLIEST: lambda partition: Found(partition.log.start_offset),
     MAX_TIMESTAMP: _of_largest_timestamp,
-    EARLIEST_LOCAL: lambda partition: Found(partition.log.start_offset),
     LATEST_TIERED: lambda partition: NOTHING,
     EARLIEST_PENDING_UPLOAD: lambda partition: NOTHING,
 }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from levada.broker.cluster import Topic
 from levada.broker.partition import Partition, RefusedRecordsError, is_transactional
 from levada.broker.state import Answer, Api, BrokerState, Call, Unanswered
+from levada.broker.verification import unverified
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.produce import (
@@ -43,10 +46,13 @@ def handle(call: Call) -> Answer:
         return refuse(request, call.version, ErrorCode.INVALID_REQUIRED_ACKS)
     if request.transactional_id is None and _has_transactional(request):
         return refuse(request, call.version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    appended: list[TopicPartition] = []
-    response = ProduceResponse(responses=[_append_topic(call, topic, appended) for topic in request.topic_data])
+    try:
+        writer = _Writer(call, unverified(call))
+    except BrokerError as error:
+        return refuse(request, call.version, error.code)
+    response = ProduceResponse(responses=[writer.append_topic(topic) for topic in request.topic_data])
     response.node_endpoints = _leaders_named(call.state, response)
-    for name in appended:
+    for name in writer.appended:
         call.state.purgatory.wake(name, call.now_ms)
     if is_silent(request):
         return Unanswered(close=_has_failure(response))
@@ -69,35 +75,45 @@ def refuse(request: ProduceRequest, version: int, code: ErrorCode) -> ProduceRes
     )
 
 
-def _append_topic(call: Call, data: TopicProduceData, appended: list[TopicPartition]) -> TopicProduceResponse:
-    try:
-        topic = call.state.find_topic(data.name, data.topic_id, by_id=call.version >= _USES_TOPIC_IDS)
-    except BrokerError as error:
-        return _topic_response(data, [_failure(partition.index, error.code) for partition in data.partition_data])
-    return _topic_response(data, [_append(call, topic, partition, appended) for partition in data.partition_data])
+class _Writer:
+    """Appends the batches of one request. refused: partitions that must not be written to. appended: those that were."""
 
+    def __init__(self, call: Call, refused: Mapping[TopicPartition, BrokerError]) -> None:
+        self._call = call
+        self._refused = refused
+        self.appended: list[TopicPartition] = []
 
-def _append(call: Call, topic: Topic, data: PartitionProduceData, appended: list[TopicPartition]) -> PartitionProduceResponse:
-    try:
-        partition = _writable(call.state, topic, data.index, call.request.acks)
-        place = partition.append(data.records or b"", call.wall_ms, allow_zstd=call.version >= _KNOWS_ZSTD)
-    except BrokerError as error:
-        return _refused(call, topic, data.index, error)
-    appended.append(partition.name)
-    return PartitionProduceResponse(
-        index=data.index,
-        base_offset=place.base_offset,
-        log_append_time_ms=place.log_append_time_ms,
-        log_start_offset=partition.log.start_offset,
-    )
+    def append_topic(self, data: TopicProduceData) -> TopicProduceResponse:
+        """Append to the partitions of one topic."""
+        try:
+            topic = self._call.state.find_topic(data.name, data.topic_id, by_id=self._call.version >= _USES_TOPIC_IDS)
+        except BrokerError as error:
+            return _topic_response(data, [_failure(partition.index, error.code) for partition in data.partition_data])
+        return _topic_response(data, [self._append(topic, partition) for partition in data.partition_data])
 
+    def _append(self, topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
+        try:
+            partition = self._writable(topic, data.index)
+            place = partition.append(data.records or b"", self._call.wall_ms, allow_zstd=self._call.version >= _KNOWS_ZSTD)
+        except BrokerError as error:
+            return _refused(self._call, topic, data.index, error)
+        self.appended.append(partition.name)
+        return PartitionProduceResponse(
+            index=data.index,
+            base_offset=place.base_offset,
+            log_append_time_ms=place.log_append_time_ms,
+            log_start_offset=partition.log.start_offset,
+        )
 
-def _writable(state: BrokerState, topic: Topic, index: int, acks: int) -> Partition:
-    partition = state.lead_partition(topic, index)
-    state.raise_planned_fault("Produce", partition.name)
-    if acks == ALL_IN_SYNC:
-        partition.check_in_sync()
-    return partition
+    def _writable(self, topic: Topic, index: int) -> Partition:
+        state = self._call.state
+        partition = state.lead_partition(topic, index)
+        state.raise_planned_fault("Produce", partition.name)
+        if partition.name in self._refused:
+            raise self._refused[partition.name]
+        if self._call.request.acks == ALL_IN_SYNC:
+            partition.check_in_sync()
+        return partition
 
 
 def _refused(call: Call, topic: Topic, index: int, error: BrokerError) -> PartitionProduceResponse:

@@ -1,0 +1,72 @@
+"""WriteTxnMarkers: end transactions in partitions of this node, for a coordinator, or for an administrator who aborts a hanging one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from levada.broker.marker import Marker
+from levada.broker.state import Api, Call
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from levada.protocol.schema import ZERO_UUID
+
+_BUMPING_VERSION = 2
+
+
+def handle(call: Call) -> WriteTxnMarkersResponse:
+    """Write each marker into each of its partitions; they succeed and fail on their own."""
+    return WriteTxnMarkersResponse(markers=[_write(call, marker) for marker in call.request.markers])
+
+
+def refuse(request: WriteTxnMarkersRequest, version: int, code: ErrorCode) -> WriteTxnMarkersResponse:
+    """Answer with an error in every partition."""
+    return WriteTxnMarkersResponse(
+        markers=[_result(marker, ([code] * len(topic.partition_indexes) for topic in marker.topics)) for marker in request.markers]
+    )
+
+
+def _write(call: Call, asked: WritableTxnMarker) -> WritableTxnMarkerResult:
+    marker = Marker(
+        asked.producer_id,
+        asked.producer_epoch,
+        asked.transaction_result,
+        asked.coordinator_epoch,
+        strict=asked.transaction_version >= _BUMPING_VERSION,
+    )
+    return _result(asked, ([_write_one(call, topic.name, index, marker) for index in topic.partition_indexes] for topic in asked.topics))
+
+
+def _write_one(call: Call, topic: str, index: int, marker: Marker) -> ErrorCode:
+    cluster = call.state.cluster
+    try:
+        partition = call.state.lead_partition(call.state.find_topic(topic, ZERO_UUID, by_id=False), index)
+        partition.append_marker(marker, call.wall_ms)
+    except BrokerError as error:
+        return error.code
+    cluster.tell_watchers(partition)
+    return ErrorCode.NONE
+
+
+def _result(marker: WritableTxnMarker, codes: Iterable[list[ErrorCode]]) -> WritableTxnMarkerResult:
+    topics = [
+        WritableTxnMarkerTopicResult(
+            name=topic.name,
+            partitions=[
+                WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+                for index, code in zip(topic.partition_indexes, told, strict=True)
+            ],
+        )
+        for topic, told in zip(marker.topics, codes, strict=True)
+    ]
+    return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)
+
+
+API = Api(WriteTxnMarkersRequest, 1, 2, handle, refuse, 1)

@@ -1,0 +1,96 @@
+"""Which node coordinates a group, a transactional id or a share partition.
+
+Kafka keeps what coordinators know in internal topics. A key's hash chooses the partition, and that partition's leader coordinates. A new
+leader begins a new epoch and answers COORDINATOR_LOAD_IN_PROGRESS until it has read the partition. Here all nodes share what coordinators
+know, so there is nothing to read; a test asks for the time in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, ConfigError
+from levada.types import Node, TopicPartition
+
+
+class Placement:
+    """The partitions of one internal topic: who leads each, since which epoch, and whether it is loaded.
+
+    nodes: those of the cluster, which may grow. Partitions that no test has moved are spread over them in order.
+    """
+
+    def __init__(self, topic: str, partitions: int, nodes: Mapping[int, Node]) -> None:
+        self.topic = topic
+        self.partitions = partitions
+        self._nodes = nodes
+        self._moved: dict[int, int] = {}
+        self._epochs: dict[int, int] = {}
+        self._loading: set[int] = set()
+
+    def partition_of(self, key: str) -> int:
+        """Return the partition that a group or transactional id belongs to."""
+        return partition_for(key, self.partitions)
+
+    def place_of(self, key: str) -> TopicPartition:
+        """Return the same with the name of the topic."""
+        return TopicPartition(self.topic, self.partition_of(key))
+
+    def leader_of(self, key: str) -> int:
+        """Return the id of the node that coordinates a key."""
+        return self._leader(self.partition_of(key))
+
+    def epoch_of(self, key: str) -> int:
+        """Return the epoch of the coordinator of a key."""
+        return self._epochs.get(self.partition_of(key), 0)
+
+    def check(self, key: str, node_id: int) -> None:
+        """Raise NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS when a node cannot answer for a key."""
+        leader = self.leader_of(key)
+        if leader != node_id:
+            raise BrokerError(f"node {leader} coordinates {key!r}, not node {node_id}", code=ErrorCode.NOT_COORDINATOR)
+        self.check_loaded(key)
+
+    def check_loaded(self, key: str) -> None:
+        """Raise COORDINATOR_LOAD_IN_PROGRESS when nobody can answer for a key."""
+        if self.partition_of(key) in self._loading:
+            raise BrokerError(f"the coordinator of {key!r} is loading", code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def is_loading(self, node_id: int) -> bool:
+        """Whether a node has not loaded all partitions that it leads."""
+        return any(self._leader(partition) == node_id for partition in self._loading)
+
+    def move(self, key: str, node_id: int) -> None:
+        """Let a node coordinate a key, and all others of its partition, in a new epoch. ConfigError for a node that does not exist."""
+        if node_id not in self._nodes:
+            raise ConfigError(f"there is no node {node_id}; the cluster has {', '.join(map(str, sorted(self._nodes)))}")
+        partition = self.partition_of(key)
+        self._moved[partition] = node_id
+        self._epochs[partition] = self._epochs.get(partition, 0) + 1
+
+    def begin_loading(self, key: str) -> None:
+        """Let the coordinator of a key answer that it is loading, until end_loading."""
+        self._loading.add(self.partition_of(key))
+
+    def end_loading(self, key: str) -> None:
+        """The coordinator of a key has loaded what it must know."""
+        self._loading.discard(self.partition_of(key))
+
+    def _leader(self, partition: int) -> int:
+        nodes = sorted(self._nodes)
+        return self._moved.get(partition, nodes[partition % len(nodes)])
+
+
+def partition_for(key: str, partitions: int) -> int:
+    """Return the partition of an internal topic that a key belongs to, as Kafka chooses it: by the hash of a Java string."""
+    value = java_hash(key)
+    return 0 if value == -(1 << 31) else abs(value) % partitions
+
+
+def java_hash(text: str) -> int:
+    """Return String.hashCode(): over the UTF-16 code units, in 32 bits."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value

@@ -1,0 +1,265 @@
+"""The transaction coordinator: what each request may do to a transactional id, and what it is refused (KIP-98, KIP-360, KIP-890).
+
+Requests arrive checked for their coordinator (Placement.check). A refusal is a BrokerError with the code that Kafka answers. Ending a
+transaction takes two steps: end() decides and returns what has to be written, complete() is told that it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import NamedTuple
+
+from levada.broker.coordinators.placement import Placement
+from levada.broker.coordinators.transaction import LAST_USED_EPOCH, NO_ID, Ending, ProducerIdAndEpoch, Transaction
+from levada.broker.coordinators.transaction_states import ENDING, IDLE, Event, State
+from levada.broker.settings import BrokerSettings
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.types import TopicPartition
+
+BUMPING_VERSION = 2
+"""The transaction.version since which every end gives the producer a new epoch."""
+
+
+class Ended(NamedTuple):
+    """What a producer goes on with after an end, and what there is to write; nothing if the request only repeats an earlier one."""
+
+    producer: ProducerIdAndEpoch
+    ending: Ending | None = None
+
+
+class Transactions:
+    """The transactional ids of a cluster.
+
+    placement, groups: of transactional ids and of groups. allocate: gives a producer id that was never given out before.
+    """
+
+    def __init__(self, settings: BrokerSettings, placement: Placement, groups: Placement, allocate: Callable[[], int]) -> None:
+        self._settings = settings
+        self._placement = placement
+        self._groups = groups
+        self._allocate = allocate
+        self._known: dict[str, Transaction] = {}
+
+    def __iter__(self) -> Iterator[Transaction]:
+        return iter(self._known.values())
+
+    def find(self, transactional_id: str) -> Transaction | None:
+        """Return a transactional id's state."""
+        return self._known.get(transactional_id)
+
+    def initialise(self, transactional_id: str, timeout_ms: int, given: ProducerIdAndEpoch | None, now_ms: int) -> Ended:
+        """Give a transactional id to a producer, which fences the one before it.
+
+        given: what the producer has now, if it asks for the next epoch. If a transaction is open it is taken away from its producer first:
+        the caller writes the ending that is returned, and answers CONCURRENT_TRANSACTIONS.
+        """
+        if not transactional_id:
+            raise _refusal("a transactional id must not be empty", ErrorCode.INVALID_REQUEST)
+        if not 0 < timeout_ms <= self._settings.transaction_max_timeout_ms:
+            raise _refusal(
+                f"a timeout of {timeout_ms} ms; transaction.max.timeout.ms={self._settings.transaction_max_timeout_ms}",
+                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+            )
+        found = self._known.get(transactional_id)
+        if found is None:
+            found = self._known[transactional_id] = Transaction(transactional_id, self._allocate(), timeout_ms, now_ms)
+        if found.state in ENDING:
+            raise _busy(found)
+        if given is not None and not _may_continue(found, given):
+            raise _fenced(found, given)
+        if found.state is State.ONGOING:
+            return Ended(ProducerIdAndEpoch(), self._fence(found, now_ms))
+        producer, last_epoch = self._next_producer(found, given)
+        found.initialise(producer, last_epoch, timeout_ms, now_ms)
+        return Ended(producer)
+
+    def add(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        groups: Collection[str],
+        now_ms: int,
+    ) -> None:
+        """Make partitions part of a transaction, which begins with the first ones. groups: whose offsets are in these partitions."""
+        found = self._named(transactional_id)
+        # Before anything else: the producer may have been told its next id already, which it has only once the markers are written.
+        if found.state in ENDING:
+            raise _busy(found)
+        _check_producer(found, producer)
+        found.add(partitions, groups, now_ms)
+
+    def add_group(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str, now_ms: int) -> None:
+        """Make a group's offsets part of a transaction: the partition they are in becomes one of its partitions."""
+        self.add(transactional_id, producer, [self._groups.place_of(group_id)], [group_id], now_ms)
+
+    def verify(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Say of each partition whether it is in the transaction: TRANSACTION_ABORTABLE if not (KIP-890)."""
+        found = self._named(transactional_id)
+        _check_producer(found, producer)
+        if found.state in ENDING:
+            raise _busy(found)
+        return {name: ErrorCode.NONE if name in found.partitions else ErrorCode.TRANSACTION_ABORTABLE for name in partitions}
+
+    def end(self, transactional_id: str, producer: ProducerIdAndEpoch, *, committed: bool, bumps: bool, now_ms: int) -> Ended:
+        """Commit or abort. bumps: the client takes a new epoch with every end (EndTxn version 5, transaction.version 2)."""
+        found = self._named(transactional_id)
+        check = _check_end_with_bump if bumps else _check_end
+        event = check(found, producer, committed)
+        if event is None:
+            return Ended(found.producer)
+        return self._prepare(found, event, bumps=bumps, now_ms=now_ms)
+
+    def complete(self, ending: Ending, now_ms: int) -> None:
+        """All markers of an ending are written."""
+        self._known[ending.transactional_id].complete(now_ms)
+
+    def time_out(self, node_id: int, now_ms: int) -> list[Ending]:
+        """Abort the transactions of a node that are open for longer than their timeout; return what has to be written."""
+        late = [
+            found
+            for found in self._coordinated_by(node_id)
+            if found.state is State.ONGOING and found.started_ms + found.timeout_ms < now_ms
+        ]
+        return [self._fence(found, now_ms) for found in late]
+
+    def expire(self, node_id: int, now_ms: int) -> None:
+        """Forget the ids of a node that were not used for transactional.id.expiration.ms."""
+        oldest_ms = now_ms - self._settings.transactional_id_expiration_ms
+        for found in self._coordinated_by(node_id):
+            if found.state in IDLE and found.updated_ms <= oldest_ms:
+                found.expire(now_ms)
+                del self._known[found.id]
+
+    def _coordinated_by(self, node_id: int) -> list[Transaction]:
+        return [found for found in self._known.values() if self._placement.leader_of(found.id) == node_id]
+
+    def _next_producer(self, found: Transaction, given: ProducerIdAndEpoch | None) -> tuple[ProducerIdAndEpoch, int]:
+        """Return what InitProducerId gives, and the last epoch to remember; the same again when the request repeats an earlier one."""
+        now = found.producer
+        if found.is_exhausted and (given is None or given.epoch == now.epoch):
+            return ProducerIdAndEpoch(self._allocate(), 0), NO_ID if given is None else now.epoch
+        bumped = now._replace(epoch=now.epoch + 1)
+        if given is None:
+            return bumped, NO_ID
+        if now.epoch == NO_ID or given.epoch == now.epoch:
+            return bumped, now.epoch
+        if given.epoch == found.last_epoch:
+            return now, found.last_epoch
+        raise _fenced(found, given)
+
+    def _fence(self, found: Transaction, now_ms: int) -> Ending:
+        found.fence()
+        ending = self._prepare(found, Event.ABORT, bumps=False, now_ms=now_ms).ending
+        assert ending is not None
+        return ending
+
+    def _prepare(self, found: Transaction, event: Event, *, bumps: bool, now_ms: int) -> Ended:
+        # Whoever ends it, the cluster's version says whether the markers' epoch is a new one; a fence has made it so.
+        strict = bumps or (found.state is State.PREPARE_EPOCH_FENCE and self._settings.transaction_version >= BUMPING_VERSION)
+        next_producer_id = self._allocate() if bumps and found.is_exhausted else NO_ID
+        producer, last_epoch = found.producer, found.last_epoch
+        if bumps:
+            producer, last_epoch = producer._replace(epoch=producer.epoch + 1), producer.epoch
+        found.prepare(event, producer, last_epoch, next_producer_id, now_ms)
+        ending = Ending(
+            transactional_id=found.id,
+            producer=producer,
+            committed=event is Event.COMMIT,
+            partitions=tuple(found.partitions),
+            groups=tuple(found.groups),
+            coordinator_epoch=self._placement.epoch_of(found.id),
+            strict=strict,
+        )
+        return Ended(found.completed_producer, ending)
+
+    def _named(self, transactional_id: str) -> Transaction:
+        if not transactional_id:
+            raise _refusal("a transactional id must not be empty", ErrorCode.INVALID_REQUEST)
+        found = self._known.get(transactional_id)
+        if found is None:
+            raise _refusal(f"transactional id {transactional_id!r} is not known", ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return found
+
+
+def _check_end(found: Transaction, producer: ProducerIdAndEpoch, committed: bool) -> Event | None:
+    """Return how EndTxn up to version 4 moves the id, None for a repetition of a completed end."""
+    _check_producer(found, producer)
+    if found.state in ENDING:
+        raise _busy(found)
+    if found.state is State.ONGOING:
+        return Event.COMMIT if committed else Event.ABORT
+    if found.state is (State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT):
+        return None
+    raise _nothing_to_end(found, committed)
+
+
+def _check_end_with_bump(found: Transaction, producer: ProducerIdAndEpoch, committed: bool) -> Event | None:
+    """Return how EndTxn since version 5 moves the id, None for a repetition of a completed end.
+
+    A repetition carries the epoch before the bump. The current epoch means the next transaction instead.
+    """
+    if found.state in ENDING:
+        raise _busy(found)
+    repeats_rotation = (
+        found.previous_producer_id == producer.producer_id and producer.epoch == LAST_USED_EPOCH and found.producer.epoch == 0
+    )
+    if not repeats_rotation:
+        _check_producer_id(found, producer)
+    is_complete = found.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+    repeats = is_complete and (repeats_rotation or found.producer.epoch == producer.epoch + 1)
+    if not repeats and producer.epoch != found.producer.epoch:
+        raise _fenced(found, producer)
+    return _event_of_end(found, committed, repeats)
+
+
+def _event_of_end(found: Transaction, committed: bool, repeats: bool) -> Event | None:
+    if found.state is State.ONGOING:
+        return Event.COMMIT if committed else Event.ABORT
+    if repeats and found.state is (State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT):
+        return None
+    if not committed and not repeats:
+        return Event.ABORT_NOTHING
+    raise _nothing_to_end(found, committed)
+
+
+def _may_continue(found: Transaction, given: ProducerIdAndEpoch) -> bool:
+    """Whether a producer that names what it has may get the next epoch, as far as its id says."""
+    repeats_rotation = given.producer_id == found.previous_producer_id and given.epoch >= LAST_USED_EPOCH
+    return found.producer.epoch == NO_ID or given.producer_id == found.producer.producer_id or repeats_rotation
+
+
+def _check_producer(found: Transaction, producer: ProducerIdAndEpoch) -> None:
+    _check_producer_id(found, producer)
+    if producer.epoch != found.producer.epoch:
+        raise _fenced(found, producer)
+
+
+def _check_producer_id(found: Transaction, producer: ProducerIdAndEpoch) -> None:
+    if producer.producer_id != found.producer.producer_id:
+        raise _refusal(
+            f"transactional id {found.id!r} belongs to producer {found.producer.producer_id}, not {producer.producer_id}",
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        )
+
+
+def _refusal(message: str, code: ErrorCode) -> BrokerError:
+    return BrokerError(message, code=code)
+
+
+def _busy(found: Transaction) -> BrokerError:
+    return _refusal(f"transactional id {found.id!r} is in state {found.state}", ErrorCode.CONCURRENT_TRANSACTIONS)
+
+
+def _fenced(found: Transaction, producer: ProducerIdAndEpoch) -> BrokerError:
+    return _refusal(
+        f"transactional id {found.id!r} is at epoch {found.producer.epoch}, the producer at {producer.epoch}", ErrorCode.PRODUCER_FENCED
+    )
+
+
+def _nothing_to_end(found: Transaction, committed: bool) -> BrokerError:
+    what = "commit" if committed else "abort"
+    return _refusal(f"transactional id {found.id!r} in state {found.state} has nothing to {what}", ErrorCode.INVALID_TXN_STATE)

@@ -1,0 +1,55 @@
+"""Carrying out the end of a transaction once it is decided: markers into its partitions, the offsets of its groups (T16).
+
+A coordinator sends WriteTxnMarkers to the partitions' leaders for this. Here it is one step, behind the answer to EndTxn, unless a test has
+asked for a fault of WriteTxnMarkers: a delayed or held one comes later, a failed one is repeated after RETRY_MS.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from levada.broker.cluster import GROUP_METADATA_TOPIC
+from levada.broker.coordinators.transaction import Ending
+from levada.broker.marker import Marker
+from levada.broker.state import BrokerState
+from levada.errors import BrokerError
+from levada.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from levada.types import TopicPartition
+
+_log = logging.getLogger("levada.broker")
+
+RETRY_MS = 100
+
+
+def carry_out(state: BrokerState, ending: Ending, now_ms: int) -> None:
+    """Write what ends a transaction, and tell its coordinator."""
+    fault = state.faults.next_fault(WriteTxnMarkersRequest.NAME)
+    if not fault.applied or fault.error_code or fault.drop or fault.disconnect:
+        state.do_later(now_ms + RETRY_MS, lambda at_ms: carry_out(state, ending, at_ms))
+    elif fault.delay_ms:
+        state.do_later(now_ms + fault.delay_ms, lambda at_ms: _write(state, ending, at_ms))
+    else:
+        _write(state, ending, now_ms)
+
+
+def _write(state: BrokerState, ending: Ending, now_ms: int) -> None:
+    wall_ms = now_ms + state.wall_offset_ms
+    marker = Marker(*ending.producer, ending.committed, ending.coordinator_epoch, ending.strict)
+    try:
+        for name in ending.partitions:
+            if name.topic != GROUP_METADATA_TOPIC:
+                _write_marker(state, name, marker, wall_ms)
+    except BrokerError as error:
+        # Somebody else has taken over: as in Kafka the transaction stays where it is.
+        _log.warning("the end of transaction %r was not written: %s", ending.transactional_id, error)
+        return
+    state.cluster.transactions.complete(ending, wall_ms)
+
+
+def _write_marker(state: BrokerState, name: TopicPartition, marker: Marker, wall_ms: int) -> None:
+    topic = state.cluster.topic(name.topic)
+    if topic is None:
+        return  # Deleted in mid-transaction: nothing is left to end.
+    partition = state.cluster.partition(topic, name.partition)
+    partition.append_marker(marker, wall_ms)
+    state.cluster.tell_watchers(partition)

@@ -1,0 +1,63 @@
+"""The transactions of one partition: which are open, which were aborted, and up to where committed data can be read (T18).
+
+A transaction is open here from its first record to its marker. The last stable offset is the first record of the oldest open one. Readers
+of committed data stop there, and are told the aborted transactions in what they read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+
+class AbortedTransaction(NamedTuple):
+    """first_offset: of its first record. last_offset: of its marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+class PartitionTransactions:
+    """Open transactions by producer id, in the order in which they began, and aborted ones in the order in which they ended."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, int] = {}
+        self._aborted: list[AbortedTransaction] = []
+
+    def first_offset_of(self, producer_id: int) -> int | None:
+        """Where a producer's open transaction began."""
+        return self._open.get(producer_id)
+
+    @property
+    def first_open_offset(self) -> int | None:
+        """Where the oldest open transaction began."""
+        return next(iter(self._open.values()), None)
+
+    @property
+    def open_producers(self) -> Collection[int]:
+        """The producers with an open transaction."""
+        return self._open.keys()
+
+    def write(self, producer_id: int, offset: int) -> None:
+        """A transactional batch was appended; the first one begins the transaction."""
+        self._open.setdefault(producer_id, offset)
+
+    def end(self, producer_id: int, marker_offset: int, *, committed: bool) -> None:
+        """A marker was appended. Without records before it there is nothing that it ends."""
+        first_offset = self._open.pop(producer_id, None)
+        if first_offset is not None and not committed:
+            self._aborted.append(AbortedTransaction(producer_id, first_offset, marker_offset))
+
+    def aborted_between(self, start: int, end: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions with records or their marker in a range of offsets, `end` excluded."""
+        return [aborted for aborted in self._aborted if aborted.last_offset >= start and aborted.first_offset < end]
+
+    def forget_before(self, offset: int) -> None:
+        """Records before an offset are gone."""
+        self._aborted = [aborted for aborted in self._aborted if aborted.last_offset >= offset]
+
+    def forget_all(self) -> None:
+        """Forget everything, to be told again."""
+        self._open.clear()
+        self._aborted.clear()

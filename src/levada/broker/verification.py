@@ -1,0 +1,108 @@
+"""Whether a producer may write transactional records to partitions: asked of its coordinator before the first batch (KIP-890).
+
+Since Produce version 12 the leader adds the partitions to the transaction itself; before that the producer has done so, and the leader only
+asks. Without this a late batch of a producer that was fenced meanwhile would begin a transaction that nobody ends.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from levada.broker.coordinators.transaction import ProducerIdAndEpoch
+from levada.broker.partition import is_transactional
+from levada.broker.producer_state import NO_PRODUCER_ID
+from levada.broker.state import Call
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.protocol.messages.produce import ProduceRequest
+from levada.types import TopicPartition
+
+FIRST_ADDING_VERSION = 12
+_KNOWS_TRANSACTION_ABORTABLE = 11
+_USES_TOPIC_IDS = 13
+_PRODUCER = struct.Struct(">qhi")
+_PRODUCER_AT = 43
+
+_COORDINATOR_AWAY = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+class _Batch(NamedTuple):
+    """What a produced batch says about its producer."""
+
+    producer: ProducerIdAndEpoch
+    base_sequence: int
+
+
+def unverified(call: Call) -> Mapping[TopicPartition, BrokerError]:
+    """Return why partitions of a Produce request must not be written to.
+
+    INVALID_PRODUCER_ID_MAPPING, for the whole request, is raised when it holds batches of several transactional producers.
+    """
+    batches = _batches_to_verify(call)
+    producers = {batch.producer for batch in batches.values()}
+    if len(producers) > 1:
+        raise BrokerError("transactional records of more than one producer", code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if not producers:
+        return {}
+    (producer,) = producers
+    refused = {name: _refusal(name, code, call.version) for name, code in _ask(call, producer, batches).items() if code}
+    if call.version < FIRST_ADDING_VERSION:
+        return refused
+    gaps = {name: _gap(name, batch) for name, batch in batches.items() if batch.base_sequence > 0}
+    return gaps | refused
+
+
+def _batches_to_verify(call: Call) -> dict[TopicPartition, _Batch]:
+    """Return the transactional batches for partitions of this node that are not known to be in the producer's transaction."""
+    request: ProduceRequest = call.request
+    batches = {}
+    for data in request.topic_data:
+        for wanted in data.partition_data:
+            records = wanted.records or b""
+            if not is_transactional(records) or len(records) < _PRODUCER_AT + _PRODUCER.size:
+                continue
+            producer_id, epoch, base_sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+            try:
+                topic = call.state.find_topic(data.name, data.topic_id, by_id=call.version >= _USES_TOPIC_IDS)
+                partition = call.state.lead_partition(topic, wanted.index)
+            except BrokerError:
+                continue  # The answer for this partition says so.
+            if producer_id != NO_PRODUCER_ID and not partition.is_in_transaction(producer_id, epoch):
+                batches[partition.name] = _Batch(ProducerIdAndEpoch(producer_id, epoch), base_sequence)
+    return batches
+
+
+def _ask(call: Call, producer: ProducerIdAndEpoch, batches: Mapping[TopicPartition, _Batch]) -> Mapping[TopicPartition, ErrorCode]:
+    transactions, transactional_id = call.state.cluster.transactions, call.request.transactional_id
+    try:
+        call.state.cluster.transaction_coordinators.check_loaded(transactional_id)
+        if call.version < FIRST_ADDING_VERSION:
+            return transactions.verify(transactional_id, producer, batches.keys())
+        transactions.add(transactional_id, producer, batches.keys(), (), call.wall_ms)
+    except BrokerError as error:
+        return dict.fromkeys(batches, error.code)
+    return {}
+
+
+def _refusal(name: TopicPartition, code: ErrorCode, version: int) -> BrokerError:
+    """Say a coordinator's error in a code that producers of this version know how to react to."""
+    told = code
+    if code is ErrorCode.PRODUCER_FENCED:
+        told = ErrorCode.INVALID_PRODUCER_EPOCH
+    elif code is ErrorCode.TRANSACTION_ABORTABLE and version < _KNOWS_TRANSACTION_ABORTABLE:
+        told = ErrorCode.INVALID_TXN_STATE
+    elif code in _COORDINATOR_AWAY or (code is ErrorCode.CONCURRENT_TRANSACTIONS and version < FIRST_ADDING_VERSION):
+        told = ErrorCode.NOT_ENOUGH_REPLICAS
+    return BrokerError(f"{name}: the transaction's coordinator answered {code.name}", code=told)
+
+
+def _gap(name: TopicPartition, batch: _Batch) -> BrokerError:
+    return BrokerError(
+        f"{name}: a transaction begins with sequence 0, not {batch.base_sequence}", code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    )

@@ -1,0 +1,43 @@
+"""One flush(): the records it waits for, and how many of them remain when it is broken off."""
+
+from __future__ import annotations
+
+from levada.flow import Flow, Wait
+from levada.producer.failed_sends import FailedSends
+from levada.producer.producer_batch import ProducerBatch
+from levada.producer.record_accumulator import RecordAccumulator
+
+
+class Flushing:
+    """To be made and used under the engine's lock. Records that are appended later are not waited for, though they may be sent too."""
+
+    def __init__(self, accumulator: RecordAccumulator, failed_sends: FailedSends) -> None:
+        self._accumulator = accumulator
+        accumulator.adopt()
+        # An open batch may take more records until it is drained.
+        self._counts = {batch: batch.unsettled_count for batch in (*accumulator.unsettled, *accumulator.incomplete)}
+        self._failed_sends = failed_sends.promises
+
+    def run(self) -> Flow[None]:
+        """Return when all are done, their callbacks included (A22, A25)."""
+        self._accumulator.flushes += 1
+        try:
+            for promise in (*self._failed_sends, *(batch.promise for batch in self._counts)):
+                yield Wait(promise)
+        finally:
+            self._accumulator.flushes -= 1
+
+    @property
+    def remaining(self) -> int:
+        """How many records are not done."""
+        waiting = sum(not promise.done for promise in self._failed_sends)
+        return waiting + sum(_remaining(batch, count) for batch, count in self._counts.items())
+
+
+def _remaining(batch: ProducerBatch, count: int) -> int:
+    """Return how many of the first `count` records of a batch are not done; those of a split one are in its parts."""
+    if batch.promise.done:
+        return 0
+    if batch.parts is None:
+        return count
+    return sum(_remaining(part, part.unsettled_count) for part in batch.parts[1])

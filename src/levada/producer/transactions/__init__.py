@@ -1,0 +1,1 @@
+"""Transactions: the states of a transactional producer, and what it asks coordinators."""

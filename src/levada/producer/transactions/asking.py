@@ -1,0 +1,98 @@
+"""Asking coordinators: finds them, asks again as the table of reactions says, and notes requests that got no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from levada.client.backoff import ExponentialBackoff
+from levada.client.coordinator_finder import CoordinatorFinder
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, ConnectError, DisconnectError, ProtocolError, UnsupportedVersionError, UnwritableError
+from levada.flow import Call, Flow, Sleep
+from levada.producer.transactions.reactions import REACTIONS, Api, Reaction
+from levada.producer.transactions.requests import Question, worst
+
+SOON_MS = 20
+"""How soon what belongs to a new transaction is asked for again while the coordinator completes the one before (KAFKA-5482)."""
+_OF_A_NEW_TRANSACTION = frozenset({Api.ADD_PARTITIONS, Api.ADD_OFFSETS, Api.TXN_OFFSET_COMMIT})
+_OLD_BROKER = "transactions need brokers of Kafka 0.11 or newer, and 2.5 or newer to go on after a lost answer or a failed record"
+
+
+class Answer(NamedTuple):
+    """What came of a question. text: what the broker said, about whom. reply: the answer that it was."""
+
+    reaction: Reaction
+    code: ErrorCode
+    text: str
+    reply: Any = None
+
+
+class Asking:
+    """Asks one question at a time, or several beside one another.
+
+    lost: whether a request was sent, and no answer came: it may still arrive. Whoever makes sure that this does no harm sets it back.
+    last: the last failure of the question that was asked last.
+    """
+
+    def __init__(self, coordinators: CoordinatorFinder, backoff: ExponentialBackoff) -> None:
+        self.lost = False
+        self.last = ""
+        self._coordinators = coordinators
+        self._backoff = backoff
+
+    def ask(self, question: Question, is_wanted: Callable[[], bool] = lambda: True) -> Flow[Answer]:
+        """Ask until there is an answer that can be acted on, or nobody wants it any more; then the reaction is still to ask again."""
+        self.last = ""
+        attempts = 0
+        while True:
+            answer = yield from self._ask_once(question)
+            if answer.reaction not in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
+                return answer
+            self.last = f"{question.api.value}: {answer.code.name}{answer.text and f' ({answer.text})'}"
+            if answer.reaction is Reaction.FIND_COORDINATOR:
+                self._coordinators.forget(question.whom.kind, question.whom.key)
+            yield Sleep(self._pause_ms(question.api, answer.code, attempts))
+            if not is_wanted():
+                return answer
+            attempts += 1
+
+    def _pause_ms(self, api: Api, code: ErrorCode, attempts: int) -> int:
+        if code is ErrorCode.CONCURRENT_TRANSACTIONS and api in _OF_A_NEW_TRANSACTION:
+            return SOON_MS
+        return self._backoff.delay_ms(attempts)
+
+    def _ask_once(self, question: Question) -> Flow[Answer]:
+        answered = False
+        try:
+            reply = yield Call(question.request, question.whom, min_version=question.versions[0], max_version=question.versions[1])
+            answered = True
+        except DisconnectError as error:
+            return Answer(Reaction.FIND_COORDINATOR, ErrorCode.NETWORK_EXCEPTION, str(error))
+        except ConnectError as error:
+            answered = True
+            return Answer(Reaction.FIND_COORDINATOR, ErrorCode.NETWORK_EXCEPTION, str(error))
+        except UnwritableError as error:
+            answered = True
+            return Answer(Reaction.ABORT, ErrorCode.INVALID_REQUEST, str(error))
+        except ProtocolError as error:
+            return Answer(Reaction.RETRY, ErrorCode.UNKNOWN_SERVER_ERROR, f"an answer that cannot be read: {error}")
+        except UnsupportedVersionError as error:
+            answered = True
+            return Answer(Reaction.FATAL, ErrorCode.UNSUPPORTED_VERSION, f"{error.reason}; {_OLD_BROKER}")
+        except BrokerError as error:
+            # Of the look-up of the coordinator: nothing was sent to it.
+            answered = True
+            return self._not_found(question, error)
+        finally:
+            self.lost |= not answered
+        subject, code = worst(question.api, question.codes(reply))
+        return Answer(REACTIONS[question.api][code], code, subject, reply)
+
+    @staticmethod
+    def _not_found(question: Question, error: BrokerError) -> Answer:
+        reaction = REACTIONS[Api.FIND_COORDINATOR][error.code]
+        if question.api is Api.INIT_PRODUCER_ID and reaction is Reaction.FATAL:
+            # Nothing of a transaction is there yet: the same call may succeed once the program is allowed to make it.
+            reaction = REACTIONS[Api.INIT_PRODUCER_ID][error.code]
+        return Answer(reaction, error.code, error.reason)

@@ -1,0 +1,95 @@
+"""What a transactional producer does about an error code: one table for every API that it asks and every code (KIP-1050).
+
+What the tables do not name is tried again where Kafka lists it as retriable, and else is fatal: nobody knows then what state the
+transaction is in. An error of the coordinator look-up itself has a row too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from levada.error_codes import ErrorCode
+
+
+class Reaction(Enum):
+    """What to do."""
+
+    DONE = "it worked"
+    RETRY = "ask again after a pause"
+    FIND_COORDINATOR = "ask again, whoever is the coordinator now"
+    ABORT = "the transaction has to be aborted"
+    ABORT_AND_INITIALIZE = "it has to be aborted, and the producer initialized again"
+    REFUSED = "the call fails; the same one may be tried again later"
+    FENCED = "another producer took over, or the coordinator gave the transaction up"
+    FATAL = "the producer cannot go on"
+
+
+class Api(Enum):
+    """What is asked."""
+
+    FIND_COORDINATOR = "FindCoordinator"
+    INIT_PRODUCER_ID = "InitProducerId"
+    ADD_PARTITIONS = "AddPartitionsToTxn"
+    ADD_OFFSETS = "AddOffsetsToTxn"
+    TXN_OFFSET_COMMIT = "TxnOffsetCommit"
+    END_TXN = "EndTxn"
+
+
+_R, _C = Reaction, ErrorCode
+
+_EVERYWHERE: Mapping[ErrorCode, Reaction] = {
+    _C.NONE: _R.DONE,
+    _C.COORDINATOR_NOT_AVAILABLE: _R.FIND_COORDINATOR,
+    _C.NOT_COORDINATOR: _R.FIND_COORDINATOR,
+    _C.NETWORK_EXCEPTION: _R.FIND_COORDINATOR,
+    _C.INVALID_PRODUCER_EPOCH: _R.FENCED,
+    _C.PRODUCER_FENCED: _R.FENCED,
+    _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _R.FATAL,
+    _C.INVALID_TXN_STATE: _R.FATAL,
+    _C.UNKNOWN_PRODUCER_ID: _R.ABORT_AND_INITIALIZE,
+    _C.INVALID_PRODUCER_ID_MAPPING: _R.ABORT_AND_INITIALIZE,
+    _C.TRANSACTION_ABORTABLE: _R.ABORT,
+}
+
+_SPECIAL: Mapping[Api, Mapping[ErrorCode, Reaction]] = {
+    Api.FIND_COORDINATOR: {_C.GROUP_AUTHORIZATION_FAILED: _R.ABORT},
+    Api.INIT_PRODUCER_ID: {
+        _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _R.REFUSED,
+        _C.CLUSTER_AUTHORIZATION_FAILED: _R.REFUSED,
+        _C.TRANSACTION_ABORTABLE: _R.REFUSED,
+    },
+    Api.ADD_PARTITIONS: {
+        _C.TOPIC_AUTHORIZATION_FAILED: _R.ABORT,
+        # Another partition of the request was refused.
+        _C.OPERATION_NOT_ATTEMPTED: _R.ABORT,
+    },
+    Api.ADD_OFFSETS: {_C.GROUP_AUTHORIZATION_FAILED: _R.ABORT},
+    Api.TXN_OFFSET_COMMIT: {
+        _C.REQUEST_TIMED_OUT: _R.FIND_COORDINATOR,
+        _C.GROUP_AUTHORIZATION_FAILED: _R.ABORT,
+        _C.TOPIC_AUTHORIZATION_FAILED: _R.ABORT,
+        # The member is no longer one of its group: somebody else reads these partitions now.
+        _C.ILLEGAL_GENERATION: _R.ABORT,
+        _C.UNKNOWN_MEMBER_ID: _R.ABORT,
+        _C.FENCED_INSTANCE_ID: _R.ABORT,
+        _C.STALE_MEMBER_EPOCH: _R.ABORT,
+        # About what was to be stored, not about the producer.
+        _C.OFFSET_METADATA_TOO_LARGE: _R.ABORT,
+        _C.INVALID_COMMIT_OFFSET_SIZE: _R.ABORT,
+        _C.INVALID_GROUP_ID: _R.ABORT,
+        _C.GROUP_ID_NOT_FOUND: _R.ABORT,
+    },
+    Api.END_TXN: {
+        # Asked to commit: it was aborted before, as transactions are that take longer than their timeout.
+        _C.INVALID_TXN_STATE: _R.ABORT,
+    },
+}
+
+
+def _reaction(api: Api, code: ErrorCode) -> Reaction:
+    special = _SPECIAL[api].get(code) or _EVERYWHERE.get(code)
+    return special or (Reaction.RETRY if code.retriable else Reaction.FATAL)
+
+
+REACTIONS: Mapping[Api, Mapping[ErrorCode, Reaction]] = {api: {code: _reaction(api, code) for code in ErrorCode} for api in Api}

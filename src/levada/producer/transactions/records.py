@@ -1,0 +1,60 @@
+"""The producer's records, as its transactions see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from levada.errors import KafkaError
+from levada.flow import Flow
+from levada.producer.failed_sends import FailedSends
+from levada.producer.failures import Failures
+from levada.producer.flushing import Flushing
+from levada.producer.record_accumulator import RecordAccumulator
+from levada.producer.sequences import ProducerIdentity
+from levada.producer.transaction_manager import TransactionManager
+
+
+class ProducerRecords:
+    """See levada.producer.transactions.transactions.Records."""
+
+    def __init__(
+        self, accumulator: RecordAccumulator, failed_sends: FailedSends, failures: Failures, numbering: TransactionManager
+    ) -> None:
+        self._accumulator = accumulator
+        self._failed_sends = failed_sends
+        self._failures = failures
+        self._numbering = numbering
+
+    @property
+    def lost_numbers(self) -> bool:
+        """Whether sequence numbers were given to records that failed."""
+        return self._numbering.lost_numbers
+
+    def identify(self, identity: ProducerIdentity) -> None:
+        """Number from now on under that identity."""
+        self._numbering.identify(identity)
+
+    def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
+        """Take records from now on, or refuse them."""
+        self._accumulator.admit(refusal)
+
+    def deliver(self) -> Flow[None]:
+        """Return when each record taken so far is acknowledged or has failed, its callback included."""
+        yield from Flushing(self._accumulator, self._failed_sends).run()
+
+    def drop_unsent(self, cause: KafkaError | None) -> None:
+        """Fail what is not on its way to a broker."""
+        self._accumulator.adopt()
+        # The youngest first: numbers that were certainly not used go to the records that follow.
+        for batch in reversed(list(self._accumulator.incomplete)):
+            if not batch.on_the_wire:
+                self._failures.abort(batch, cause)
+
+    def fail_all(self, error: KafkaError) -> None:
+        """Fail everything."""
+        self._numbering.error = error
+        self._accumulator.abort(self._failures.fatal)
+
+    def look_again(self) -> None:
+        """Have partitions looked at that could not be sent."""
+        self._accumulator.backlogs.place_parked()

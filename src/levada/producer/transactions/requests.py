@@ -1,0 +1,218 @@
+"""What a transactional producer asks, as values: whom, in which versions, and where the answer has its error codes.
+
+There are two transaction protocols (KIP-890). In the older one the producer announces each partition and group to the coordinator before it
+writes. In the newer one the partition's leader and the group's coordinator do that, told by the version of the request; the end of
+a transaction returns a new epoch. Versions must not be mixed within a transaction: a late Produce of the newer protocol opens a transaction
+by itself, which only the epoch that the newer EndTxn raises keeps out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from levada.client.destination import Coordinator, CoordinatorKind
+from levada.error_codes import ErrorCode
+from levada.producer.sequences import ProducerIdentity
+from levada.producer.transactions.reactions import REACTIONS, Api, Reaction
+from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from levada.protocol.messages.end_txn import EndTxnRequest
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from levada.protocol.schema import Request
+from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+FEATURE = "transaction.version"
+
+
+class Protocol(NamedTuple):
+    """One of the two transaction protocols: the versions that belong to it.
+
+    announces: whether partitions and groups are announced to the coordinator. produce, offsets, end: oldest and newest version of Produce,
+    TxnOffsetCommit and EndTxn.
+    """
+
+    announces: bool
+    produce: tuple[int, int]
+    offsets: tuple[int, int]
+    end: tuple[int, int]
+
+
+ANNOUNCING = Protocol(announces=True, produce=(3, 11), offsets=(0, 4), end=(0, 4))
+IMPLICIT = Protocol(announces=False, produce=(12, 32767), offsets=(5, 5), end=(5, 5))
+FIRST_LEVEL_OF_IMPLICIT = 2
+
+NEWEST_ADD_PARTITIONS = 3
+"""Later versions are those that brokers send to a coordinator."""
+FIRST_INIT_WITH_IDENTITY = 3
+FIRST_OFFSETS_WITH_MEMBER = 3
+
+
+def protocol_for(transaction_version: int) -> Protocol:
+    """Return the protocol for a level of the feature transaction.version."""
+    return IMPLICIT if transaction_version >= FIRST_LEVEL_OF_IMPLICIT else ANNOUNCING
+
+
+class Ending(NamedTuple):
+    """The end of one transaction: repeated, it must be asked for in exactly the same way."""
+
+    commits: bool
+    identity: ProducerIdentity
+    versions: tuple[int, int]
+
+
+class Question(NamedTuple):
+    """A request to a coordinator. codes: what its answer says about each subject, by the subject's name in words."""
+
+    api: Api
+    whom: Coordinator
+    request: Request
+    versions: tuple[int, int]
+    codes: Callable[[Any], Mapping[str, int]]
+
+
+SEVERITY = (
+    Reaction.DONE,
+    Reaction.RETRY,
+    Reaction.FIND_COORDINATOR,
+    Reaction.REFUSED,
+    Reaction.ABORT,
+    Reaction.ABORT_AND_INITIALIZE,
+    Reaction.FENCED,
+    Reaction.FATAL,
+)
+
+
+def worst(api: Api, codes: Mapping[str, int]) -> tuple[str, ErrorCode]:
+    """Return the subject and the code that decide about an answer. One that was only not attempted tells less than the one that failed."""
+
+    def weight(subject: str) -> tuple[int, bool]:
+        code = ErrorCode.of(codes[subject])
+        return SEVERITY.index(REACTIONS[api][code]), code is not ErrorCode.OPERATION_NOT_ATTEMPTED
+
+    subject = max(codes, key=weight, default="")
+    return subject, ErrorCode.of(codes[subject]) if subject in codes else ErrorCode.NONE
+
+
+def _one_code(reply: Any) -> Mapping[str, int]:
+    return {"": reply.error_code}
+
+
+def initialize(transactional_id: str, timeout_ms: int, identity: ProducerIdentity) -> Question:
+    """Ask for a producer id and epoch. identity: the present one, which proves that no other producer has taken over since (KIP-360)."""
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+    )
+    oldest = FIRST_INIT_WITH_IDENTITY if identity.is_valid else 0
+    return Question(Api.INIT_PRODUCER_ID, _transaction(transactional_id), request, (oldest, 32767), _one_code)
+
+
+def add_partitions(transactional_id: str, identity: ProducerIdentity, partitions: Iterable[TopicPartition]) -> Question:
+    """Announce partitions."""
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=transactional_id,
+        v3_and_below_producer_id=identity.producer_id,
+        v3_and_below_producer_epoch=identity.epoch,
+        v3_and_below_topics=[
+            AddPartitionsToTxnTopic(name=name, partitions=[tp.partition for tp in members])
+            for name, members in _by_topic(partitions).items()
+        ],
+    )
+
+    def codes(reply: Any) -> Mapping[str, int]:
+        return {
+            f"{topic.name}-{result.partition_index}": result.partition_error_code
+            for topic in reply.results_by_topic_v3_and_below
+            for result in topic.results_by_partition
+        }
+
+    return Question(Api.ADD_PARTITIONS, _transaction(transactional_id), request, (0, NEWEST_ADD_PARTITIONS), codes)
+
+
+def add_offsets(transactional_id: str, identity: ProducerIdentity, group_id: str) -> Question:
+    """Announce a group."""
+    request = AddOffsetsToTxnRequest(
+        transactional_id=transactional_id, producer_id=identity.producer_id, producer_epoch=identity.epoch, group_id=group_id
+    )
+    return Question(
+        Api.ADD_OFFSETS, _transaction(transactional_id), request, (0, 32767), lambda reply: {_group(group_id): reply.error_code}
+    )
+
+
+def commit_offsets(
+    transactional_id: str,
+    identity: ProducerIdentity,
+    group: ConsumerGroupMetadata,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    versions: tuple[int, int],
+) -> Question:
+    """Store offsets of a group, which count once the transaction is committed."""
+    topics = [
+        TxnOffsetCommitRequestTopic(name=name, partitions=[_offset(tp.partition, offsets[tp]) for tp in members])
+        for name, members in _by_topic(offsets).items()
+    ]
+    request = TxnOffsetCommitRequest(
+        transactional_id=transactional_id,
+        group_id=group.group_id,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        generation_id_or_member_epoch=group.generation_id,
+        member_id=group.member_id,
+        group_instance_id=group.group_instance_id,
+        topics=topics,
+    )
+    names_member = group != ConsumerGroupMetadata(group.group_id)
+    oldest = max(versions[0], FIRST_OFFSETS_WITH_MEMBER if names_member else 0)
+
+    def codes(reply: Any) -> Mapping[str, int]:
+        return {
+            f"{_group(group.group_id)}, {topic.name}-{partition.partition_index}": partition.error_code
+            for topic in reply.topics
+            for partition in topic.partitions
+        }
+
+    whom = Coordinator(CoordinatorKind.GROUP, group.group_id)
+    return Question(Api.TXN_OFFSET_COMMIT, whom, request, (oldest, versions[1]), codes)
+
+
+def end(transactional_id: str, ending: Ending) -> Question:
+    """Commit or abort."""
+    request = EndTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=ending.identity.producer_id,
+        producer_epoch=ending.identity.epoch,
+        committed=ending.commits,
+    )
+    return Question(Api.END_TXN, _transaction(transactional_id), request, ending.versions, _one_code)
+
+
+def _transaction(transactional_id: str) -> Coordinator:
+    return Coordinator(CoordinatorKind.TRANSACTION, transactional_id)
+
+
+def _group(group_id: str) -> str:
+    return f"group {group_id!r}"
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    topics: dict[str, list[TopicPartition]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, []).append(tp)
+    return topics
+
+
+def _offset(partition: int, committed: OffsetAndMetadata) -> TxnOffsetCommitRequestPartition:
+    return TxnOffsetCommitRequestPartition(
+        partition_index=partition,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        committed_metadata=committed.metadata,
+    )

@@ -1,0 +1,127 @@
+"""The states of a transactional producer. The table below is the behaviour; nothing else changes a state.
+
+    UNINITIALIZED -> INITIALIZING -> READY -> IN_TRANSACTION -> PREPARING -> COMMITTING -> READY
+                                                     |                            (or -> ABORTING -> READY)
+
+Three parties move them. The program does, with its calls: INITIALIZE, BEGIN, PREPARE, COMMIT, ABORT, HAND_OVER. The coordinator's answers
+do. And a record that fails does, at any moment (FAILED): the transaction has lost it, so all that is left is to abort. A call that the
+table does not have for the present state is the program's mistake: it raises IllegalStateError and changes nothing.
+
+A commit has two phases. PREPARING waits until every record is acknowledged. Nothing is decided then, so a commit that is broken off there
+leaves the transaction open (NOT_PREPARED), and a prepared one can be handed over to another process instead. COMMITTING asks the
+coordinator for the end, by the one EndTxn request. From then on a lost answer means that it may be carried out, now or later, or not at
+all: OUTCOME_UNKNOWN. The same call may be repeated then, because it asks for the same end by the same version, producer id and epoch,
+which the coordinator carries out once. Any other call initializes anew first: it settles what may be open, and gets a new epoch, so that no
+delayed request of the old one ever touches a later transaction.
+
+The older transaction protocol keeps the epoch from one transaction to the next. There a request that got no answer may arrive late, within
+the next transaction. So after a transaction that lost one, even if it ended well, the producer MUST_INITIALIZE_AGAIN. With the newer
+one (KIP-890) each end brings a new epoch.
+
+What can never happen: that a transaction begins while the one before may still be open; that a transaction which lost a record is
+committed; that a producer that was fenced writes again (nothing leaves FATAL_ERROR); that one whose transaction was handed over ends it, or
+asks for a new epoch, which would abort it (nothing leaves HANDED_OVER).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+
+class State(Enum):
+    """See the module's theory."""
+
+    UNINITIALIZED = "not initialized"
+    INITIALIZING = "being initialized"
+    READY = "ready, with no transaction open"
+    IN_TRANSACTION = "in a transaction"
+    PREPARING = "waiting for the records of its transaction"
+    COMMITTING = "committing a transaction"
+    ABORTING = "aborting a transaction"
+    ABORTABLE_ERROR = "in a transaction that has to be aborted"
+    OUTCOME_UNKNOWN = "not sure how its last transaction ended"
+    MUST_INITIALIZE_AGAIN = "to be initialized again"
+    HANDED_OVER = "without its transaction, which was handed over"
+    FATAL_ERROR = "unusable"
+
+
+class Event(Enum):
+    """What moves a producer. The first six are steps of calls, which they name."""
+
+    INITIALIZE = "init_transactions()"
+    BEGIN = "begin_transaction()"
+    PREPARE = "commit_transaction() or detach_transaction()"
+    COMMIT = "commit_transaction()"
+    ABORT = "abort_transaction()"
+    HAND_OVER = "detach_transaction()"
+    INITIALIZED = "the coordinator gave a producer id and epoch"
+    NOT_INITIALIZED = "it gave none"
+    NOT_PREPARED = "not every record was acknowledged, and its end was not asked for"
+    ENDED = "the transaction was ended"
+    ENDED_WITH_LOSS = "it was ended, and a request of it may still arrive"
+    ANSWER_LOST = "whether it was ended is not known"
+    FAILED = "a record, or a request, failed for good"
+    FAILED_FOR_EVER = "the producer cannot go on"
+
+
+_S, _E = State, Event
+
+TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
+    _S.UNINITIALIZED: {_E.INITIALIZE: _S.INITIALIZING},
+    _S.INITIALIZING: {
+        _E.INITIALIZED: _S.READY,
+        _E.NOT_INITIALIZED: _S.UNINITIALIZED,
+        _E.ENDED_WITH_LOSS: _S.MUST_INITIALIZE_AGAIN,
+        _E.ANSWER_LOST: _S.OUTCOME_UNKNOWN,
+    },
+    _S.READY: {_E.BEGIN: _S.IN_TRANSACTION},
+    _S.IN_TRANSACTION: {_E.PREPARE: _S.PREPARING, _E.ABORT: _S.ABORTING, _E.FAILED: _S.ABORTABLE_ERROR},
+    _S.PREPARING: {
+        _E.NOT_PREPARED: _S.IN_TRANSACTION,
+        _E.COMMIT: _S.COMMITTING,
+        _E.HAND_OVER: _S.HANDED_OVER,
+        _E.FAILED: _S.ABORTABLE_ERROR,
+    },
+    _S.COMMITTING: {
+        _E.ENDED: _S.READY,
+        _E.ENDED_WITH_LOSS: _S.MUST_INITIALIZE_AGAIN,
+        _E.ANSWER_LOST: _S.OUTCOME_UNKNOWN,
+        _E.FAILED: _S.ABORTABLE_ERROR,
+    },
+    _S.ABORTING: {
+        # It is being aborted already.
+        _E.FAILED: _S.ABORTING,
+        _E.NOT_PREPARED: _S.ABORTABLE_ERROR,
+        _E.ENDED: _S.READY,
+        _E.ENDED_WITH_LOSS: _S.MUST_INITIALIZE_AGAIN,
+        _E.ANSWER_LOST: _S.OUTCOME_UNKNOWN,
+    },
+    _S.ABORTABLE_ERROR: {_E.ABORT: _S.ABORTING, _E.FAILED: _S.ABORTABLE_ERROR},
+    _S.OUTCOME_UNKNOWN: {_E.COMMIT: _S.COMMITTING, _E.ABORT: _S.ABORTING, _E.INITIALIZE: _S.INITIALIZING},
+    _S.MUST_INITIALIZE_AGAIN: {_E.INITIALIZE: _S.INITIALIZING},
+    _S.HANDED_OVER: {},
+    _S.FATAL_ERROR: {_E.FAILED: _S.FATAL_ERROR},
+}
+"""FAILED_FOR_EVER leads from everywhere to FATAL_ERROR."""
+
+ADVICE: Mapping[State, str] = {
+    _S.UNINITIALIZED: "call init_transactions() first",
+    _S.INITIALIZING: "another call of this producer is under way",
+    _S.READY: "call begin_transaction() first",
+    _S.IN_TRANSACTION: "commit_transaction() or abort_transaction() ends it",
+    _S.PREPARING: "another call of this producer is under way",
+    _S.COMMITTING: "another call of this producer is under way",
+    _S.ABORTING: "another call of this producer is under way",
+    _S.ABORTABLE_ERROR: "call abort_transaction()",
+    _S.OUTCOME_UNKNOWN: "repeat the call that got no answer, or begin_transaction() to go on with another one",
+    _S.MUST_INITIALIZE_AGAIN: "call begin_transaction(), which does that",
+    _S.HANDED_OVER: "close this producer, and make another one for the next transaction",
+    _S.FATAL_ERROR: "close this producer and make another one",
+}
+"""What a program does about a call that does not fit the state."""
+
+
+def after(state: State, event: Event) -> State | None:
+    """Return the state that follows, None when the event does not fit."""
+    return State.FATAL_ERROR if event is Event.FAILED_FOR_EVER else TRANSITIONS[state].get(event)

@@ -1,0 +1,477 @@
+"""One producer's transactions: its calls as flows, and who may send what when. The states stand in `states`, with their theory.
+
+The calls run on the engine, under its lock, so each sees and leaves a whole state. A call that is broken off, by its time-out, Ctrl-C or a
+cancelled task, leaves the state that the table has for it. The Sender asks may_send() before it drains a batch, and tells failed() when
+one has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from levada.client.features import FinalizedFeatures
+from levada.errors import (
+    IllegalStateError,
+    KafkaError,
+    ProducerFencedError,
+    TimeoutError,
+    TransactionAbortableError,
+    TransactionOutcomeUnknownError,
+    broker_error,
+)
+from levada.flow import Flow, Wait
+from levada.producer.producer_batch import ProducerBatch
+from levada.producer.sequences import NO_IDENTITY, ProducerIdentity
+from levada.producer.transactions import requests
+from levada.producer.transactions.asking import Answer, Asking
+from levada.producer.transactions.reactions import Reaction
+from levada.producer.transactions.requests import ANNOUNCING, FEATURE, Ending, protocol_for
+from levada.producer.transactions.states import ADVICE, Event, State, after
+from levada.promise import Promise
+from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, TransactionHandle
+
+SENDING = frozenset({State.IN_TRANSACTION, State.PREPARING})
+OPEN = frozenset({State.IN_TRANSACTION, State.PREPARING, State.ABORTABLE_ERROR})
+ENDING_BADLY = frozenset({State.ABORTABLE_ERROR, State.ABORTING})
+
+
+class Records(Protocol):
+    """What a transaction has to do with the producer's records."""
+
+    @property
+    def lost_numbers(self) -> bool:
+        """Whether sequence numbers were given to records that failed, so that those that follow would leave a gap."""
+        ...
+
+    def identify(self, identity: ProducerIdentity) -> None:
+        """Number from now on under that identity."""
+        ...
+
+    def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
+        """Take records from now on, or refuse them with that error."""
+        ...
+
+    def deliver(self) -> Flow[None]:
+        """Return when each record taken so far is acknowledged or has failed."""
+        ...
+
+    def drop_unsent(self, cause: KafkaError | None) -> None:
+        """Fail what is not on its way to a broker. cause: of the transaction's failure, None where the program aborts it."""
+        ...
+
+    def fail_all(self, error: KafkaError) -> None:
+        """Fail everything: the producer cannot go on."""
+        ...
+
+    def look_again(self) -> None:
+        """What kept partitions from being sent may be gone."""
+        ...
+
+
+class Transactions:
+    """See the module's text. start: runs a flow on the engine, from a time on."""
+
+    def __init__(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        *,
+        asking: Asking,
+        features: FinalizedFeatures,
+        records: Records,
+        start: Callable[[Flow[Any], int], Promise[Any]],
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.state = State.UNINITIALIZED
+        self.identity = NO_IDENTITY
+        self.protocol = ANNOUNCING
+        self._timeout_ms = timeout_ms
+        self._asking = asking
+        self._features = features
+        self._records = records
+        self._start = start
+        self._partitions: dict[TopicPartition, None] = {}
+        self._new_partitions: dict[TopicPartition, None] = {}
+        self._groups: dict[str, None] = {}
+        self._announced_groups: set[str] = set()
+        self._announcing: Promise[Any] | None = None
+        self._unanswered: Ending | None = None
+        self._is_unknown_there = False
+        self._error: KafkaError | None = None
+        self._committing_offsets = False
+        records.admit(self.refusal)
+
+    # State
+
+    def _take(self, event: Event, call: str = "") -> None:
+        state = after(self.state, event)
+        if state is None:
+            raise IllegalStateError(
+                f"{call or event.value}: the producer of transactional id {self.transactional_id!r} is {self.state.value}; "
+                f"{ADVICE[self.state]}"
+            )
+        self.state = state
+        self._records.admit(None if state is State.IN_TRANSACTION else self.refusal)
+
+    def refusal(self) -> KafkaError:
+        """Return the error for a record, or a call, that the state does not allow."""
+        if self.state is State.FATAL_ERROR and self._error is not None:
+            return _again(self._error)
+        if self.state in ENDING_BADLY and self._error is not None:
+            return self._abortable()
+        return IllegalStateError(
+            f"records of transactional id {self.transactional_id!r} are sent within a transaction; the producer is {self.state.value}; "
+            f"{ADVICE[self.state]}"
+        )
+
+    def _check(self, call: str) -> None:
+        """Raise unless a transaction is open and can be committed."""
+        if self.state is State.FATAL_ERROR or (self.state is State.ABORTABLE_ERROR and self._error is not None):
+            raise self.refusal()
+        if self.state is not State.IN_TRANSACTION or self._committing_offsets:
+            under_way = "; send_offsets_to_transaction() is under way" if self._committing_offsets else ""
+            raise IllegalStateError(
+                f"{call}: the producer of transactional id {self.transactional_id!r} is {self.state.value}{under_way}; {ADVICE[self.state]}"
+            )
+
+    def _abortable(self) -> KafkaError:
+        error = TransactionAbortableError(f"{self._name}: cannot be committed; call abort_transaction(); the cause: {self._error}")
+        error.__cause__ = self._error
+        return error
+
+    @property
+    def _name(self) -> str:
+        producer_id, epoch = self.identity
+        return f"transaction of {self.transactional_id!r} (producer id {producer_id}, epoch {epoch})"
+
+    # For the Sender
+
+    def may_send(self, batch: ProducerBatch) -> bool:
+        """Whether a batch may be sent now: its partition is part of the transaction, or becomes so by being written to."""
+        if self.state not in SENDING:
+            return False
+        if batch.tp in self._partitions:
+            return True
+        if not self.protocol.announces:
+            self._partitions[batch.tp] = None
+            return True
+        self._new_partitions[batch.tp] = None
+        return False
+
+    def poll(self, now_ms: int) -> None:
+        """Announce the partitions that wait for it."""
+        if self._new_partitions and self.state in SENDING and (self._announcing is None or self._announcing.done):
+            self._announcing = self._start(self._announce(), now_ms)
+
+    @property
+    def gives_up_records(self) -> bool:
+        """Whether a record is not worth another attempt: its transaction is being aborted."""
+        return self.state in ENDING_BADLY
+
+    def failed(self, error: KafkaError) -> None:
+        """A record or a request of the transaction has failed for good."""
+        if self.state not in SENDING:
+            return
+        self._error = error
+        self._take(Event.FAILED)
+        self._records.drop_unsent(error)
+
+    def fatal(self, error: KafkaError) -> None:
+        """The producer cannot go on."""
+        if self.state is State.FATAL_ERROR:
+            return
+        error.fatal = True
+        self._error = error
+        self._take(Event.FAILED_FOR_EVER)
+        self._records.fail_all(error)
+
+    def _announce(self) -> Flow[None]:
+        while self._new_partitions and self.state in SENDING:
+            wanted = list(self._new_partitions)
+            question = requests.add_partitions(self.transactional_id, self.identity, wanted)
+            answer = yield from self._asking.ask(question, lambda: self.state in SENDING)
+            if answer.reaction is not Reaction.DONE:
+                self._fail(answer)
+                return
+            for tp in wanted:
+                self._partitions[tp] = None
+                self._new_partitions.pop(tp, None)
+            self._records.look_again()
+
+    # Calls
+
+    @property
+    def needs_initialization(self) -> bool:
+        """Whether init_transactions() was not called yet."""
+        return self.state is State.UNINITIALIZED
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a transaction that abort_transaction() would abort."""
+        return self.state in OPEN
+
+    def initialize(self) -> Flow[None]:
+        """Get a producer id and epoch; any other producer of this transactional id is fenced, and its open transaction aborted."""
+        self._take(Event.INITIALIZE)
+        try:
+            yield from self._settle()
+            answer = yield from self._asking.ask(requests.initialize(self.transactional_id, self._timeout_ms, self.identity))
+            if answer.reaction is not Reaction.DONE:
+                raise self._refused_initialization(answer)
+            self._identify(answer.reply)
+            self._asking.lost = False
+            self._take(Event.INITIALIZED)
+        finally:
+            if self.state is State.INITIALIZING:
+                self._take(self._not_initialized())
+
+    def _not_initialized(self) -> Event:
+        if self._unanswered is not None:
+            return Event.ANSWER_LOST
+        return Event.ENDED_WITH_LOSS if self.identity.is_valid else Event.NOT_INITIALIZED
+
+    def _refused_initialization(self, answer: Answer) -> KafkaError:
+        error = self._error_of(answer, "InitProducerId")
+        if answer.reaction is not Reaction.REFUSED:
+            self.fatal(error)
+        return _again(error)
+
+    def _settle(self) -> Flow[bool]:
+        """Abort what may still be open after an answer that was lost, before the new epoch; return whether it was aborted.
+
+        Asked for in the same way as the end that got no answer: the coordinator says then which of the two came first. Brokers before 4.0
+        would fence this producer, too, if they met its open transaction when asked for the new epoch.
+        """
+        ending = self._unanswered
+        if ending is None:
+            return True
+        answer = yield from self._asking.ask(requests.end(self.transactional_id, ending._replace(commits=False)))
+        if answer.reaction in (Reaction.FATAL, Reaction.REFUSED):
+            self.fatal(self._error_of(answer, "EndTxn"))
+            raise self.refusal()
+        self._unanswered = None
+        return answer.reaction is Reaction.DONE or not ending.commits
+
+    def begin(self) -> Flow[None]:
+        """Begin a transaction; after an end with a lost answer, initialize anew first."""
+        if self.state in (State.OUTCOME_UNKNOWN, State.MUST_INITIALIZE_AGAIN):
+            yield from self.initialize()
+        if self.state is State.FATAL_ERROR:
+            raise self.refusal()
+        self._take(Event.BEGIN)
+        self.protocol = protocol_for(self._features.level(FEATURE))
+        self._error = None
+        self._is_unknown_there = False
+        self._partitions, self._new_partitions, self._groups, self._announced_groups = {}, {}, {}, set()
+        self._announcing = None
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata) -> Flow[None]:
+        """Make offsets of a group part of the transaction."""
+        self._check("send_offsets_to_transaction()")
+        if not offsets:
+            return
+        self._committing_offsets, done = True, False
+        self._groups[group.group_id] = None
+        try:
+            if self.protocol.announces and group.group_id not in self._announced_groups:
+                yield from self._ask_in_transaction(requests.add_offsets(self.transactional_id, self.identity, group.group_id))
+                self._announced_groups.add(group.group_id)
+            question = requests.commit_offsets(self.transactional_id, self.identity, group, offsets, self.protocol.offsets)
+            yield from self._ask_in_transaction(question)
+            done = True
+        finally:
+            self._committing_offsets = False
+            if not done:
+                # They may have become part of the transaction, or not: so it can only be aborted.
+                last = f" (last: {self._asking.last})" if self._asking.last else ""
+                self.failed(TimeoutError(f"the offsets of group {group.group_id!r} were not taken in time{last}"))
+
+    def _ask_in_transaction(self, question: requests.Question) -> Flow[None]:
+        answer = yield from self._asking.ask(question, lambda: self.state is State.IN_TRANSACTION)
+        if answer.reaction is not Reaction.DONE:
+            self._fail(answer)
+            raise self.refusal()
+
+    def prepare(self, call: str) -> Flow[None]:
+        """Deliver every record; raises what keeps the transaction from being committed."""
+        self._check(call)
+        self._take(Event.PREPARE, call)
+        delivered = False
+        try:
+            yield from self._records.deliver()
+            delivered = True
+        finally:
+            if self.state is State.PREPARING and not delivered:
+                self._take(Event.NOT_PREPARED)
+        if self.state is not State.PREPARING:
+            raise self.refusal()
+
+    def commit(self) -> Flow[None]:
+        """Deliver every record, then commit."""
+        ending = self._unanswered
+        if ending is not None and not ending.commits:
+            raise IllegalStateError(f"commit_transaction(): {self._name} is being aborted; repeat abort_transaction()")
+        if ending is None:
+            yield from self.prepare("commit_transaction()")
+            ending = self._ending(commits=True)
+        self._take(Event.COMMIT)
+        yield from self._end(ending)
+
+    def abort(self) -> Flow[None]:
+        """Drop the transaction; its records not yet sent fail with TransactionAbortedError.
+
+        After a commit without an answer: find out whether it was carried out; if so, raise IllegalStateError.
+        """
+        if self._unanswered is not None and self._unanswered.commits:
+            yield from self._abort_instead()
+            return
+        if self.state is State.FATAL_ERROR:
+            raise self.refusal()
+        if self._committing_offsets:
+            self._check("abort_transaction()")
+        self._take(Event.ABORT)
+        ending = self._unanswered
+        if ending is None:
+            yield from self._let_go_of_records()
+            ending = self._ending(commits=False)
+        yield from self._end(ending)
+
+    def _abort_instead(self) -> Flow[None]:
+        name, state = self._name, self.state
+        self._take(Event.INITIALIZE, "abort_transaction()")
+        try:
+            was_aborted = yield from self._settle()
+        finally:
+            if self.state is State.INITIALIZING:
+                self._take(Event.ANSWER_LOST if self._unanswered is not None else Event.ENDED_WITH_LOSS)
+        if not was_aborted:
+            raise IllegalStateError(f"abort_transaction(): {name} was {state.value}: it was committed; begin_transaction() goes on")
+
+    def _let_go_of_records(self) -> Flow[None]:
+        self._records.drop_unsent(self._error)
+        done = False
+        try:
+            yield from self._records.deliver()
+            if self._announcing is not None:
+                yield Wait(self._announcing)
+            done = True
+        finally:
+            if self.state is State.ABORTING and not done:
+                self._take(Event.NOT_PREPARED)
+
+    def hand_over(self) -> Flow[TransactionHandle]:
+        """Deliver every record, and leave the transaction open for somebody else to end."""
+        yield from self.prepare("detach_transaction()")
+        self._take(Event.HAND_OVER)
+        return TransactionHandle(
+            self.transactional_id, *self.identity, self.protocol.end[1], tuple(sorted(self._partitions)), tuple(sorted(self._groups))
+        )
+
+    def abort_open(self) -> Flow[None]:
+        """Abort the transaction that is open, if there is one: the producer is closed."""
+        if self.state in OPEN and not self._committing_offsets:
+            yield from self.abort()
+
+    # The end
+
+    def _ending(self, *, commits: bool) -> Ending | None:
+        """Return the end to be asked for; None where the coordinator knows of no transaction."""
+        is_known_there = bool(self._partitions or self._groups or self._announcing) and not self._is_unknown_there
+        return Ending(commits, self.identity, self.protocol.end) if is_known_there else None
+
+    def _end(self, ending: Ending | None) -> Flow[None]:
+        if ending is None:
+            self._ended()
+            return
+        self._unanswered = ending
+        answer: Answer | None = None
+        try:
+            answer = yield from self._asking.ask(requests.end(self.transactional_id, ending))
+        except TimeoutError as late:
+            raise self._unknown(ending, late) from late
+        finally:
+            if answer is None and self.state is not State.FATAL_ERROR:
+                self._take(Event.ANSWER_LOST)
+        self._unanswered = None
+        if answer.reaction is Reaction.DONE:
+            if not self.protocol.announces:
+                self._identify(answer.reply)
+                self._asking.lost = False
+            self._ended()
+        elif ending.commits:
+            self._not_committed(answer)
+        else:
+            yield from self._not_aborted(answer)
+
+    def _unknown(self, ending: Ending, late: TimeoutError) -> TransactionOutcomeUnknownError:
+        call = "commit_transaction()" if ending.commits else "abort_transaction()"
+        last = f" (last: {self._asking.last})" if self._asking.last else ""
+        return TransactionOutcomeUnknownError(
+            f"{self._name}: {late}{last}; whether it was {'committed' if ending.commits else 'aborted'} is not known; "
+            f"repeat {call} to learn it, or begin_transaction() to go on with another one"
+        )
+
+    def _ended(self) -> None:
+        # Under the newer protocol whatever was lost carries an epoch that has passed.
+        loses = self.protocol.announces and (self._asking.lost or self._records.lost_numbers)
+        self._take(Event.ENDED_WITH_LOSS if loses or self._is_unknown_there else Event.ENDED)
+
+    def _not_committed(self, answer: Answer) -> None:
+        """The coordinator refused to commit."""
+        error = self._error_of(answer, "EndTxn")
+        if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE):
+            self._is_unknown_there |= answer.reaction is Reaction.ABORT_AND_INITIALIZE
+            self._error = error
+            self._take(Event.FAILED)
+        else:
+            self.fatal(error)
+        raise self.refusal()
+
+    def _not_aborted(self, answer: Answer) -> Flow[None]:
+        """The coordinator refused to abort: nothing is open there, or it has given the transaction up itself."""
+        if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE, Reaction.FENCED):
+            self._take(Event.ENDED_WITH_LOSS)
+            if answer.reaction is Reaction.FENCED:
+                # By the coordinator, after transaction.timeout.ms, or by another producer: who asks for the next epoch is told.
+                yield from self.initialize()
+            return
+        self.fatal(self._error_of(answer, "EndTxn"))
+        raise self.refusal()
+
+    # Answers
+
+    def _identify(self, reply: Any) -> None:
+        if reply.producer_id >= 0:
+            self.identity = ProducerIdentity(reply.producer_id, reply.producer_epoch)
+            self._records.identify(self.identity)
+
+    def _fail(self, answer: Answer) -> None:
+        """Take the refusal of a request within a transaction; nothing where the transaction has failed meanwhile."""
+        if answer.reaction in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
+            return
+        error = self._error_of(answer, "")
+        if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE):
+            self._is_unknown_there |= answer.reaction is Reaction.ABORT_AND_INITIALIZE
+            self.failed(error)
+        else:
+            self.fatal(error)
+
+    def _error_of(self, answer: Answer, request: str) -> KafkaError:
+        what = ": ".join(filter(None, [self._name, request, answer.text]))
+        if answer.reaction is Reaction.FENCED:
+            return ProducerFencedError(
+                f"{what}: another producer has taken over the transactional id, or the transaction was open for longer than "
+                f"transaction.timeout.ms={self._timeout_ms} and the coordinator aborted it ({answer.code.name}); nothing of it is committed; "
+                "close this producer"
+            )
+        return broker_error(answer.code, what)
+
+
+def _again(error: KafkaError) -> KafkaError:
+    """Return a copy of an error that was told before: raising one changes it."""
+    copy = type(error).__new__(type(error))
+    copy.__dict__.update(error.__dict__)
+    copy.args = error.args
+    copy.__cause__ = error.__cause__
+    return copy

@@ -1,0 +1,472 @@
+"""The embedded broker's transactions, from InitProducerId to what a reader of committed data sees (section 15.2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker_kit import START_MS, Bench, Client, fetch_request, make_batch, only_partition
+from levada.broker.coordinators.transaction_states import TRANSITIONS, Event, State, after
+from levada.error_codes import ErrorCode
+from levada.errors import IllegalStateError
+from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from levada.record.batch import RecordBatch, read_batches
+from levada.record.header import CONTROL, TRANSACTIONAL
+from transaction_kit import Given, TransactionalProducer, read
+
+FENCED, BUSY, NOTHING = ErrorCode.PRODUCER_FENCED, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.fixture
+def producer(client: Client) -> TransactionalProducer:
+    """Initialised, under transaction.version 2."""
+    made = TransactionalProducer(client)
+    assert made.init() == Given(ErrorCode.NONE, 0, 0)
+    return made
+
+
+@pytest.fixture
+def old_producer(client: Client) -> TransactionalProducer:
+    """Initialised, under transaction.version 1."""
+    made = TransactionalProducer(client, tv2=False)
+    made.init()
+    return made
+
+
+def values(data: object) -> list[bytes | None]:
+    return [record.value for batch in read_batches(bytes(data)) if not batch.is_control for record in batch]  # type: ignore[call-overload]
+
+
+def log_of(bench: Bench, topic: str = "t", partition: int = 0) -> list[RecordBatch]:
+    return list(bench.node.log(topic, partition).batches())
+
+
+# States
+
+
+def test_T13_every_transition_that_has_no_row_is_an_error() -> None:
+    for state in State:
+        for event in Event:
+            if (state, event) in TRANSITIONS:
+                assert after(state, event) is TRANSITIONS[state, event]
+            else:
+                with pytest.raises(IllegalStateError, match="cannot"):
+                    after(state, event)
+
+
+def test_T13_what_the_table_promises() -> None:
+    reached_from: dict[State, set[State]] = {}
+    for (state, _), to in TRANSITIONS.items():
+        reached_from.setdefault(to, set()).add(state)
+    assert reached_from[State.COMPLETE_COMMIT] == {State.PREPARE_COMMIT}
+    assert reached_from[State.COMPLETE_ABORT] == {State.PREPARE_ABORT}
+    assert reached_from[State.PREPARE_COMMIT] == {State.ONGOING}
+    assert not [state for state, _ in TRANSITIONS if state is State.DEAD]
+    for ending in (State.PREPARE_COMMIT, State.PREPARE_ABORT):
+        assert [event for state, event in TRANSITIONS if state is ending] == [Event.MARKERS_WRITTEN]
+
+
+# InitProducerId
+
+
+def test_T14_each_initialisation_gives_the_next_epoch(producer: TransactionalProducer) -> None:
+    assert producer.init() == Given(ErrorCode.NONE, 0, 1)
+    assert producer.init() == Given(ErrorCode.NONE, 0, 2)
+    assert TransactionalProducer(producer.client, "other").init() == Given(ErrorCode.NONE, 1, 0)
+
+
+@pytest.mark.parametrize(("timeout_ms", "code"), [(900_000, 0), (900_001, 50), (0, 50), (-1, 50)])
+def test_T14_the_timeout_has_bounds(client: Client, timeout_ms: int, code: int) -> None:
+    assert TransactionalProducer(client).init(timeout_ms).code == code
+
+
+def test_T14_an_empty_id_and_half_a_pair_are_invalid(client: Client) -> None:
+    assert TransactionalProducer(client, "").init().code == ErrorCode.INVALID_REQUEST
+    assert TransactionalProducer(client).init(given=(5, -1)).code == ErrorCode.INVALID_REQUEST
+    assert TransactionalProducer(client).init(given=(-1, 0)).code == ErrorCode.INVALID_REQUEST
+
+
+def test_T14_a_producer_that_names_its_pair_gets_the_next_epoch_and_the_same_again_when_it_repeats(producer: TransactionalProducer) -> None:
+    assert producer.init(given=(0, 0)) == Given(ErrorCode.NONE, 0, 1)
+    assert producer.init(given=(0, 0)) == Given(ErrorCode.NONE, 0, 1)
+    assert producer.init(given=(0, 1)) == Given(ErrorCode.NONE, 0, 2)
+    assert producer.init(given=(0, 0)).code == FENCED
+    assert producer.init(given=(7, 2)).code == FENCED
+    assert producer.init(given=(0, 0), version=3).code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_T14_another_producer_with_the_id_fences_the_first_and_aborts_its_transaction(producer: TransactionalProducer) -> None:
+    producer.write(b"lost")
+    second = TransactionalProducer(producer.client)
+
+    assert second.init().code == BUSY
+    assert second.init() == Given(ErrorCode.NONE, 0, 2)
+    assert producer.write(b"zombie") == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producer.commit() == FENCED
+    assert values(read(producer.client).records) == [b"lost"]
+    assert [one.first_offset for one in read(producer.client).aborted_transactions or []] == [0]
+
+
+def test_T14_an_exhausted_epoch_gives_a_new_producer_id(producer: TransactionalProducer) -> None:
+    transaction = producer.client.bench.node.cluster.transactions.find("tx")
+    assert transaction is not None
+    transaction.producer = transaction.producer._replace(epoch=32_766)
+    assert producer.init(given=(0, 32_766)) == Given(ErrorCode.NONE, 1, 0)
+    assert producer.init(given=(0, 32_766)) == Given(ErrorCode.NONE, 1, 0)
+
+
+def test_T12_an_exhausted_epoch_rotates_at_the_end_of_a_transaction_and_a_repetition_is_answered_the_same(
+    producer: TransactionalProducer,
+) -> None:
+    transaction = producer.client.bench.node.cluster.transactions.find("tx")
+    assert transaction is not None
+    transaction.producer = transaction.producer._replace(epoch=32_766)
+    producer.epoch = 32_766
+    assert producer.write(b"a") == ErrorCode.NONE
+    before = producer.pair
+    assert producer.end(commit=True) == Given(ErrorCode.NONE, 1, 0)
+    assert producer.end(commit=True, producer=before) == Given(ErrorCode.NONE, 1, 0)
+    assert producer.end(commit=False, producer=before).code == NOTHING
+    assert log_of(producer.client.bench)[-1].producer_epoch == 32_767
+    assert producer.write(b"b") == ErrorCode.NONE
+    assert producer.commit() == ErrorCode.NONE
+    assert values(read(producer.client).records) == [b"a", b"b"]
+
+
+# Adding partitions, and what may be written
+
+
+def test_T12_produce_version_12_adds_the_partition(producer: TransactionalProducer) -> None:
+    assert producer.write(b"a") == ErrorCode.NONE
+    described = producer.described()
+    assert (described.transaction_state, [(topic.topic, topic.partitions) for topic in described.topics]) == ("Ongoing", [("t", [0])])
+    assert described.transaction_start_time_ms == START_MS
+
+
+def test_T18_before_version_12_a_partition_must_have_been_added(old_producer: TransactionalProducer) -> None:
+    assert old_producer.write(b"a", version=10) == ErrorCode.INVALID_TXN_STATE
+    assert old_producer.write(b"a", version=11) == ErrorCode.TRANSACTION_ABORTABLE
+    assert old_producer.add(0) == ErrorCode.NONE
+    assert old_producer.write(b"a", version=11) == ErrorCode.NONE
+    assert old_producer.write(b"b", version=11, partition=1) == ErrorCode.TRANSACTION_ABORTABLE
+
+
+def test_T15_who_may_add_partitions(producer: TransactionalProducer) -> None:
+    stranger = TransactionalProducer(producer.client, "unknown")
+    assert stranger.add() == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    producer.epoch = 5
+    assert (producer.add(), producer.add(version=1)) == (FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+    producer.producer_id = 77
+    assert producer.add() == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert TransactionalProducer(producer.client, "").add() == ErrorCode.INVALID_REQUEST
+
+
+def test_T15_an_unknown_partition_keeps_the_others_out(producer: TransactionalProducer) -> None:
+    from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="tx",
+        v3_and_below_producer_id=0,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0, 9])],
+    )
+    (topic,) = producer.client.ask(request, 3).results_by_topic_v3_and_below
+    codes = [result.partition_error_code for result in topic.results_by_partition]
+    assert codes == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert producer.described().transaction_state == State.EMPTY
+
+
+def test_T15_brokers_ask_for_several_transactions_and_may_only_verify(producer: TransactionalProducer) -> None:
+    from levada.protocol.messages.add_partitions_to_txn import (
+        AddPartitionsToTxnRequest,
+        AddPartitionsToTxnTopic,
+        AddPartitionsToTxnTransaction,
+    )
+
+    def one(transactional_id: str, *partitions: int, verify: bool = False) -> AddPartitionsToTxnTransaction:
+        topics = [AddPartitionsToTxnTopic(name="t", partitions=list(partitions))]
+        return AddPartitionsToTxnTransaction(transactional_id=transactional_id, verify_only=verify, topics=topics)
+
+    asked = [one("tx", 0), one("unknown", 0), one("tx", 0, 1, verify=True)]
+    answer = producer.client.ask(AddPartitionsToTxnRequest(transactions=asked), 4)
+    codes = [
+        [result.partition_error_code for result in transaction.topic_results[0].results_by_partition]
+        for transaction in answer.results_by_transaction
+    ]
+    assert codes == [[0], [ErrorCode.INVALID_PRODUCER_ID_MAPPING], [0, ErrorCode.TRANSACTION_ABORTABLE]]
+
+
+def test_T18_a_request_with_two_transactional_producers_is_refused(producer: TransactionalProducer) -> None:
+    request = producer.batch_of(b"a")
+    producer.producer_id = 9
+    request.topic_data += producer.batch_of(b"b", partition=1).topic_data
+    codes = [topic.partition_responses[0].error_code for topic in producer.client.ask(request, 12).responses]
+    assert codes == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+
+
+def test_T18_a_plain_batch_of_a_producer_with_an_open_transaction_is_refused(producer: TransactionalProducer) -> None:
+    producer.write(b"a")
+    plain = make_batch(b"b", producer=(*producer.pair, 1))
+    assert producer.client.produce("t", plain).error_code == ErrorCode.INVALID_TXN_STATE
+
+
+def test_I16_a_transaction_begins_with_sequence_0_under_version_2(producer: TransactionalProducer) -> None:
+    assert producer.write(b"a", sequence=3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producer.write(b"a", sequence=0) == ErrorCode.NONE
+    assert producer.write(b"b") == ErrorCode.NONE
+
+
+def test_I15_a_transactional_batch_that_comes_twice_is_stored_once(producer: TransactionalProducer) -> None:
+    assert [producer.write(b"a", sequence=0) for _ in range(2)] == [ErrorCode.NONE] * 2
+    assert producer.client.bench.node.log("t").end_offset == 1
+
+
+def test_I16_sequences_go_on_over_transactions_of_one_epoch_and_begin_again_in_a_new_one(
+    producer: TransactionalProducer, old_producer: TransactionalProducer
+) -> None:
+    producer.init()
+    for value in (b"a", b"b"):
+        assert producer.write(value) == ErrorCode.NONE
+        assert producer.sequence == 1
+        assert producer.commit() == ErrorCode.NONE
+    old_producer.id = "old"
+    old_producer.init()
+    for sequence in (5, 6):
+        assert old_producer.add() == ErrorCode.NONE
+        assert old_producer.write(b"a", sequence=sequence) == ErrorCode.NONE
+        assert old_producer.write(b"gap", sequence=sequence + 2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert old_producer.commit() == ErrorCode.NONE
+
+
+# EndTxn
+
+
+def test_T16_a_commit_becomes_visible_with_its_marker(producer: TransactionalProducer) -> None:
+    producer.write(b"a", b"b")
+    before = read(producer.client)
+    assert (values(before.records), before.last_stable_offset, before.high_watermark) == ([], 0, 2)
+    assert values(read(producer.client, committed=False).records) == [b"a", b"b"]
+
+    assert producer.end(commit=True) == Given(ErrorCode.NONE, 0, 1)
+
+    after_it = read(producer.client)
+    assert (values(after_it.records), after_it.last_stable_offset, after_it.aborted_transactions) == ([b"a", b"b"], 3, [])
+    assert producer.described().transaction_state == State.COMPLETE_COMMIT
+
+
+@pytest.mark.parametrize(("commit", "tv2"), [(True, True), (False, True), (True, False), (False, False)])
+def test_M21_what_a_marker_looks_like(bench: Bench, client: Client, commit: bool, tv2: bool) -> None:
+    producer = TransactionalProducer(client, tv2=tv2)
+    producer.init()
+    producer.add()
+    producer.write(b"a")
+    bench.now_ms = 5
+    producer.end(commit=commit)
+    marker = log_of(bench)[-1]
+    marker.verify_crc()
+    assert marker.attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL | CONTROL
+    assert (marker.producer_id, marker.producer_epoch, marker.base_sequence) == (0, int(tv2), -1)
+    (record,) = marker.walker().records()
+    assert (record.key, record.value) == (b"\0\0\0" + bytes([commit]), b"\0" * 6)
+    assert (record.timestamp, marker.base_offset, marker.partition_leader_epoch) == (START_MS + 5, 1, 0)
+
+
+def test_T15_a_commit_can_be_repeated_with_the_pair_it_was_made_with(producer: TransactionalProducer) -> None:
+    producer.write(b"a")
+    assert producer.end(commit=True) == Given(ErrorCode.NONE, 0, 1)
+    assert producer.end(commit=True, producer=(0, 0)) == Given(ErrorCode.NONE, 0, 1)
+    assert producer.end(commit=False, producer=(0, 0)).code == NOTHING
+    assert producer.end(commit=True, producer=(0, 1)).code == NOTHING
+    assert producer.end(commit=True, producer=(0, 0), version=4).code == FENCED
+    assert producer.end(commit=True, producer=(9, 0)).code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert producer.client.bench.node.log("t").end_offset == 2
+
+
+def test_T15_up_to_version_4_a_repetition_has_the_same_epoch(old_producer: TransactionalProducer) -> None:
+    assert old_producer.commit() == NOTHING
+    old_producer.add()
+    assert [old_producer.commit() for _ in range(2)] == [ErrorCode.NONE] * 2
+    assert old_producer.abort() == NOTHING
+    assert old_producer.end(commit=True, version=5).code == NOTHING
+    old_producer.add()
+    assert [old_producer.abort() for _ in range(2)] == [ErrorCode.NONE] * 2
+    assert old_producer.commit() == NOTHING
+    old_producer.epoch = 5
+    assert old_producer.commit() == FENCED
+    assert old_producer.end(commit=True, version=1).code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_T12_an_abort_without_a_transaction_bumps_the_epoch_and_a_commit_is_refused(producer: TransactionalProducer) -> None:
+    assert producer.commit() == NOTHING
+    assert producer.end(commit=False) == Given(ErrorCode.NONE, 0, 1)
+    assert producer.end(commit=False) == Given(ErrorCode.NONE, 0, 2)
+    assert producer.end(commit=False, producer=(0, 1)) == Given(ErrorCode.NONE, 0, 2)
+
+
+def test_T16_while_markers_are_written_everything_else_is_told_to_wait(bench: Bench, producer: TransactionalProducer) -> None:
+    bench.node.faults.delay("WriteTxnMarkers", 50)
+    producer.write(b"a")
+    assert producer.commit() == ErrorCode.NONE
+
+    assert producer.described().transaction_state == State.PREPARE_COMMIT
+    assert (producer.init().code, producer.add(), producer.write(b"b")) == (BUSY, BUSY, BUSY)
+    assert producer.end(commit=True, producer=(0, 0)).code == BUSY
+    assert values(read(producer.client).records) == []
+
+    bench.advance(50)
+    assert producer.described().transaction_state == State.COMPLETE_COMMIT
+    assert values(read(producer.client).records) == [b"a"]
+    assert producer.write(b"b") == ErrorCode.NONE
+
+
+def test_T16_markers_that_fail_are_repeated(bench: Bench, producer: TransactionalProducer) -> None:
+    bench.node.faults.fail_next("WriteTxnMarkers", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2)
+    producer.write(b"a")
+    producer.commit()
+    bench.advance(199)
+    assert producer.described().transaction_state == State.PREPARE_COMMIT
+    bench.advance(101)
+    assert producer.described().transaction_state == State.COMPLETE_COMMIT
+
+
+def test_T16_a_topic_that_was_deleted_meanwhile_does_not_keep_a_commit_back(bench: Bench, producer: TransactionalProducer) -> None:
+    producer.write(b"a")
+    topic = bench.node.cluster.topic("t")
+    assert topic is not None
+    bench.node.cluster.remove(topic)
+    assert producer.commit() == ErrorCode.NONE
+    assert producer.described().transaction_state == State.COMPLETE_COMMIT
+
+
+def test_T13_a_group_puts_its_partition_of_the_offsets_topic_into_the_transaction(producer: TransactionalProducer) -> None:
+    assert producer.add_group("g") == ErrorCode.NONE
+    (topic,) = producer.described().topics
+    assert (topic.topic, topic.partitions) == ("__consumer_offsets", [ord("g") % 50])
+    producer.epoch = 9
+    assert (producer.add_group("g"), producer.add_group("g", version=1)) == (FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+
+
+# Time
+
+
+def test_T17_a_transaction_that_is_open_for_too_long_is_aborted(bench: Bench, client: Client) -> None:
+    bench.advance()
+    producer = TransactionalProducer(client)
+    producer.init(15_000)
+    producer.write(b"late")
+    bench.advance(10_000)
+    assert producer.described().transaction_state == State.ONGOING
+    bench.advance(10_000)
+    described = producer.described()
+    assert (described.transaction_state, described.producer_epoch) == (State.COMPLETE_ABORT, 1)
+    assert producer.write(b"later") == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producer.end(commit=True, version=4).code == FENCED
+    assert producer.end(commit=True).code == NOTHING
+    assert producer.end(commit=False) == Given(ErrorCode.NONE, 0, 1)
+
+
+def test_T17_an_unused_id_is_forgotten_after_a_week_but_not_an_open_transaction(bench: Bench, client: Client) -> None:
+    bench.advance()
+    unused = TransactionalProducer(client, "unused")
+    unused.init()
+    unused.write(b"x")
+    unused.commit()
+    bench.advance(604_800_000 - 1)
+    assert unused.described().error_code == 0
+    bench.advance(3_600_000)
+    assert unused.described().error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert unused.commit() == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert unused.init() == Given(ErrorCode.NONE, 1, 0)
+
+
+# Readers of committed data
+
+
+def test_T18_readers_of_committed_data_stop_at_the_oldest_open_transaction(client: Client) -> None:
+    first, second = TransactionalProducer(client, "a"), TransactionalProducer(client, "b")
+    for producer in (first, second):
+        producer.init()
+        producer.write(producer.id.encode())
+    client.produce("t", make_batch(b"plain"))
+    second.commit()
+    assert read(client).last_stable_offset == 0
+    first.abort()
+    found = read(client)
+    assert (found.last_stable_offset, values(found.records)) == (5, [b"a", b"b", b"plain"])
+    assert [(one.producer_id, one.first_offset) for one in found.aborted_transactions or []] == [(0, 0)]
+    assert read(client, offset=5).aborted_transactions == []
+    assert read(client, committed=False).aborted_transactions is None
+
+
+def test_T18_a_reader_that_waits_is_answered_when_the_last_stable_offset_moves(bench: Bench, producer: TransactionalProducer) -> None:
+    producer.write(b"a")
+    waiting = bench.client()
+    request = fetch_request("t", 0, max_wait_ms=10_000)
+    request.isolation_level = 1
+    waiting.send(request, 12)
+    producer.write(b"b")
+    assert waiting.answers() == []
+    producer.commit()
+    (answer,) = waiting.answers()
+    assert values(only_partition(answer).records) == [b"a", b"b"]
+
+
+def test_T18_list_offsets_hides_what_is_not_committed(bench: Bench, client: Client, producer: TransactionalProducer) -> None:
+    from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+    def at(timestamp: int) -> int:
+        topic = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(timestamp=timestamp)])
+        offset: int = client.ask(ListOffsetsRequest(replica_id=-1, isolation_level=1, topics=[topic]), 11).topics[0].partitions[0].offset
+        return offset
+
+    client.produce("t", make_batch(b"plain", timestamp=START_MS - 10))
+    producer.write(b"open")
+    assert (at(-1), at(-2), at(-3), at(START_MS), at(START_MS - 10)) == (1, 0, -1, -1, 0)
+    producer.commit()
+    assert (at(-1), at(-3), at(START_MS)) == (3, 1, 1)
+
+
+def test_I17_what_is_left_of_a_log_tells_its_transactions_again(bench: Bench, producer: TransactionalProducer) -> None:
+    producer.write(b"aborted")
+    producer.abort()
+    producer.write(b"open")
+    producer.write(b"lost")
+    partition = bench.node.cluster.partition(bench.node.cluster.topic("t"), 0)
+    partition.lose(3)
+    assert partition.last_stable_offset == 2
+    assert [one.first_offset for one in partition.transactions.aborted_between(0, 3)] == [0]
+    assert producer.write(b"lost", sequence=1) == ErrorCode.NONE
+
+
+def test_I17_a_producer_with_an_open_transaction_is_not_forgotten(bench: Bench, client: Client) -> None:
+    producer = TransactionalProducer(client)
+    producer.init()
+    producer.write(b"a")
+    partition = bench.node.cluster.partition(bench.node.cluster.topic("t"), 0)
+    partition.expire_producers(START_MS + 1)
+    assert partition.is_in_transaction(*producer.pair)
+    producer.commit()
+    partition.expire_producers(START_MS + 1)
+    assert len(partition.producers) == 0
+
+
+# Coordinators
+
+
+def test_T13_another_node_or_one_that_loads_sends_the_client_away(bench: Bench, producer: TransactionalProducer) -> None:
+    placement = bench.node.cluster.transaction_coordinators
+    placement.begin_loading("tx")
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert [producer.init().code, producer.add(), producer.add_group("g"), producer.commit()] == [loading] * 4
+    assert producer.described().error_code == loading
+    assert producer.write(b"a") == ErrorCode.NOT_ENOUGH_REPLICAS
+    placement.end_loading("tx")
+    bench.node.cluster.join(bench.node.cluster.nodes[1]._replace(id=2))
+    placement.move("tx", 2)
+    assert [producer.init().code, producer.add(), producer.add_group("g"), producer.commit()] == [ErrorCode.NOT_COORDINATOR] * 4
+    assert producer.write(b"a") == ErrorCode.NONE
+    assert placement.epoch_of("tx") == 1
+
+
+def test_describe_transactions_answers_for_each_id(producer: TransactionalProducer) -> None:
+    answer = producer.client.ask(DescribeTransactionsRequest(transactional_ids=["tx", "unknown", ""]), 0)
+    assert [state.error_code for state in answer.transaction_states] == [0, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST]
