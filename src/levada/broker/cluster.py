@@ -1,4 +1,4 @@
-"""What all nodes of a cluster share: the list of nodes, the topics, and the next producer id."""
+"""What all nodes of a cluster share: the list of nodes, the topics, the offsets of groups, and the next producer id."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from uuid import UUID
 
 from levada.broker.coordinators.placement import Placement
 from levada.broker.coordinators.transactions import Transactions
+from levada.broker.group_offsets import GroupOffsets
 from levada.broker.partition import Partition
 from levada.broker.settings import BrokerSettings
 from levada.broker.topics import TopicConfig, check_topic_name
@@ -34,7 +35,7 @@ class Topic:
 
 
 class Cluster:
-    """The nodes and topics, shared by all nodes. random gives ids, so a seeded cluster is the same every time."""
+    """The nodes, topics and offsets of groups, shared by all nodes. random gives ids, so a seeded cluster is the same every time."""
 
     def __init__(self, settings: BrokerSettings, random: Random) -> None:
         self.settings = settings
@@ -45,6 +46,7 @@ class Cluster:
         self.transaction_coordinators = Placement(TRANSACTION_STATE_TOPIC, settings.transaction_state_log_num_partitions, self.nodes)
         self.share_coordinators = Placement(SHARE_GROUP_STATE_TOPIC, settings.share_coordinator_state_topic_num_partitions, self.nodes)
         self.topics: dict[str, Topic] = {}
+        self.group_offsets = GroupOffsets()
         self._by_id: dict[UUID, Topic] = {}
         self.transactions = Transactions(settings, self.transaction_coordinators, self.group_coordinators, self.allocate_producer_id)
         self._next_producer_id = 0
@@ -101,8 +103,9 @@ class Cluster:
         return topic
 
     def remove(self, topic: Topic) -> None:
-        """Delete a topic and its records."""
+        """Delete a topic, its records, and what groups have committed for it."""
         del self.topics[topic.name], self._by_id[topic.id]
+        self.group_offsets.forget_topic(topic.name)
         for partition in topic.partitions:
             self.tell_watchers(partition)
 

@@ -43,6 +43,7 @@ def _write(state: BrokerState, ending: Ending, now_ms: int) -> None:
         # Somebody else has taken over: as in Kafka the transaction stays where it is.
         _log.warning("the end of transaction %r was not written: %s", ending.transactional_id, error)
         return
+    state.cluster.group_offsets.end_transaction(ending.producer.producer_id, committed=ending.committed, groups=ending.groups)
     state.cluster.transactions.complete(ending, wall_ms)
 
 

@@ -53,6 +53,7 @@ class BrokerSettings:
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
     transactional_id_expiration_ms: int = 604_800_000
     transaction_version: int = 2
+    offset_metadata_max_bytes: int = 4096
     socket_request_max_bytes: int = 104_857_600
     connections_max_idle_ms: int = 600_000
     max_connections: int = 2**31 - 1

@@ -1,7 +1,8 @@
 """Whether a producer may write transactional records to partitions: asked of its coordinator before the first batch (KIP-890).
 
-Since Produce version 12 the leader adds the partitions to the transaction itself; before that the producer has done so, and the leader only
-asks. Without this a late batch of a producer that was fenced meanwhile would begin a transaction that nobody ends.
+The offsets of a group are such records, too. Since Produce version 12 and TxnOffsetCommit version 5 the leader adds the partitions to the
+transaction itself; before that the producer has done so, and the leader only asks. Without this a late batch of a producer that was fenced
+meanwhile would begin a transaction that nobody ends.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from levada.broker.state import Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.produce import ProduceRequest
+from levada.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from levada.types import TopicPartition
 
 FIRST_ADDING_VERSION = 12
 _KNOWS_TRANSACTION_ABORTABLE = 11
 _USES_TOPIC_IDS = 13
+_FIRST_COMMIT_THAT_ADDS = 5
+_FIRST_COMMIT_THAT_ABORTS = 4
 _PRODUCER = struct.Struct(">qhi")
 _PRODUCER_AT = 43
 
@@ -56,6 +60,31 @@ def unverified(call: Call) -> Mapping[TopicPartition, BrokerError]:
         return refused
     gaps = {name: _gap(name, batch) for name, batch in batches.items() if batch.base_sequence > 0}
     return gaps | refused
+
+
+def verify_group(call: Call) -> None:
+    """Raise what keeps a TxnOffsetCommit out of its producer's transaction."""
+    try:
+        code = _ask_for_group(call)
+    except BrokerError as error:
+        code = error.code
+    if code is ErrorCode.PRODUCER_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    elif code is ErrorCode.TRANSACTION_ABORTABLE and call.version < _FIRST_COMMIT_THAT_ABORTS:
+        code = ErrorCode.INVALID_TXN_STATE
+    if code is not ErrorCode.NONE:
+        raise BrokerError(f"the offsets of group {call.request.group_id!r} are not in the transaction", code=code)
+
+
+def _ask_for_group(call: Call) -> ErrorCode:
+    request: TxnOffsetCommitRequest = call.request
+    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    cluster = call.state.cluster
+    cluster.transaction_coordinators.check_loaded(request.transactional_id)
+    if call.version < _FIRST_COMMIT_THAT_ADDS:
+        return cluster.transactions.verify_group(request.transactional_id, producer, request.group_id)
+    cluster.transactions.add_group(request.transactional_id, producer, request.group_id, call.wall_ms)
+    return ErrorCode.NONE
 
 
 def _batches_to_verify(call: Call) -> dict[TopicPartition, _Batch]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,11 @@ from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from levada.protocol.messages.list_transactions import ListTransactionsRequest
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from levada.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from levada.protocol.messages.offset_delete import OffsetDeleteRequest
+from levada.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from levada.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic
+from levada.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from levada.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from levada.protocol.schema import Request
 
@@ -45,6 +50,8 @@ def test_H14_every_version_of_api_versions_lists_what_kafka_44_serves(client: Cl
         1: (4, 18),
         2: (1, 11),
         3: (0, 13),
+        8: (2, 10),
+        9: (1, 10),
         10: (0, 6),
         18: (0, 5),
         19: (2, 7),
@@ -58,6 +65,8 @@ def test_H14_every_version_of_api_versions_lists_what_kafka_44_serves(client: Cl
         61: (0, 0),
         65: (0, 0),
         66: (0, 2),
+        28: (0, 6),
+        47: (0, 0),
     }
 
 
@@ -142,6 +151,22 @@ REQUESTS: dict[int, Callable[[int], Request]] = {
     65: lambda version: DescribeTransactionsRequest(transactional_ids=["tx"]),
     66: lambda version: ListTransactionsRequest(),
 }
+REQUESTS |= {
+    8: lambda version: OffsetCommitRequest(group_id="g", topics=[_topic(OffsetCommitRequestTopic, OffsetCommitRequestPartition)]),
+    9: lambda version: (
+        OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=[])])
+        if version >= 8
+        else OffsetFetchRequest(group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])])
+    ),
+    28: lambda version: TxnOffsetCommitRequest(group_id="g", topics=[_topic(TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestPartition)]),
+    47: lambda version: OffsetDeleteRequest(group_id="g"),
+}
+
+
+def _topic(topic: type[Any], partition: type[Any]) -> Any:
+    return topic(name="t", partitions=[partition(committed_metadata="m")])
+
+
 EVERY = [
     pytest.param(key, version, id=f"{api.request.NAME}-{version}")
     for key, api in SERVED.items()

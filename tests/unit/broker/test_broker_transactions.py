@@ -8,9 +8,21 @@ from broker_kit import START_MS, Bench, Client, fetch_request, make_batch, only_
 from levada.broker.coordinators.transaction_states import TRANSITIONS, Event, State, after
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError
+from levada.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from levada.record.batch import RecordBatch, read_batches
 from levada.record.header import CONTROL, TRANSACTIONAL
+from levada.types import TopicPartition
 from transaction_kit import Given, TransactionalProducer, read
 
 FENCED, BUSY, NOTHING = ErrorCode.PRODUCER_FENCED, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_STATE
@@ -161,8 +173,6 @@ def test_T15_who_may_add_partitions(producer: TransactionalProducer) -> None:
 
 
 def test_T15_an_unknown_partition_keeps_the_others_out(producer: TransactionalProducer) -> None:
-    from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="tx",
         v3_and_below_producer_id=0,
@@ -176,12 +186,6 @@ def test_T15_an_unknown_partition_keeps_the_others_out(producer: TransactionalPr
 
 
 def test_T15_brokers_ask_for_several_transactions_and_may_only_verify(producer: TransactionalProducer) -> None:
-    from levada.protocol.messages.add_partitions_to_txn import (
-        AddPartitionsToTxnRequest,
-        AddPartitionsToTxnTopic,
-        AddPartitionsToTxnTransaction,
-    )
-
     def one(transactional_id: str, *partitions: int, verify: bool = False) -> AddPartitionsToTxnTransaction:
         topics = [AddPartitionsToTxnTopic(name="t", partitions=list(partitions))]
         return AddPartitionsToTxnTransaction(transactional_id=transactional_id, verify_only=verify, topics=topics)
@@ -345,6 +349,36 @@ def test_T13_a_group_puts_its_partition_of_the_offsets_topic_into_the_transactio
     assert (producer.add_group("g"), producer.add_group("g", version=1)) == (FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
+def commit_offset(producer: TransactionalProducer, group: str, *, version: int = 5) -> ErrorCode:
+    wanted = TxnOffsetCommitRequestTopic(name="t", partitions=[TxnOffsetCommitRequestPartition(committed_offset=8)])
+    request = TxnOffsetCommitRequest(transactional_id=producer.id, group_id=group, topics=[wanted])
+    request.producer_id, request.producer_epoch = producer.pair
+    return ErrorCode(producer.client.ask(request, version).topics[0].partitions[0].error_code)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_T12_offsets_that_are_committed_in_a_transaction_count_with_its_end(producer: TransactionalProducer, commit: bool) -> None:
+    offsets = producer.client.bench.node.cluster.group_offsets
+    assert commit_offset(producer, "g") == ErrorCode.NONE
+    assert offsets.is_pending("g", TopicPartition("t", 0))
+    assert producer.end(commit=commit).code == ErrorCode.NONE
+    committed = offsets.committed("g", TopicPartition("t", 0))
+    assert (committed and committed.offset) == (8 if commit else None)
+    assert not offsets.is_pending("g", TopicPartition("t", 0))
+
+
+def test_T6_before_version_5_a_group_must_have_been_added(old_producer: TransactionalProducer) -> None:
+    offsets = old_producer.client.bench.node.cluster.group_offsets
+    assert commit_offset(old_producer, "g", version=3) == ErrorCode.INVALID_TXN_STATE
+    assert commit_offset(old_producer, "g", version=4) == ErrorCode.TRANSACTION_ABORTABLE
+    assert old_producer.add_group("g") == ErrorCode.NONE
+    assert commit_offset(old_producer, "g", version=3) == ErrorCode.NONE
+    assert old_producer.commit() == ErrorCode.NONE
+    assert offsets.committed("g", TopicPartition("t", 0)) is not None
+    old_producer.epoch = 9
+    assert commit_offset(old_producer, "g", version=3) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 # Time
 
 
@@ -411,8 +445,6 @@ def test_T18_a_reader_that_waits_is_answered_when_the_last_stable_offset_moves(b
 
 
 def test_T18_list_offsets_hides_what_is_not_committed(bench: Bench, client: Client, producer: TransactionalProducer) -> None:
-    from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-
     def at(timestamp: int) -> int:
         topic = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(timestamp=timestamp)])
         offset: int = client.ask(ListOffsetsRequest(replica_id=-1, isolation_level=1, topics=[topic]), 11).topics[0].partitions[0].offset

@@ -19,8 +19,12 @@ from levada.broker.apis import (
     list_offsets,
     list_transactions,
     metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
+    txn_offset_commit,
     write_txn_markers,
 )
 from levada.broker.state import Api
@@ -32,6 +36,8 @@ SERVED: Mapping[int, Api] = {
         fetch.API,
         list_offsets.API,
         metadata.API,
+        offset_commit.API,
+        offset_fetch.API,
         find_coordinator.API,
         api_versions.API,
         create_topics.API,
@@ -45,6 +51,8 @@ SERVED: Mapping[int, Api] = {
         describe_producers.API,
         describe_transactions.API,
         list_transactions.API,
+        txn_offset_commit.API,
+        offset_delete.API,
     )
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from levada.broker.cluster import GROUP_METADATA_TOPIC
 from levada.broker.marker import Marker
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
@@ -17,6 +18,7 @@ from levada.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from levada.protocol.schema import ZERO_UUID
+from levada.types import TopicPartition
 
 _BUMPING_VERSION = 2
 
@@ -46,6 +48,11 @@ def _write(call: Call, asked: WritableTxnMarker) -> WritableTxnMarkerResult:
 
 def _write_one(call: Call, topic: str, index: int, marker: Marker) -> ErrorCode:
     cluster = call.state.cluster
+    name = TopicPartition(topic, index)
+    if topic == GROUP_METADATA_TOPIC:
+        groups = cluster.transactions.groups_of(marker.producer_id, name)
+        cluster.group_offsets.end_transaction(marker.producer_id, committed=marker.committed, groups=groups)
+        return ErrorCode.NONE
     try:
         partition = call.state.lead_partition(call.state.find_topic(topic, ZERO_UUID, by_id=False), index)
         partition.append_marker(marker, call.wall_ms)

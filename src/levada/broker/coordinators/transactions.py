@@ -104,6 +104,19 @@ class Transactions:
             raise _busy(found)
         return {name: ErrorCode.NONE if name in found.partitions else ErrorCode.TRANSACTION_ABORTABLE for name in partitions}
 
+    def verify_group(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str) -> ErrorCode:
+        """Say whether the partition that a group's offsets are in is in the transaction, as verify() does, and note the group if so."""
+        place = self._groups.place_of(group_id)
+        code = self.verify(transactional_id, producer, [place])[place]
+        if code is ErrorCode.NONE:
+            self._known[transactional_id].groups[group_id] = None
+        return code
+
+    def groups_of(self, producer_id: int, place: TopicPartition) -> list[str]:
+        """Return the groups in a producer's transaction whose offsets are in a partition."""
+        groups = (group for found in self if found.producer.producer_id == producer_id for group in found.groups)
+        return [group for group in groups if self._groups.place_of(group) == place]
+
     def end(self, transactional_id: str, producer: ProducerIdAndEpoch, *, committed: bool, bumps: bool, now_ms: int) -> Ended:
         """Commit or abort. bumps: the client takes a new epoch with every end (EndTxn version 5, transaction.version 2)."""
         found = self._named(transactional_id)

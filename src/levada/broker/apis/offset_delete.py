@@ -1,0 +1,56 @@
+"""OffsetDelete: forget how far a group has read (KIP-496)."""
+
+from __future__ import annotations
+
+from levada.broker.cluster import Topic
+from levada.broker.each_partition import answer_each
+from levada.broker.state import Api, Call
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, broker_error
+from levada.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+def handle(call: Call) -> OffsetDeleteResponse:
+    """Forget each partition's offset on its own; one without an offset is none the worse."""
+    request: OffsetDeleteRequest = call.request
+    try:
+        _check_group(call, request.group_id)
+    except BrokerError as error:
+        return refuse(request, call.version, error.code)
+    topics = [
+        OffsetDeleteResponseTopic(name=topic.name, partitions=answer_each(call, topic.name, topic.partitions, _delete, _failure))
+        for topic in request.topics
+    ]
+    return OffsetDeleteResponse(topics=topics)
+
+
+def refuse(request: OffsetDeleteRequest, version: int, code: ErrorCode) -> OffsetDeleteResponse:
+    """Answer with an error for the whole group."""
+    return OffsetDeleteResponse(error_code=code)
+
+
+def _check_group(call: Call, group: str) -> None:
+    if not group:
+        raise broker_error(ErrorCode.INVALID_GROUP_ID, "a group without a name")
+    call.state.cluster.group_coordinators.check(group, call.state.node_id)
+    if group not in call.state.cluster.group_offsets:
+        raise broker_error(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group '{group}'")
+
+
+def _delete(call: Call, topic: Topic, wanted: OffsetDeleteRequestPartition) -> OffsetDeleteResponsePartition:
+    partition = call.state.cluster.partition(topic, wanted.partition_index)
+    call.state.cluster.group_offsets.delete(call.request.group_id, [partition.name])
+    return OffsetDeleteResponsePartition(partition_index=wanted.partition_index)
+
+
+def _failure(wanted: OffsetDeleteRequestPartition, code: ErrorCode) -> OffsetDeleteResponsePartition:
+    return OffsetDeleteResponsePartition(partition_index=wanted.partition_index, error_code=code)
+
+
+API = Api(OffsetDeleteRequest, 0, 0, handle, refuse, 0)
