@@ -45,7 +45,6 @@ def judged(embedded: EmbeddedKafka, topic: str, events: list[Event]) -> Report:
 def test_a_blocking_producer_and_consumer(embedded: EmbeddedKafka, topic: str) -> None:
     events: list[Event] = []
     recorder = Recorder(events.append, 1)
-    recorder.opened()
     with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
         recording = RecordingProducer(producer, recorder)
         for number in range(60):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+from chaos_app import PORT, SERVERS, TOPIC, TRANSACTIONAL_ID, App
 from chaos_plan import NODES, PARTITIONS, Plan
 from levada.broker.cluster import Cluster
 from levada.broker.node import BrokerNode
@@ -14,14 +15,10 @@ from levada.error_codes import ErrorCode
 from levada.testing import Simulation
 from levada.testing.history import (
     Event,
-    Finding,
     History,
-    Op,
     Recorder,
     RecordingConsumer,
-    RecordingProducer,
     Report,
-    Type,
     check,
     found_in,
     read_log,
@@ -29,9 +26,7 @@ from levada.testing.history import (
 from levada.testing.simulation import EPOCH_MS
 from levada.types import TopicPartition
 
-TOPIC = "t"
-PORT = 9092
-SERVERS = ",".join(f"b{number}:{PORT}" for number in range(1, NODES + 1))
+READER = 1000
 ALL = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
 SETTLED_MS = 40_000
 """How long after the last fault a connection may take: an attempt to connect to a silent node goes on for up to 36 s."""
@@ -71,15 +66,12 @@ class World:
 
     def __init__(self, sim: Simulation, plan: Plan, *, fetch_max_wait_ms: int = 500, retention_ms: int = -1) -> None:
         self.sim = sim
+        self.plan = plan
         self.events: list[Event] = []
-        self.cluster = Cluster(BrokerSettings.of(), sim.random)
+        self.cluster = Cluster(BrokerSettings.of(**plan.brokers), sim.random)
         self.nodes = {number: self._node(number) for number in range(1, NODES + 1)}
         self.nodes[1].create_topic(TOPIC, PARTITIONS, {"max.message.bytes": "700", "retention.ms": str(retention_ms)})
-        settings = dict(plan.settings)
-        self.producer = sim.producer(bootstrap_servers=SERVERS, retry_backoff_ms=20, **settings)
-        self.recorder = Recorder(self.events.append, 1, now_ms=lambda: sim.now_ms)
-        within_ms = settings["max_block_ms"] + settings["delivery_timeout_ms"]
-        self.sending = RecordingProducer(self.producer, self.recorder, send_within_ms=within_ms)
+        self.apps: list[App] = []
         self.consumer = sim.consumer(
             bootstrap_servers=SERVERS,
             auto_offset_reset="earliest",
@@ -88,27 +80,61 @@ class World:
             fetch_max_wait_ms=fetch_max_wait_ms,
         )
         self.consumer.assign(ALL)
-        self.reading = RecordingConsumer(self.consumer, Recorder(self.events.append, 2, now_ms=lambda: sim.now_ms))
+        self.reading = RecordingConsumer(self.consumer, Recorder(self.events.append, READER, now_ms=lambda: sim.now_ms))
         self._mender = Mender()
         sim.network.add_server(self._mender, "mender", PORT)
+        self.take_over()
 
     def _node(self, number: int) -> BrokerNode:
-        node = BrokerNode(
-            node_id=number, host=f"b{number}", port=PORT, wall_offset_ms=EPOCH_MS, cluster=self.cluster, random=self.sim.random
-        )
+        settings = {"cluster": self.cluster, "random": self.sim.random, **self.plan.brokers}
+        node = BrokerNode(node_id=number, host=f"b{number}", port=PORT, wall_offset_ms=EPOCH_MS, **settings)
         self.sim.network.add_server(node, f"b{number}", PORT)
         return node
+
+    @property
+    def app(self) -> App:
+        """The program that writes now."""
+        return self.apps[-1]
 
     # Operations
 
     def send(self, partition: int, size: int) -> None:
-        self.sending.send(TOPIC, payload=b"x" * size, partition=partition)
+        self.app.send(partition, size)
+
+    def begin(self) -> None:
+        self._alive(self.app.begin)
+
+    def commit(self, repeats: int) -> None:
+        self._alive(lambda: self.app.end(commits=True, repeats=repeats))
+
+    def abort(self, repeats: int) -> None:
+        self._alive(lambda: self.app.end(commits=False, repeats=repeats))
 
     def wait(self, ms: int) -> None:
         self.sim.advance(ms)
 
     def poll(self, ms: int) -> None:
         self.reading.poll(ms / 1000)
+
+    def take_over(self) -> None:
+        """Start the program again; the one before does not know that."""
+        app = App(self.sim, self.plan, Recorder(self.events.append, len(self.apps) + 1, now_ms=lambda: self.sim.now_ms))
+        self.apps.append(app)
+        while not app.started():
+            self.heal()
+
+    def zombie(self, partition: int) -> None:
+        """The program that was replaced goes on."""
+        if len(self.apps) > 1:
+            old = self.apps[-2]
+            old.begin()
+            old.send(partition, 0)
+            old.end(commits=True, repeats=0)
+
+    def _alive(self, step: Callable[[], None]) -> None:
+        step()
+        if self.app.is_dead:
+            self.take_over()
 
     # Faults
 
@@ -150,16 +176,23 @@ class World:
     def chunk(self, size: int) -> None:
         self.sim.network.chunk_bytes = size
 
+    def move_coordinator(self, node: int) -> None:
+        self.cluster.transaction_coordinators.move(TRANSACTIONAL_ID, node)
+
+    def load_coordinator(self, ms: int) -> None:
+        self.cluster.transaction_coordinators.begin_loading(TRANSACTIONAL_ID)
+        self._mend_after(ms, lambda: self.cluster.transaction_coordinators.end_loading(TRANSACTIONAL_ID))
+
     def forget(self, partition: int) -> None:
         """Lose what the leader knows of producers, with no batch under way: Kafka promises nothing for one that is sent again after it.
 
         Nor does it for several in flight after it: a leader that knows nothing of a producer takes the first batch that it can.
         """
         self.heal()
-        self.producer.flush()
+        self.app.producer.flush()
         self.cluster.topics[TOPIC].partitions[partition].producers.forget_all()
         self.send(partition, 0)
-        self.producer.flush()
+        self.app.producer.flush()
 
     # The course of a run
 
@@ -168,31 +201,25 @@ class World:
         for number, node in self.nodes.items():
             node.faults.clear()
             self.sim.network.start(f"b{number}", PORT)
+        self.cluster.transaction_coordinators.end_loading(TRANSACTIONAL_ID)
         self._mender.clear()
 
     def verdict(self) -> Report:
         """Heal, let everything end, close the clients, and hold what the logs have against the history."""
         self.heal()
-        self.producer.flush()
+        if self.app.is_open:
+            self.commit(1)
+        self.app.producer.flush()
         self.sim.advance(SETTLED_MS)
-        left = list(self._left_behind())
-        self.producer.close()
+        left = list(self.app.left_behind())
+        for app in self.apps:
+            app.close()
         self.consumer.close()
-        self.recorder.tell(Op.PROCESS, Type.OK)
         with self.sim.client(bootstrap_servers=SERVERS) as client:
             log = read_log(client, [TOPIC], pause=lambda seconds: self.sim.advance(int(seconds * 1000)))
         committed = found_in(self.sim.scan(TOPIC, bootstrap_servers=SERVERS, isolation_level="read_committed"))
         report = check(History.of(self.events), log=log, committed=committed)
         return report._replace(findings=(*report.findings, *left))
-
-    def _left_behind(self) -> Iterator[Finding]:
-        """What a producer may not be like when all is well again."""
-        pool = self.producer._core.pool
-        if pool.available != pool.total:
-            yield Finding("K13", f"{pool.total - pool.available} bytes of buffer.memory did not come back")
-        error = self.sending.send(TOPIC, partition=0).exception()
-        if error is not None:
-            yield Finding("K12", f"nothing can be written although nothing is broken any more: {error}")
 
     def _mend_after(self, ms: int, mend: Callable[[], None]) -> None:
         self._mender.at(self.sim.now_ms + ms, mend)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from chaos_plan import Plan, draw_records
 from levada.broker.cluster import Cluster
 from levada.broker.partition import Appended, Partition
 from levada.broker.producer_state import ProducerStates
@@ -28,11 +29,12 @@ Patch = pytest.MonkeyPatch
 
 
 class Mutant(NamedTuple):
-    """finds: the checks of which each has to find it in one of the runs. settings: of the producer."""
+    """finds: the checks of which each has to find it in one of the runs. settings: of the producer. draw: the plans that show it."""
 
     break_it: Callable[[Patch], None]
     finds: frozenset[str]
     settings: Mapping[str, Any]
+    draw: Callable[..., Plan]
 
     @property
     def name(self) -> str:
@@ -42,11 +44,13 @@ class Mutant(NamedTuple):
 MUTANTS: list[Mutant] = []
 
 
-def mutant(*finds: str, **settings: Any) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+def mutant(
+    *finds: str, draw: Callable[..., Plan] = draw_records, **settings: Any
+) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
     """Add a function to MUTANTS."""
 
     def add(break_it: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        MUTANTS.append(Mutant(break_it, frozenset(finds), settings))
+        MUTANTS.append(Mutant(break_it, frozenset(finds), settings, draw))
         return break_it
 
     return add

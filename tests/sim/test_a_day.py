@@ -6,7 +6,7 @@ import gc
 from collections import Counter
 from random import Random
 
-from chaos_plan import FAULTS, PARTITIONS, draw
+from chaos_plan import FAULTS, PARTITIONS, draw_records
 from chaos_verdict import quiet
 from chaos_world import World
 from levada.testing import Simulation
@@ -22,7 +22,7 @@ MORE = 1.02
 def held(world: World) -> Counter[str]:
     """Return how many objects of each of levada's types there are, and of all others together, when nothing is under way."""
     world.heal()
-    world.producer.flush()
+    world.app.producer.flush()
     world.sim.advance(KEPT_MS * 2)
     world.poll(1000)
     world.events.clear()
@@ -32,7 +32,7 @@ def held(world: World) -> Counter[str]:
     for kind, number in types.items():
         counts[f"{kind.__module__}.{kind.__name__}" if str(kind.__module__).startswith("levada") else "others"] += number
     counts["connections"] = len(world.sim.network._links)
-    counts["bytes of buffer.memory"] = world.producer._core.pool.total - world.producer._core.pool.available
+    counts["bytes of buffer.memory"] = world.app.producer._core.pool.total - world.app.producer._core.pool.available
     return counts
 
 
@@ -52,7 +52,7 @@ def an_hour(world: World, random: Random) -> None:
 def test_X_K13_a_day_with_faults_leaves_nothing_behind() -> None:
     random = Random(24)
     with Simulation(seed=24, latency_ms=(1, 20)) as sim, quiet():
-        world = World(sim, draw(24, steps=0, delivery_timeout_ms=60_000), fetch_max_wait_ms=30_000, retention_ms=KEPT_MS)
+        world = World(sim, draw_records(24, steps=0, delivery_timeout_ms=60_000), fetch_max_wait_ms=30_000, retention_ms=KEPT_MS)
         samples = []
         for _ in range(4):
             for _ in range(6):

@@ -127,12 +127,12 @@ def early_read(ledger: Ledger, reads: FinalReads) -> Findings:
 
 
 def torn(ledger: Ledger, reads: FinalReads) -> Findings:
-    """K7: of a transaction some records are returned and others are not."""
+    """K7: of a transaction some records are returned and others are not, those included that failed before a commit that succeeded."""
     delivered = {found.value for found in reads.committed}
     for transaction in ledger.transactions.values():
-        expected = (Type.OK,) if transaction.decision is Decision.UNKNOWN else (Type.OK, Type.INFO)
+        is_committed = transaction.decision is Decision.COMMITTED
         there = [send for send in transaction.sends if send.value in delivered]
-        missing = [send for send in transaction.sends if send.value not in delivered and send.outcome in expected]
+        missing = [send for send in transaction.sends if send.value not in delivered and (is_committed or send.outcome is Type.OK)]
         if there and missing:
             seen = f"{len(there)} of {len(there) + len(missing)} records are visible"
             ends = _ends(transaction.commits, transaction.aborts)
