@@ -81,12 +81,20 @@ class App:
         pool = self.producer._core.pool
         if pool.available != pool.total:
             yield Finding("K13", f"{pool.total - pool.available} bytes of buffer.memory did not come back")
-        self.begin()
-        delivery = self._recording.send(TOPIC, partition=0)
-        error = delivery.exception()
-        self.end(commits=True, repeats=0)
-        if error is not None or self.is_open or self.is_dead:
-            yield Finding("K12", f"nothing can be written although nothing is broken any more: {error}")
+        error = self._last_write()
+        if error is not None:
+            yield Finding("K12", f"nothing can be written although nothing is broken any more: {error!r}")
+
+    def _last_write(self) -> KafkaError | None:
+        try:
+            if self._is_transactional:
+                self._recording.begin_transaction()
+            self._recording.send(TOPIC, partition=0).result()
+            if self._is_transactional:
+                self._recording.commit_transaction()
+        except KafkaError as error:
+            return error
+        return None
 
     def _take(self, error: KafkaError) -> None:
         self.is_dead |= error.fatal

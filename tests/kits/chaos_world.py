@@ -207,10 +207,10 @@ class World:
     def verdict(self) -> Report:
         """Heal, let everything end, close the clients, and hold what the logs have against the history."""
         self.heal()
+        self.sim.advance(SETTLED_MS)
         if self.app.is_open:
             self.commit(1)
         self.app.producer.flush()
-        self.sim.advance(SETTLED_MS)
         left = list(self.app.left_behind())
         for app in self.apps:
             app.close()
