@@ -8,9 +8,11 @@ from chaos_plan import NODES, Plan
 from levada.errors import KafkaError, TransactionOutcomeUnknownError
 from levada.testing import Simulation
 from levada.testing.history import Finding, Op, Recorder, RecordingProducer, Type
+from levada.types import TopicPartition
 
 TOPIC = "t"
 TRANSACTIONAL_ID = "tx"
+GROUP = "g"
 PORT = 9092
 SERVERS = ",".join(f"b{number}:{PORT}" for number in range(1, NODES + 1))
 
@@ -22,6 +24,7 @@ class App:
         settings = dict(plan.settings)
         self.producer = sim.producer(bootstrap_servers=SERVERS, retry_backoff_ms=20, **settings)
         self.is_open = self.is_dead = False
+        self._last_error: KafkaError | None = None
         self._is_transactional = plan.is_transactional
         self._recorder = recorder
         send_within_ms = settings["max_block_ms"] + settings["delivery_timeout_ms"]
@@ -31,12 +34,13 @@ class App:
         )
 
     def started(self) -> bool:
-        """Whether it is ready to write; False to call it again."""
+        """Whether it is ready to write; False to call it again, unless it is dead."""
         if not self._is_transactional:
             return True
         try:
             self.producer.init_transactions()
-        except KafkaError:
+        except KafkaError as error:
+            self._take(error)
             return False
         return True
 
@@ -55,6 +59,14 @@ class App:
             self.is_open = True
         except KafkaError as error:
             self._take(error)
+
+    def offsets(self, offset: int) -> None:
+        """Commit an offset of a group within the transaction."""
+        if self.is_open:
+            try:
+                self.producer.send_offsets_to_transaction({TopicPartition(TOPIC, 0): offset}, GROUP)
+            except KafkaError as error:
+                self._take(error)
 
     def end(self, *, commits: bool, repeats: int) -> None:
         """End the transaction. repeats: how often to ask again after an unknown outcome."""
@@ -76,16 +88,9 @@ class App:
         self.producer.close()
         self._recorder.tell(Op.PROCESS, Type.OK)
 
-    def left_behind(self) -> Iterator[Finding]:
-        """What a producer may not be like when all is well again."""
-        pool = self.producer._core.pool
-        if pool.available != pool.total:
-            yield Finding("K13", f"{pool.total - pool.available} bytes of buffer.memory did not come back")
-        error = self._last_write()
-        if error is not None:
-            yield Finding("K12", f"nothing can be written although nothing is broken any more: {error!r}")
-
-    def _last_write(self) -> KafkaError | None:
+    def last_write(self) -> KafkaError | None:
+        """Write one record, in a transaction of its own; return what kept it from that."""
+        self._last_error = None
         try:
             if self._is_transactional:
                 self._recording.begin_transaction()
@@ -93,8 +98,17 @@ class App:
             if self._is_transactional:
                 self._recording.commit_transaction()
         except KafkaError as error:
-            return error
-        return None
+            self._last_error = error
+            self._take(error)
+        return self._last_error
+
+    def left_behind(self) -> Iterator[Finding]:
+        """What a producer may not be like when all is well again."""
+        pool = self.producer._core.pool
+        if pool.available != pool.total:
+            yield Finding("K13", f"{pool.total - pool.available} bytes of buffer.memory did not come back")
+        if self._last_error is not None:
+            yield Finding("K12", f"nothing can be written although nothing is broken any more: {self._last_error!r}")
 
     def _take(self, error: KafkaError) -> None:
         self.is_dead |= error.fatal

@@ -36,7 +36,16 @@ PASSING: Mapping[str, tuple[ErrorCode, ...]] = {
     "Fetch": (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR),
 }
 """What other APIs answer for a while, and then no longer."""
-ABOUT_TRANSACTIONS = ("EndTxn", "EndTxn", "EndTxn", "InitProducerId", "AddPartitionsToTxn", "FindCoordinator")
+ABOUT_TRANSACTIONS = (
+    "EndTxn",
+    "EndTxn",
+    "EndTxn",
+    "InitProducerId",
+    "AddPartitionsToTxn",
+    "FindCoordinator",
+    "AddOffsetsToTxn",
+    "TxnOffsetCommit",
+)
 COORDINATOR_AWAY = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
@@ -103,6 +112,8 @@ def _transactions(random: Random) -> Iterator[Step]:
 def _step_of_transaction(random: Random) -> Step:
     if random.random() < FAULT_RATE:
         return random.choice(TRANSACTION_FAULTS)(random)
+    if random.random() < 0.04:
+        return Step("offsets", (random.randrange(1000),))
     if random.random() < 0.03:
         return Step("zombie", (random.randrange(PARTITIONS),))
     return _operation(random, polls=0.15)

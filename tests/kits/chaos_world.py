@@ -15,6 +15,7 @@ from levada.error_codes import ErrorCode
 from levada.testing import Simulation
 from levada.testing.history import (
     Event,
+    Finding,
     History,
     Recorder,
     RecordingConsumer,
@@ -101,6 +102,9 @@ class World:
     def send(self, partition: int, size: int) -> None:
         self.app.send(partition, size)
 
+    def offsets(self, offset: int) -> None:
+        self._alive(lambda: self.app.offsets(offset))
+
     def begin(self) -> None:
         self._alive(self.app.begin)
 
@@ -118,10 +122,14 @@ class World:
 
     def take_over(self) -> None:
         """Start the program again; the one before does not know that."""
-        app = App(self.sim, self.plan, Recorder(self.events.append, len(self.apps) + 1, now_ms=lambda: self.sim.now_ms))
-        self.apps.append(app)
-        while not app.started():
+        self.apps.append(self._new_app())
+        while not self.app.started():
             self.heal()
+            if self.app.is_dead:
+                self.apps.append(self._new_app())
+
+    def _new_app(self) -> App:
+        return App(self.sim, self.plan, Recorder(self.events.append, len(self.apps) + 1, now_ms=lambda: self.sim.now_ms))
 
     def zombie(self, partition: int) -> None:
         """The program that was replaced goes on."""
@@ -211,7 +219,7 @@ class World:
         if self.app.is_open:
             self.commit(1)
         self.app.producer.flush()
-        left = list(self.app.left_behind())
+        left = self._last_write()
         for app in self.apps:
             app.close()
         self.consumer.close()
@@ -220,6 +228,13 @@ class World:
         committed = found_in(self.sim.scan(TOPIC, bootstrap_servers=SERVERS, isolation_level="read_committed"))
         report = check(History.of(self.events), log=log, committed=committed)
         return report._replace(findings=(*report.findings, *left))
+
+    def _last_write(self) -> list[Finding]:
+        """Write once more, by a new program where the one before cannot go on and has said so; return what is wrong."""
+        if self.app.last_write() is not None and self.app.is_dead:
+            self.take_over()
+            self.app.last_write()
+        return list(self.app.left_behind())
 
     def _mend_after(self, ms: int, mend: Callable[[], None]) -> None:
         self._mender.at(self.sim.now_ms + ms, mend)
