@@ -105,7 +105,7 @@ def _transactions(random: Random) -> Iterator[Step]:
         for _ in range(random.randint(0, 12)):
             yield _step_of_transaction(random)
         yield Step("abort" if random.random() < 0.25 else "commit", (random.randint(0, 2),))
-        if random.random() < 0.03:
+        if random.random() < 0.10:
             yield Step("take_over")
 
 
@@ -114,7 +114,7 @@ def _step_of_transaction(random: Random) -> Step:
         return random.choice(TRANSACTION_FAULTS)(random)
     if random.random() < 0.04:
         return Step("offsets", (random.randrange(1000),))
-    if random.random() < 0.03:
+    if random.random() < 0.06:
         return Step("zombie", (random.randrange(PARTITIONS),))
     return _operation(random, polls=0.15)
 

@@ -283,7 +283,7 @@ def a_broker_that_deletes_records_too_early(patch: Patch) -> None:
 
     def append_and_delete(self: Partition, data: Any, now_ms: int, **options: Any) -> Appended:
         appended = append(self, data, now_ms, **options)
-        self.log.advance_start(self.log.end_offset - 50)
+        self.log.advance_start(self.log.end_offset - 20)
         return appended
 
     patch.setattr(Partition, "append", append_and_delete)

@@ -175,7 +175,7 @@ def _end_again(call: Any, transactional_id: str, at_ms: int) -> None:
             endings._write_marker(call.state, name, marker, at_ms + call.state.wall_offset_ms)
 
 
-@mutant("K1")
+@mutant("K7")
 def a_broker_that_forgets_that_a_partition_is_in_the_transaction(patch: Patch) -> None:
     add, often = Transaction.add, Every(6)
 

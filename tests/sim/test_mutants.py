@@ -14,7 +14,7 @@ from levada.testing.history import CHECKS
 from mutants import MUTANTS, Mutant
 from transactional_mutants import TRANSACTIONAL
 
-SEEDS = range(12)
+SEEDS = range(40)
 STEPS = 120
 
 
