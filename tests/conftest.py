@@ -157,7 +157,8 @@ def embedded() -> Iterator[AnyKafka]:
     """The broker that comes with levada, shared by the whole run."""
     from levada.testing import EmbeddedKafka
 
-    with EmbeddedKafka() as kafka:
+    # As often as the real brokers of the tests look for transactions that took too long.
+    with EmbeddedKafka(transaction_abort_timed_out_transaction_cleanup_interval_ms=500) as kafka:
         yield cast(AnyKafka, kafka)
 
 

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from levada import errors
     from levada.admin.cluster import ClusterDescription
     from levada.admin.topics import CreatedTopic, TopicDescription
+    from levada.admin.transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
     from levada.consumer.position_resetter import PositionReset
     from levada.errors import KafkaError, Persisted
     from levada.interceptors import ProducerInterceptor, ProducerRecord
+    from levada.metrics import MetricName, Metrics
     from levada.producer.arrow_delivery import ArrowDelivery, ArrowReport
     from levada.producer.delivery import Delivery
     from levada.producer.partitioning import RoundRobin
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
     from levada.sync.consumer import KafkaConsumer
     from levada.sync.producer import KafkaProducer
     from levada.sync.scan import Loss, Scan, scan
+    from levada.sync.transaction import Transaction
     from levada.types import (
+        AbortTransactionSpec,
         ConsumerGroupMetadata,
         ConsumerRecord,
         ConsumerRecords,
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
         RecordMetadata,
         TimestampType,
         TopicPartition,
+        TransactionHandle,
     )
 
 _HOME = {
@@ -52,17 +57,26 @@ _HOME = {
     "RoundRobin": "levada.producer.partitioning",
     "Scan": "levada.sync.scan",
     "scan": "levada.sync.scan",
+    "Transaction": "levada.sync.transaction",
     "ClusterDescription": "levada.admin.cluster",
     "CreatedTopic": "levada.admin.topics",
     "TopicDescription": "levada.admin.topics",
+    "FencedProducer": "levada.admin.transactions",
+    "ProducerState": "levada.admin.transactions",
+    "TransactionDescription": "levada.admin.transactions",
+    "TransactionListing": "levada.admin.transactions",
+    "TransactionState": "levada.admin.transactions",
     "PositionReset": "levada.consumer.position_resetter",
     "ArrowDelivery": "levada.producer.arrow_delivery",
     "ArrowReport": "levada.producer.arrow_delivery",
     "Delivery": "levada.producer.delivery",
     "ProducerInterceptor": "levada.interceptors",
     "ProducerRecord": "levada.interceptors",
+    "MetricName": "levada.metrics",
+    "Metrics": "levada.metrics",
     "KafkaError": "levada.errors",
     "Persisted": "levada.errors",
+    "AbortTransactionSpec": "levada.types",
     "ConsumerGroupMetadata": "levada.types",
     "ConsumerRecord": "levada.types",
     "ConsumerRecords": "levada.types",
@@ -75,9 +89,11 @@ _HOME = {
     "RecordMetadata": "levada.types",
     "TimestampType": "levada.types",
     "TopicPartition": "levada.types",
+    "TransactionHandle": "levada.types",
 }
 
 __all__ = [
+    "AbortTransactionSpec",
     "ArrowDelivery",
     "ArrowReport",
     "ClusterDescription",
@@ -86,6 +102,7 @@ __all__ = [
     "ConsumerRecords",
     "CreatedTopic",
     "Delivery",
+    "FencedProducer",
     "IsolationLevel",
     "KafkaAdmin",
     "KafkaClient",
@@ -93,6 +110,8 @@ __all__ = [
     "KafkaError",
     "KafkaProducer",
     "Loss",
+    "MetricName",
+    "Metrics",
     "NewTopic",
     "Node",
     "OffsetAndMetadata",
@@ -102,12 +121,18 @@ __all__ = [
     "PositionReset",
     "ProducerInterceptor",
     "ProducerRecord",
+    "ProducerState",
     "RecordMetadata",
     "RoundRobin",
     "Scan",
     "TimestampType",
     "TopicDescription",
     "TopicPartition",
+    "Transaction",
+    "TransactionDescription",
+    "TransactionHandle",
+    "TransactionListing",
+    "TransactionState",
     "errors",
     "scan",
 ]

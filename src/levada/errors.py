@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from levada.error_codes import ErrorCode
 from levada.types import AnyRecord, TopicPartition
@@ -29,7 +29,7 @@ class KafkaError(Exception):
     fatal: this client object cannot go on; close it.
     persisted: whether the record that an error of the producer is about may be in the log. NO only where that is certain, UNKNOWN else.
 
-    outcomes: of a KafkaAdmin call about several topics, what became of each: its error, or None where it was done. Empty elsewhere.
+    outcomes: of a call about several topics, partitions or ids, what became of each: its error, or None where it was done. Empty elsewhere.
 
     A record may be sent again without harm if `persisted` is NO. If it is UNKNOWN and the error retriable, sending it again writes it once
     or twice. If it is UNKNOWN and the error not retriable, the first one may still be on its way: wait for it.
@@ -38,7 +38,7 @@ class KafkaError(Exception):
     retriable: bool = False
     fatal: bool = False
     persisted: Persisted = Persisted.UNKNOWN
-    outcomes: Mapping[str, KafkaError | None] = MappingProxyType({})
+    outcomes: Mapping[Any, KafkaError | None] = MappingProxyType({})
 
 
 def not_written(error: E) -> E:
@@ -345,6 +345,12 @@ class GroupAuthorizationError(AuthorizationError, GroupError):
     CODE = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
+class InvalidGroupIdError(GroupError):
+    """There is no `group.id`, or it is none that a group can have."""
+
+    CODE = ErrorCode.INVALID_GROUP_ID
+
+
 class UnsupportedVersionError(BrokerError):
     """Client and broker share no version of the API, or the shared one lacks a field that was set."""
 
@@ -399,7 +405,6 @@ _FAMILIES: Mapping[type[BrokerError], tuple[ErrorCode, ...]] = {
     GroupError: (
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-        ErrorCode.INVALID_GROUP_ID,
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.INVALID_SESSION_TIMEOUT,
         ErrorCode.REBALANCE_IN_PROGRESS,
@@ -440,6 +445,12 @@ FINAL_TOPIC_ERRORS: Mapping[ErrorCode, str] = {
 
 class NoOffsetForPartitionError(KafkaError):
     """A partition has no position and `auto.offset.reset` is `none`."""
+
+
+class RetriableCommitError(KafkaError):
+    """Offsets could not be committed, for a reason that may pass; commit them again, or let a later commit do it."""
+
+    retriable = True
 
 
 class DataLossError(KafkaError):

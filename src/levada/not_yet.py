@@ -37,15 +37,17 @@ def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
     return add
 
 
-_GROUPS: Final = "consumer groups are not there yet; assign() partitions, and keep their positions in a place of your own"
+_GROUPS: Final = "membership of consumer groups is not there yet; assign() partitions, and commit() their offsets for a group.id"
 _REQUEST: Final = "it is not there yet; request() sends any request of Kafka's protocol"
-_METRICS: Final = "metrics are not there yet"
 
-_EVERY: Final[Mapping[str, str]] = {"metrics": _METRICS}
+_TELEMETRY: Final = "telemetry (KIP-714) is not there yet; metrics() tells what a client has counted"
+_EVERY: Final[Mapping[str, str]] = {"client_instance_id": _TELEMETRY}
 
 PRODUCER: Final[Mapping[str, str]] = {
     **_EVERY,
     "produce": "use send(), which returns a handle on the record's outcome",
+    "produce_batch": "use send_many(), or send_arrow() for columns",
+    "purge": "use abort_pending()",
     "send_and_wait": "use send(...).result()",
     "poll": "callbacks run by themselves, on the producer's own thread",
     "list_topics": "use partitions_for(topic), or KafkaAdmin.list_topics()",
@@ -58,18 +60,14 @@ CONSUMER: Final[Mapping[str, str]] = {
         (
             "subscribe",
             "subscription",
-            "commit",
-            "commit_async",
-            "commit_sync",
-            "committed",
-            "store_offsets",
-            "group_metadata",
-            "consumer_group_metadata",
             "enforce_rebalance",
         ),
         _GROUPS,
     ),
     "unsubscribe": "use assign([])",
+    "commit_sync": "use commit()",
+    "store_offsets": "set enable.auto.commit=false, and commit(offsets)",
+    "consumer_group_metadata": "use group_metadata()",
     "consume": "use poll(timeout, max_records)",
     "getone": "iterate the consumer, or use poll(max_records=1)",
     "getmany": "use poll(timeout, max_records)",
@@ -96,8 +94,6 @@ ADMIN: Final[Mapping[str, str]] = {
             "describe_groups",
             "delete_consumer_groups",
             "delete_groups",
-            "list_consumer_group_offsets",
-            "alter_consumer_group_offsets",
             "delete_records",
             "list_offsets",
             "elect_leaders",

@@ -158,6 +158,18 @@ class TransactionHandle(NamedTuple):
     groups: tuple[str, ...] = ()
 
 
+class AbortTransactionSpec(NamedTuple):
+    """A transaction that hangs in one partition, as KafkaAdmin.describe_producers() shows it.
+
+    coordinator_epoch: of the producer's last transaction there, 0 where there was none before.
+    """
+
+    partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int = 0
+
+
 class PartitionInfo(NamedTuple):
     """A partition as metadata describes it. leader is -1 while there is none."""
 

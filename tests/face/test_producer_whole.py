@@ -9,7 +9,7 @@ import pytest
 
 import levada as lv
 from face_kit import EVERYWHERE, face_and_broker
-from levada.errors import AbortedError, FlushTimeout, IllegalStateError, Persisted, RecordTooLargeError, SerializationError
+from levada.errors import AbortedError, ClosedError, FlushTimeout, IllegalStateError, Persisted, RecordTooLargeError, SerializationError
 from levada.interceptors import ProducerInterceptor, ProducerRecord
 from levada.types import RecordMetadata
 
@@ -201,3 +201,28 @@ def test_K24_what_was_handed_over_is_closed_with_the_producer(any_kafka: Any, ne
     producer.close()
     assert (both.closed, chooses.closed) == (1, 1)
     assert sent.result(timeout=0).partition == 2
+
+
+def test_K25_every_client_says_what_it_has_counted(any_kafka: Any, new_topic: NewTopicName) -> None:
+    topic = new_topic(any_kafka)
+    servers = any_kafka.bootstrap_servers
+    with lv.KafkaProducer(bootstrap_servers=servers, client_id="counted") as producer:
+        producer.send(topic, b"12345").result(timeout=PATIENCE_S)
+        metrics = producer.metrics()
+        assert metrics[lv.MetricName("record-send-total", "producer-metrics", (("client-id", "counted"),))] == 1
+        assert metrics.value("record-send-total", topic=topic) == metrics.value("records-per-request-avg") == 1
+        assert metrics.value("outgoing-byte-total") > metrics.value("byte-total", topic=topic) > 5
+    with pytest.raises(ClosedError):
+        producer.metrics()
+    with lv.KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        tp = lv.TopicPartition(topic, 0)
+        consumer.assign([tp])
+        assert len(consumer.poll(timeout=PATIENCE_S)) == 1
+        metrics = consumer.metrics()
+        assert metrics.value("records-consumed-total") == 1
+        assert metrics.value("records-lag", topic=topic, partition="0") == 0
+    with lv.KafkaAdmin(bootstrap_servers=servers) as admin, lv.KafkaClient(bootstrap_servers=servers) as client:
+        admin.list_topics()
+        client.api_versions()
+        for made in (admin, client):
+            assert made.metrics().value("response-total") >= 1

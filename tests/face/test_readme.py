@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
-NAMES = ("python", "asyncio", "any request", "arrow", "spark")
+NAMES = ("python", "asyncio", "exactly once", "any request", "arrow", "spark")
 BLOCKS = dict(zip(NAMES, re.findall(r"```python\n(.*?)```", README, re.S), strict=True))
 PRINTS = {
     "python": "at offset 0",
     "asyncio": "the last of 100 was written",
+    "exactly once": "10 invoices",
     "any request": "(0, 13)",
     "arrow": "100000 rows written",
     "spark": "1000 records doubled",

@@ -37,7 +37,7 @@ class Blocking:
 
         def call(*arguments: Any, **keywords: Any) -> Any:
             async def invoke() -> Any:
-                found = attribute(*arguments, **keywords)
+                found = attribute(*(one._inner if isinstance(one, Blocking) else one for one in arguments), **keywords)
                 return await found if inspect.iscoroutine(found) else found
 
             return self._result(self._loop.run_until_complete(invoke()))
@@ -49,7 +49,7 @@ class Blocking:
             return self._iterate(found)
         if type(found) is list:
             return [self._result(item) for item in found]
-        return Blocking(self._loop, found) if isinstance(found, aio.Delivery | aio.ArrowDelivery | aio.Scan) else found
+        return Blocking(self._loop, found) if isinstance(found, aio.Delivery | aio.ArrowDelivery | aio.Scan | aio.Transaction) else found
 
     def _iterate(self, generator: Any) -> Iterator[Any]:
         try:
@@ -65,6 +65,7 @@ class Blocking:
         return self._iterate(aiter(self._inner))
 
     def __enter__(self) -> Blocking:
+        self._loop.run_until_complete(self._inner.__aenter__())
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:

@@ -159,6 +159,7 @@ class KafkaNode:
             "transaction.state.log.num.partitions": 3,
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": 1,
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
             "share.coordinator.state.topic.num.partitions": 1,
             "share.coordinator.state.topic.replication.factor": replicas,
             "share.coordinator.state.topic.min.isr": 1,

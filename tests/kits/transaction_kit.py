@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from broker_kit import Client, fetch_request, make_batch, only_partition, produce_request
+from broker_kit import START_MS, Client, fetch_request, make_batch, only_partition, produce_request
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -28,11 +28,14 @@ class Given(NamedTuple):
 class TransactionalProducer:
     """Sends what it is told to, right or wrong. versions: TV2 (transaction.version 2) or TV1, as clients choose them."""
 
-    def __init__(self, client: Client, transactional_id: str = "tx", *, tv2: bool = True, topic: str = "t") -> None:
+    def __init__(
+        self, client: Client, transactional_id: str = "tx", *, tv2: bool = True, topic: str = "t", timestamp: int = START_MS
+    ) -> None:
         self.client = client
         self.id = transactional_id
         self.topic = topic
         self.tv2 = tv2
+        self.timestamp = timestamp
         self.producer_id = self.epoch = -1
         self.sequence = 0
 
@@ -65,7 +68,7 @@ class TransactionalProducer:
         return ErrorCode(answer.error_code)
 
     def batch_of(self, *values: bytes, partition: int = 0, sequence: int = 0) -> ProduceRequest:
-        data = bytearray(make_batch(*values))
+        data = bytearray(make_batch(*values, timestamp=self.timestamp))
         set_producer_state(data, producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=sequence, is_transactional=True)
         request = produce_request(self.topic, bytes(data), partition=partition)
         request.transactional_id = self.id

@@ -27,7 +27,7 @@ def lines_run(consumer: KafkaConsumer, now_ms: int) -> int:
     try:
         for _ in range(TURNS):
             reading._engine.advance(now_ms)
-            reading.core.begin_call()
+            reading.core.begin_call(0)
             assert reading.core.explain(now_ms, last_word=True) is None
             assert not reading.core.changed().done
             consumer._consuming.iterate(ConsumerRecords())

@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from levada.admin.each import Doing, each, lost, take
 from levada.admin.retry import ON_ADMIN_ERROR, Attempts
-from levada.client.connection_key import Peer
-from levada.client.fan_out import Answer, FanOut
+from levada.client.fan_out import Answer, Whom, raise_first
 from levada.client.metadata_update import described_partitions
-from levada.client.retry import Reaction
 from levada.client.topic_queries import all_topics, these_topics
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError, DisconnectError, KafkaError, UnsupportedVersionError, broker_error
+from levada.errors import DisconnectError, KafkaError, UnsupportedVersionError, broker_error
 from levada.flow import Call, Flow
 from levada.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -63,7 +62,6 @@ EXISTENCE: Mapping[int, str] = {
     ErrorCode.TOPIC_ALREADY_EXISTS: "it exists already",
 }
 """What is said instead of the brokers' own words, which speak of partitions that a server hosts, or name the topic again."""
-LEFT_OUT = Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker left it out of its answer", None)
 
 
 class Change(NamedTuple):
@@ -113,63 +111,35 @@ def delete_topics(names: Sequence[str], attempts: Attempts, *, timeout_ms: int) 
 
 
 def _carry_out(change: Change, names: list[str], attempts: Attempts) -> Flow[dict[str, Any]]:
-    """Ask for all topics, then again for those that may yet succeed; raise the first error once nothing is left to try."""
-    asking: FanOut[str, Any] = FanOut(
-        attempts, None, route=lambda name: attempts.controller(), ask=lambda node, names: _ask(change, names, node, attempts)
+    """Ask the controller for all topics, then again for those that may yet succeed."""
+    doing = Doing(lambda name: f"{change.doing} '{name}'", ON_ADMIN_ERROR, attempts)
+    return each(
+        doing, names, None, route=lambda name: attempts.controller(), ask=lambda node, names: _ask(change, names, node, doing, attempts)
     )
-    yield from asking.run(names)
-    _raise_first(change.doing, names, asking.errors)
-    return {name: asking.found[name] for name in names}
 
 
-def _raise_first(doing: str, names: Sequence[str], errors: Mapping[str, KafkaError]) -> None:
-    """Raise the first error in the order given, if there is one, with the outcomes of all topics."""
-    first = next((name for name in names if name in errors), None)
-    if first is None:
-        return
-    error = errors[first]
-    error.outcomes = {name: errors.get(name) for name in names}
-    for name in error.outcomes:
-        if name != first:
-            error.add_note(str(errors.get(name, f"{doing} '{name}': ok")))
-    raise error
-
-
-def _ask(change: Change, names: Sequence[str], node: Peer | None, attempts: Attempts) -> Flow[Answer[str, Any]]:
+def _ask(change: Change, names: Sequence[str], node: Whom, doing: Doing, attempts: Attempts) -> Flow[Answer[str, Any]]:
     """Ask the controller once."""
     call = Call(change.request(names), node, min_version=change.min_version, max_version=change.max_version)
     try:
         response = yield call
-    except DisconnectError:
+    except DisconnectError as fault:
         attempts.answers_lost += 1
-        if not attempts.may_go_on():
-            raise
-        return Answer.missing(names, "no answer")
+        return lost(doing, names, fault)
     said = change.outcomes(response)
     answer: Answer[str, Any] = Answer(refresh=False)
     for name in names:
-        _take(answer, change, name, said.get(name, LEFT_OUT), attempts)
+        if name in said:
+            outcome = said[name]
+            take(doing, answer, name, outcome.error_code, outcome.value, _message(change, outcome, attempts))
     return answer
 
 
-def _take(answer: Answer[str, Any], change: Change, name: str, outcome: Outcome, attempts: Attempts) -> None:
-    if outcome.error_code == ErrorCode.NONE:
-        answer.found[name] = outcome.value
-        return
-    reaction = ON_ADMIN_ERROR.reaction(outcome.error_code)
-    if reaction is Reaction.RAISE or not attempts.may_go_on():
-        answer.errors[name] = _error(change, name, outcome, attempts)
-        return
-    answer.again[name] = ErrorCode.of(outcome.error_code).name
-    answer.refresh = answer.refresh or reaction is Reaction.REFRESH
-
-
-def _error(change: Change, name: str, outcome: Outcome, attempts: Attempts) -> BrokerError:
+def _message(change: Change, outcome: Outcome, attempts: Attempts) -> str | None:
     message = EXISTENCE.get(outcome.error_code, outcome.message)
-    text = f"{change.doing} '{name}'" + (f": {message}" if message else "")
     if attempts.answers_lost and outcome.error_code == change.done_already:
-        text += " (an earlier attempt of this call got no answer, and may have done it)"
-    return broker_error(outcome.error_code, text)
+        return f"{message} (an earlier attempt of this call got no answer, and may have done it)"
+    return message
 
 
 def describe_topics(names: Sequence[str]) -> Flow[dict[str, TopicDescription]]:
@@ -182,7 +152,7 @@ def describe_topics(names: Sequence[str]) -> Flow[dict[str, TopicDescription]]:
         if code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
             why = f": {EXISTENCE[code]}" if code in EXISTENCE else ""
             errors[name] = broker_error(code, f"describe topic '{name}'{why}")
-    _raise_first("describe topic", names, errors)
+    raise_first(lambda name: f"describe topic '{name}'", names, errors)
     return {name: _description(described[name]) for name in names}
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from levada.aio.delivery import ArrowDelivery, Delivery
     from levada.aio.producer import KafkaProducer
     from levada.aio.scans import Scan, scan
+    from levada.aio.transaction import Transaction
 
 _HOME = {
     "ArrowDelivery": "levada.aio.delivery",
@@ -24,10 +25,11 @@ _HOME = {
     "KafkaConsumer": "levada.aio.consumer",
     "KafkaProducer": "levada.aio.producer",
     "Scan": "levada.aio.scans",
+    "Transaction": "levada.aio.transaction",
     "scan": "levada.aio.scans",
 }
 
-__all__ = ["ArrowDelivery", "Delivery", "KafkaAdmin", "KafkaClient", "KafkaConsumer", "KafkaProducer", "Scan", "scan"]
+__all__ = ["ArrowDelivery", "Delivery", "KafkaAdmin", "KafkaClient", "KafkaConsumer", "KafkaProducer", "Scan", "Transaction", "scan"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from levada.aio.connect import connect, start
 from levada.aio.driver import Driver
+from levada.client.group_offsets import Committed
 from levada.config import ConsumerConfig
 from levada.consumer.subscription_state import OffsetSpec
 from levada.errors import ConcurrentUseError, KafkaError
-from levada.face.consuming import ITERATION_POLL_S, Consuming, Offsets, OnReset
+from levada.face.arguments import checked_timeout
+from levada.face.consuming import CLOSE_TIMEOUT_S, ITERATION_POLL_S, Consuming, Offsets, OffsetsToCommit, OnReset
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
 from levada.flow import CallerFlow
+from levada.metrics import Metrics
 from levada.not_yet import CONSUMER, lacks
-from levada.types import ConsumerRecord, ConsumerRecords, K, PartitionInfo, TopicPartition, V
+from levada.types import ConsumerGroupMetadata, ConsumerRecord, ConsumerRecords, K, OffsetAndMetadata, PartitionInfo, TopicPartition, V
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -58,7 +61,8 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     def assign(self, partitions: Iterable[TopicPartition | PartitionInfo], ends: Mapping[TopicPartition, int] | None = None) -> None:
         """Read exactly these partitions, such as partitions_for() returns.
 
-        Those that stay keep their positions; others begin by auto.offset.reset, unless seek() says.
+        Those that stay keep their positions. Others begin where seek() says, else at what the group.id has committed, else by
+        auto.offset.reset.
         ends: offsets to read up to, such as end_offsets() returns; nothing at or after them is fetched or handed out. When all partitions
         are read to their ends, poll() returns at once and a loop over the consumer ends. auto.offset.reset never moves the position of a
         partition with an end: where its records are gone, OffsetOutOfRangeError is raised.
@@ -164,11 +168,53 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         """End the running call that waits, or the next one, with WakeupError. Any thread and any signal handler may call it."""
         self._consuming.wakeup()
 
+    # Committing
+
+    async def commit(self, offsets: OffsetsToCommit | None = None, *, timeout: float | None = None) -> None:
+        """Commit offsets for the group.id, and wait until the brokers have them.
+
+        offsets: of the next record to read, by partition, as numbers or OffsetAndMetadata; default: the positions behind everything that
+        was handed out. Waits for commits made before, repeats what may yet succeed until `timeout`, in seconds. Raises InvalidGroupIdError
+        without a group.id, BrokerError, TimeoutError (what was not confirmed may be committed all the same), WakeupError.
+        """
+        await self._call(self._consuming.commit(offsets, timeout))
+
+    def commit_async(self, offsets: OffsetsToCommit | None = None) -> asyncio.Future[None]:
+        """Send a commit at once, once, and return a future of its outcome, which need not be awaited. offsets: as commit() has them.
+
+        Commits arrive in the order in which they were made. An error that is `retriable` (RetriableCommitError) may be met by committing
+        again; nothing is repeated here, since that could overtake a newer commit. Raises InvalidGroupIdError without a group.id.
+        """
+        with self._sole:
+            return self._driver.future(self._consuming.commit_async(offsets, _nothing))
+
+    async def committed(self, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None) -> Committed:
+        """Return what the group has committed for each of these partitions, None for nothing; transactions under way are waited for.
+
+        Raises InvalidGroupIdError without a group.id, BrokerError, TimeoutError.
+        """
+        return await self._call(self._consuming.committed(partitions, timeout))
+
+    def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the positions behind everything that was handed out, as commit() would commit them; no broker is asked.
+
+        With group_metadata() it is what send_offsets_to_transaction() of a producer takes.
+        """
+        return self._consuming.consumed_offsets()
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return on whose behalf offsets are committed (KIP-447). Raises InvalidGroupIdError without a group.id."""
+        return self._consuming.group_metadata()
+
     # Positions and offsets
 
     async def position(self, tp: TopicPartition, *, timeout: float | None = None) -> int:
         """Return the offset of the next record poll() will return, looking it up where auto.offset.reset has to say."""
         return await self._call(self._consuming.position(tp, timeout))
+
+    def metrics(self) -> Metrics:
+        """Return what the consumer has counted so far, under the names of Java's metrics: see docs/METRICS.md. Waits for nothing."""
+        return self._consuming.metrics()
 
     def current_lag(self, tp: TopicPartition) -> int | None:
         """Return how many offsets the position is behind the end known from the last fetch; None before one. No broker is asked."""
@@ -207,11 +253,15 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     # Its end
 
     async def close(self, timeout: float | None = None) -> None:
-        """Stop reading and close the connections; idempotent. timeout: not needed here. Raises IllegalStateError in another event loop."""
+        """Stop reading and close the connections, with enable.auto.commit after a last commit; idempotent.
+
+        timeout: seconds for that commit and for earlier ones, default 30. Raises IllegalStateError in another event loop.
+        """
+        limit_s = CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout)
         if self._driver.has_ended():
             return
         try:
-            await self._driver.call(self._consuming.reading.close())
+            await self._driver.call(self._consuming.close(limit_s))
         except KafkaError:
             # The brokers cannot be told; they forget a fetch session by themselves.
             pass
@@ -223,6 +273,10 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
+
+
+def _nothing(offsets: object, error: object) -> None:
+    """The future tells."""
 
 
 class _SoleTask:

@@ -159,6 +159,21 @@ class Driver:
         """Run a flow on the engine to its end, as wait() does. A cancellation ends the flow too."""
         return await self.call(run_flow(self, self._engine, flow, timeout_s, what))
 
+    def future(self, promise: Promise[T]) -> asyncio.Future[T]:
+        """Return a future that is settled as a promise."""
+        future: asyncio.Future[T] = self.loop.create_future()
+
+        def settle(done: Promise[T]) -> None:
+            if future.cancelled():
+                return
+            if done.error is not None:
+                future.set_exception(done.error)
+            else:
+                future.set_result(done.result())
+
+        promise.on_done(settle)
+        return future
+
     def abandon(self) -> None:
         """The last reference to the client is gone: have the loop end it. Takes no lock."""
         try:

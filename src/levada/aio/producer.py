@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from levada.aio.connect import connect, start
 from levada.aio.delivery import ArrowDelivery, Delivery
 from levada.aio.driver import Driver
+from levada.aio.transaction import Transaction
 from levada.config import ProducerConfig
 from levada.face.arguments import plain_records, saying_how_many
+from levada.face.consuming import OffsetsToCommit
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
 from levada.face.producing import Producing, engine_settings
+from levada.face.transacting import Transacting
 from levada.flow import CallerFlow
+from levada.metrics import Metrics
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.producer_batch import DeliveryCallback
 from levada.serialization import K_in, Plain, V_in
-from levada.types import Headers, PartitionInfo
+from levada.types import ConsumerGroupMetadata, Headers, PartitionInfo, TransactionHandle
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -44,6 +48,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         self._driver = driver
         self._producing = producing = Producing(parsed, engine, driver, random=engine.random)
         self._append = producing.append
+        self._transacting = Transacting(parsed, producing.core, engine, driver)
         driver.when_dropped = lambda: producing.end_by_itself(driver.name)
         start(self, driver)
 
@@ -108,6 +113,45 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         await self._driver.call(self._producing.send_arrow(topic, data, columns, delivery))
         return delivery
 
+    async def init_transactions(self, timeout: float | None = None) -> None:
+        """Get ready for transactions, once, before the first of them. As levada.KafkaProducer.init_transactions()."""
+        await self._driver.call(self._transacting.initialize(timeout))
+
+    async def begin_transaction(self, timeout: float | None = None) -> None:
+        """Begin a transaction; every record that is sent from now on belongs to it, whichever task sends it.
+
+        As levada.KafkaProducer.begin_transaction().
+        """
+        await self._driver.call(self._transacting.begin(timeout))
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: OffsetsToCommit,
+        group: ConsumerGroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit offsets of a group within the transaction. As levada.KafkaProducer.send_offsets_to_transaction()."""
+        await self._driver.call(self._transacting.send_offsets(offsets, group, timeout))
+
+    async def commit_transaction(self, timeout: float | None = None) -> None:
+        """Wait until every record of the transaction is acknowledged, then commit it. As levada.KafkaProducer.commit_transaction()."""
+        await self._driver.call(self._transacting.commit(timeout))
+
+    async def abort_transaction(self, timeout: float | None = None) -> None:
+        """Abort the transaction. As levada.KafkaProducer.abort_transaction()."""
+        await self._driver.call(self._transacting.abort(timeout))
+
+    def transaction(self, timeout: float | None = None) -> Transaction:
+        """Return a block: `async with producer.transaction() as txn:` commits at its end, and aborts on an exception or cancellation.
+
+        As levada.KafkaProducer.transaction().
+        """
+        return Transaction(self._driver, self._transacting, timeout)
+
+    async def detach_transaction(self, timeout: float | None = None) -> TransactionHandle:
+        """Deliver every record and leave the transaction open, for KafkaAdmin. As levada.KafkaProducer.detach_transaction()."""
+        return await self._driver.call(self._transacting.hand_over(timeout))
+
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """Describe a topic's partitions, waiting up to max.block.ms for metadata. Raises UnknownTopicOrPartitionError, TimeoutError."""
         return await self._driver.call(self._producing.partitions_for(topic))
@@ -119,6 +163,10 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         at. Raises FlushTimeout, whose `remaining` says how many records are not done, and which changes nothing about them.
         """
         await self._driver.call(self._producing.flush(timeout))
+
+    def metrics(self) -> Metrics:
+        """Return what the producer has counted so far, under the names of Java's metrics: see docs/METRICS.md. Waits for nothing."""
+        return self._producing.metrics()
 
     def abort_pending(self) -> int:
         """Give up every record that is neither acknowledged nor failed, and return how many there were. Waits for nothing.

@@ -1,17 +1,50 @@
-"""Faults on request, for tests of clients: errors, lost answers, delays, throttling, disconnects, small pieces, older versions (E12).
+"""Faults on request, for tests of clients: errors, answers that are lost, late or held, throttling, disconnects, older versions (E12).
 
 A fault waits for the next request of its API and is used up by it. Faults of one API are used up in the order they were asked for, one
-per request; the rest of the broker is not involved.
+per request; the rest of the broker is not involved. A blackhole lasts until clear(). All nodes of a cluster share their faults.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
 from levada.types import TopicPartition
+
+Act = Callable[[int], None]
+"""Something that a node does at a time."""
+
+
+class Hold:
+    """Answers that are kept back until release(), which may be called while the broker runs in another thread."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._kept: list[tuple[int, Act]] = []
+        self.is_released = False
+
+    @property
+    def waiting(self) -> int:
+        """How many answers are kept back now."""
+        return len(self._kept)
+
+    def release(self) -> None:
+        """Let them go, and keep back none from now on."""
+        self.is_released = True
+        self._wake()
+
+    def keep(self, node_id: int, act: Act) -> None:
+        """Let a node do something once release() is called; for the node itself."""
+        self._kept.append((node_id, act))
+
+    def take(self, node_id: int) -> list[Act]:
+        """Return what a node has to do now, and forget it; for the node itself."""
+        taken = [act for node, act in self._kept if node == node_id and self.is_released]
+        self._kept = [entry for entry in self._kept if entry[0] != node_id or not self.is_released]
+        return taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +58,12 @@ class Fault:
     delay_ms: int = 0
     throttle_ms: int = 0
     cut_at: int | None = None
+    hold: Hold | None = None
     partition: TopicPartition | None = None
 
 
 NO_FAULT = Fault(applied=True)
+SWALLOWED = Fault(drop=True)
 
 
 class Faults:
@@ -43,6 +78,9 @@ class Faults:
         self._waiting: dict[str, deque[Fault]] = {}
         self._partition_faults: dict[str, deque[Fault]] = {}
         self._caps: dict[str, int] = {}
+        self._blackholes: set[tuple[str | None, int | None]] = set()
+        self._holds: list[Hold] = []
+        self._wakeups: list[Callable[[], None]] = []
         self.requests: Counter[str] = Counter()
         self.bytes_at_a_time: int | None = None
 
@@ -79,6 +117,22 @@ class Faults:
         """Hold back the answers to the next `times` requests for `ms` milliseconds."""
         self._add(api, [Fault(applied=True, delay_ms=ms)] * times)
 
+    def hold(self, api: str, times: int = 1) -> Hold:
+        """Carry out the next `times` requests and keep their answers back until release() of what this returns.
+
+        Holding WriteTxnMarkers keeps transactions in PrepareCommit or PrepareAbort.
+        """
+        hold = Hold(self._wake)
+        self._holds.append(hold)
+        self._add(api, [Fault(applied=True, hold=hold)] * times)
+        return hold
+
+    def blackhole(self, api: str | None = None, *, node: int | None = None) -> None:
+        """Read requests from now on without carrying them out or answering, until clear(). None: of every API, on every node."""
+        if api is not None:
+            self._check(api)
+        self._blackholes.add((api, node))
+
     def close_mid_frame(self, api: str, nth: int = 1, *, after_bytes: int = 10) -> None:
         """Apply the nth next request, send the first bytes of its answer (size included) and close the connection."""
         self._add(api, [NO_FAULT] * (nth - 1) + [Fault(applied=True, cut_at=after_bytes)])
@@ -96,19 +150,22 @@ class Faults:
         self._caps[api] = max_version
 
     def clear(self) -> None:
-        """Forget all faults and version caps that wait, and take whole frames again."""
+        """Forget all faults and version caps that wait, end blackholes, and take whole frames again. What is held stays so."""
         self.bytes_at_a_time = None
         self._waiting.clear()
         self._partition_faults.clear()
         self._caps.clear()
+        self._blackholes.clear()
 
     def max_version(self, api: str, served: int) -> int:
         """Return the highest version to serve."""
         return min(served, self._caps.get(api, served))
 
-    def next_fault(self, api: str) -> Fault:
-        """Return and use up what is to happen to this request."""
+    def next_fault(self, api: str, node_id: int) -> Fault:
+        """Return and use up what is to happen to this request of a node."""
         self.requests[api] += 1
+        if any(wanted in (None, api) and at in (None, node_id) for wanted, at in self._blackholes):
+            return SWALLOWED
         waiting = self._waiting.get(api)
         return waiting.popleft() if waiting else NO_FAULT
 
@@ -120,6 +177,18 @@ class Faults:
                 faults.remove(fault)
                 return fault.error_code
         return ErrorCode.NONE
+
+    def on_release(self, wakeup: Callable[[], None]) -> None:
+        """Call back, from any thread, when nodes have something to do that was held."""
+        self._wakeups.append(wakeup)
+
+    def released(self, node_id: int) -> list[Act]:
+        """Return and use up what was held and a node is to do now."""
+        return [act for hold in self._holds for act in hold.take(node_id)]
+
+    def _wake(self) -> None:
+        for wakeup in self._wakeups:
+            wakeup()
 
     def _add(self, api: str, faults: list[Fault]) -> None:
         self._check(api)

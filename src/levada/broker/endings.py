@@ -23,9 +23,11 @@ RETRY_MS = 100
 
 def carry_out(state: BrokerState, ending: Ending, now_ms: int) -> None:
     """Write what ends a transaction, and tell its coordinator."""
-    fault = state.faults.next_fault(WriteTxnMarkersRequest.NAME)
+    fault = state.faults.next_fault(WriteTxnMarkersRequest.NAME, state.node_id)
     if not fault.applied or fault.error_code or fault.drop or fault.disconnect:
         state.do_later(now_ms + RETRY_MS, lambda at_ms: carry_out(state, ending, at_ms))
+    elif fault.hold is not None and not fault.hold.is_released:
+        fault.hold.keep(state.node_id, lambda at_ms: _write(state, ending, at_ms))
     elif fault.delay_ms:
         state.do_later(now_ms + fault.delay_ms, lambda at_ms: _write(state, ending, at_ms))
     else:
@@ -33,7 +35,7 @@ def carry_out(state: BrokerState, ending: Ending, now_ms: int) -> None:
 
 
 def _write(state: BrokerState, ending: Ending, now_ms: int) -> None:
-    wall_ms = now_ms + state.wall_offset_ms
+    wall_ms = state.wall_ms(now_ms)
     marker = Marker(*ending.producer, ending.committed, ending.coordinator_epoch, ending.strict)
     try:
         for name in ending.partitions:

@@ -40,8 +40,8 @@ _log = logging.getLogger("levada.broker")
 class BrokerNode:
     """A broker. Settings are Kafka's in snake_case, see BrokerSettings.
 
-    cluster: share one between nodes; without it the node is a cluster of its own. wall_offset_ms: what to add to now_ms to get milliseconds
-    since the epoch. random: where ids come from; give a seeded one to get the same every time.
+    cluster, faults: share them between nodes; without them the node is a cluster of its own. wall_offset_ms: what to add to now_ms to get
+    milliseconds since the epoch. random: where ids come from; give a seeded one to get the same every time.
     """
 
     def __init__(
@@ -52,13 +52,14 @@ class BrokerNode:
         port: int = 9092,
         wall_offset_ms: int = 0,
         cluster: Cluster | None = None,
+        faults: Faults | None = None,
         random: Random | None = None,
         **settings: Any,
     ) -> None:
         broker_settings = BrokerSettings.of(**settings)
         self.settings = broker_settings
         self.cluster = cluster or Cluster(broker_settings, random or Random(node_id))
-        self.faults = Faults(NAMES)
+        self.faults = faults or Faults(NAMES)
         self._purgatory = Purgatory()
         self._state = BrokerState(
             settings=broker_settings,
@@ -82,6 +83,11 @@ class BrokerNode:
         self.advertise(host, port)
 
     @property
+    def id(self) -> int:
+        """The node's id."""
+        return self._state.node_id
+
+    @property
     def wall_offset_ms(self) -> int:
         """What now_ms lacks to be milliseconds since the epoch."""
         return self._state.wall_offset_ms
@@ -94,11 +100,19 @@ class BrokerNode:
 
     def advertise(self, host: str, port: int) -> None:
         """Tell clients to reach this node here."""
-        self.cluster.join(Node(self._state.node_id, host, port))
+        self.cluster.join(Node(self.id, host, port))
 
     def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | None] | None = None) -> Topic:
         """Create a topic as CreateTopics does; raises BrokerError or ConfigError with the reason."""
         return self.cluster.add(self.cluster.plan(name, partitions, config=config))
+
+    def time_out_transaction(self, transactional_id: str) -> None:
+        """Abort an open transaction as if its timeout had passed. IllegalStateError when none is open."""
+        carry_out(self._state, self.cluster.transactions.abort(transactional_id, self._state.wall_ms(self._now_ms)), self._now_ms)
+
+    def expire_transactional_id(self, transactional_id: str) -> None:
+        """Forget a transactional id as if it had not been used for long. IllegalStateError while a transaction of it is open."""
+        self.cluster.transactions.forget(transactional_id, self._state.wall_ms(self._now_ms))
 
     def log(self, topic: str, partition: int = 0) -> PartitionLog:
         """The log of a partition; UnknownTopicOrPartitionError when there is none."""
@@ -140,6 +154,8 @@ class BrokerNode:
     def advance(self, now_ms: int) -> int:
         """Do what is due, and return when there is something to do next."""
         self._now_ms = now_ms
+        for act in self.faults.released(self.id):
+            act(now_ms)
         self._purgatory.expire(now_ms)
         self._run(now_ms)
         next_chore_ms = min([chore.run(now_ms) for chore in self._chores])
@@ -148,18 +164,18 @@ class BrokerNode:
     # Inside
 
     def _apply_retention(self, now_ms: int) -> None:
-        wall_ms = now_ms + self._state.wall_offset_ms
+        wall_ms = self._state.wall_ms(now_ms)
         for topic in self.cluster.topics.values():
             for partition in topic.partitions:
                 partition.retain(wall_ms)
                 partition.expire_producers(wall_ms - self.settings.producer_id_expiration_ms)
 
     def _abort_late_transactions(self, now_ms: int) -> None:
-        for ending in self.cluster.transactions.time_out(self._state.node_id, now_ms + self._state.wall_offset_ms):
+        for ending in self.cluster.transactions.time_out(self.id, self._state.wall_ms(now_ms)):
             carry_out(self._state, ending, now_ms)
 
     def _expire_transactional_ids(self, now_ms: int) -> None:
-        self.cluster.transactions.expire(self._state.node_id, now_ms + self._state.wall_offset_ms)
+        self.cluster.transactions.expire(self.id, self._state.wall_ms(now_ms))
 
     def _version_ranges(self) -> list[VersionRange]:
         ranges = [VersionRange(key, api.advertised_oldest, self._newest(api)) for key, api in SERVED.items()]
@@ -241,7 +257,7 @@ class _Exchange:
         self._connection = connection
         self._frame = frame
         self._api = api
-        self._fault: Fault = node.faults.next_fault(api.request.NAME)
+        self._fault: Fault = node.faults.next_fault(api.request.NAME, node.id)
 
     def run(self) -> None:
         """Carry the request out, unless a fault prevents it, and answer now or when its promise resolves."""
@@ -283,6 +299,8 @@ class _Exchange:
     def _answer(self, response: Response | None) -> None:
         if self._fault.disconnect:
             self._node._close(self._connection, "planned by a test")
+        elif self._fault.hold is not None and not self._fault.hold.is_released and response is not None:
+            self._fault.hold.keep(self._node.id, lambda now_ms: self._send(response))
         elif self._fault.delay_ms and response is not None:
             self._delay(response)
         elif response is not None and not self._fault.drop:

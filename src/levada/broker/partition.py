@@ -10,12 +10,14 @@ from levada.broker.log import CHUNK_BYTES, PartitionLog
 from levada.broker.marker import Marker, read_marker
 from levada.broker.partition_transactions import PartitionTransactions
 from levada.broker.producer_state import NO_PRODUCER_ID, ProducerStates
+from levada.broker.settings import MAX_INT64
 from levada.broker.topics import TopicConfig
 from levada.error_codes import ErrorCode
 from levada.errors import (
     BrokerError,
     CorruptRecordError,
     InvalidRecordError,
+    OutOfOrderSequenceError,
     RecordTooLargeError,
     UnsupportedCompressionError,
 )
@@ -157,6 +159,10 @@ class Partition:
         """Forget producers that have not written since a time, unless a transaction of theirs is open."""
         self.producers.expire(before_ms, keep=self.transactions.open_producers)
 
+    def forget_producers(self) -> None:
+        """Forget all producers, unless a transaction of theirs is open."""
+        self.expire_producers(MAX_INT64)
+
     def _check(self, batch: RecordBatch, now_ms: int) -> None:
         self._check_size(batch)
         if not _crc_matches(batch):
@@ -169,7 +175,11 @@ class Partition:
             self._check_keys(batch)
 
     def _check_transaction(self, batch: RecordBatch) -> None:
-        if not batch.is_transactional and self.transactions.first_offset_of(batch.producer_id) is not None:
+        is_open = self.transactions.first_offset_of(batch.producer_id) is not None
+        may_begin = self.transactions.may_begin_with(batch.producer_id, batch.base_sequence)
+        if batch.is_transactional and not is_open and not may_begin:
+            raise OutOfOrderSequenceError(f"{self.name}: a transaction does not begin with sequence {batch.base_sequence}")
+        if not batch.is_transactional and is_open:
             raise BrokerError(
                 f"{self.name}: producer {batch.producer_id} wrote a plain batch into its open transaction", code=ErrorCode.INVALID_TXN_STATE
             )

@@ -1,7 +1,8 @@
 """The transactions of one partition: which are open, which were aborted, and up to where committed data can be read (T18).
 
-A transaction is open here from its first record to its marker. The last stable offset is the first record of the oldest open one. Readers
-of committed data stop there, and are told the aborted transactions in what they read.
+Before its first record a transaction is announced: while the coordinator is asked about it, the lowest sequence that came in is kept, so
+that no later batch overtakes the first one. A transaction is open here from its first record to its marker. The last stable offset is the
+first record of the oldest open one. Readers of committed data stop there, and are told the aborted transactions in what they read.
 """
 
 from __future__ import annotations
@@ -18,10 +19,18 @@ class AbortedTransaction(NamedTuple):
     last_offset: int
 
 
+class Announced(NamedTuple):
+    """A producer's epoch, and the lowest sequence with which its transaction may begin."""
+
+    epoch: int
+    lowest_sequence: int
+
+
 class PartitionTransactions:
     """Open transactions by producer id, in the order in which they began, and aborted ones in the order in which they ended."""
 
     def __init__(self) -> None:
+        self._announced: dict[int, Announced] = {}
         self._open: dict[int, int] = {}
         self._aborted: list[AbortedTransaction] = []
 
@@ -39,12 +48,27 @@ class PartitionTransactions:
         """The producers with an open transaction."""
         return self._open.keys()
 
+    def announce(self, producer_id: int, epoch: int, sequence: int) -> None:
+        """A batch came in that may begin a transaction."""
+        known = self._announced.get(producer_id)
+        if known is None or epoch > known.epoch:
+            self._announced[producer_id] = Announced(epoch, sequence)
+        elif epoch == known.epoch:
+            self._announced[producer_id] = Announced(epoch, min(sequence, known.lowest_sequence))
+
+    def may_begin_with(self, producer_id: int, sequence: int) -> bool:
+        """Whether no earlier batch of the transaction is known to be missing."""
+        known = self._announced.get(producer_id)
+        return known is None or sequence <= known.lowest_sequence
+
     def write(self, producer_id: int, offset: int) -> None:
         """A transactional batch was appended; the first one begins the transaction."""
+        self._announced.pop(producer_id, None)
         self._open.setdefault(producer_id, offset)
 
     def end(self, producer_id: int, marker_offset: int, *, committed: bool) -> None:
         """A marker was appended. Without records before it there is nothing that it ends."""
+        self._announced.pop(producer_id, None)
         first_offset = self._open.pop(producer_id, None)
         if first_offset is not None and not committed:
             self._aborted.append(AbortedTransaction(producer_id, first_offset, marker_offset))
@@ -59,5 +83,6 @@ class PartitionTransactions:
 
     def forget_all(self) -> None:
         """Forget everything, to be told again."""
+        self._announced.clear()
         self._open.clear()
         self._aborted.clear()

@@ -69,6 +69,7 @@ class BrokerServer:
     """Serves a node on host:port (0: any free one), which it advertises.
 
     insecure_listen: allow an address that other machines reach, although the broker has no authentication. ConfigError without it.
+    lock: one for all servers whose nodes share a cluster.
     """
 
     def __init__(
@@ -80,10 +81,11 @@ class BrokerServer:
         advertised_host: str | None = None,
         insecure_listen: bool = False,
         clock: Clock | None = None,
+        lock: threading.RLock | None = None,
         transport: Callable[[socket.socket], TransportLayer] = PlaintextTransport,
     ) -> None:
         self.node = node
-        self.lock = threading.RLock()
+        self.lock = lock or threading.RLock()
         self.host = host
         self.port = port
         self._advertised_host = advertised_host or host
@@ -101,6 +103,7 @@ class BrokerServer:
         self._wake_read, self._wake_write = socket.socketpair()
         self._thread: threading.Thread | None = None
         self._stopping = False
+        node.faults.on_release(self.wakeup)
 
     # For the owner, from any thread
 
@@ -129,10 +132,11 @@ class BrokerServer:
         return f"{host}:{self.port}"
 
     def call(self, function: Callable[[], T]) -> T:
-        """Run a function that reads or changes the node, while the server's thread does not."""
+        """Run a function that reads or changes the node, at the present time, while the server's thread does not."""
         with self.lock:
+            self.node.advance(self._now_ms())
             result = function()
-        self._wakeup()
+        self.wakeup()
         return result
 
     def wait(self) -> None:
@@ -146,7 +150,7 @@ class BrokerServer:
         if self._thread is None:
             self._close_sockets()
             return
-        self._wakeup()
+        self.wakeup()
         self._thread.join(_CLOSE_TIMEOUT_S)
         if self._thread.is_alive():
             raise TimeoutError(f"the broker's thread did not end within {_CLOSE_TIMEOUT_S:.0f} s")
@@ -367,7 +371,8 @@ class BrokerServer:
             if sock is not None:
                 sock.close()
 
-    def _wakeup(self) -> None:
+    def wakeup(self) -> None:
+        """Let the thread look at its node again; from any thread, also after close()."""
         try:
             self._wake_write.send(b"\0")
         except BlockingIOError:

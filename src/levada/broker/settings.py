@@ -26,7 +26,7 @@ _AT_LEAST_ONE = (
 class BrokerSettings:
     """One attribute per Kafka broker setting; `log_` settings are the defaults of the topic settings without that prefix.
 
-    transaction_version is a feature of a cluster in Kafka (KIP-890): below 2 the broker serves transactions as Kafka 3.9 does.
+    transaction_version is a feature of a cluster in Kafka (KIP-890). Below 2 transactions are served as by Kafka 3.9, which has level 0.
     """
 
     num_partitions: int = 1

@@ -41,6 +41,10 @@ class BrokerState:
     wall_offset_ms: int
     version_ranges: Callable[[], list[VersionRange]]
 
+    def wall_ms(self, now_ms: int) -> int:
+        """Return one of the node's times in milliseconds since the epoch."""
+        return now_ms + self.wall_offset_ms
+
     def do_later(self, at_ms: int, act: Callable[[int], None]) -> None:
         """Do something of the node's own, which no client waits for, at a time; `act` is passed the time then."""
         self.purgatory.add(Delayed(lambda: False, act, (), self), at_ms)
@@ -88,7 +92,7 @@ class Call:
     @property
     def wall_ms(self) -> int:
         """Now, in milliseconds since the epoch."""
-        return self.now_ms + self.state.wall_offset_ms
+        return self.state.wall_ms(self.now_ms)
 
 
 class Unanswered(NamedTuple):

@@ -8,11 +8,11 @@ meanwhile would begin a transaction that nobody ends.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from levada.broker.coordinators.transaction import ProducerIdAndEpoch
-from levada.broker.partition import is_transactional
+from levada.broker.partition import Partition, is_transactional
 from levada.broker.producer_state import NO_PRODUCER_ID
 from levada.broker.state import Call
 from levada.error_codes import ErrorCode
@@ -36,11 +36,12 @@ _COORDINATOR_AWAY = (
 )
 
 
-class _Batch(NamedTuple):
-    """What a produced batch says about its producer."""
+class _First(NamedTuple):
+    """A transactional batch, as far as its partition may have to ask about it."""
 
+    partition: Partition
     producer: ProducerIdAndEpoch
-    base_sequence: int
+    sequence: int
 
 
 def unverified(call: Call) -> Mapping[TopicPartition, BrokerError]:
@@ -48,18 +49,48 @@ def unverified(call: Call) -> Mapping[TopicPartition, BrokerError]:
 
     INVALID_PRODUCER_ID_MAPPING, for the whole request, is raised when it holds batches of several transactional producers.
     """
-    batches = _batches_to_verify(call)
-    producers = {batch.producer for batch in batches.values()}
+    batches = list(_transactional_batches(call))
+    producers = {batch.producer for batch in batches}
     if len(producers) > 1:
         raise BrokerError("transactional records of more than one producer", code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if not producers:
+    unknown = [batch for batch in batches if not batch.partition.is_in_transaction(*batch.producer)]
+    for partition, producer, sequence in unknown:
+        # A producer with an epoch for each transaction begins each with sequence 0.
+        partition.transactions.announce(*producer, 0 if call.version >= FIRST_ADDING_VERSION else sequence)
+    if not unknown:
         return {}
-    (producer,) = producers
-    refused = {name: _refusal(name, code, call.version) for name, code in _ask(call, producer, batches).items() if code}
-    if call.version < FIRST_ADDING_VERSION:
-        return refused
-    gaps = {name: _gap(name, batch) for name, batch in batches.items() if batch.base_sequence > 0}
-    return gaps | refused
+    names = [batch.partition.name for batch in unknown]
+    return {name: _refusal(name, code, call.version) for name, code in _ask(call, unknown[0].producer, names).items() if code}
+
+
+def _transactional_batches(call: Call) -> Iterator[_First]:
+    """Yield the transactional batches for partitions of this node."""
+    request: ProduceRequest = call.request
+    for data in request.topic_data:
+        for wanted in data.partition_data:
+            records = wanted.records or b""
+            if not is_transactional(records) or len(records) < _PRODUCER_AT + _PRODUCER.size:
+                continue
+            producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+            try:
+                topic = call.state.find_topic(data.name, data.topic_id, by_id=call.version >= _USES_TOPIC_IDS)
+                partition = call.state.lead_partition(topic, wanted.index)
+            except BrokerError:
+                continue  # The answer for this partition says so.
+            if producer_id != NO_PRODUCER_ID:
+                yield _First(partition, ProducerIdAndEpoch(producer_id, epoch), sequence)
+
+
+def _ask(call: Call, producer: ProducerIdAndEpoch, names: Sequence[TopicPartition]) -> Mapping[TopicPartition, ErrorCode]:
+    transactions, transactional_id = call.state.cluster.transactions, call.request.transactional_id
+    try:
+        call.state.cluster.transaction_coordinators.check_loaded(transactional_id)
+        if call.version < FIRST_ADDING_VERSION:
+            return transactions.verify(transactional_id, producer, names)
+        transactions.add(transactional_id, producer, names, (), call.wall_ms)
+    except BrokerError as error:
+        return dict.fromkeys(names, error.code)
+    return {}
 
 
 def verify_group(call: Call) -> None:
@@ -87,38 +118,6 @@ def _ask_for_group(call: Call) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _batches_to_verify(call: Call) -> dict[TopicPartition, _Batch]:
-    """Return the transactional batches for partitions of this node that are not known to be in the producer's transaction."""
-    request: ProduceRequest = call.request
-    batches = {}
-    for data in request.topic_data:
-        for wanted in data.partition_data:
-            records = wanted.records or b""
-            if not is_transactional(records) or len(records) < _PRODUCER_AT + _PRODUCER.size:
-                continue
-            producer_id, epoch, base_sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
-            try:
-                topic = call.state.find_topic(data.name, data.topic_id, by_id=call.version >= _USES_TOPIC_IDS)
-                partition = call.state.lead_partition(topic, wanted.index)
-            except BrokerError:
-                continue  # The answer for this partition says so.
-            if producer_id != NO_PRODUCER_ID and not partition.is_in_transaction(producer_id, epoch):
-                batches[partition.name] = _Batch(ProducerIdAndEpoch(producer_id, epoch), base_sequence)
-    return batches
-
-
-def _ask(call: Call, producer: ProducerIdAndEpoch, batches: Mapping[TopicPartition, _Batch]) -> Mapping[TopicPartition, ErrorCode]:
-    transactions, transactional_id = call.state.cluster.transactions, call.request.transactional_id
-    try:
-        call.state.cluster.transaction_coordinators.check_loaded(transactional_id)
-        if call.version < FIRST_ADDING_VERSION:
-            return transactions.verify(transactional_id, producer, batches.keys())
-        transactions.add(transactional_id, producer, batches.keys(), (), call.wall_ms)
-    except BrokerError as error:
-        return dict.fromkeys(batches, error.code)
-    return {}
-
-
 def _refusal(name: TopicPartition, code: ErrorCode, version: int) -> BrokerError:
     """Say a coordinator's error in a code that producers of this version know how to react to."""
     told = code
@@ -129,9 +128,3 @@ def _refusal(name: TopicPartition, code: ErrorCode, version: int) -> BrokerError
     elif code in _COORDINATOR_AWAY or (code is ErrorCode.CONCURRENT_TRANSACTIONS and version < FIRST_ADDING_VERSION):
         told = ErrorCode.NOT_ENOUGH_REPLICAS
     return BrokerError(f"{name}: the transaction's coordinator answered {code.name}", code=told)
-
-
-def _gap(name: TopicPartition, batch: _Batch) -> BrokerError:
-    return BrokerError(
-        f"{name}: a transaction begins with sequence 0, not {batch.base_sequence}", code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    )

@@ -94,18 +94,16 @@ class Engine:
             max_idle_ms=metadata_max_idle_ms,
             allow_auto_create_topics=allow_auto_create_topics,
         )
-        states = ConnectionStates(
-            random=random,
-            reconnect_backoff_ms=reconnect_backoff_ms,
-            reconnect_backoff_max_ms=reconnect_backoff_max_ms,
-            setup_timeout_ms=connection_setup_timeout_ms,
-            setup_timeout_max_ms=connection_setup_timeout_max_ms,
-        )
-        self.features = states.features
         self.network = NetworkClient(
             selectable=selectable,
             metadata=self.metadata,
-            states=states,
+            states=ConnectionStates(
+                random=random,
+                reconnect_backoff_ms=reconnect_backoff_ms,
+                reconnect_backoff_max_ms=reconnect_backoff_max_ms,
+                setup_timeout_ms=connection_setup_timeout_ms,
+                setup_timeout_max_ms=connection_setup_timeout_max_ms,
+            ),
             random=random,
             client_id=client_id,
             log=DeferredLog(log, self.deferred),
@@ -152,6 +150,9 @@ class Engine:
             if self.network.held_back and not self._updater.update_due(now_ms):
                 self.flows.retry_blocked()
                 deadline_ms = min(self._poll_all(now_ms), deadline_ms)
+        else:
+            # Somebody may have asked for metadata that is not to be asked for before a pause is over.
+            deadline_ms = min(deadline_ms, self._updater.due_at_ms(now_ms))
         return now_ms if self.flows.can_go_on else min(deadline_ms, self.network.next_deadline_ms())
 
     def _poll_all(self, now_ms: int) -> int:

@@ -7,15 +7,18 @@ ends when everything is answered, has failed or is not wanted any more, or when 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from levada.client.connection_key import Peer
 from levada.client.retry import Retries
 from levada.errors import KafkaError
-from levada.flow import Flow, Wait, WaitAny
+from levada.flow import Destination, Flow, Wait, WaitAny
 from levada.promise import Promise
+
+Whom: TypeAlias = Peer | Destination | None
+"""Who is asked: a connection, a destination that is found when the call is made, or any node."""
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -77,8 +80,8 @@ class FanOut(Generic[K, V]):
         retries: Retries,
         spawn: Spawn | None,
         *,
-        route: Callable[[K], Peer | str | None],
-        ask: Callable[[Peer | None, list[K]], Flow[Answer[K, V]]],
+        route: Callable[[K], Whom | str],
+        ask: Callable[[Whom, list[K]], Flow[Answer[K, V]]],
         still_wanted: Callable[[K], bool] = _always,
     ) -> None:
         self.found: dict[K, V] = {}
@@ -126,7 +129,7 @@ class FanOut(Generic[K, V]):
 
     def _turns(self, left: _Left[K]) -> list[Flow[_Left[K]]]:
         """Return a flow for each node to be asked, and one that waits for those of which it is not known who that is."""
-        groups: dict[Peer | None, list[K]] = {}
+        groups: dict[Whom, list[K]] = {}
         unknown: dict[K, str] = {}
         for subject in left.subjects:
             if not self._still_wanted(subject):
@@ -144,7 +147,7 @@ class FanOut(Generic[K, V]):
         yield Wait(self._retries.metadata.refreshed())
         return _Left(subjects, attempts + 1)
 
-    def _turn(self, peer: Peer | None, subjects: list[K], attempts: int) -> Flow[_Left[K]]:
+    def _turn(self, peer: Whom, subjects: list[K], attempts: int) -> Flow[_Left[K]]:
         """Ask one node; return what is left, when it is time to ask again."""
         answer = yield from self._ask(peer, subjects)
         for subject in subjects:
@@ -164,3 +167,17 @@ class FanOut(Generic[K, V]):
 def _joined(parts: Collection[_Left[K]]) -> _Left[K]:
     """Ask together what is to be asked at the same time."""
     return _Left([subject for part in parts for subject in part.subjects], max(part.attempts for part in parts))
+
+
+def raise_first(doing: Callable[[K], str], subjects: Iterable[K], errors: Mapping[K, KafkaError]) -> None:
+    """Raise the first error in the order of the subjects, if there is one, with the outcomes of all. doing: names what was done to one."""
+    outcomes = {subject: errors.get(subject) for subject in subjects}
+    first = next((subject for subject, error in outcomes.items() if error is not None), None)
+    if first is None:
+        return
+    error = errors[first]
+    error.outcomes = outcomes
+    for subject, other in outcomes.items():
+        if subject != first:
+            error.add_note(str(other) if other is not None else f"{doing(subject)}: ok")
+    raise error

@@ -22,6 +22,7 @@ class Reaction(Enum):
     AT_ONCE = "ask again at once"
     RETRY = "ask again after a pause"
     REFRESH = "ask again after a pause, whoever fresh metadata names"
+    REFIND = "ask again after a pause, whoever is found to coordinate then"
     RESET = "the log has no such offset: the position has to be looked up anew"
     NOTHING = "an answer: there is no such thing"
     RAISE = "the caller must see it"

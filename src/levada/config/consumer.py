@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from levada.config import foreign
 from levada.config.client import COMMON_NOT_YET, ClientConfig
 from levada.config.option import boolean, choice, function, integer, milliseconds, size_bytes, text
+from levada.errors import ConfigError
 
 
 class ConsumerConfig(ClientConfig):
@@ -22,8 +23,6 @@ class ConsumerConfig(ClientConfig):
                 "heartbeat.interval.ms",
                 "max.poll.interval.ms",
                 "partition.assignment.strategy",
-                "enable.auto.commit",
-                "auto.commit.interval.ms",
             ),
             foreign.GROUPS,
         ),
@@ -36,10 +35,23 @@ class ConsumerConfig(ClientConfig):
     value_deserializer: Callable[..., Any] | None = function(
         "Turns a value's bytes into an object; without one, values are bytes or None.", "Callable[[bytes], V]"
     )
+    group_id: str | None = text(
+        None,
+        "Group for which offsets are committed. Assigned partitions without a position begin at what it has committed. The consumer is no "
+        "member of it: what it reads is for assign() to say.",
+    )
+    enable_auto_commit: bool = boolean(
+        True,
+        "Whether positions are committed by calls for records, every auto.commit.interval.ms, and at close(). Never more than was handed "
+        "out by earlier calls. Without a group.id it is off.",
+        aliases=("auto.commit.enable",),
+    )
+    auto_commit_interval_ms: int = milliseconds(5_000, "Time between automatic commits.")
     auto_offset_reset: str = choice(
         "latest",
         ("latest", "earliest", "none"),
-        "Where to begin without a position, or when the position is out of range or of a deleted topic; none raises.",
+        "Where to begin without a position and without a committed offset, or when the position is out of range or of a deleted topic; "
+        "none raises.",
         advice="to begin at a time, look its offsets up with offsets_for_times() and seek() there",
         other_words={"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest", "error": "none"},
     )
@@ -64,3 +76,12 @@ class ConsumerConfig(ClientConfig):
     )
     client_rack: str = text("", "Rack of this client; brokers may point to a replica in the same one (KIP-392).")
     allow_auto_create_topics: bool = boolean(True, "Whether asking for an unknown topic may create it, where the broker allows that.")
+
+    def _check(self) -> None:
+        super()._check()
+        if self.group_id is None:
+            if self.enable_auto_commit and "enable.auto.commit" in self.given:
+                raise ConfigError(f"{self._named('enable.auto.commit')} commits offsets for a group; give a group.id, or leave it out")
+            self._settle("enable_auto_commit", False)
+        elif not self.group_id.strip():
+            raise ConfigError("'group.id' must not be empty; leave it out to read without a group")

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-GROUPS: Final = "consumer groups are not there yet; use assign() and keep positions yourself"
+GROUPS: Final = "membership of consumer groups is not there yet; assign() partitions, and commit() their offsets for a group.id"
 SECURITY: Final = "only plaintext connections exist so far; use a PLAINTEXT listener"
-METRICS: Final = "client metrics are not there yet"
+METRICS: Final = "call metrics() when you want to know; nothing is pushed or reported by itself"
 
 _LOGGING: Final = "levada logs through Python's logging, as 'levada'; set levels and handlers there"
 _CALLBACK: Final = "pass on_delivery to send(), for each record"
@@ -66,7 +66,7 @@ CLIENT: Final[Mapping[str, str]] = {
     "socket.keepalive.enable": _ALWAYS_ON,
     "socket.max.fails": "a connection is given up at the first request that gets no answer in time",
     "socket.nagle.disable": _ALWAYS_ON,
-    "socket.options": "see send.buffer.bytes and receive.buffer.bytes; TCP_NODELAY and SO_KEEPALIVE are always set",
+    "socket.options": "see send.buffer.bytes, receive.buffer.bytes, socket.keepalive.idle.ms and socket.user.timeout.ms",
     "socket.receive.buffer.bytes": "did you mean 'receive.buffer.bytes'? There -1 leaves the size to the system, not 0",
     "socket.send.buffer.bytes": "did you mean 'send.buffer.bytes'? There -1 leaves the size to the system, not 0",
     "socket.timeout.ms": "did you mean 'request.timeout.ms'? It is for every request, and its default is half as long: 30 s",
@@ -98,22 +98,21 @@ PRODUCER: Final[Mapping[str, str]] = {
 }
 
 CONSUMER: Final[Mapping[str, str]] = {
-    "auto.commit.enable": GROUPS,
     "consume.callback.max.messages": "did you mean 'max.poll.records'?",
     "consume.cb": "iterate over the consumer, or call poll()",
     "consumer.timeout.ms": "give the time to poll(timeout), in seconds; to read what is there and end, use scan()",
     "coordinator.query.interval.ms": GROUPS,
-    "default.offset.commit.callback": GROUPS,
-    "enable.auto.offset.store": GROUPS,
+    "default.offset.commit.callback": "pass a callback to commit_async()",
+    "enable.auto.offset.store": "what poll() returned is committed; to choose yourself, set enable.auto.commit=false, and commit(offsets)",
     "enable.incremental.fetch.sessions": "they are used wherever the broker has them (KIP-227)",
     "enable.partition.eof": "to read what is there and end, use scan(); or compare position() with end_offsets()",
     "exclude.internal.topics": "it is for subscriptions by pattern; consumer groups are not there yet",
     "fetch.error.backoff.ms": "did you mean 'retry.backoff.ms'? It is the first pause, and doubles up to retry.backoff.max.ms",
     "fetch.queue.backoff.ms": _NO_PLACE,
-    "offset.commit.cb": GROUPS,
-    "offset.store.method": GROUPS,
-    "offset.store.path": GROUPS,
-    "offset.store.sync.interval.ms": GROUPS,
+    "offset.commit.cb": "pass a callback to commit_async()",
+    "offset.store.method": "offsets are stored by brokers only",
+    "offset.store.path": "offsets are stored by brokers only",
+    "offset.store.sync.interval.ms": "offsets are stored by brokers only",
     "queued.max.messages.kbytes": "did you mean 'fetch.buffer.bytes'? It counts bytes, 1,024 to librdkafka's kbyte",
     "queued.min.messages": "there is one fetch under way per broker while its last one is read",
     "rebalance.cb": GROUPS,

@@ -6,17 +6,22 @@ by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.engine import Engine
+from levada.client.fan_out import Spawn
 from levada.client.flow_runner import FlowsBeside
+from levada.client.group_offsets import Committed, fetch_offsets
 from levada.client.host import Host
 from levada.client.retry import Retries
 from levada.clock import NEVER_MS
 from levada.consumer.columns_ahead import BatchSink
+from levada.consumer.commits import Commits
+from levada.consumer.committed_positions import CommittedPositions
+from levada.consumer.counters import ConsumerCounters
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import FetchBuffer
 from levada.consumer.fetch_collector import FetchCollector
@@ -26,12 +31,14 @@ from levada.consumer.position_resetter import PositionReset, PositionResetter
 from levada.consumer.position_validator import PositionValidator
 from levada.consumer.settings import ConsumerSettings
 from levada.consumer.stall import Stalls
-from levada.consumer.subscription_state import OffsetSpec, PartitionState, SubscriptionState
+from levada.consumer.subscription_state import OffsetSpec, PartitionState, PartitionStatus, SubscriptionState
 from levada.consumer.topics import list_topics, partitions_for
 from levada.errors import KafkaError, NoOffsetForPartitionError
 from levada.flow import Flow
 from levada.promise import Promise
 from levada.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, AnyRecord, IsolationLevel, OffsetAndTimestamp, PartitionInfo, TopicPartition
+
+T = TypeVar("T")
 
 RESET_POLICIES: Mapping[str, OffsetSpec | None] = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST, "none": None}
 
@@ -50,12 +57,15 @@ class ConsumerCore:
     ) -> None:
         read = settings.read
         backoff = self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, random)
+        self.counters = ConsumerCounters()
         self.subscription = SubscriptionState()
         self._engine = engine
+        self._now_ms = host.now_ms
         self._isolation_level = read.isolation_level
         self._reset_to = RESET_POLICIES[settings.auto_offset_reset]
         self._metadata_version = 0
         self._may_create = settings.allow_auto_create_topics
+        self._api_timeout_ms = settings.default_api_timeout_ms
         self._buffer = FetchBuffer(self.subscription, settings.fetch.buffer_bytes)
         self._stalls = Stalls(
             self.subscription, engine.metadata, engine.network, patience_ms=settings.default_api_timeout_ms, deferred=engine.deferred
@@ -71,6 +81,19 @@ class ConsumerCore:
         }
         validator = PositionValidator(reset_to=self._reset_to, **positions)
         resetter = PositionResetter(isolation_level=read.isolation_level, **positions)
+        self.commits = Commits(
+            group_id=settings.group_id,
+            interval_ms=settings.auto_commit_interval_ms,
+            subscription=self.subscription,
+            finder=engine.coordinators,
+            metadata=engine.metadata,
+            backoff=backoff,
+            start=self._start_beside,
+            announce=self._buffer.announce,
+            now_ms=host.now_ms(),
+            deferred=engine.deferred,
+        )
+        self._committed = None if settings.group_id is None else self._committed_positions(settings.group_id, spawn)
         self._fetcher = Fetcher(
             subscription=self.subscription,
             buffer=self._buffer,
@@ -78,12 +101,14 @@ class ConsumerCore:
             network=engine.network,
             settings=settings.fetch,
             backoff=backoff,
+            counters=self.counters,
             deferred=engine.deferred,
         )
         self._collector = FetchCollector(
             self._buffer,
             lock=host.lock,
             options=read,
+            counters=self.counters,
             converter=RecordConverter(settings.key_deserializer, settings.value_deserializer, host.run_handlers),
             reset_to=self._reset_to,
         )
@@ -128,20 +153,25 @@ class ConsumerCore:
         self.subscription.rewind(records, generation)
         self._buffer.drop_stale()
 
-    def begin_call(self) -> None:
+    def begin_call(self, now_ms: int) -> None:
         """A call for records begins; raises as prepare() does."""
+        self.commits.begin_automatic(now_ms)
         self._collector.begin()
         self.prepare()
 
     def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int) -> tuple[Any, bool]:
         """Return rows that an earlier call decoded ahead, None without any, and whether the engine need not see that they are gone."""
+        commits = self.commits.begin_automatic(now_ms)
         # Partitions that were just assigned have to be prepared for first.
         part = None if self.subscription.initializing() else self._collector.take_ahead(sink, limit, max_bytes, now_ms)
-        return part, part is not None and self._collector.has_ahead
+        return part, part is not None and self._collector.has_ahead and not commits
 
     def prepare(self) -> None:
         """Give every partition without a position a way to one; NoOffsetForPartitionError when there is none (O6)."""
         fresh = self.subscription.initializing()
+        if self._committed is not None:
+            self._committed.put(fresh)
+            return
         if fresh and self._reset_to is None:
             names = ", ".join(str(state.tp) for state in fresh)
             raise NoOffsetForPartitionError(f"{names}: no position, and auto.offset.reset is 'none'; seek() first")
@@ -170,7 +200,7 @@ class ConsumerCore:
     @property
     def is_due(self) -> bool:
         """Whether a call has changed what is fetched or looked up, so that the engine should act on it."""
-        return self._fetcher.is_due or self.subscription.is_marked
+        return self._fetcher.is_due or self.subscription.is_marked or self._engine.flows.can_go_on
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
         """Return why nothing arrives, when that is for the caller to know. last_word: the call is about to return empty-handed."""
@@ -206,20 +236,40 @@ class ConsumerCore:
 
     def position(self, tp: TopicPartition, now_ms: int) -> Flow[int]:
         """Return the position, looking it up first where that is needed (O17)."""
-        self.prepare()
         state = self.subscription.state(tp)
-        if state.has_position or state.reset_to is None:
-            return _at_once(state.position)
-        return self._look_up_position(tp, state.generation, self.find_offsets({tp: int(state.reset_to)}, now_ms))
+        if self._committed is None:
+            self.prepare()
+        return _at_once(state.position) if state.has_position else self._look_up_position(tp)
 
-    def _look_up_position(
-        self, tp: TopicPartition, generation: int, search: Flow[dict[TopicPartition, OffsetAndTimestamp | None]]
-    ) -> Flow[int]:
-        found = (yield from search)[tp]
+    def _look_up_position(self, tp: TopicPartition) -> Flow[int]:
         state = self.subscription.state(tp)
-        if found is not None and state.generation == generation:
-            state.move_to(found.offset, NO_LEADER_EPOCH)
-        return state.position
+        if self._committed is not None and state.status is PartitionStatus.INITIALIZING:
+            yield from self._committed.look_up([state])
+        generation, reset_to = state.generation, state.reset_to
+        if not state.has_position and reset_to is not None:
+            found = (yield from self.find_offsets({tp: int(reset_to)}, self._engine.now_ms))[tp]
+            if found is not None and state.generation == generation:
+                state.move_to(found.offset, NO_LEADER_EPOCH)
+        return self.subscription.state(tp).position
+
+    def committed(self, partitions: Sequence[TopicPartition]) -> Flow[Committed]:
+        """Return what the group has committed for these partitions. Raises InvalidGroupIdError without a group.id."""
+        group_id = self.commits.group.group_id
+        return fetch_offsets(self._engine.coordinators, group_id, partitions, Retries(self._engine.metadata, self._backoff))
+
+    def _committed_positions(self, group_id: str, spawn: Spawn) -> CommittedPositions:
+        return CommittedPositions(
+            group_id=group_id,
+            buffer=self._buffer,
+            fetch=lambda partitions: self.committed(list(partitions)),
+            spawn=spawn,
+            now=self._engine.now,
+            reset_to=self._reset_to,
+        )
+
+    def _start_beside(self, flow: Flow[T], what: str) -> Promise[T]:
+        now_ms = self._now_ms()
+        return self._engine.flows.start(flow, now_ms, deadline_ms=now_ms + self._api_timeout_ms, describe=what)
 
     def find_offsets(self, wanted: Mapping[TopicPartition, int], now_ms: int) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
         """Find the first offset at or after a time in ms, or with -1 and -2 the ends of the log (O9)."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from levada.client.connection_key import Peer
+from levada.client.fan_out import Whom
+from levada.client.partition_answer import CONSUMER_REPLICA_ID, Part, PartitionAnswer, partition_answer
 from levada.client.retry import Reaction, RetryPolicy
-from levada.consumer.leader_answer import CONSUMER_REPLICA_ID, LeaderAnswer, Part, leader_answer
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError
 from levada.flow import Call, Flow
@@ -55,16 +55,16 @@ class EpochEnd(NamedTuple):
         return self.epoch != NO_LEADER_EPOCH and self.offset != UNKNOWN_OFFSET
 
 
-EpochsAnswer: TypeAlias = LeaderAnswer[EpochEnd]
+EpochsAnswer: TypeAlias = PartitionAnswer[EpochEnd]
 
 
-def ask_epoch_ends(node_id: Peer | None, wanted: Mapping[TopicPartition, EpochAsked]) -> Flow[EpochsAnswer]:
+def ask_epoch_ends(node_id: Whom, wanted: Mapping[TopicPartition, EpochAsked]) -> Flow[EpochsAnswer]:
     """Ask one broker where epochs of partitions it leads end. Raises UnsupportedVersionError where brokers do not tell consumers."""
     try:
         response = yield Call(_request(wanted), node=node_id, min_version=FIRST_VERSION_FOR_CONSUMERS)
     except ConnectError as fault:
         return EpochsAnswer.missing(wanted, str(fault))
-    return leader_answer(node_id, wanted, _parts(wanted, response), ON_EPOCH_END_ERROR, "the end of a leader epoch")
+    return partition_answer(f"node {node_id}", wanted, _parts(wanted, response), ON_EPOCH_END_ERROR, "the end of a leader epoch")
 
 
 def _request(wanted: Mapping[TopicPartition, EpochAsked]) -> OffsetForLeaderEpochRequest:

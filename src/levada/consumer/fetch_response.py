@@ -9,6 +9,7 @@ from typing import NamedTuple
 from levada.client.backoff import ExponentialBackoff
 from levada.client.metadata import Metadata
 from levada.client.retry import Reaction, RetryPolicy
+from levada.consumer.counters import ConsumerCounters
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.fetch_request import FetchSettings
 from levada.consumer.fetch_session import FetchSession, SessionRequest
@@ -90,8 +91,10 @@ class FetchResponseHandler:
         metadata: Metadata,
         settings: FetchSettings,
         backoff: ExponentialBackoff,
+        counters: ConsumerCounters,
     ) -> None:
         self._buffer = buffer
+        self._counters = counters
         self._metadata = metadata
         self._settings = settings
         self._backoff = backoff
@@ -109,6 +112,8 @@ class FetchResponseHandler:
             self._failed_whole(session, asked, code, now_ms)
             return False
         answers = list(_partitions(response, session))
+        self._counters.throttle_time.note(response.throttle_time_ms, now_ms)
+        self._counters.fetched.note(sum(len(data.records or b"") for _, data in answers), now_ms)
         fault = session.answered(
             [tp for tp, _ in answers],
             response.session_id,

@@ -13,13 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from levada.client.backoff import ExponentialBackoff
-from levada.client.connection_key import Peer
 from levada.client.ended import ENDED
-from levada.client.fan_out import Answer, FanOut, Spawn
+from levada.client.fan_out import Answer, FanOut, Spawn, Whom
 from levada.client.metadata import Metadata
+from levada.client.partition_answer import PartitionAnswer
 from levada.client.retry import Retries
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
-from levada.consumer.leader_answer import LeaderAnswer
 from levada.consumer.subscription_state import PartitionState
 from levada.errors import KafkaError
 from levada.flow import Flow
@@ -44,7 +43,7 @@ class Question(Protocol):
 Q = TypeVar("Q", bound=Question)
 T = TypeVar("T")
 
-Ask: TypeAlias = Callable[[Peer | None, Mapping[TopicPartition, Q]], Flow[LeaderAnswer[T]]]
+Ask: TypeAlias = Callable[[Whom, Mapping[TopicPartition, Q]], Flow[PartitionAnswer[T]]]
 
 
 class LeaderQuestions(Generic[Q, T]):
@@ -110,7 +109,7 @@ class LeaderQuestions(Generic[Q, T]):
         leader = self._metadata.snapshot.leader(tp)
         return "no leader is known" if leader is None else leader.id
 
-    def _ask_one(self, node: Peer | None, questions: Mapping[TopicPartition, Q]) -> Flow[LeaderAnswer[Any]]:
+    def _ask_one(self, node: Whom, questions: Mapping[TopicPartition, Q]) -> Flow[PartitionAnswer[Any]]:
         """Ask one leader and use its answer; what is left is to be asked again."""
         try:
             answer = yield from self._ask(node, questions)
@@ -127,7 +126,7 @@ class LeaderQuestions(Generic[Q, T]):
                 self._settle(question, tp, answer)
         return Answer(again={tp: reason for tp, reason in answer.again.items() if tp in current}, refresh=answer.refresh)
 
-    def _settle(self, question: Q, tp: TopicPartition, answer: LeaderAnswer[T]) -> None:
+    def _settle(self, question: Q, tp: TopicPartition, answer: PartitionAnswer[T]) -> None:
         if tp in answer.errors:
             self.refuse(question.state, answer.errors[tp])
         else:
@@ -143,7 +142,7 @@ class LeaderQuestions(Generic[Q, T]):
             question.state.mark()
 
 
-def _failed(questions: Mapping[TopicPartition, object], error: KafkaError) -> LeaderAnswer[Any]:
+def _failed(questions: Mapping[TopicPartition, object], error: KafkaError) -> PartitionAnswer[Any]:
     """Return the answer that a whole request failed with."""
     first, *others = questions
     return Answer(errors={first: error}, again=dict.fromkeys(others, str(error)), refresh=False)

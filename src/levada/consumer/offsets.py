@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from levada.client.backoff import ExponentialBackoff
-from levada.client.connection_key import Peer
-from levada.client.fan_out import Answer, FanOut, Spawn
+from levada.client.fan_out import Answer, FanOut, Spawn, Whom
+from levada.client.known_topics import check_exists
 from levada.client.metadata import Metadata
 from levada.client.now import Now
+from levada.client.partition_answer import CONSUMER_REPLICA_ID, Part, PartitionAnswer, partition_answer
 from levada.client.retry import Reaction, Retries, RetryPolicy
-from levada.consumer.known_topics import check_exists
-from levada.consumer.leader_answer import CONSUMER_REPLICA_ID, LeaderAnswer, Part, leader_answer
 from levada.consumer.subscription_state import OffsetSpec
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, TimeoutError
@@ -47,12 +46,12 @@ ON_LIST_OFFSETS_ERROR = RetryPolicy(
 """Any other code is tried again, known as retriable or not (O8)."""
 
 
-OffsetsAnswer: TypeAlias = LeaderAnswer[OffsetAndTimestamp | None]
+OffsetsAnswer: TypeAlias = PartitionAnswer[OffsetAndTimestamp | None]
 """None: there is no such offset."""
 
 
 def ask_leader(
-    node_id: Peer | None, wanted: Mapping[TopicPartition, int], metadata: Metadata, isolation_level: IsolationLevel
+    node_id: Whom, wanted: Mapping[TopicPartition, int], metadata: Metadata, isolation_level: IsolationLevel
 ) -> Flow[OffsetsAnswer]:
     """Ask one broker for the first offset at or after a time, per partition it leads; -1 and -2 are the ends of the log.
 
@@ -63,7 +62,7 @@ def ask_leader(
         response = yield Call(_request(wanted, metadata, isolation_level), node=node_id, min_version=oldest)
     except ConnectError as fault:
         return Answer.missing(wanted, str(fault))
-    return leader_answer(node_id, wanted, _parts(response), ON_LIST_OFFSETS_ERROR, "list offsets")
+    return partition_answer(f"node {node_id}", wanted, _parts(response), ON_LIST_OFFSETS_ERROR, "list offsets")
 
 
 class OffsetFinder:

@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from levada.client.backoff import ExponentialBackoff
-from levada.client.connection_key import Peer
-from levada.client.fan_out import Answer, Spawn
+from levada.client.fan_out import Answer, Spawn, Whom
 from levada.client.metadata import Metadata
 from levada.client.now import Now
+from levada.client.partition_answer import PartitionAnswer
 from levada.clock import NEVER_MS
 from levada.consumer.fetch_buffer import FetchBuffer
-from levada.consumer.leader_answer import LeaderAnswer
 from levada.consumer.leader_questions import LeaderQuestions
 from levada.consumer.offsets import ask_leader
 from levada.consumer.subscription_state import OUT_OF_RANGE, OffsetSpec, PartitionState, SubscriptionState
@@ -81,7 +80,7 @@ class PositionResetter:
             self._questions.put([_Question(state, state.generation, to) for state in awaiting if (to := state.reset_to) is not None])
         return NEVER_MS
 
-    def _ask(self, node: Peer | None, questions: Mapping[TopicPartition, _Question]) -> Flow[LeaderAnswer[OffsetAndTimestamp]]:
+    def _ask(self, node: Whom, questions: Mapping[TopicPartition, _Question]) -> Flow[PartitionAnswer[OffsetAndTimestamp]]:
         for tp, question in questions.items():
             # Only a leader of this epoch answers.
             question.state.holds_in(self._metadata.snapshot.leader_epoch(tp))
@@ -95,6 +94,7 @@ class PositionResetter:
         state = question.state
         asked, reason = state.asked_offset, state.reset_reason
         state.move_to(found.offset, found.leader_epoch)
+        self._metadata.saw_leader_epoch(state.tp, found.leader_epoch)
         state.heard(self._now.ms)
         self._buffer.announce()
         if asked is not None:

@@ -15,15 +15,14 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from levada.client.backoff import ExponentialBackoff
-from levada.client.connection_key import Peer
-from levada.client.fan_out import Answer, Spawn
+from levada.client.fan_out import Answer, Spawn, Whom
 from levada.client.metadata import Metadata
 from levada.client.now import Now
+from levada.client.partition_answer import PartitionAnswer
 from levada.client.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS
 from levada.consumer.epoch_ends import EpochAsked, EpochEnd, ask_epoch_ends
 from levada.consumer.fetch_buffer import FetchBuffer
-from levada.consumer.leader_answer import LeaderAnswer
 from levada.consumer.leader_questions import LeaderQuestions
 from levada.consumer.position_resetter import PositionReset
 from levada.consumer.subscription_state import RECREATED, TRUNCATED, OffsetSpec, PartitionState, PartitionStatus, SubscriptionState
@@ -141,7 +140,7 @@ class PositionValidator:
         else:
             state.await_validation()
 
-    def _ask(self, node: Peer | None, questions: Mapping[TopicPartition, _Question]) -> Flow[LeaderAnswer[EpochEnd | None]]:
+    def _ask(self, node: Whom, questions: Mapping[TopicPartition, _Question]) -> Flow[PartitionAnswer[EpochEnd | None]]:
         snapshot = self._metadata.snapshot
         wanted = {tp: EpochAsked(question.epoch, snapshot.leader_epoch(tp)) for tp, question in questions.items()}
         try:

@@ -100,7 +100,7 @@ class Reading:
         self._host.check_usable()
         with self._host.lock:
             self._raise_if_woken()
-            self.core.begin_call()
+            self.core.begin_call(self._host.now_ms())
         is_due = True
         try:
             while True:
@@ -128,26 +128,32 @@ class Reading:
             error = self.core.explain(now_ms, last_word=is_over)
             if error is None and not is_over:
                 self._raise_if_woken()
-            changed, look_ms = self.core.changed(), self.core.next_look_ms(now_ms)
+                self.core.commits.begin_automatic(now_ms)
+            changed, look_ms = self.core.changed(), min(self.core.next_look_ms(now_ms), self.core.commits.due_ms)
         if error is not None:
             raise error
         return changed, look_ms
 
     # Everything else
 
-    def run(self, begin: Callable[[ConsumerCore, int], Flow[T]], timeout_ms: int | None, what: str) -> CallerFlow[T]:
+    def run(
+        self, begin: Callable[[ConsumerCore, int], Flow[T]], timeout_ms: int | None, what: str, *, may_be_woken: bool = True
+    ) -> CallerFlow[T]:
         """Run a flow of the engine to its end. begin: makes it, under the lock. timeout_ms: None for default.api.timeout.ms.
 
+        may_be_woken: whether wakeup() ends it.
         Raises TimeoutError naming `what`; BootstrapError, which is one, when no broker was ever reached.
         """
         self._host.check_usable()
         timeout_ms = self.default_api_timeout_ms if timeout_ms is None else timeout_ms
         with self._host.lock:
-            self._raise_if_woken()
+            if may_be_woken:
+                self._raise_if_woken()
             now_ms = self._host.now_ms()
             over_ms = min(now_ms + timeout_ms, NEVER_MS)
             done = self._engine.flows.start(begin(self.core, now_ms), now_ms, deadline_ms=over_ms, describe=what)
-            outcome = self._interruptible = _followed(done)
+            outcome = _followed(done)
+            self._interruptible = outcome if may_be_woken else None
         try:
             self._host.due_now()
             if not (yield Until(outcome, over_ms + FLOW_GRACE_MS)):

@@ -24,6 +24,9 @@ class ConsumerSettings:
     retry_backoff_max_ms: int
     default_api_timeout_ms: int
     allow_auto_create_topics: bool
+    group_id: str | None
+    auto_commit_interval_ms: int | None
+    """None: nothing is committed automatically."""
 
     @classmethod
     def of(cls, config: Any) -> ConsumerSettings:
@@ -49,4 +52,6 @@ class ConsumerSettings:
             retry_backoff_max_ms=config.retry_backoff_max_ms,
             default_api_timeout_ms=config.default_api_timeout_ms,
             allow_auto_create_topics=config.allow_auto_create_topics,
+            group_id=config.group_id,
+            auto_commit_interval_ms=config.auto_commit_interval_ms if config.enable_auto_commit else None,
         )

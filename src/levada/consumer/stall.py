@@ -18,11 +18,11 @@ from collections import deque
 from collections.abc import Callable
 
 from levada.client.deferred_log import DeferredLog
+from levada.client.known_topics import UNKNOWN_GRACE_MS, check_exists, trouble_with
 from levada.client.metadata import Metadata
 from levada.client.network_client import NetworkClient
 from levada.client.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS
-from levada.consumer.known_topics import UNKNOWN_GRACE_MS, check_exists, trouble_with
 from levada.consumer.subscription_state import PartitionState, SubscriptionState
 from levada.errors import BrokerError, KafkaError
 

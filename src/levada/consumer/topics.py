@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import count
 
+from levada.client.known_topics import UNKNOWN_GRACE_MS
 from levada.client.metadata_update import described_partitions
 from levada.client.now import Now
 from levada.client.retry import Reaction, Retries, RetryPolicy
 from levada.client.topic_queries import all_topics, these_topics
-from levada.consumer.known_topics import UNKNOWN_GRACE_MS
 from levada.error_codes import ErrorCode
 from levada.errors import FINAL_TOPIC_ERRORS, BrokerError, TimeoutError, UnknownTopicOrPartitionError, topic_error
 from levada.flow import Flow

@@ -8,12 +8,22 @@ from numbers import Real
 from operator import index
 from typing import Any
 
+from levada.admin.transactions import TransactionState
 from levada.client.request import CONTROLLER, Destination
 from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import FINAL_TOPIC_ERRORS, InvalidTopicError, not_written
 from levada.protocol.schema import Request
-from levada.types import ConsumerGroupMetadata, Headers, NewTopic, OffsetAndMetadata, PartitionInfo, TopicPartition
+from levada.types import (
+    AbortTransactionSpec,
+    ConsumerGroupMetadata,
+    Headers,
+    NewTopic,
+    OffsetAndMetadata,
+    PartitionInfo,
+    TopicPartition,
+    TransactionHandle,
+)
 
 FOR_EVER_S = NEVER_MS / 1000
 MAX_TOPIC_NAME = 249
@@ -93,19 +103,20 @@ def end_offsets(ends: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPa
 
 
 def offsets_to_commit(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets to be committed, each that of the next record to read; a number will do for one without metadata."""
+    """Return offsets by partition; a bare offset is one without a leader epoch and metadata."""
     if not isinstance(offsets, Mapping):
-        raise TypeError(f"offsets are a mapping of TopicPartition to OffsetAndMetadata or offset, got {offsets!r}")
-    checked = {topic_partition(tp): _offset_and_metadata(tp, committed) for tp, committed in offsets.items()}
-    if negative := [tp for tp, committed in checked.items() if committed.offset < 0]:
-        raise ValueError(f"the offset to commit for {negative[0]} must not be negative, got {checked[negative[0]].offset}")
-    return checked
+        raise TypeError(f"offsets are a mapping of TopicPartition to an offset or OffsetAndMetadata, got {offsets!r}")
+    return {topic_partition(tp): _committable(tp, at) for tp, at in offsets.items()}
 
 
-def _offset_and_metadata(tp: Any, committed: Any) -> OffsetAndMetadata:
-    if isinstance(committed, OffsetAndMetadata):
-        return committed
-    return OffsetAndMetadata(whole(f"the offset to commit for {tp}", committed))
+def _committable(tp: Any, at: Any) -> OffsetAndMetadata:
+    given = at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(whole(f"the offset of {tp}", at))
+    offset, leader_epoch = whole(f"the offset of {tp}", given.offset), whole(f"the leader epoch of {tp}", given.leader_epoch)
+    if offset < 0:
+        raise ValueError(f"the offset of {tp} is that of the next record to read, 0 or more; got {offset}")
+    if not isinstance(given.metadata, str):
+        raise TypeError(f"the metadata of {tp} is text, got {given.metadata!r}")
+    return OffsetAndMetadata(offset, leader_epoch, given.metadata)
 
 
 def group_metadata(group: Any) -> ConsumerGroupMetadata:
@@ -117,6 +128,53 @@ def group_metadata(group: Any) -> ConsumerGroupMetadata:
     if not group.group_id:
         raise ValueError("the id of the group whose offsets are committed must not be empty")
     return group
+
+
+def transaction_handle(handle: Any) -> TransactionHandle:
+    """Return what detach_transaction() has returned, also where it was kept as a plain tuple or came back from JSON as a list."""
+    if isinstance(handle, list | tuple) and len(handle) == len(TransactionHandle._fields):
+        name, producer_id, epoch, version, partitions, groups = handle
+        if isinstance(name, str):
+            tps = tuple(topic_partition(tuple(tp)) for tp in partitions)
+            numbers = whole("producer_id", producer_id), whole("producer_epoch", epoch), whole("end_version", version)
+            return TransactionHandle(name, *numbers, tps, tuple(groups))
+    raise TypeError(f"expected the TransactionHandle that detach_transaction() returns, got {handle!r}")
+
+
+def ids(given: Any, what: str) -> list[str]:
+    """Return names that are not empty, each once. what: they are, in an error's words."""
+    _refuse_lone(given, str, what)
+    for one in (found := list(dict.fromkeys(given))):
+        if not isinstance(one, str) or not one:
+            raise TypeError(f"expected a list of {what}, each a str that is not empty; got {one!r}")
+    return found
+
+
+def group_id(given: Any) -> str:
+    """Return the id of a group."""
+    if not isinstance(given, str) or not given:
+        raise TypeError(f"a group is named by a str that is not empty, got {given!r}")
+    return given
+
+
+def transaction_states(states: Any) -> list[TransactionState]:
+    """Return states of transactions, which may be given by their names in Kafka."""
+    _refuse_lone(states, str, "states")
+    for state in states:
+        if TransactionState(state) is TransactionState.UNKNOWN:
+            known = [known.value for known in TransactionState if known is not TransactionState.UNKNOWN]
+            raise ValueError(f"{state!r} is no state of a transaction; they are {', '.join(known)}")
+    return [TransactionState(state) for state in states]
+
+
+def abort_spec(spec: Any) -> AbortTransactionSpec:
+    """Return which transaction to abort where."""
+    if not isinstance(spec, AbortTransactionSpec):
+        raise TypeError(f"expected AbortTransactionSpec(partition, producer_id, producer_epoch, coordinator_epoch), got {spec!r}")
+    numbers = {name: whole(name, getattr(spec, name)) for name in ("producer_id", "producer_epoch", "coordinator_epoch")}
+    if negative := [name for name, number in numbers.items() if number < 0]:
+        raise ValueError(f"{negative[0]} must not be negative, got {numbers[negative[0]]}")
+    return AbortTransactionSpec(topic_partition(spec.partition), **numbers)
 
 
 def column_names(names: Any) -> tuple[str, ...]:

@@ -11,19 +11,22 @@ from random import Random
 from typing import Any, TypeAlias, TypeVar
 
 from levada.client.engine import Engine
+from levada.client.group_offsets import Committed
 from levada.client.host import Host
 from levada.clock import epoch_ms
 from levada.config import ConsumerConfig
+from levada.consumer.commits import OnCommit
 from levada.consumer.core import ConsumerCore
 from levada.consumer.position_resetter import PositionReset
 from levada.consumer.reading import Reading
 from levada.consumer.settings import ConsumerSettings
 from levada.consumer.subscription_state import OffsetSpec
-from levada.errors import ClosedError, IllegalStateError
+from levada.errors import ClosedError, IllegalStateError, KafkaError
 from levada.face.arguments import (
     column_names,
     deadline_ms,
     end_offsets,
+    offsets_to_commit,
     positive,
     topic_name,
     topic_partition,
@@ -31,8 +34,19 @@ from levada.face.arguments import (
     whole,
 )
 from levada.face.columns import importing_columns
+from levada.face.measured import measured
 from levada.flow import CallerFlow, Flow
-from levada.types import AnyRecord, ConsumerRecords, OffsetAndTimestamp, PartitionInfo, TopicPartition
+from levada.metrics import Metrics
+from levada.promise import Promise
+from levada.types import (
+    AnyRecord,
+    ConsumerGroupMetadata,
+    ConsumerRecords,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    PartitionInfo,
+    TopicPartition,
+)
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +58,7 @@ CLOSE_TIMEOUT_S = 30.0
 DEFAULT_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 Offsets: TypeAlias = dict[TopicPartition, OffsetAndTimestamp | None]
+OffsetsToCommit: TypeAlias = Mapping[TopicPartition, int | OffsetAndMetadata]
 OnReset: TypeAlias = Callable[[PositionReset], None]
 
 
@@ -73,6 +88,7 @@ class Consuming:
         self.core = ConsumerCore(engine, host=host, random=random, settings=ConsumerSettings.of(config), on_reset=report)
         self.reading = Reading(self.core, engine, host, default_api_timeout_ms=config.default_api_timeout_ms)
         self.wakeup = self.reading.wakeup
+        self._engine = engine
         self._host = host
         self._iteration: Iteration | None = None
         self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...], bool], Any] = {}
@@ -128,6 +144,10 @@ class Consuming:
         """Return the partitions that are paused."""
         return set(self.reading.look(lambda core: core.subscription.paused))
 
+    def metrics(self) -> Metrics:
+        """Return what has been counted so far."""
+        return measured(self._engine, self._host, "consumer", self.core)
+
     # Reading
 
     @property
@@ -143,6 +163,7 @@ class Consuming:
         """Return the next records."""
         self._check_assigned()
         self.end_iteration()
+        self.tell_of_commits()
         limit = self.config.max_poll_records if max_records is None else positive("max_records", max_records)
         return ConsumerRecords((yield from self.reading.records(self._over_ms(timeout), limit)))
 
@@ -157,6 +178,7 @@ class Consuming:
         """Return the next records as columns."""
         self._check_assigned()
         self.end_iteration()
+        self.tell_of_commits()
         limit = None if max_records is None else positive("max_records", max_records)
         most = ARROW_BYTES if max_bytes is None else positive("max_bytes", max_bytes)
         return (
@@ -179,6 +201,59 @@ class Consuming:
             if iteration.left:
                 with suppress(ClosedError):
                     self.reading.change(lambda core, _: core.rewind(iteration.left, iteration.generation))
+
+    # Committing
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return on whose behalf offsets are committed."""
+        return self.reading.look(lambda core: core.commits.group)
+
+    def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the positions behind what was handed out."""
+        return self.reading.look(lambda core: core.commits.handed_out(self._not_given))
+
+    def commit(self, offsets: OffsetsToCommit | None, timeout: float | None) -> CallerFlow[None]:
+        """Commit, and wait until that is done."""
+        wanted = None if offsets is None else offsets_to_commit(offsets)
+        group = self.group_metadata()
+        self.tell_of_commits()
+        yield from self.run(
+            lambda core, _: core.commits.commit(core.commits.handed_out(self._not_given) if wanted is None else wanted),
+            timeout,
+            f"commit for group '{group.group_id}'",
+        )
+        self.tell_of_commits()
+
+    def commit_async(self, offsets: OffsetsToCommit | None, callback: OnCommit | None) -> Promise[None]:
+        """Commit without waiting."""
+        wanted = None if offsets is None else offsets_to_commit(offsets)
+        if not (callback is None or callable(callback)):
+            raise TypeError(f"a callback is called with the offsets and an error or None, got {callback!r}")
+        self.tell_of_commits()
+        return self._host.change(
+            lambda _: self.core.commits.begin(self.core.commits.handed_out(self._not_given) if wanted is None else wanted, callback)
+        )
+
+    def committed(self, partitions: Iterable[TopicPartition | PartitionInfo], timeout: float | None) -> CallerFlow[Committed]:
+        """Return what the group has committed."""
+        wanted = topic_partitions(partitions)
+        return self.run(lambda core, _: core.committed(wanted), timeout, "committed offsets")
+
+    def tell_of_commits(self) -> None:
+        """Call the callbacks of commits that are over, in the order of the commits. What one raises comes out, and the others wait."""
+        while (commit := self.reading.look(lambda core: core.commits.over())) is not None:
+            error = commit.done.error
+            assert error is None or isinstance(error, KafkaError), "flows fail with errors of levada's own"
+            if commit.callback is not None:
+                with self._host.user_code():
+                    commit.callback(dict(commit.offsets), error)
+            elif error is not None:
+                log.warning("%s", error)
+
+    @property
+    def _not_given(self) -> Sequence[AnyRecord]:
+        """What a loop over the consumer was not given yet of the records that it has."""
+        return self._iteration.left if self._iteration is not None else ()
 
     # Positions and offsets
 
@@ -212,6 +287,26 @@ class Consuming:
     def list_topics(self, timeout: float | None) -> CallerFlow[dict[str, list[PartitionInfo]]]:
         """Describe every topic this user may see."""
         return self.run(lambda core, _: core.list_topics(), timeout, "list topics")
+
+    def close(self, timeout: float) -> CallerFlow[None]:
+        """Commit for the last time, tell of commits, and stop reading; the driver is to be closed next, whatever happens here."""
+        try:
+            self.end_iteration()
+            yield from self._commit_at_close(timeout)
+            self.tell_of_commits()
+        finally:
+            yield from self.reading.close()
+
+    def _commit_at_close(self, timeout: float) -> CallerFlow[None]:
+        commits = self.core.commits
+        if not commits.has_work_at_close:
+            return
+        try:
+            yield from self.reading.run(
+                lambda core, _: commits.at_close(), deadline_ms(0, timeout), "the last commit, at close()", may_be_woken=False
+            )
+        except KafkaError as error:
+            log.warning("what was read last may not be committed, and is read again: %s", error)
 
     def run(self, begin: Callable[[ConsumerCore, int], Flow[T]], timeout: float | None, what: str) -> CallerFlow[T]:
         """Run a flow of the engine. timeout: seconds, None for default.api.timeout.ms."""

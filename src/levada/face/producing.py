@@ -16,12 +16,14 @@ from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.columns import importing_columns
 from levada.face.handed_over import HandedOver
 from levada.face.interception import Interceptors
+from levada.face.measured import measured
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
 from levada.interceptors import ProducerRecord
+from levada.metrics import Metrics
 from levada.producer.appender import batch_memory
 from levada.producer.arrow_delivery import ArrowOutcomes
-from levada.producer.core import ProducerCore, ProducerHost
+from levada.producer.core import ProducerCore, ProducerHost, TransactionalSettings
 from levada.producer.delivery import Delivery
 from levada.producer.partition_queue import TopicQueues
 from levada.producer.partitioning import Partitioning
@@ -295,9 +297,7 @@ class Producing:
     def _last_flush(self, timeout: float | None) -> CallerFlow[str]:
         """Flush for so long; return why what is left then was not acknowledged."""
         try:
-            with self._lock:
-                flushing = self.core.flushing()
-            yield from run_flow(self._host, self._engine, flushing.run(), timeout, "close()")
+            yield from run_flow(self._host, self._engine, self.core.finish(), timeout, "close()")
         except KafkaError as error:
             return f"not acknowledged within {timeout:g} s" if type(error) is TimeoutError else str(error)
         return ""
@@ -306,14 +306,23 @@ class Producing:
         self._tell_unasked()
         with self._lock:
             count = self.core.unfinished()
+            transaction = self.core.transaction
+            is_open = transaction is not None and transaction.is_open
             self.core.abort()
         self._host.look()
+        if is_open:
+            text = "the producer of transactional.id=%s was closed with a transaction open, which its coordinator aborts later: %s"
+            log.warning(text, self.config.transactional_id, why)
         if count:
             log.warning("the producer was closed and gave up %s: %s", _records(count), why)
 
     def end_by_itself(self, name: str) -> Flow[None]:
         """Return the last flow of a producer that was dropped without close()."""
         return self.core.end_by_itself(min(self.config.delivery_timeout_ms, LONGEST_END_MS), name)
+
+    def metrics(self) -> Metrics:
+        """Return what has been counted so far."""
+        return measured(self._engine, self._host, "producer", self.core)
 
     def refuse_in_callback(self, what: str) -> None:
         """Raise IllegalStateError on the thread that runs callbacks: it would wait for itself."""
@@ -348,8 +357,7 @@ def settings_for_core(config: ProducerConfig) -> dict[str, Any]:
         "retry_backoff_max_ms": config.retry_backoff_max_ms,
         "adaptive_partitioning": config.partitioner_adaptive_partitioning_enable,
         "availability_timeout_ms": config.partitioner_availability_timeout_ms,
-        "transactional_id": config.transactional_id,
-        "transaction_timeout_ms": config.transaction_timeout_ms,
+        "transactional": transactional_settings(config),
         "partitioning": Partitioning(config.partitioner, ignore_keys=config.partitioner_ignore_keys),
     }
 
@@ -365,3 +373,10 @@ def settings_for_sender(config: ProducerConfig) -> SenderSettings:
         level=config.compression_level,
         max_in_flight=config.max_in_flight_requests_per_connection,
     )
+
+
+def transactional_settings(config: ProducerConfig) -> TransactionalSettings | None:
+    """Return what a configuration says about transactions, None for a producer without."""
+    if config.transactional_id is None:
+        return None
+    return TransactionalSettings(config.transactional_id, config.transaction_timeout_ms)

@@ -95,6 +95,8 @@ def _config(config: Mapping[str, Any] | None, settings: Mapping[str, Any]) -> Co
     given = ConsumerConfig.parse(config, **settings).given
     if "auto.offset.reset" in given:
         raise ConfigError("'auto.offset.reset' does not apply to a scan; see start and on_data_loss")
+    if "group.id" in given:
+        raise ConfigError("'group.id' does not apply to a scan: it begins and ends where it is told to, and commits nothing")
     own = {"allow.auto.create.topics": False, "max.partition.fetch.bytes": PARTITION_FETCH_BYTES, "auto.offset.reset": "none"}
     return ConsumerConfig.parse({**(config or {}), **{key: value for key, value in own.items() if key not in given}}, **settings)
 

@@ -124,13 +124,9 @@ class Appender:
         self, topic: Any, value: Any, key: Any, partition: Any, timestamp: Any, headers: Any, callback: DeliveryCallback | None
     ) -> Delivery | None:
         """Append a record as it was handed to KafkaProducer.send(); None when that takes more than is done here."""
-        if (
-            not self.takes_records
-            or headers
-            or type(topic) is not str
-            or self._forks != FORKS
-            or not (callback is None or callable(callback))
-        ):
+        if not self.takes_records or headers or type(topic) is not str or self._forks != FORKS:
+            return None
+        if not (callback is None or callable(callback)):
             return None
         if type(value) is not bytes:
             if type(value) is not str or not value.isascii():

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
 from levada.face.arguments import plain_records, saying_how_many
+from levada.face.consuming import OffsetsToCommit
 from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
 from levada.face.producing import LAST_CALLBACKS_S, Producing, engine_settings
 from levada.face.transacting import Transacting
 from levada.flow import CallerFlow
+from levada.metrics import Metrics
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery
@@ -26,7 +28,7 @@ from levada.sync.delivery_wait import DeliveryWait
 from levada.sync.driver import Driver
 from levada.sync.dropped import start
 from levada.sync.transaction import Transaction
-from levada.types import ConsumerGroupMetadata, Headers, OffsetAndMetadata, PartitionInfo, TopicPartition, TransactionHandle
+from levada.types import ConsumerGroupMetadata, Headers, PartitionInfo, TransactionHandle
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -175,15 +177,15 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
 
     def send_offsets_to_transaction(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        offsets: OffsetsToCommit,
         group: ConsumerGroupMetadata | str,
         timeout: float | None = None,
     ) -> None:
         """Commit offsets of a group within the transaction: they count once it is committed (KIP-98, KIP-447).
 
         offsets: of the next record to read, per partition. group: a consumer's group_metadata(), or the id of a group that has no members.
-        timeout: seconds, default max.block.ms. Raises TransactionAbortableError when the offsets were refused, as those of a member that its
-        group has lost, or not taken in time: the transaction can only be aborted then. Raises IllegalStateError outside a transaction.
+        timeout: seconds, default max.block.ms. Raises TransactionAbortableError when the offsets were refused, as those of a member that
+        its group has lost, or not taken in time: the transaction can only be aborted then. Raises IllegalStateError outside of one.
         """
         self._driver.call(self._transacting.send_offsets(offsets, group, timeout))
 
@@ -217,7 +219,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
     def detach_transaction(self, timeout: float | None = None) -> TransactionHandle:
         """Deliver every record of the transaction and leave it open, to be ended by KafkaAdmin, in this or another process.
 
-        Returns what ends it: commit_transaction(handle) and abort_transaction(handle) of KafkaAdmin. This producer can only be closed then.
+        Returns what ends it: commit_detached(handle) and abort_detached(handle) of KafkaAdmin. This producer can only be closed then.
         A transaction that nobody ends is aborted after transaction.timeout.ms. timeout and errors: those of commit_transaction().
         """
         return self._driver.call(self._transacting.hand_over(timeout))
@@ -236,6 +238,10 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         """
         self._producing.refuse_in_callback("flush()")
         self._driver.call(self._producing.flush(timeout))
+
+    def metrics(self) -> Metrics:
+        """Return what the producer has counted so far, under the names of Java's metrics: see docs/METRICS.md. From any thread."""
+        return self._producing.metrics()
 
     def abort_pending(self) -> int:
         """Give up every record that is neither acknowledged nor failed, and return how many there were; the producer can be used on.

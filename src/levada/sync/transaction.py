@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from levada.face.transacting import Transacting
 from levada.sync.driver import Driver
-from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from levada.sync.consumer import KafkaConsumer
 
 
 class Transaction:
@@ -19,8 +20,13 @@ class Transaction:
         self._transacting = transacting
         self._timeout = timeout
 
-    def send_offsets_for(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: ConsumerGroupMetadata | str) -> None:
-        """Commit offsets within the transaction, as KafkaProducer.send_offsets_to_transaction()."""
+    def send_offsets(self, consumer: KafkaConsumer[Any, Any]) -> None:
+        """Commit within the transaction how far a consumer has read: what was handed out to the program, for its group.id.
+
+        What the consumer reads and the producer writes in this block count together, or not at all. Raises InvalidGroupIdError for a
+        consumer without group.id, and what KafkaProducer.send_offsets_to_transaction() raises.
+        """
+        offsets, group = consumer.consumed_offsets(), consumer.group_metadata()
         self._driver.call(self._transacting.send_offsets(offsets, group, self._timeout))
 
     def __enter__(self) -> Self:

@@ -1,20 +1,27 @@
-"""A Kafka broker for a test, started in milliseconds."""
+"""Kafka for a test, started in milliseconds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from random import SystemRandom
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from uuid import UUID
 
-from levada.broker.cluster import DEFAULT
+from levada.broker.apis import NAMES
+from levada.broker.cluster import DEFAULT, Cluster
 from levada.broker.control import Faults
+from levada.broker.coordinators.placement import Placement
 from levada.broker.node import BrokerNode
 from levada.broker.partition import Partition
 from levada.broker.server import BrokerServer
-from levada.errors import UnknownTopicOrPartitionError
+from levada.broker.settings import BrokerSettings
+from levada.errors import ConfigError, UnknownTopicOrPartitionError
 from levada.face import arguments
+
+T = TypeVar("T")
 
 
 class EmbeddedKafka:
@@ -25,22 +32,39 @@ class EmbeddedKafka:
         with EmbeddedKafka(num_partitions=3) as kafka:
             producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
 
-    Keyword arguments are broker settings with Kafka's names in snake_case (`num_partitions`, `auto_create_topics_enable`,
-    `message_max_bytes`, `log_retention_ms`, ...); see levada.broker.settings. Everything is forgotten when it ends.
+    brokers: how many, with node ids from 1, each on a port and a thread of its own. Leaders and coordinators can be moved between them.
+    They share one log for each partition, so no broker can lack records. port: of the first one. Other keyword arguments are broker
+    settings with Kafka's names in snake_case (`num_partitions`, `auto_create_topics_enable`, `message_max_bytes`, `log_retention_ms`,
+    ...); see levada.broker.settings. Everything is forgotten when it ends.
     """
 
-    def __init__(self, *, port: int = 0, **settings: Any) -> None:
-        self.node = BrokerNode(random=SystemRandom(), **settings)
-        self._server = BrokerServer(self.node, port=port)
+    def __init__(self, *, port: int = 0, brokers: int = 1, **settings: Any) -> None:
+        if arguments.whole("brokers", brokers) < 1:
+            raise ConfigError(f"brokers must be at least 1, not {brokers}")
+        self.faults = Faults(NAMES)
+        """What is to go wrong next: errors, answers that are lost, late or held, disconnects, blackholes, older versions."""
+        lock = threading.RLock()
+        cluster = Cluster(BrokerSettings.of(**settings), SystemRandom())
+        self.nodes = [BrokerNode(node_id=number, cluster=cluster, faults=self.faults, **settings) for number in range(1, brokers + 1)]
+        self.node = self.nodes[0]
+        self._servers = [BrokerServer(node, port=0 if index else port, lock=lock) for index, node in enumerate(self.nodes)]
+        if brokers > 1:
+            cluster.watch(lambda partition: self._wake())
 
     def start(self) -> Self:
         """Start it without a `with` block; close() is then yours to call."""
-        self._server.start()
+        try:
+            for server in self._servers:
+                server.start()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def close(self) -> None:
-        """End the broker: the port, its connections and its thread are gone afterwards."""
-        self._server.close()
+        """End the brokers: their ports, connections and threads are gone afterwards."""
+        for server in self._servers:
+            server.close()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -50,36 +74,91 @@ class EmbeddedKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port, for any client's bootstrap.servers. Raises RuntimeError while the port is not known yet, before start()."""
-        if not self._server.port:
+        """host:port of each broker, for any client's bootstrap.servers. Raises RuntimeError while ports are not known, before start()."""
+        if not all(server.port for server in self._servers):
             raise RuntimeError("EmbeddedKafka has no port yet: enter its `with` block, or call start(), first")
-        return self._server.address
+        return ",".join(server.address for server in self._servers)
 
-    @property
-    def faults(self) -> Faults:
-        """What is to go wrong next: errors, lost answers, delays, disconnects, older versions."""
-        return self.node.faults
+    # Topics
 
     def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | None] | None = None) -> UUID:
         """Create a topic and return its id. Raises BrokerError or ConfigError with the reason."""
-        return self._server.call(lambda: self.node.create_topic(name, partitions, config)).id
+        return self._call(lambda: self.node.create_topic(name, partitions, config)).id
 
     def end_offset(self, topic: str, partition: int = 0) -> int:
         """The offset the partition's next record will get. Raises UnknownTopicOrPartitionError."""
-        return self._server.call(lambda: self._partition(topic, partition).log.end_offset)
+        return self._call(lambda: self._partition(topic, partition).log.end_offset)
 
-    def elect_leader(self, topic: str, partition: int = 0, *, lose_from: int | None = None) -> None:
-        """Begin a new leader epoch. lose_from: the batches that reach beyond this offset are lost, as after an unclean election.
+    def elect_leader(self, topic: str, partition: int = 0, *, node: int | None = None, lose_from: int | None = None) -> None:
+        """Begin a new leader epoch. node: the id of the leader, by default the one it is now. lose_from: the batches that reach beyond
+        this offset are lost, as after an unclean election.
 
-        Raises UnknownTopicOrPartitionError.
+        Raises UnknownTopicOrPartitionError, and ConfigError for a node that does not exist.
         """
         if lose_from is not None and arguments.whole("lose_from", lose_from) < 0:
             raise ValueError(f"lose_from is an offset, got {lose_from}")
-        self._server.call(lambda: self._elect(topic, partition, lose_from))
+        self._check_node(node)
+        self._call(lambda: self._elect(topic, partition, node, lose_from))
 
-    def _elect(self, topic: str, partition: int, lose_from: int | None) -> None:
+    def forget_producers(self, topic: str, partition: int = 0) -> None:
+        """Let a partition forget its producers' sequences, as after producer.id.expiration.ms. Those with an open transaction stay.
+
+        Raises UnknownTopicOrPartitionError.
+        """
+        self._call(lambda: self._partition(topic, partition).forget_producers())
+
+    # Coordinators
+
+    def move_coordinator(self, *, transactional_id: str | None = None, group: str | None = None, node: int) -> None:
+        """Let a node coordinate a transactional id or a group, and whatever else is in its partition of the internal topic.
+
+        Raises ConfigError for a node that does not exist.
+        """
+        self._check_node(node)
+        placement, key = self._placement(transactional_id, group)
+        self._call(lambda: placement.move(key, node))
+
+    @contextmanager
+    def loading_coordinator(self, *, transactional_id: str | None = None, group: str | None = None) -> Iterator[None]:
+        """Let the coordinator of a transactional id or a group answer COORDINATOR_LOAD_IN_PROGRESS within a `with` block."""
+        placement, key = self._placement(transactional_id, group)
+        self._call(lambda: placement.begin_loading(key))
+        try:
+            yield
+        finally:
+            self._call(lambda: placement.end_loading(key))
+
+    def time_out_transaction(self, transactional_id: str) -> None:
+        """Abort an open transaction as if its timeout had passed. Raises IllegalStateError when none is open."""
+        self._call(lambda: self.node.time_out_transaction(transactional_id))
+
+    def expire_transactional_id(self, transactional_id: str) -> None:
+        """Forget a transactional id as after transactional.id.expiration.ms. Raises IllegalStateError while a transaction is open."""
+        self._call(lambda: self.node.expire_transactional_id(transactional_id))
+
+    def _call(self, function: Callable[[], T]) -> T:
+        return self._servers[0].call(function)
+
+    def _wake(self) -> None:
+        for server in self._servers:
+            server.wakeup()
+
+    def _elect(self, topic: str, partition: int, node: int | None, lose_from: int | None) -> None:
         found = self._partition(topic, partition)
-        self.node.cluster.move_leader(found, found.leader, lose_from=lose_from)
+        self.node.cluster.move_leader(found, found.leader if node is None else node, lose_from=lose_from)
+
+    def _check_node(self, node: int | None) -> None:
+        ids = [known.id for known in self.nodes]
+        if node is not None and node not in ids:
+            raise ConfigError(f"there is no node {node}; this EmbeddedKafka has {', '.join(map(str, ids))}")
+
+    def _placement(self, transactional_id: str | None, group: str | None) -> tuple[Placement, str]:
+        cluster = self.node.cluster
+        if transactional_id is not None and group is None:
+            return cluster.transaction_coordinators, transactional_id
+        if group is not None and transactional_id is None:
+            return cluster.group_coordinators, group
+        raise ConfigError("name either a transactional_id or a group")
 
     def _partition(self, topic: str, partition: int) -> Partition:
         known = self.node.cluster.topic(topic)

@@ -47,7 +47,15 @@ def test_M_P3_a_delivery_timeout_says_whether_the_record_may_be_there() -> None:
 
 CLASSES = [cls for name, cls in vars(errors).items() if isinstance(cls, type) and issubclass(cls, errors.KafkaError)]
 
-RETRIABLE_CLASSES = {"BufferExhaustedError", "MetadataTimeout", "DeliveryTimeout", "ConnectError", "DisconnectError", "BootstrapError"}
+RETRIABLE_CLASSES = {
+    "BufferExhaustedError",
+    "MetadataTimeout",
+    "DeliveryTimeout",
+    "ConnectError",
+    "DisconnectError",
+    "BootstrapError",
+    "RetriableCommitError",
+}
 FATAL_CLASSES = {"CrashedError", "ClusterAuthorizationError", "TransactionalIdAuthorizationError", "ProducerFencedError"}
 NOT_WRITTEN_CLASSES = {"ConfigError", "SerializationError", "BufferExhaustedError", "MetadataTimeout"}
 """Of these alone the type proves that nothing was written. TimeoutError, ClosedError and IllegalStateError also come from waits for a

@@ -70,6 +70,20 @@ def test_H14_every_version_of_api_versions_lists_what_kafka_44_serves(client: Cl
     }
 
 
+@pytest.mark.parametrize(("level", "version", "supported"), [(2, 4, [(0, 2)]), (2, 3, []), (1, 4, [(0, 2)]), (0, 4, [])])
+def test_T12_the_transaction_version_is_a_finalized_feature(level: int, version: int, supported: list[tuple[int, int]]) -> None:
+    answer = Bench(transaction_version=level).client().ask(NAMED, version)
+    assert [(one.name, one.max_version_level) for one in answer.finalized_features] == ([("transaction.version", level)] if level else [])
+    assert [(one.min_version, one.max_version) for one in answer.supported_features] == supported
+
+
+def test_T12_below_transaction_version_2_newer_requests_are_not_served() -> None:
+    served = ranges(Bench(transaction_version=1).client())
+    assert [served[key][1] for key in (0, 26, 27, 28, 66)] == [11, 4, 1, 4, 1]
+    with pytest.raises(ConfigError, match="'transaction_version' must be 0, 1 or 2, not 3"):
+        Bench(transaction_version=3)
+
+
 def test_H9_an_unknown_version_of_api_versions_is_answered_in_version_0_with_the_right_range(client: Client) -> None:
     client.send_raw(bytes.fromhex("0012 0063 0000002a ffff 00 01 02 03"))
 

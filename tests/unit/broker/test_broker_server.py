@@ -105,7 +105,7 @@ class GreetedTransport(PlaintextTransport):
 def greeted() -> Iterator[EmbeddedKafka]:
     """A broker whose connections begin with a handshake."""
     kafka = EmbeddedKafka()
-    kafka._server._transport = GreetedTransport
+    kafka._servers[0]._transport = GreetedTransport
     with kafka:
         yield kafka
 
@@ -136,9 +136,9 @@ def test_a_peer_that_leaves_during_the_handshake_is_removed(greeted: EmbeddedKaf
     wire.socket.sendall(b"hel")
     wire.close()
     deadline = time.monotonic() + PATIENCE_S
-    while greeted._server.call(lambda: len(greeted._server._peers)) and time.monotonic() < deadline:
+    while greeted._servers[0].call(lambda: len(greeted._servers[0]._peers)) and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert not greeted._server._peers
+    assert not greeted._servers[0]._peers
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from levada.client.backoff import ExponentialBackoff
-from levada.client.connection_key import Peer
-from levada.client.fan_out import Answer, FanOut
+from levada.client.fan_out import Answer, FanOut, Whom
 from levada.client.flow_runner import FlowsBeside
 from levada.client.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
@@ -19,7 +18,7 @@ from levada.flow import Flow, Sleep
 from levada.testing import Simulation
 from sim_kit import SimClient, server
 
-Answers = Callable[[Peer | None, list[str]], Answer[str, int]]
+Answers = Callable[[Whom, list[str]], Answer[str, int]]
 
 
 @pytest.fixture
@@ -46,9 +45,9 @@ class Asked:
         *,
         leader: Callable[[str], int | str] | None = None,
         still_wanted: Callable[[str], bool] = lambda key: True,
-        takes_ms: Callable[[Peer | None], int] = lambda node: 0,
+        takes_ms: Callable[[Whom], int] = lambda node: 0,
     ) -> None:
-        self.calls: list[tuple[Peer | None, list[str]]] = []
+        self.calls: list[tuple[Whom, list[str]]] = []
         self._answers = answers
         retries = Retries(client.metadata, ExponentialBackoff(100, 1000, Random(1)))
         self.fan: FanOut[str, int] = FanOut(
@@ -60,7 +59,7 @@ class Asked:
         )
         self._takes_ms = takes_ms
 
-    def _ask(self, node: Peer | None, keys: list[str]) -> Flow[Answer[str, int]]:
+    def _ask(self, node: Whom, keys: list[str]) -> Flow[Answer[str, int]]:
         self.calls.append((node, keys))
         yield Sleep(self._takes_ms(node))
         return self._answers(node, keys)
@@ -100,7 +99,7 @@ def test_who_is_asked_again_is_chosen_anew(client: SimClient) -> None:
 def test_errors_wait_for_the_others_unless_told_otherwise(client: SimClient) -> None:
     failed = broker_error(29, "no")
 
-    def answer(node: Peer | None, keys: list[str]) -> Answer[str, int]:
+    def answer(node: Whom, keys: list[str]) -> Answer[str, int]:
         if node == 2:
             return Answer(errors=dict.fromkeys(keys, failed))
         return Answer(found={"a": 1}) if len(asked.calls) > 2 else Answer.missing(keys, "busy")
@@ -136,7 +135,7 @@ def test_nobody_is_asked_any_more_when_the_time_is_over(client: SimClient) -> No
 def test_the_others_are_not_asked_any_more_when_it_stops_at_an_error(client: SimClient) -> None:
     failed = broker_error(29, "no")
 
-    def answer(node: Peer | None, keys: list[str]) -> Answer[str, int]:
+    def answer(node: Whom, keys: list[str]) -> Answer[str, int]:
         return Answer(errors=dict.fromkeys(keys, failed)) if node == 2 else Answer(found=dict.fromkeys(keys, 1))
 
     asked = Asked(client, answer, takes_ms=lambda node: 5_000 if node == 1 else 0)
@@ -149,7 +148,7 @@ def test_the_others_are_not_asked_any_more_when_it_stops_at_an_error(client: Sim
 def test_what_is_not_wanted_any_more_is_not_asked_again(client: SimClient) -> None:
     wanted = {"a", "b"}
 
-    def answer(node: Peer | None, keys: list[str]) -> Answer[str, int]:
+    def answer(node: Whom, keys: list[str]) -> Answer[str, int]:
         wanted.discard("a")
         return Answer(found=dict.fromkeys(keys, 1)) if "a" not in keys else Answer.missing(keys, "busy")
 
@@ -160,7 +159,7 @@ def test_what_is_not_wanted_any_more_is_not_asked_again(client: SimClient) -> No
 
 
 def test_a_flow_that_raises_ends_the_whole_question(client: SimClient) -> None:
-    def refuse(node: Peer | None, keys: list[str]) -> Answer[str, int]:
+    def refuse(node: Whom, keys: list[str]) -> Answer[str, int]:
         raise broker_error(31, "refused")
 
     with pytest.raises(BrokerError, match="refused"):

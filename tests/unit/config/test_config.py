@@ -62,7 +62,11 @@ def test_white_space_around_an_address_does_no_harm() -> None:
         ({"enable.idempotence": "yes"}, "'enable.idempotence': expected true or false, got 'yes'"),
         ({"compression.type": "brotli"}, "'compression.type': must be one of none, gzip, snappy, lz4, zstd; got 'brotli'"),
         ({"key.serializer": "org.apache.StringSerializer"}, "'key.serializer': expected a callable"),
-        ({"transactional.id": "t"}, "'transactional.id' is not supported yet: transactions"),
+        ({"transactional.id": ""}, "'transactional.id' must not be empty"),
+        ({"transactional.id": "t", "enable.idempotence": False}, "'transactional.id' needs 'enable.idempotence', which was switched off"),
+        ({"transactional.id": "t", "acks": 1}, "'transactional.id' needs 'acks=all', got acks=1"),
+        ({"transactional.id": "t", "transaction.timeout.ms": 0}, "'transaction.timeout.ms': must be between 1 and 2147483647, got 0"),
+        ({"transactionalid": "t"}, "unknown option 'transactionalid'; did you mean 'transactional.id'?"),
         ({"sasl.mechanism": "PLAIN"}, "'sasl.mechanism' is not supported yet: only plaintext"),
         ({"security.protocol": "SSL"}, "'security.protocol': must be one of PLAINTEXT; got 'SSL'; only plaintext connections exist so far"),
         ({"enable.idempotence": True, "acks": 1}, "'enable.idempotence' needs 'acks=all', got acks=1"),
@@ -97,9 +101,9 @@ def test_bootstrap_servers_are_required() -> None:
         ProducerConfig.parse()
 
 
-def test_group_options_say_that_groups_are_not_there_yet() -> None:
-    with pytest.raises(ConfigError, match=r"'group_id' is not supported yet: consumer groups are not there yet; use assign"):
-        ConsumerConfig.parse(SERVERS, group_id="g")
+def test_options_of_members_say_that_membership_is_not_there_yet() -> None:
+    with pytest.raises(ConfigError, match="'group_instance_id' is not supported yet: membership of consumer groups is not there"):
+        ConsumerConfig.parse(SERVERS, group_instance_id="g")
 
 
 def test_K22_idempotence_gives_way_to_acks_unless_asked_for(caplog: pytest.LogCaptureFixture) -> None:

@@ -62,7 +62,7 @@ def test_M_C13_a_setting_given_under_both_names_is_refused() -> None:
         (ProducerConfig, "queue.buffering.max", r"did you mean 'linger\.ms'\?"),
         (ProducerConfig, "reconnect.backoff.jitter.ms", r"see reconnect\.backoff\.ms"),
         (ConsumerConfig, "queued.max.messages.kbytes", r"did you mean 'fetch\.buffer\.bytes'\? It counts bytes"),
-        (ConsumerConfig, "enable.auto.offset.store", "consumer groups are not there yet"),
+        (ConsumerConfig, "enable.auto.offset.store", r"enable\.auto\.commit=false, and commit\(offsets\)"),
         (ConsumerConfig, "enable.partition.eof", r"use scan\(\)"),
         (ConsumerConfig, "consumer_timeout_ms", r"poll\(timeout\), in seconds"),
         (AdminConfig, "socket.timeout.ms", r"did you mean 'request\.timeout\.ms'"),

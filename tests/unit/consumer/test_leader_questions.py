@@ -9,12 +9,11 @@ from typing import NamedTuple
 import pytest
 
 from levada.client.backoff import ExponentialBackoff
-from levada.client.connection_key import Peer
-from levada.client.fan_out import Answer
+from levada.client.fan_out import Answer, Whom
 from levada.client.flow_runner import FlowsBeside
+from levada.client.partition_answer import PartitionAnswer
 from levada.client.snapshot import ClusterSnapshot, TopicMetadata
 from levada.consumer.fetch_buffer import FetchBuffer
-from levada.consumer.leader_answer import LeaderAnswer
 from levada.consumer.leader_questions import LeaderQuestions
 from levada.consumer.subscription_state import PartitionState, SubscriptionState
 from levada.error_codes import ErrorCode
@@ -47,12 +46,10 @@ class Bench:
         infos = tuple(PartitionInfo("t", tp.partition, 1 + tp.partition % 2, 3, (), ()) for tp in self.tps)
         topics = {"t": TopicMetadata("t", None, ErrorCode.NONE, False, infos)}
         client.metadata.snapshot = ClusterSnapshot(nodes={1: Node(1, "kafka", 9092), 2: Node(2, "h", 1)}, topics=topics)
-        self.asked: list[tuple[Peer | None, list[int]]] = []
+        self.asked: list[tuple[Whom, list[int]]] = []
         self.taken: list[int] = []
-        self.takes_ms: dict[Peer | None, int] = {}
-        self.answers: Callable[[Peer | None, list[TopicPartition]], LeaderAnswer[int]] = lambda node, tps: Answer(
-            found=dict.fromkeys(tps, 7)
-        )
+        self.takes_ms: dict[Whom, int] = {}
+        self.answers: Callable[[Whom, list[TopicPartition]], PartitionAnswer[int]] = lambda node, tps: Answer(found=dict.fromkeys(tps, 7))
         self.questions: LeaderQuestions[Question, int] = LeaderQuestions(
             buffer=self.buffer,
             metadata=client.metadata,
@@ -68,7 +65,7 @@ class Bench:
     def put(self, *numbers: int) -> None:
         self.questions.put([Question(self.state(number), self.state(number).generation) for number in numbers])
 
-    def _ask(self, node: Peer | None, questions: Mapping[TopicPartition, Question]) -> Flow[LeaderAnswer[int]]:
+    def _ask(self, node: Whom, questions: Mapping[TopicPartition, Question]) -> Flow[PartitionAnswer[int]]:
         self.asked.append((node, [tp.partition for tp in questions]))
         yield Sleep(self.takes_ms.get(node, 0))
         return self.answers(node, list(questions))
@@ -92,7 +89,7 @@ def test_every_leader_is_asked_once_about_all_its_partitions(bench: Bench) -> No
 
 
 def test_the_answer_to_a_question_that_does_not_hold_any_more_does_not_count(bench: Bench) -> None:
-    def move(node: Peer | None, tps: list[TopicPartition]) -> Answer[TopicPartition, int]:
+    def move(node: Whom, tps: list[TopicPartition]) -> Answer[TopicPartition, int]:
         bench.subscription.seek(tps[0], 5)
         return Answer(found=dict.fromkeys(tps, 7))
 
@@ -104,7 +101,7 @@ def test_the_answer_to_a_question_that_does_not_hold_any_more_does_not_count(ben
 
 
 def test_what_a_whole_request_failed_with_is_seen_once_and_the_others_are_asked_again_after_a_pause(bench: Bench) -> None:
-    def refuse(node: Peer | None, tps: list[TopicPartition]) -> Answer[TopicPartition, int]:
+    def refuse(node: Whom, tps: list[TopicPartition]) -> Answer[TopicPartition, int]:
         raise UnsupportedVersionError("too old")
 
     bench.answers = refuse

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from levada.client.backoff import ExponentialBackoff
+from levada.client.known_topics import check_exists
 from levada.client.metadata import Metadata
 from levada.client.now import Now
 from levada.client.retry import Reaction
 from levada.client.snapshot import ClusterSnapshot, TopicMetadata
-from levada.consumer.known_topics import check_exists
 from levada.consumer.offsets import ON_LIST_OFFSETS_ERROR, OffsetFinder, ask_leader
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, TimeoutError, UnknownTopicOrPartitionError, broker_error

@@ -58,5 +58,5 @@ SERVED: Mapping[int, Api] = {
 
 NAMES: frozenset[str] = frozenset(api.request.NAME for api in SERVED.values())
 
-NEWEST_BEFORE_KIP_890: Mapping[str, int] = {"Produce": 11, "EndTxn": 4, "TxnOffsetCommit": 4}
+NEWEST_BEFORE_KIP_890: Mapping[str, int] = {"Produce": 11, "EndTxn": 4, "WriteTxnMarkers": 1, "TxnOffsetCommit": 4, "ListTransactions": 1}
 """The newest versions that a broker serves whose transaction.version is below 2, if it serves newer ones otherwise."""

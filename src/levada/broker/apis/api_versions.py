@@ -35,6 +35,8 @@ def handle(call: Call) -> ApiVersionsResponse:
     response = ApiVersionsResponse(api_keys=[_entry(served) for served in call.state.version_ranges()])
     response.finalized_features_epoch = _FEATURES_EPOCH
     level = call.state.settings.transaction_version
+    if not level:
+        return response
     response.finalized_features = [FinalizedFeatureKey(name=_TRANSACTION_VERSION, max_version_level=level, min_version_level=level)]
     if call.version >= _KNOWS_LEVEL_0:
         response.supported_features = [SupportedFeatureKey(name=_TRANSACTION_VERSION, min_version=0, max_version=BUMPING_VERSION)]

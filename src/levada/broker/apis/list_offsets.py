@@ -99,7 +99,8 @@ def find(partition: Partition, timestamp: int, version: int, isolation_level: in
 def _first_at_or_after(partition: Partition, timestamp: int) -> Found:
     try:
         for batch in partition.log.batches_reaching(timestamp):
-            for record in batch:
+            # Markers have timestamps as well, and are found as records are.
+            for record in batch.walker().records() if batch.is_control else batch:
                 if record.timestamp >= timestamp and record.offset >= partition.log.start_offset:
                     return Found(record.offset, record.timestamp)
     except CorruptRecordError as fault:

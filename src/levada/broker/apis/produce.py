@@ -36,6 +36,7 @@ _FOUND_AT_THE_LOG = (
     ErrorCode.INVALID_TIMESTAMP,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TXN_STATE,
 )
 
 
@@ -94,9 +95,15 @@ class _Writer:
     def _append(self, topic: Topic, data: PartitionProduceData) -> PartitionProduceResponse:
         try:
             partition = self._writable(topic, data.index)
-            place = partition.append(data.records or b"", self._call.wall_ms, allow_zstd=self._call.version >= _KNOWS_ZSTD)
         except BrokerError as error:
             return _refused(self._call, topic, data.index, error)
+        try:
+            place = partition.append(data.records or b"", self._call.wall_ms, allow_zstd=self._call.version >= _KNOWS_ZSTD)
+        except BrokerError as error:
+            failure = _refused(self._call, topic, data.index, error)
+            if error.code in _FOUND_AT_THE_LOG:
+                failure.log_start_offset = partition.log.start_offset
+            return failure
         self.appended.append(partition.name)
         return PartitionProduceResponse(
             index=data.index,
@@ -118,8 +125,6 @@ class _Writer:
 
 def _refused(call: Call, topic: Topic, index: int, error: BrokerError) -> PartitionProduceResponse:
     failure = _failure(index, error.code, error.reason)
-    if error.code in _FOUND_AT_THE_LOG:
-        failure.log_start_offset = topic.partitions[index].log.start_offset
     if isinstance(error, RefusedRecordsError):
         failure.record_errors = [BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=error.reason) for at in error.indexes]
     moved = call.state.new_leader(topic, index, error.code)

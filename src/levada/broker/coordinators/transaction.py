@@ -77,9 +77,10 @@ class Transaction:
         self.partitions.update(dict.fromkeys(partitions))
         self.groups.update(dict.fromkeys(groups))
 
-    def fence(self) -> None:
-        """Take the transaction away from its producer; the abort that follows is nobody's to repeat."""
-        self._move(Event.FENCE, self.producer._replace(epoch=self.producer.epoch + 1), NO_ID, self.updated_ms)
+    def fence(self, *, bump: bool) -> None:
+        """Take the transaction away from its producer. bump: give it the next epoch, unless the abort that follows does so."""
+        producer = self.producer._replace(epoch=self.producer.epoch + 1) if bump else self.producer
+        self._move(Event.FENCE, producer, NO_ID if bump else self.last_epoch, self.updated_ms)
 
     def prepare(self, event: Event, producer: ProducerIdAndEpoch, last_epoch: int, next_producer_id: int, now_ms: int) -> None:
         """Decide the outcome."""

@@ -14,7 +14,7 @@ from levada.broker.coordinators.transaction import LAST_USED_EPOCH, NO_ID, Endin
 from levada.broker.coordinators.transaction_states import ENDING, IDLE, Event, State
 from levada.broker.settings import BrokerSettings
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError
+from levada.errors import BrokerError, IllegalStateError
 from levada.types import TopicPartition
 
 BUMPING_VERSION = 2
@@ -139,13 +139,27 @@ class Transactions:
         ]
         return [self._fence(found, now_ms) for found in late]
 
+    def abort(self, transactional_id: str, now_ms: int) -> Ending:
+        """Abort an open transaction before its timeout; return what has to be written. IllegalStateError when none is open."""
+        return self._fence(self._existing(transactional_id), now_ms)
+
     def expire(self, node_id: int, now_ms: int) -> None:
         """Forget the ids of a node that were not used for transactional.id.expiration.ms."""
         oldest_ms = now_ms - self._settings.transactional_id_expiration_ms
         for found in self._coordinated_by(node_id):
             if found.state in IDLE and found.updated_ms <= oldest_ms:
-                found.expire(now_ms)
-                del self._known[found.id]
+                self.forget(found.id, now_ms)
+
+    def forget(self, transactional_id: str, now_ms: int) -> None:
+        """Forget an id at once. IllegalStateError while a transaction of it is open or being ended."""
+        self._existing(transactional_id).expire(now_ms)
+        del self._known[transactional_id]
+
+    def _existing(self, transactional_id: str) -> Transaction:
+        found = self._known.get(transactional_id)
+        if found is None:
+            raise IllegalStateError(f"no producer has initialised transactional id {transactional_id!r}")
+        return found
 
     def _coordinated_by(self, node_id: int) -> list[Transaction]:
         return [found for found in self._known.values() if self._placement.leader_of(found.id) == node_id]
@@ -165,15 +179,16 @@ class Transactions:
         raise _fenced(found, given)
 
     def _fence(self, found: Transaction, now_ms: int) -> Ending:
-        found.fence()
-        ending = self._prepare(found, Event.ABORT, bumps=False, now_ms=now_ms).ending
+        bumps = self._settings.transaction_version >= BUMPING_VERSION
+        found.fence(bump=not bumps)
+        ending = self._prepare(found, Event.ABORT, bumps=bumps, now_ms=now_ms).ending
         assert ending is not None
         return ending
 
     def _prepare(self, found: Transaction, event: Event, *, bumps: bool, now_ms: int) -> Ended:
-        # Whoever ends it, the cluster's version says whether the markers' epoch is a new one; a fence has made it so.
-        strict = bumps or (found.state is State.PREPARE_EPOCH_FENCE and self._settings.transaction_version >= BUMPING_VERSION)
-        next_producer_id = self._allocate() if bumps and found.is_exhausted else NO_ID
+        # A producer that was fenced gets no new id: InitProducerId gives one to its successor.
+        rotates = bumps and found.is_exhausted and found.state is not State.PREPARE_EPOCH_FENCE
+        next_producer_id = self._allocate() if rotates else NO_ID
         producer, last_epoch = found.producer, found.last_epoch
         if bumps:
             producer, last_epoch = producer._replace(epoch=producer.epoch + 1), producer.epoch
@@ -185,7 +200,7 @@ class Transactions:
             partitions=tuple(found.partitions),
             groups=tuple(found.groups),
             coordinator_epoch=self._placement.epoch_of(found.id),
-            strict=strict,
+            strict=bumps,
         )
         return Ended(found.completed_producer, ending)
 

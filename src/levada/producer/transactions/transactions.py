@@ -25,14 +25,14 @@ from levada.producer.producer_batch import ProducerBatch
 from levada.producer.sequences import NO_IDENTITY, ProducerIdentity
 from levada.producer.transactions import requests
 from levada.producer.transactions.asking import Answer, Asking
-from levada.producer.transactions.reactions import Reaction
+from levada.producer.transactions.reactions import MEANING, Reaction
 from levada.producer.transactions.requests import ANNOUNCING, FEATURE, Ending, protocol_for
 from levada.producer.transactions.states import ADVICE, Event, State, after
 from levada.promise import Promise
 from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, TransactionHandle
 
 SENDING = frozenset({State.IN_TRANSACTION, State.PREPARING})
-OPEN = frozenset({State.IN_TRANSACTION, State.PREPARING, State.ABORTABLE_ERROR})
+OPEN = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR})
 ENDING_BADLY = frozenset({State.ABORTABLE_ERROR, State.ABORTING})
 
 
@@ -97,7 +97,7 @@ class Transactions:
         self._announced_groups: set[str] = set()
         self._announcing: Promise[Any] | None = None
         self._unanswered: Ending | None = None
-        self._is_unknown_there = False
+        self._is_forgotten_there = False
         self._error: KafkaError | None = None
         self._committing_offsets = False
         records.admit(self.refusal)
@@ -106,6 +106,8 @@ class Transactions:
 
     def _take(self, event: Event, call: str = "") -> None:
         state = after(self.state, event)
+        if state is None and self.state is State.FATAL_ERROR:
+            raise self.refusal()
         if state is None:
             raise IllegalStateError(
                 f"{call or event.value}: the producer of transactional id {self.transactional_id!r} is {self.state.value}; "
@@ -142,6 +144,8 @@ class Transactions:
 
     @property
     def _name(self) -> str:
+        if not self.identity.is_valid:
+            return f"transactional id {self.transactional_id!r}"
         producer_id, epoch = self.identity
         return f"transaction of {self.transactional_id!r} (producer id {producer_id}, epoch {epoch})"
 
@@ -233,6 +237,8 @@ class Transactions:
 
     def _refused_initialization(self, answer: Answer) -> KafkaError:
         error = self._error_of(answer, "InitProducerId")
+        # An answer to be had again once the user is allowed to, although within a transaction it would be the end.
+        error.fatal = False
         if answer.reaction is not Reaction.REFUSED:
             self.fatal(error)
         return _again(error)
@@ -257,12 +263,10 @@ class Transactions:
         """Begin a transaction; after an end with a lost answer, initialize anew first."""
         if self.state in (State.OUTCOME_UNKNOWN, State.MUST_INITIALIZE_AGAIN):
             yield from self.initialize()
-        if self.state is State.FATAL_ERROR:
-            raise self.refusal()
         self._take(Event.BEGIN)
         self.protocol = protocol_for(self._features.level(FEATURE))
         self._error = None
-        self._is_unknown_there = False
+        self._is_forgotten_there = False
         self._partitions, self._new_partitions, self._groups, self._announced_groups = {}, {}, {}, set()
         self._announcing = None
 
@@ -326,8 +330,6 @@ class Transactions:
         if self._unanswered is not None and self._unanswered.commits:
             yield from self._abort_instead()
             return
-        if self.state is State.FATAL_ERROR:
-            raise self.refusal()
         if self._committing_offsets:
             self._check("abort_transaction()")
         self._take(Event.ABORT)
@@ -370,14 +372,15 @@ class Transactions:
 
     def abort_open(self) -> Flow[None]:
         """Abort the transaction that is open, if there is one: the producer is closed."""
-        if self.state in OPEN and not self._committing_offsets:
+        if self.is_open and not self._committing_offsets:
             yield from self.abort()
 
     # The end
 
     def _ending(self, *, commits: bool) -> Ending | None:
         """Return the end to be asked for; None where the coordinator knows of no transaction."""
-        is_known_there = bool(self._partitions or self._groups or self._announcing) and not self._is_unknown_there
+        # Also where it has just said that it does not know this producer id: asked for a new epoch, it would fence whoever has one open.
+        is_known_there = bool(self._partitions or self._groups or self._announcing)
         return Ending(commits, self.identity, self.protocol.end) if is_known_there else None
 
     def _end(self, ending: Ending | None) -> Flow[None]:
@@ -415,13 +418,13 @@ class Transactions:
     def _ended(self) -> None:
         # Under the newer protocol whatever was lost carries an epoch that has passed.
         loses = self.protocol.announces and (self._asking.lost or self._records.lost_numbers)
-        self._take(Event.ENDED_WITH_LOSS if loses or self._is_unknown_there else Event.ENDED)
+        self._take(Event.ENDED_WITH_LOSS if loses or self._is_forgotten_there else Event.ENDED)
 
     def _not_committed(self, answer: Answer) -> None:
         """The coordinator refused to commit."""
         error = self._error_of(answer, "EndTxn")
         if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE):
-            self._is_unknown_there |= answer.reaction is Reaction.ABORT_AND_INITIALIZE
+            self._is_forgotten_there |= answer.reaction is Reaction.ABORT_AND_INITIALIZE
             self._error = error
             self._take(Event.FAILED)
         else:
@@ -452,18 +455,17 @@ class Transactions:
             return
         error = self._error_of(answer, "")
         if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE):
-            self._is_unknown_there |= answer.reaction is Reaction.ABORT_AND_INITIALIZE
+            self._is_forgotten_there |= answer.reaction is Reaction.ABORT_AND_INITIALIZE
             self.failed(error)
         else:
             self.fatal(error)
 
     def _error_of(self, answer: Answer, request: str) -> KafkaError:
-        what = ": ".join(filter(None, [self._name, request, answer.text]))
+        what = ": ".join(filter(None, [self._name, request, answer.text, MEANING.get(answer.code)]))
         if answer.reaction is Reaction.FENCED:
             return ProducerFencedError(
                 f"{what}: another producer has taken over the transactional id, or the transaction was open for longer than "
-                f"transaction.timeout.ms={self._timeout_ms} and the coordinator aborted it ({answer.code.name}); nothing of it is committed; "
-                "close this producer"
+                f"transaction.timeout.ms={self._timeout_ms} and the coordinator aborted it; nothing of it is committed; close this producer"
             )
         return broker_error(answer.code, what)
 

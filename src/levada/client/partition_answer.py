@@ -1,11 +1,10 @@
-"""What a leader answers to a question about several of its partitions, whatever the question."""
+"""What a broker answers to a question about several partitions, whatever the question."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from levada.client.connection_key import Peer
 from levada.client.fan_out import Answer
 from levada.client.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
@@ -16,7 +15,7 @@ T = TypeVar("T")
 
 CONSUMER_REPLICA_ID = -1
 
-LeaderAnswer: TypeAlias = Answer[TopicPartition, T]
+PartitionAnswer: TypeAlias = Answer[TopicPartition, T]
 
 
 class Part(NamedTuple):
@@ -27,15 +26,15 @@ class Part(NamedTuple):
     value: Any
 
 
-def leader_answer(
-    node: Peer | None, wanted: Mapping[TopicPartition, object], parts: Iterable[Part], policy: RetryPolicy, what: str
-) -> LeaderAnswer[Any]:
-    """Sort the parts of a response by what its API's table says about their error codes. what: was asked for, in an error's words.
+def partition_answer(
+    who: str, wanted: Mapping[TopicPartition, object], parts: Iterable[Part], policy: RetryPolicy, what: str
+) -> PartitionAnswer[Any]:
+    """Sort the parts of a response by what its API's table says about their error codes.
 
-    A partition that the response leaves out is to be asked about again; one that was not asked about is ignored. None is found where an
-    error code means that there is nothing.
+    who: gave the response, and what: was asked for, both in an error's words. A partition that the response leaves out is to be asked about
+    again; one that was not asked about is ignored. None is found where an error code means that there is nothing.
     """
-    answer: LeaderAnswer[Any] = Answer.missing(wanted, f"node {node} left it out of its answer")
+    answer: PartitionAnswer[Any] = Answer.missing(wanted, f"{who} left it out of its answer")
     for tp, error_code, value in parts:
         if tp not in wanted:
             continue
@@ -45,7 +44,7 @@ def leader_answer(
         if reaction is Reaction.NOTHING:
             answer.found[tp] = value if code is ErrorCode.NONE else None
         elif reaction is Reaction.RAISE:
-            answer.errors[tp] = broker_error(error_code, f"{tp}: {what} at node {node}")
+            answer.errors[tp] = broker_error(error_code, f"{tp}: {what} at {who}")
         else:
-            answer.again[tp] = f"node {node}: {code.name}"
+            answer.again[tp] = f"{who}: {code.name}"
     return answer

@@ -1,0 +1,69 @@
+"""Administrative calls about many things: each has a destination, is tried again for itself, and has an outcome of its own.
+
+A call tries all of them, and then raises the first error in the order given, with what became of the others: they were tried all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+from levada.admin.retry import Attempts
+from levada.client.fan_out import Answer, FanOut, Spawn, Whom, raise_first
+from levada.client.retry import Reaction, RetryPolicy
+from levada.error_codes import ErrorCode
+from levada.errors import ConnectError, broker_error
+from levada.flow import Flow
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Doing(NamedTuple):
+    """What a call does to each key. name: says it in an error's words. policy: what its API's error codes mean."""
+
+    name: Callable[[Any], str]
+    policy: RetryPolicy
+    attempts: Attempts
+
+
+def each(
+    doing: Doing,
+    keys: Collection[K],
+    spawn: Spawn | None,
+    *,
+    route: Callable[[K], Whom],
+    ask: Callable[[Whom, list[K]], Flow[Answer[K, V]]],
+) -> Flow[dict[K, V]]:
+    """Ask about all keys, then again about those that may yet succeed; raise the first error once nothing is left to try.
+
+    spawn: has all destinations asked at once; None asks one after the other. ask: asks one of them once, and sorts its answer by take().
+    """
+    asking: FanOut[K, V] = FanOut(doing.attempts, spawn, route=route, ask=ask)
+    yield from asking.run(keys)
+    for key in keys:
+        if key not in asking.found and key not in asking.errors:
+            asking.errors[key] = broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"{doing.name(key)}: the broker left it out of its answer")
+    raise_first(doing.name, keys, asking.errors)
+    return {key: asking.found[key] for key in keys}
+
+
+def take(doing: Doing, answer: Answer[K, V], key: K, code: int, value: V, message: str | None = None) -> Reaction:
+    """Put what was said about one key where it belongs, and return what is to be done about it."""
+    if code == ErrorCode.NONE:
+        answer.found[key] = value
+        return Reaction.NOTHING
+    reaction = doing.policy.reaction(code)
+    if reaction is Reaction.RAISE or not doing.attempts.may_go_on():
+        answer.errors[key] = broker_error(code, doing.name(key) + (f": {message}" if message else ""))
+        return Reaction.RAISE
+    answer.again[key] = ErrorCode.of(code).name
+    answer.refresh = answer.refresh or reaction is Reaction.REFRESH
+    return reaction
+
+
+def lost(doing: Doing, keys: Iterable[K], fault: ConnectError) -> Answer[K, Any]:
+    """Return the answer that did not come: all is to be asked for again, though it may have been done. Raises the fault in the end."""
+    if not doing.attempts.may_go_on():
+        raise fault
+    return Answer.missing(keys, str(fault))

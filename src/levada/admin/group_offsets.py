@@ -1,0 +1,83 @@
+"""Offsets of groups, as an administrator sees and changes them (behaviour X8).
+
+A group without members takes every change. Of one with members the coordinator refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from levada.admin.each import Doing, each, lost, take
+from levada.admin.retry import Attempts
+from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
+from levada.client.destination import Coordinator
+from levada.client.fan_out import Answer, Whom
+from levada.client.group_offsets import ON_COMMIT_ERROR, Committed, commit_offsets, fetch_offsets
+from levada.client.retry import Reaction, RetryPolicy
+from levada.error_codes import ErrorCode
+from levada.errors import ConnectError, broker_error
+from levada.flow import Call, Flow
+from levada.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+ON_ALTER_ERROR = RetryPolicy({**ON_COMMIT_ERROR.on_error, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Reaction.RAISE})
+ON_DELETE_ERROR = RetryPolicy(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Reaction.RETRY,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.REFIND,
+        ErrorCode.NOT_COORDINATOR: Reaction.REFIND,
+    }
+)
+
+
+def list_group_offsets(
+    group_id: str, partitions: Collection[TopicPartition] | None, attempts: Attempts, finder: CoordinatorFinder, *, stable: bool
+) -> Flow[Committed]:
+    """Return what a group has committed for these partitions, None for all that it has committed for."""
+    return fetch_offsets(finder, group_id, partitions, attempts, stable=stable)
+
+
+def alter_group_offsets(
+    group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], attempts: Attempts, finder: CoordinatorFinder
+) -> Flow[None]:
+    """Commit offsets for a group."""
+    return commit_offsets(finder, ConsumerGroupMetadata(group_id), offsets, attempts, ON_ALTER_ERROR)
+
+
+def delete_group_offsets(
+    group_id: str, partitions: Collection[TopicPartition], attempts: Attempts, finder: CoordinatorFinder
+) -> Flow[None]:
+    """Have a group forget what it has committed for these partitions."""
+    doing = Doing(lambda tp: f"delete the offset of group '{group_id}' for {tp}", ON_DELETE_ERROR, attempts)
+
+    def ask(coordinator: Whom, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, None]]:
+        try:
+            response: OffsetDeleteResponse = yield Call(_delete_request(group_id, wanted), coordinator)
+        except ConnectError as fault:
+            return lost(doing, wanted, fault)
+        code = response.error_code
+        if code and ON_DELETE_ERROR.reaction(code) is Reaction.RAISE:
+            raise broker_error(code, f"delete offsets of group '{group_id}'")
+        parts = {
+            TopicPartition(topic.name, part.partition_index): part.error_code for topic in response.topics for part in topic.partitions
+        }
+        answer: Answer[TopicPartition, None] = Answer(refresh=False)
+        reactions = {take(doing, answer, tp, code or parts[tp], None) for tp in wanted if code or tp in parts}
+        if Reaction.REFIND in reactions:
+            finder.forget(CoordinatorKind.GROUP, group_id)
+        return answer
+
+    yield from each(doing, partitions, None, route=lambda tp: Coordinator(CoordinatorKind.GROUP, group_id), ask=ask)
+
+
+def _delete_request(group_id: str, partitions: Iterable[TopicPartition]) -> OffsetDeleteRequest:
+    topics: dict[str, OffsetDeleteRequestTopic] = {}
+    for tp in partitions:
+        topic = topics.setdefault(tp.topic, OffsetDeleteRequestTopic(name=tp.topic, partitions=[]))
+        topic.partitions.append(OffsetDeleteRequestPartition(partition_index=tp.partition))
+    return OffsetDeleteRequest(group_id=group_id, topics=list(topics.values()))

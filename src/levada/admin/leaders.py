@@ -1,0 +1,79 @@
+"""Administrative calls about partitions, each of which its leader has to be asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+
+from levada.admin.each import Doing, each, lost, take
+from levada.client.destination import ThisNode
+from levada.client.fan_out import Answer, Whom
+from levada.client.retry import Reaction, RetryPolicy
+from levada.client.topic_queries import these_topics
+from levada.error_codes import ErrorCode
+from levada.errors import ConnectError
+from levada.flow import ANY_NODE, Flow
+from levada.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from levada.types import TopicPartition
+
+V = TypeVar("V")
+
+ON_LEADER_ERROR = RetryPolicy(
+    dict.fromkeys(
+        (
+            ErrorCode.LEADER_NOT_AVAILABLE,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.REPLICA_NOT_AVAILABLE,
+            ErrorCode.BROKER_NOT_AVAILABLE,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+        ),
+        Reaction.RETRY,
+    )
+)
+
+AskLeader = Callable[[ThisNode, list[TopicPartition]], Flow[Answer[TopicPartition, V]]]
+
+
+def each_at_its_leader(doing: Doing, partitions: Collection[TopicPartition], ask: AskLeader[V]) -> Flow[dict[TopicPartition, V]]:
+    """Ask leaders about their partitions, having asked any broker who leads. ask: asks one leader once."""
+
+    def ask_all(_: Whom, tps: list[TopicPartition]) -> Flow[Answer[TopicPartition, V]]:
+        try:
+            answer: Answer[TopicPartition, V] = Answer(refresh=False)
+            leaders = yield from _find_leaders(doing, tps, answer)
+        except ConnectError as fault:
+            return lost(doing, tps, fault)
+        for leader, led in leaders.items():
+            try:
+                said = yield from ask(ThisNode(leader), led)
+            except ConnectError as fault:
+                said = lost(doing, led, fault)
+            answer.found.update(said.found)
+            answer.again.update(said.again)
+            answer.errors.update(said.errors)
+        return answer
+
+    return each(doing, partitions, None, route=lambda tp: ANY_NODE, ask=ask_all)
+
+
+def _find_leaders(doing: Doing, tps: list[TopicPartition], answer: Answer[TopicPartition, Any]) -> Flow[Mapping[int, list[TopicPartition]]]:
+    """Group partitions by their leaders; what is wrong with a partition goes into the answer."""
+    response: MetadataResponse = yield from these_topics(*(tp.topic for tp in tps), may_create=False)
+    topics = {topic.name: topic for topic in response.topics}
+    leaders: dict[int, list[TopicPartition]] = {}
+    for tp in tps:
+        leader, code = _leader(topics.get(tp.topic), tp)
+        if code is ErrorCode.NONE:
+            leaders.setdefault(leader, []).append(tp)
+        else:
+            take(doing, answer, tp, code, None)
+    return leaders
+
+
+def _leader(topic: MetadataResponseTopic | None, tp: TopicPartition) -> tuple[int, ErrorCode]:
+    if topic is None or topic.error_code:
+        return -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.of(topic.error_code)
+    found: MetadataResponsePartition | None = next((part for part in topic.partitions if part.partition_index == tp.partition), None)
+    if found is None:
+        return -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return found.leader_id, ErrorCode.NONE if found.leader_id >= 0 else ErrorCode.LEADER_NOT_AVAILABLE

@@ -1,0 +1,280 @@
+"""Look at transactions and their producers, and end those that hang (KIP-664; behaviour X2)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from typing import NamedTuple, TypeVar
+
+from levada.admin.cluster import describe_cluster
+from levada.admin.each import Doing, each, lost, take
+from levada.admin.leaders import ON_LEADER_ERROR, each_at_its_leader
+from levada.admin.retry import Attempts
+from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
+from levada.client.destination import Coordinator, ThisNode
+from levada.client.fan_out import Answer, Spawn, Whom
+from levada.client.retry import Reaction, RetryPolicy
+from levada.error_codes import ErrorCode
+from levada.errors import ConnectError, UnsupportedVersionError
+from levada.flow import Call, Flow
+from levada.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
+from levada.protocol.messages.describe_producers import ProducerState as ProducerStateMessage
+from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from levada.protocol.messages.describe_transactions import TransactionState as TransactionStateMessage
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from levada.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from levada.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from levada.types import AbortTransactionSpec, TopicPartition
+
+V = TypeVar("V")
+
+FIRST_VERSION_WITH_DURATION = 1
+FIRST_VERSION_WITH_PATTERN = 2
+NOT_SET = -1
+
+ON_TRANSACTION_ERROR = RetryPolicy(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Reaction.RETRY,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.REFIND,
+        ErrorCode.NOT_COORDINATOR: Reaction.REFIND,
+        # Of InitProducerId alone: the open transaction of the producer that is fenced is being aborted.
+        ErrorCode.CONCURRENT_TRANSACTIONS: Reaction.RETRY,
+    }
+)
+
+
+class TransactionState(StrEnum):
+    """Where a transactional id stands, in Kafka's words. UNKNOWN: a newer Kafka knows others."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+    DEAD = "Dead"
+    UNKNOWN = "Unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> TransactionState:
+        return cls.UNKNOWN
+
+
+class TransactionDescription(NamedTuple):
+    """A transactional id as its coordinator has it.
+
+    timeout_ms: after which an open transaction is aborted. start_time_ms: of the open transaction, since the
+    epoch; None without one (Kafka before 4.0 keeps that of the last one).
+    partitions: of the open transaction; those of __consumer_offsets stand for groups whose offsets are part of it.
+    """
+
+    coordinator_id: int
+    state: TransactionState
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+
+
+class TransactionListing(NamedTuple):
+    """A transactional id that a broker coordinates."""
+
+    transactional_id: str
+    producer_id: int
+    state: TransactionState
+
+
+class ProducerState(NamedTuple):
+    """A producer as a partition remembers it.
+
+    last_timestamp: of its last record, in ms since the epoch. coordinator_epoch: of its last transaction's end, None before one.
+    current_transaction_start_offset: of its open transaction's first record here, None while it has none. With the other numbers it is what
+    abort_transaction() needs.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int | None
+    current_transaction_start_offset: int | None
+
+
+class FencedProducer(NamedTuple):
+    """The producer id and epoch that a transactional id has now; producers with an older epoch are refused."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+# By coordinator
+
+
+def describe_transactions(
+    ids: Collection[str], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn
+) -> Flow[dict[str, TransactionDescription]]:
+    """Describe transactional ids, each as its coordinator does."""
+    doing = Doing(lambda key: f"describe transaction '{key}'", ON_TRANSACTION_ERROR, attempts)
+
+    def ask(_: Whom, wanted: list[str]) -> Flow[Answer[str, TransactionDescription]]:
+        (key,) = wanted
+        try:
+            coordinator = yield from finder.find(CoordinatorKind.TRANSACTION, key)
+            response: DescribeTransactionsResponse = yield Call(DescribeTransactionsRequest(transactional_ids=wanted), coordinator)
+        except ConnectError as fault:
+            return lost(doing, wanted, fault)
+        (found,) = response.transaction_states
+        return _taken(doing, finder, key, found.error_code, _description(found, coordinator.node_id))
+
+    return each(doing, ids, spawn, route=_coordinator, ask=ask)
+
+
+def fence_producers(
+    ids: Collection[str], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn, *, timeout_ms: int
+) -> Flow[dict[str, FencedProducer]]:
+    """Give each transactional id a new epoch, which fences its producers and aborts their open transaction.
+
+    timeout_ms: the transaction timeout that the ids get, until a producer begins with its own.
+    """
+    doing = Doing(lambda key: f"fence the producers of '{key}'", ON_TRANSACTION_ERROR, attempts)
+
+    def ask(_: Whom, wanted: list[str]) -> Flow[Answer[str, FencedProducer]]:
+        (key,) = wanted
+        request = InitProducerIdRequest(transactional_id=key, transaction_timeout_ms=timeout_ms)
+        try:
+            coordinator = yield from finder.find(CoordinatorKind.TRANSACTION, key)
+            response: InitProducerIdResponse = yield Call(request, coordinator)
+        except ConnectError as fault:
+            return lost(doing, wanted, fault)
+        return _taken(doing, finder, key, response.error_code, FencedProducer(response.producer_id, response.producer_epoch))
+
+    return each(doing, ids, spawn, route=_coordinator, ask=ask)
+
+
+# By broker
+
+
+def list_transactions(
+    attempts: Attempts,
+    spawn: Spawn,
+    *,
+    states: Sequence[TransactionState],
+    producer_ids: Sequence[int],
+    duration_ms: int | None,
+    pattern: str | None,
+) -> Flow[list[TransactionListing]]:
+    """Ask all brokers for the transactional ids that they coordinate, and that pass all filters; sorted by id."""
+    doing = Doing(lambda node: f"list the transactions of node {node}", ON_TRANSACTION_ERROR, attempts)
+    request = ListTransactionsRequest(state_filters=[state.value for state in states], producer_id_filters=list(producer_ids))
+    oldest = 0
+    if duration_ms is not None:
+        request.duration_filter, oldest = duration_ms, FIRST_VERSION_WITH_DURATION
+    if pattern is not None:
+        request.transactional_id_pattern, oldest = pattern, FIRST_VERSION_WITH_PATTERN
+
+    def ask(_: Whom, wanted: list[int]) -> Flow[Answer[int, list[TransactionListing]]]:
+        try:
+            response: ListTransactionsResponse = yield Call(request, ThisNode(wanted[0]), min_version=oldest)
+        except UnsupportedVersionError as error:
+            if not oldest:
+                raise
+            needed = "a pattern needs brokers since 4.1" if pattern is not None else "a duration needs brokers since 3.8"
+            raise UnsupportedVersionError(f"{error.reason}; {needed}") from None
+        except ConnectError as fault:
+            return lost(doing, wanted, fault)
+        found = [
+            TransactionListing(one.transactional_id, one.producer_id, TransactionState(one.transaction_state))
+            for one in response.transaction_states
+        ]
+        answer: Answer[int, list[TransactionListing]] = Answer(refresh=False)
+        take(doing, answer, wanted[0], response.error_code, found)
+        return answer
+
+    nodes = (yield from describe_cluster()).nodes
+    by_node = yield from each(doing, [node.id for node in nodes], spawn, route=ThisNode, ask=ask)
+    return sorted({listing for listings in by_node.values() for listing in listings})
+
+
+# By leader
+
+
+def describe_producers(partitions: Collection[TopicPartition], attempts: Attempts) -> Flow[dict[TopicPartition, tuple[ProducerState, ...]]]:
+    """Describe the producers that partitions remember, as their leaders do."""
+    doing = Doing(lambda tp: f"describe the producers of {tp}", ON_LEADER_ERROR, attempts)
+
+    def ask(leader: ThisNode, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, tuple[ProducerState, ...]]]:
+        topics: dict[str, TopicRequest] = {}
+        for tp in wanted:
+            topics.setdefault(tp.topic, TopicRequest(name=tp.topic, partition_indexes=[])).partition_indexes.append(tp.partition)
+        response: DescribeProducersResponse = yield Call(DescribeProducersRequest(topics=list(topics.values())), leader)
+        answer: Answer[TopicPartition, tuple[ProducerState, ...]] = Answer(refresh=False)
+        for topic in response.topics:
+            for part in topic.partitions:
+                producers = tuple(_producer(producer) for producer in part.active_producers)
+                take(doing, answer, TopicPartition(topic.name, part.partition_index), part.error_code, producers, part.error_message)
+        return answer
+
+    return each_at_its_leader(doing, partitions, ask)
+
+
+def abort_transaction(spec: AbortTransactionSpec, attempts: Attempts) -> Flow[None]:
+    """Have a partition's leader write the marker that aborts a producer's transaction there, and there alone."""
+    doing = Doing(lambda tp: f"abort the transaction of producer {spec.producer_id} in {tp}", ON_LEADER_ERROR, attempts)
+
+    def ask(leader: ThisNode, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, None]]:
+        tp = spec.partition
+        marker = WritableTxnMarker(
+            producer_id=spec.producer_id,
+            producer_epoch=spec.producer_epoch,
+            coordinator_epoch=spec.coordinator_epoch,
+            transaction_result=False,
+            topics=[WritableTxnMarkerTopic(name=tp.topic, partition_indexes=[tp.partition])],
+        )
+        response: WriteTxnMarkersResponse = yield Call(WriteTxnMarkersRequest(markers=[marker]), leader)
+        answer: Answer[TopicPartition, None] = Answer(refresh=False)
+        for part in (part for one in response.markers for topic in one.topics for part in topic.partitions):
+            take(doing, answer, tp, part.error_code, None)
+        return answer
+
+    yield from each_at_its_leader(doing, [spec.partition], ask)
+
+
+def _coordinator(key: str) -> Coordinator:
+    return Coordinator(CoordinatorKind.TRANSACTION, key)
+
+
+def _taken(doing: Doing, finder: CoordinatorFinder, key: str, code: int, value: V) -> Answer[str, V]:
+    answer: Answer[str, V] = Answer(refresh=False)
+    if take(doing, answer, key, code, value) is Reaction.REFIND:
+        finder.forget(CoordinatorKind.TRANSACTION, key)
+    return answer
+
+
+def _description(found: TransactionStateMessage, coordinator_id: int) -> TransactionDescription:
+    return TransactionDescription(
+        coordinator_id,
+        TransactionState(found.transaction_state),
+        found.producer_id,
+        found.producer_epoch,
+        found.transaction_timeout_ms,
+        None if found.transaction_start_time_ms == NOT_SET else found.transaction_start_time_ms,
+        tuple(sorted(TopicPartition(topic.topic, index) for topic in found.topics for index in topic.partitions)),
+    )
+
+
+def _producer(found: ProducerStateMessage) -> ProducerState:
+    return ProducerState(
+        found.producer_id,
+        found.producer_epoch,
+        found.last_sequence,
+        found.last_timestamp,
+        None if found.coordinator_epoch == NOT_SET else found.coordinator_epoch,
+        None if found.current_txn_start_offset == NOT_SET else found.current_txn_start_offset,
+    )

@@ -1,0 +1,33 @@
+"""The block of a transaction on asyncio: async with producer.transaction() as txn."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from levada.aio.driver import Driver
+from levada.face.transacting import Transacting
+
+if TYPE_CHECKING:
+    from levada.aio.consumer import KafkaConsumer
+
+
+class Transaction:
+    """One transaction. Commits at the end of the block, aborts it on an exception or a cancellation."""
+
+    def __init__(self, driver: Driver, transacting: Transacting, timeout: float | None) -> None:
+        self._driver = driver
+        self._transacting = transacting
+        self._timeout = timeout
+
+    async def send_offsets(self, consumer: KafkaConsumer[Any, Any]) -> None:
+        """Commit within the transaction how far a consumer has read, for its group.id. As levada.Transaction.send_offsets()."""
+        offsets, group = consumer.consumed_offsets(), consumer.group_metadata()
+        await self._driver.call(self._transacting.send_offsets(offsets, group, self._timeout))
+
+    async def __aenter__(self) -> Self:
+        await self._driver.call(self._transacting.enter(self._timeout))
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._driver.call(self._transacting.leave(error, self._timeout))

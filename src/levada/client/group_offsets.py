@@ -1,0 +1,276 @@
+"""How far groups have read: stored with, and asked of, the coordinator of the group (OffsetCommit, OffsetFetch; behaviour 17.3).
+
+What a coordinator cannot do now is asked again after a pause, of whoever coordinates then, until the operation's time is over. What the
+error codes mean is a table per API; an administrator has tables of its own, where a topic that does not exist is an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID
+
+from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
+from levada.client.destination import Coordinator
+from levada.client.fan_out import Answer, FanOut, raise_first
+from levada.client.metadata import Metadata
+from levada.client.partition_answer import Part, PartitionAnswer, partition_answer
+from levada.client.retry import Reaction, Retries, RetryPolicy
+from levada.error_codes import ErrorCode
+from levada.errors import ConnectError, TimeoutError, UnsupportedVersionError, broker_error
+from levada.flow import Call, Flow
+from levada.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from levada.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from levada.types import UNKNOWN_OFFSET, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+ON_COMMIT_ERROR = RetryPolicy(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Reaction.RETRY,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Reaction.RETRY,
+        ErrorCode.UNKNOWN_TOPIC_ID: Reaction.REFRESH,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.REFIND,
+        ErrorCode.NOT_COORDINATOR: Reaction.REFIND,
+        ErrorCode.REQUEST_TIMED_OUT: Reaction.REFIND,
+    }
+)
+"""O15."""
+ON_FETCH_ERROR = RetryPolicy(
+    {
+        **{code: Reaction.RETRY for code in ErrorCode if code.retriable},
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Reaction.RAISE,
+        ErrorCode.UNKNOWN_TOPIC_ID: Reaction.REFRESH,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.REFIND,
+        ErrorCode.NOT_COORDINATOR: Reaction.REFIND,
+    }
+)
+"""O16. Among those that are merely tried again is UNSTABLE_OFFSET_COMMIT: a transaction that has not ended may change the offset."""
+
+FIRST_VERSION_IN_KAFKA = 1
+"""Version 0 of both APIs keeps offsets in ZooKeeper."""
+FIRST_FETCH_VERSION_FOR_ALL = 2
+FETCH_VERSION_WITH_STABLE = 7
+FIRST_FETCH_VERSION_WITH_GROUPS = 8
+LAST_VERSION_BY_NAME = 9
+
+Committed: TypeAlias = dict[TopicPartition, OffsetAndMetadata | None]
+"""What is committed per partition, None for nothing."""
+
+
+class CoordinatedGroup(NamedTuple):
+    """A group, and how its coordinator is found."""
+
+    group_id: str
+    finder: CoordinatorFinder
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """Where to send what is about the group."""
+        return Coordinator(CoordinatorKind.GROUP, self.group_id)
+
+    def take_codes(self, policy: RetryPolicy, codes: Iterable[int]) -> bool:
+        """Act on an answer's error codes; return whether asking again needs fresh metadata first."""
+        reactions = {policy.reaction(code) for code in codes if code}
+        if Reaction.REFIND in reactions:
+            self.finder.forget(CoordinatorKind.GROUP, self.group_id)
+        return Reaction.REFRESH in reactions
+
+
+# Committing
+
+
+def commit_offsets(
+    finder: CoordinatorFinder,
+    group: ConsumerGroupMetadata,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    retries: Retries,
+    policy: RetryPolicy = ON_COMMIT_ERROR,
+) -> Flow[None]:
+    """Commit offsets, trying again what may yet succeed; raise the first error in the order given, with the outcomes of all."""
+    asking: FanOut[TopicPartition, None] = FanOut(
+        retries,
+        None,
+        route=lambda tp: CoordinatedGroup(group.group_id, finder).coordinator,
+        ask=lambda _, tps: commit_once(finder, group, {tp: offsets[tp] for tp in tps}, retries.metadata, policy),
+    )
+    try:
+        yield from asking.run(list(offsets))
+    except TimeoutError as late:
+        why = "; ".join(f"{tp}: {reason}" for tp, reason in asking.reasons.items())
+        raise TimeoutError(f"offsets of group '{group.group_id}' not committed in time ({late}): {why}") from late
+    raise_first(lambda tp: f"{tp}: commit for group '{group.group_id}'", offsets, asking.errors)
+
+
+def commit_once(
+    finder: CoordinatorFinder,
+    group: ConsumerGroupMetadata,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    metadata: Metadata,
+    policy: RetryPolicy = ON_COMMIT_ERROR,
+) -> Flow[PartitionAnswer[None]]:
+    """Ask the coordinator once to store offsets."""
+    coordinated = CoordinatedGroup(group.group_id, finder)
+    ids = _known_ids(metadata, {tp.topic for tp in offsets})
+    newest = LAST_VERSION_BY_NAME if ids is None else OffsetCommitRequest.MAX_VERSION
+    call = Call(_commit_request(group, offsets, ids or {}), coordinated.coordinator, min_version=FIRST_VERSION_IN_KAFKA, max_version=newest)
+    try:
+        response = yield call
+    except ConnectError as fault:
+        return Answer(again=dict.fromkeys(offsets, str(fault)), refresh=False)
+    names = {topic_id: name for name, topic_id in (ids or {}).items()}
+    parts = [
+        Part(TopicPartition(topic.name or names.get(topic.topic_id, ""), part.partition_index), part.error_code, None)
+        for topic in response.topics
+        for part in topic.partitions
+    ]
+    answer = partition_answer(f"the coordinator of group '{group.group_id}'", offsets, parts, policy, "commit an offset")
+    answer.refresh = coordinated.take_codes(policy, (part.error_code for part in parts))
+    return answer
+
+
+def _commit_request(
+    group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata], ids: Mapping[str, UUID]
+) -> OffsetCommitRequest:
+    topics: dict[str, OffsetCommitRequestTopic] = {}
+    for tp, at in offsets.items():
+        if tp.topic not in topics:
+            topics[tp.topic] = OffsetCommitRequestTopic(name=tp.topic, partitions=[])
+            if tp.topic in ids:
+                topics[tp.topic].topic_id = ids[tp.topic]
+        partition = OffsetCommitRequestPartition(
+            partition_index=tp.partition,
+            committed_offset=at.offset,
+            committed_leader_epoch=at.leader_epoch,
+            committed_metadata=at.metadata,
+        )
+        topics[tp.topic].partitions.append(partition)
+    return OffsetCommitRequest(
+        group_id=group.group_id,
+        generation_id_or_member_epoch=group.generation_id,
+        member_id=group.member_id,
+        group_instance_id=group.group_instance_id,
+        topics=list(topics.values()),
+    )
+
+
+# Asking
+
+
+def fetch_offsets(
+    finder: CoordinatorFinder,
+    group_id: str,
+    partitions: Collection[TopicPartition] | None,
+    retries: Retries,
+    *,
+    stable: bool = True,
+    policy: RetryPolicy = ON_FETCH_ERROR,
+) -> Flow[Committed]:
+    """Return what a group has committed for these partitions, None for all that it has committed for.
+
+    stable: wait for transactions that may yet change the offsets (KIP-447); brokers before 2.5 cannot. Raises the errors that time does
+    not mend, and TimeoutError.
+    """
+    asking: FanOut[str, Committed] = FanOut(
+        retries,
+        None,
+        route=lambda group: CoordinatedGroup(group, finder).coordinator,
+        ask=lambda _, groups: _fetch_once(CoordinatedGroup(groups[0], finder), partitions, retries.metadata, stable=stable, policy=policy),
+    )
+    try:
+        yield from asking.run([group_id])
+    except TimeoutError as late:
+        raise TimeoutError(f"offsets of group '{group_id}' not found in time ({late}): {asking.reasons[group_id]}") from late
+    for error in asking.errors.values():
+        raise error
+    return asking.found[group_id]
+
+
+def _fetch_once(
+    group: CoordinatedGroup, partitions: Collection[TopicPartition] | None, metadata: Metadata, *, stable: bool, policy: RetryPolicy
+) -> Flow[Answer[str, Committed]]:
+    ids = None if partitions is None else _known_ids(metadata, {tp.topic for tp in partitions})
+    who = f"the coordinator of group '{group.group_id}'"
+    try:
+        response = yield from _call_in_some_version(group, partitions, ids, stable=stable)
+    except ConnectError as fault:
+        return Answer(again={group.group_id: str(fault)}, refresh=False)
+    group_code, parts = _parts(response, {topic_id: name for name, topic_id in (ids or {}).items()})
+    refresh = group.take_codes(policy, [group_code, *(part.error_code for part in parts)])
+    if group_code and policy.reaction(group_code) is not Reaction.RAISE:
+        return Answer(again={group.group_id: f"{who}: {ErrorCode.of(group_code).name}"}, refresh=refresh)
+    if group_code:
+        return Answer(errors={group.group_id: broker_error(group_code, f"offsets of group '{group.group_id}'")})
+    said = partition_answer(who, {part.tp: None for part in parts}, parts, policy, "the committed offset")
+    for error in said.errors.values():
+        return Answer(errors={group.group_id: error})
+    for tp, reason in said.again.items():
+        return Answer(again={group.group_id: f"{tp}: {reason}"}, refresh=refresh)
+    return Answer(found={group.group_id: {**dict.fromkeys(partitions or ()), **said.found}})
+
+
+def _call_in_some_version(
+    group: CoordinatedGroup, partitions: Collection[TopicPartition] | None, ids: Mapping[str, UUID] | None, *, stable: bool
+) -> Flow[Any]:
+    """Ask in the newest form that the coordinator knows. Only where it knows none is UnsupportedVersionError raised."""
+    newest = LAST_VERSION_BY_NAME if ids is None else OffsetFetchRequest.MAX_VERSION
+    indexes = None if partitions is None else _by_topic(partitions)
+    try:
+        request = _request_with_groups(group.group_id, indexes, ids or {}, stable=stable)
+        return (yield Call(request, group.coordinator, min_version=FIRST_FETCH_VERSION_WITH_GROUPS, max_version=newest))
+    except UnsupportedVersionError:
+        topics = None if indexes is None else [OffsetFetchRequestTopic(name=name, partition_indexes=at) for name, at in indexes.items()]
+        request = OffsetFetchRequest(group_id=group.group_id, topics=topics)
+    if stable:
+        request.require_stable = True
+        try:
+            version = FETCH_VERSION_WITH_STABLE
+            return (yield Call(request, group.coordinator, min_version=version, max_version=version))
+        except UnsupportedVersionError:
+            request.require_stable = False
+    oldest = FIRST_FETCH_VERSION_FOR_ALL if topics is None else FIRST_VERSION_IN_KAFKA
+    return (yield Call(request, group.coordinator, min_version=oldest, max_version=FETCH_VERSION_WITH_STABLE))
+
+
+def _request_with_groups(
+    group_id: str, indexes: Mapping[str, list[int]] | None, ids: Mapping[str, UUID], *, stable: bool
+) -> OffsetFetchRequest:
+    topics = None
+    if indexes is not None:
+        topics = [OffsetFetchRequestTopics(name=name, partition_indexes=at) for name, at in indexes.items()]
+        for topic in topics:
+            topic.topic_id = ids.get(topic.name, topic.topic_id)
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)], require_stable=stable)
+
+
+def _parts(response: Any, names: Mapping[UUID, str]) -> tuple[int, list[Part]]:
+    """Return the group's error code and its partitions, in whichever form they came."""
+    if not response.groups:
+        return response.error_code, list(_parts_of(response.topics, {}))
+    (group,) = response.groups
+    return group.error_code, list(_parts_of(group.topics, names))
+
+
+def _parts_of(topics: Iterable[Any], names: Mapping[UUID, str]) -> Iterator[Part]:
+    for topic in topics:
+        name = topic.name or names.get(topic.topic_id, "")
+        for part in topic.partitions:
+            at = OffsetAndMetadata(part.committed_offset, part.committed_leader_epoch, part.metadata or "")
+            yield Part(TopicPartition(name, part.partition_index), part.error_code, None if at.offset <= UNKNOWN_OFFSET else at)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    return topics
+
+
+def _known_ids(metadata: Metadata, topics: Iterable[str]) -> dict[str, UUID] | None:
+    """Return the ids of topics, None unless all of them are known."""
+    ids = {topic: metadata.snapshot.topic_id(topic) for topic in topics}
+    known = {topic: topic_id for topic, topic_id in ids.items() if topic_id is not None}
+    return known if len(known) == len(ids) else None

@@ -1,0 +1,96 @@
+"""Where a group has read to, for partitions that were just assigned to one of its consumers (behaviour O6).
+
+The coordinator is asked once for all of them. What is committed becomes the position, with the leader epoch it was committed with, so that
+a log truncated meanwhile is noticed. Where nothing is committed auto.offset.reset decides. An answer counts only for partitions that nobody
+has moved meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from levada.client.ended import ENDED
+from levada.client.fan_out import Spawn
+from levada.client.group_offsets import Committed
+from levada.client.now import Now
+from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
+from levada.consumer.subscription_state import OffsetSpec, PartitionState, PartitionStatus
+from levada.errors import KafkaError, NoOffsetForPartitionError
+from levada.flow import Flow
+from levada.promise import Promise
+from levada.types import OffsetAndMetadata, TopicPartition
+
+
+class CommittedPositions:
+    """See the module's theory. Used under the engine's lock. fetch: asks for committed offsets. reset_to: auto.offset.reset."""
+
+    def __init__(
+        self,
+        *,
+        group_id: str,
+        buffer: FetchBuffer,
+        fetch: Callable[[Collection[TopicPartition]], Flow[Committed]],
+        spawn: Spawn,
+        now: Now,
+        reset_to: OffsetSpec | None,
+    ) -> None:
+        self._group_id = group_id
+        self._buffer = buffer
+        self._fetch = fetch
+        self._spawn = spawn
+        self._now = now
+        self._reset_to = reset_to
+        self._asked: set[PartitionState] = set()
+
+    def put(self, states: Sequence[PartitionState]) -> None:
+        """Look up the positions of those that are not being looked up already."""
+        fresh = [state for state in states if state not in self._asked]
+        if fresh:
+            for state in fresh:
+                state.last_error = f"the coordinator of group '{self._group_id}' has not said yet what is committed"
+            self._asked.update(fresh)
+            self._spawn.start(self._look_up_beside(fresh)).on_done(_raise_bug)
+
+    def look_up(self, states: Sequence[PartitionState]) -> Flow[None]:
+        """Give partitions their positions. Raises NoOffsetForPartitionError without one and without auto.offset.reset."""
+        generations = {state: state.generation for state in states}
+        found = yield from self._fetch([state.tp for state in states])
+        awaiting = [state for state in states if _awaits(state, generations[state])]
+        for state in awaiting:
+            self._take(state, found.get(state.tp))
+        if without := [str(state.tp) for state in awaiting if state.status is PartitionStatus.INITIALIZING]:
+            raise NoOffsetForPartitionError(
+                f"{', '.join(without)}: group '{self._group_id}' has committed nothing, and auto.offset.reset is 'none'; seek() first"
+            )
+
+    def _look_up_beside(self, states: Sequence[PartitionState]) -> Flow[None]:
+        try:
+            yield from self.look_up(states)
+        except ENDED:
+            raise
+        except KafkaError as error:
+            # The caller sees it once, in place of the first partition's records, and its next call asks again.
+            first = next((state for state in states if _awaits(state, state.generation)), None)
+            if first is not None:
+                self._buffer.add(CompletedFetch(first, first.generation, first.fetch_offset, error=error))
+        finally:
+            self._asked.difference_update(states)
+
+    def _take(self, state: PartitionState, at: OffsetAndMetadata | None) -> None:
+        state.heard(self._now.ms)
+        if at is not None:
+            state.move_to(at.offset, at.leader_epoch)
+            state.holds_in(at.leader_epoch)
+            self._buffer.announce()
+        elif self._reset_to is not None:
+            state.await_reset(self._reset_to)
+
+
+def _awaits(state: PartitionState, generation: int) -> bool:
+    return state.status is PartitionStatus.INITIALIZING and not state.retired and state.generation == generation
+
+
+def _raise_bug(done: Promise[None]) -> None:
+    """Report an error of a background flow: no caller waits for its result."""
+    if done.error is not None and not isinstance(done.error, ENDED):
+        raise done.error

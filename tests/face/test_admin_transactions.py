@@ -1,0 +1,241 @@
+"""KafkaAdmin looks at transactions and ends them, and changes offsets of groups: both faces, every broker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pytest
+
+import levada as lv
+from broker_kit import produce_request
+from consumer_kit import batch
+from face_kit import EVERYWHERE, SimulatedKafka, face_and_broker
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, GroupError, UnknownTopicOrPartitionError, UnsupportedVersionError
+from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+
+PATIENCE_S = 30
+NOT_YET = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+
+
+@pytest.fixture(params=EVERYWHERE)
+def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
+    yield from face_and_broker(request, monkeypatch)
+
+
+@pytest.fixture
+def admin(kafka: Any) -> Iterator[Any]:
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        yield admin
+
+
+@pytest.fixture
+def topic(kafka: Any, new_topic: Callable[..., str]) -> str:
+    return new_topic(kafka, partitions=2)
+
+
+class Open(NamedTuple):
+    """An open transaction with one record in one partition."""
+
+    id: str
+    producer_id: int
+    epoch: int
+    partition: lv.TopicPartition
+
+
+def until(answer: Callable[[], Any], code: Callable[[Any], int]) -> Any:
+    """Ask until a broker is ready for it."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        found = answer()
+        if code(found) == ErrorCode.NONE:
+            return found
+        assert code(found) in NOT_YET, ErrorCode.of(code(found))
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def begin(admin: Any, topic: str) -> Open:
+    """Open a transaction as the first transactional producers did, request by request."""
+    name = f"tx-{uuid4().hex}"
+    found = until(
+        lambda: admin.request(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]), version=4).coordinators[0],
+        lambda one: int(one.error_code),
+    )
+    init = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+    given = until(lambda: admin.request(init, node=found.node_id, version=4), lambda reply: int(reply.error_code))
+    join = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=name,
+        v3_and_below_producer_id=given.producer_id,
+        v3_and_below_producer_epoch=given.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[1])],
+    )
+    until(
+        lambda: admin.request(join, node=found.node_id, version=3).results_by_topic_v3_and_below[0].results_by_partition[0],
+        lambda reply: int(reply.partition_error_code),
+    )
+    write = produce_request(topic, batch(0, [b"x"], producer=(given.producer_id, given.producer_epoch)), partition=1)
+    write.transactional_id = name
+    leader = admin.describe_topics([topic])[topic].partitions[1].leader
+    until(lambda: admin.request(write, node=leader, version=9).responses[0].partition_responses[0], lambda part: int(part.error_code))
+    return Open(name, given.producer_id, given.producer_epoch, lv.TopicPartition(topic, 1))
+
+
+def eventually(found: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
+    """Ask until the markers of a transaction's end are written."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not wanted(answer := found()):
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.05)
+    return answer
+
+
+def test_X5_transactions_are_described_listed_and_fenced(kafka: Any, admin: Any, topic: str, request: pytest.FixtureRequest) -> None:
+    one = begin(admin, topic)
+
+    described = admin.describe_transactions([one.id])[one.id]
+    assert (described.state, described.producer_id, described.producer_epoch) == (lv.TransactionState.ONGOING, one.producer_id, one.epoch)
+    assert (described.partitions, described.timeout_ms) == ((one.partition,), 60_000)
+    assert described.start_time_ms > 0
+    assert described.coordinator_id >= 0
+
+    listing = lv.TransactionListing(one.id, one.producer_id, lv.TransactionState.ONGOING)
+    assert listing in admin.list_transactions()
+    assert admin.list_transactions(producer_ids=[one.producer_id]) == [listing]
+    assert listing in admin.list_transactions(states=["Ongoing", lv.TransactionState.EMPTY])
+    assert listing not in admin.list_transactions(states=["CompleteCommit"])
+    assert listing not in admin.list_transactions(duration_ms=60_000)
+    if "kafka39" in request.node.callspec.params["kafka"]:
+        with pytest.raises(UnsupportedVersionError, match=r"a pattern needs brokers since 4\.1"):
+            admin.list_transactions(pattern="tx-.*")
+    else:
+        assert admin.list_transactions(pattern=f"tx-.*{one.id[-9:]}") == [listing]
+
+    fenced = admin.fence_producers([one.id])
+    assert fenced[one.id].producer_id == one.producer_id
+    assert fenced[one.id].producer_epoch > one.epoch
+    done = lv.TransactionState.COMPLETE_ABORT, lv.TransactionState.EMPTY
+    ended = eventually(lambda: admin.describe_transactions([one.id])[one.id], lambda found: found.state in done)
+    assert (ended.partitions, ended.producer_epoch) == ((), fenced[one.id].producer_epoch)
+
+
+def test_X5_an_id_that_is_not_known_is_named_and_the_others_are_described(kafka: Any, admin: Any, topic: str) -> None:
+    one = begin(admin, topic)
+    with pytest.raises(BrokerError, match="describe transaction 'nobody-knows'") as failed:
+        admin.describe_transactions(["nobody-knows", one.id])
+    assert failed.value.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert failed.value.outcomes == {"nobody-knows": failed.value, one.id: None}
+    admin.fence_producers([one.id])
+
+
+def test_X5_a_transaction_that_hangs_in_a_partition_is_found_and_aborted_there(kafka: Any, admin: Any, topic: str) -> None:
+    one = begin(admin, topic)
+    other = lv.TopicPartition(topic, 0)
+    found = admin.describe_producers([one.partition, other])
+    assert found[other] == ()
+    (producer,) = found[one.partition]
+    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (one.producer_id, one.epoch, 0)
+    assert (producer.current_transaction_start_offset, producer.coordinator_epoch) == (0, None)
+
+    with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed") as reader:
+        assert reader.end_offsets([one.partition]) == {one.partition: 0}
+        admin.abort_transaction(lv.AbortTransactionSpec(one.partition, one.producer_id, one.epoch))
+        assert eventually(lambda: reader.end_offsets([one.partition])[one.partition], lambda end: bool(end == 2)) == 2
+    (producer,) = admin.describe_producers([one.partition])[one.partition]
+    assert producer.current_transaction_start_offset is None
+
+    missing = lv.TopicPartition(topic, 9)
+    with pytest.raises(UnknownTopicOrPartitionError, match=f"abort the transaction of producer {one.producer_id} in {missing}"):
+        admin.abort_transaction(lv.AbortTransactionSpec(missing, one.producer_id, one.epoch))
+
+
+def test_X5_producers_of_a_partition_that_is_not_there(admin: Any, topic: str) -> None:
+    missing, nowhere, there = lv.TopicPartition(topic, 9), lv.TopicPartition("no-such-topic", 0), lv.TopicPartition(topic, 0)
+    with pytest.raises(UnknownTopicOrPartitionError, match=f"describe the producers of {missing}") as failed:
+        admin.describe_producers([missing, nowhere, there])
+    assert [type(error) for error in failed.value.outcomes.values()] == [UnknownTopicOrPartitionError] * 2 + [type(None)]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda admin: admin.describe_transactions("tx"), TypeError, r"write \['tx'\]"),
+        (lambda admin: admin.fence_producers([""]), TypeError, "not empty"),
+        (
+            lambda admin: admin.list_transactions(states=["Open"]),
+            ValueError,
+            "'Open' is no state of a transaction; they are Empty",
+        ),
+        (lambda admin: admin.list_transactions(pattern=5), TypeError, "a pattern is a regular expression"),
+        (lambda admin: admin.abort_transaction(5), TypeError, "expected AbortTransactionSpec"),
+        (lambda admin: admin.abort_transaction(lv.AbortTransactionSpec(lv.TopicPartition("t", 0), -1, 0)), ValueError, "producer_id"),
+        (lambda admin: admin.alter_consumer_group_offsets("g", [1]), TypeError, "offsets are a mapping"),
+        (lambda admin: admin.list_consumer_group_offsets(["g"]), TypeError, "not empty, got"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_is_sent(call: Any, error: type[Exception], text: str) -> None:
+    with lv.KafkaAdmin(bootstrap_servers="127.0.0.1:1") as admin, pytest.raises(error, match=text):
+        call(admin)
+
+
+# Offsets of groups
+
+
+def test_X8_offsets_of_a_group_are_altered_listed_and_deleted(admin: Any, topic: str) -> None:
+    group, first, second = f"g-{uuid4().hex}", lv.TopicPartition(topic, 0), lv.TopicPartition(topic, 1)
+    assert admin.list_consumer_group_offsets(group) == {}
+    assert admin.list_consumer_group_offsets(group, [first]) == {first: None}
+    with pytest.raises(GroupError):
+        admin.delete_consumer_group_offsets(group, [first])
+
+    admin.alter_consumer_group_offsets(group, {first: 5, second: lv.OffsetAndMetadata(6, 2, "mine")})
+    wanted = {first: lv.OffsetAndMetadata(5), second: lv.OffsetAndMetadata(6, 2, "mine")}
+    assert admin.list_consumer_group_offsets(group) == wanted
+    assert admin.list_consumer_group_offsets(group, [second], require_stable=True) == {second: wanted[second]}
+
+    missing = lv.TopicPartition(topic, 9)
+    with pytest.raises(UnknownTopicOrPartitionError) as failed:
+        admin.alter_consumer_group_offsets(group, {missing: 1, first: 7})
+    assert failed.value.outcomes == {missing: failed.value, first: None}
+    with pytest.raises(UnknownTopicOrPartitionError, match=f"delete the offset of group '{group}' for {missing}") as failed:
+        admin.delete_consumer_group_offsets(group, [first, missing])
+    assert failed.value.outcomes == {first: None, missing: failed.value}
+    assert admin.list_consumer_group_offsets(group) == {second: wanted[second]}
+
+
+# What only a broker with faults shows
+
+
+def test_X2_coordinators_and_leaders_that_moved_are_looked_for_again(kafka: Any, admin: Any, topic: str) -> None:
+    if not isinstance(kafka, SimulatedKafka):
+        pytest.skip("faults are those of the embedded broker")
+    one, faults, first = begin(admin, topic), kafka.node.faults, lv.TopicPartition(topic, 0)
+    admin.alter_consumer_group_offsets("g", {first: 5})
+    calls: dict[str, Callable[[], Any]] = {
+        "DescribeTransactions": lambda: admin.describe_transactions([one.id]),
+        "OffsetFetch": lambda: admin.list_consumer_group_offsets("g"),
+        "OffsetCommit": lambda: admin.alter_consumer_group_offsets("g", {first: 6}),
+        "OffsetDelete": lambda: admin.delete_consumer_group_offsets("g", [first]),
+        "InitProducerId": lambda: admin.fence_producers([one.id]),
+    }
+    for api, call in calls.items():
+        searches = faults.requests["FindCoordinator"]
+        faults.fail_next(api, ErrorCode.NOT_COORDINATOR)
+        faults.disconnect(api, nth=1, applied=False)
+        call()
+        assert faults.requests["FindCoordinator"] > searches, api
+    faults.fail_next("DescribeProducers", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2)
+    assert admin.describe_producers([first]) == {first: ()}
+    assert admin.list_consumer_group_offsets("g") == {}

@@ -1,0 +1,257 @@
+"""Transactions as programs use them, on both faces, the embedded broker and real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import levada as lv
+from face_kit import WITH_SOCKETS, face_and_broker
+from levada import aio
+from levada.errors import IllegalStateError, ProducerFencedError, TransactionAbortableError, TransactionAbortedError
+from levada.testing import EmbeddedKafka
+from levada.types import TopicPartition
+
+PATIENCE_S = 20
+_numbers = count(1)
+
+
+@pytest.fixture(params=WITH_SOCKETS)
+def kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
+    yield from face_and_broker(request, monkeypatch)
+
+
+@pytest.fixture
+def name() -> str:
+    return f"transactional-{time.monotonic_ns()}-{next(_numbers)}"
+
+
+def committed(kafka: Any, topic: str, wanted: int) -> list[Any]:
+    """What a reader of committed records gets, once it is as many as wanted or PATIENCE_S have passed."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        records: list[Any] = list(lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed"))
+        if len(records) >= wanted or time.monotonic() > deadline:
+            return sorted(record.value for record in records)
+        time.sleep(0.02)
+
+
+def test_T7_many_partitions_are_committed_together_and_what_is_aborted_between_is_not_seen(
+    kafka: Any, name: str, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(kafka, 12)
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=name) as producer:
+        producer.init_transactions()
+        for number in range(4):
+            producer.begin_transaction()
+            handles = [producer.send(topic, b"%d-%d" % (number, partition), partition=partition) for partition in range(12)]
+            if number % 2:
+                producer.flush(PATIENCE_S)
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+                assert all(handle.done() and handle.exception() is None for handle in handles)
+    assert committed(kafka, topic, 24) == sorted(b"%d-%d" % (number, partition) for number in (0, 2) for partition in range(12))
+
+
+def test_T7_columns_belong_to_the_transaction(kafka: Any, name: str, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(kafka, 3)
+    rows = pa.table({"v": [b"%04d" % row for row in range(1000)]})
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=name) as producer:
+        with producer.transaction():
+            producer.send_arrow(topic, rows, value="v")
+        with pytest.raises(ZeroDivisionError), producer.transaction():
+            producer.send_arrow(topic, rows, value="v")
+            raise ZeroDivisionError
+        with pytest.raises(TransactionAbortableError), producer.transaction():
+            producer.send_arrow(topic, pa.table({"v": [b"x" * 2_000_000, b"small"]}), value="v")
+    assert committed(kafka, topic, 1000) == rows["v"].to_pylist()
+
+
+def test_T6_what_is_read_and_written_counts_together(kafka: Any, name: str, new_topic: Callable[..., str]) -> None:
+    source, sink = new_topic(kafka), new_topic(kafka)
+    tp = TopicPartition(source, 0)
+    servers = kafka.bootstrap_servers
+    with lv.KafkaProducer(bootstrap_servers=servers) as writer:
+        for number in range(10):
+            writer.send(source, b"%d" % number)
+    settings: dict[str, Any] = {"group_id": name, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    done = 0
+    for is_good in (True, False, True):
+        # A program that is started again after a crash goes on where the last transaction that was committed ended.
+        with (
+            lv.KafkaConsumer(bootstrap_servers=servers, **settings) as consumer,
+            lv.KafkaProducer(bootstrap_servers=servers, transactional_id=name) as producer,
+        ):
+            try:
+                with producer.transaction() as txn:
+                    consumer.assign([tp])
+                    records = consumer.poll(PATIENCE_S, max_records=3)
+                    for record in records:
+                        producer.send(sink, record.value)
+                    txn.send_offsets(consumer)
+                    if not is_good:
+                        raise ZeroDivisionError
+                done += len(records)
+            except ZeroDivisionError:
+                pass
+            offset = consumer.committed([tp], timeout=PATIENCE_S)[tp]
+            assert offset is not None
+            assert offset.offset == done
+    assert committed(kafka, sink, done) == [b"%d" % number for number in range(done)]
+
+
+def test_A23_a_second_producer_of_the_id_fences_the_first(kafka: Any, name: str, new_topic: Callable[..., str]) -> None:
+    topic, servers = new_topic(kafka), kafka.bootstrap_servers
+    with (
+        lv.KafkaProducer(bootstrap_servers=servers, transactional_id=name) as first,
+        lv.KafkaProducer(bootstrap_servers=servers, transactional_id=name) as second,
+    ):
+        first.init_transactions()
+        first.begin_transaction()
+        first.send(topic, b"first").result(PATIENCE_S)
+        second.init_transactions()
+        with second.transaction():
+            second.send(topic, b"second")
+        with pytest.raises((ProducerFencedError, TransactionAbortableError)):
+            first.commit_transaction()
+        with pytest.raises(ProducerFencedError, match="another producer has taken over"):
+            first.abort_transaction()
+        with pytest.raises(ProducerFencedError):
+            first.begin_transaction()
+    assert committed(kafka, topic, 1) == [b"second"]
+
+
+def test_a_transaction_is_handed_over_on_both_faces(kafka: Any, name: str, new_topic: Callable[..., str]) -> None:
+    topic, servers = new_topic(kafka), kafka.bootstrap_servers
+    with lv.KafkaProducer(bootstrap_servers=servers, transactional_id=name) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"v")
+        handle = producer.detach_transaction()
+    with lv.KafkaAdmin(bootstrap_servers=servers) as admin:
+        admin.commit_detached(handle)
+        with pytest.raises(TypeError, match="expected the TransactionHandle"):
+            admin.abort_detached("no handle")  # type: ignore[arg-type]
+    assert committed(kafka, topic, 1) == [b"v"]
+
+
+@pytest.fixture(scope="module")
+def fast() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka() as kafka:
+        yield kafka
+
+
+def test_M_B18_a_cancelled_task_aborts_its_transaction(fast: EmbeddedKafka, name: str) -> None:
+    async def program() -> Any:
+        async with aio.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name, linger_ms=60_000) as producer:
+            begun = asyncio.Event()
+
+            async def work() -> None:
+                async with producer.transaction():
+                    handles.append(await producer.send("cancelled", b"v"))
+                    begun.set()
+                    await asyncio.sleep(60)
+
+            handles: list[aio.Delivery] = []
+            task = asyncio.create_task(work())
+            await begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert isinstance(await handles[0].exception(), TransactionAbortedError)
+            async with producer.transaction():
+                await producer.send("cancelled", b"next")
+
+    asyncio.run(asyncio.wait_for(program(), PATIENCE_S))
+    assert [r.value for r in lv.scan("cancelled", bootstrap_servers=fast.bootstrap_servers, isolation_level="read_committed")] == [b"next"]
+
+
+def test_a_producer_that_is_dropped_aborts_its_transaction(fast: EmbeddedKafka, name: str) -> None:
+    producer = lv.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("dropped", b"v").result(PATIENCE_S)
+    thread = producer._driver._thread
+    del producer
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    with lv.KafkaProducer(bootstrap_servers=fast.bootstrap_servers) as other:
+        other.send("dropped", b"behind").result(PATIENCE_S)
+    assert committed(fast, "dropped", 1) == [b"behind"], "nothing open holds readers back"
+
+
+def test_a_second_call_while_one_is_under_way_is_refused(fast: EmbeddedKafka, name: str) -> None:
+    with lv.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("twice", b"v")
+        fast.faults.delay("EndTxn", ms=300)
+        committing = threading.Thread(target=producer.commit_transaction)
+        committing.start()
+        deadline = time.monotonic() + PATIENCE_S
+        while fast.faults.requests["EndTxn"] == 0 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        for call in (producer.commit_transaction, producer.abort_transaction, producer.begin_transaction):
+            with pytest.raises(IllegalStateError, match="another call of this producer is under way"):
+                call()
+        committing.join(PATIENCE_S)
+    assert committed(fast, "twice", 1) == [b"v"]
+
+
+def test_a_call_in_a_callback_would_wait_for_itself(fast: EmbeddedKafka, name: str) -> None:
+    raised: list[BaseException] = []
+    with lv.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name) as producer:
+
+        def commit(metadata: Any, error: Any) -> None:
+            try:
+                producer.commit_transaction()
+            except IllegalStateError as refused:
+                raised.append(refused)
+
+        with producer.transaction():
+            producer.send("called", b"v", on_delivery=commit)
+    assert [str(error).partition(" would")[0] for error in raised] == ["commit_transaction() in an on_delivery callback"]
+
+
+def test_K23_the_client_id_names_the_transactional_id(fast: EmbeddedKafka, name: str) -> None:
+    with lv.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name) as producer:
+        assert f"producer-{name}" in producer._driver.name
+
+
+def test_T3_a_coordinator_that_moves_within_a_transaction_is_followed(name: str) -> None:
+    tp = TopicPartition("moved", 0)
+    with EmbeddedKafka(brokers=3) as kafka, lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=name) as producer:
+        for node in (1, 2, 3):
+            with producer.transaction():
+                producer.send("moved", b"%d" % node)
+                kafka.move_coordinator(transactional_id=name, node=node)
+                producer.send_offsets_to_transaction({tp: node}, "g")
+                kafka.move_coordinator(group="g", node=node)
+                producer.send_offsets_to_transaction({tp: node + 1}, "g")
+                kafka.move_coordinator(transactional_id=name, node=node % 3 + 1)
+        assert committed(kafka, "moved", 3) == [b"1", b"2", b"3"]
+        with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id="g") as consumer:
+            offset = consumer.committed([tp], timeout=PATIENCE_S)[tp]
+        assert offset is not None
+        assert offset.offset == 4
+
+
+def test_T3_a_coordinator_that_loads_is_waited_for(fast: EmbeddedKafka, name: str) -> None:
+    with lv.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name) as producer:
+        with fast.loading_coordinator(transactional_id=name):
+            with pytest.raises(lv.errors.TimeoutError):
+                producer.init_transactions(timeout=0.3)
+            initializing = threading.Thread(target=producer.init_transactions)
+            initializing.start()
+        initializing.join(PATIENCE_S)
+        with producer.transaction():
+            producer.send("loaded", b"v")
+    assert committed(fast, "loaded", 1) == [b"v"]
