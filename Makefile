@@ -3,6 +3,8 @@
 # make test-hardening   the rows of the fault matrix about bad bytes, at full size, with a table of figures
 # make test-spark-matrix   500 generated queries, and streams and writes, beside Spark's own connector; Kafka 2.8, PySpark 4.2, a cluster, Connect
 # make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another
+# make test-faults   three nodes of Kafka killed, stopped, paused and cut off under load, and every error code of transactions, with figures
+# make soak    simulated runs with faults, 10,000 seeds; SEEDS=, FROM=, HOURS=, or SEED= for one
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
 # make bench   reading, levada beside confluent-kafka, on a real Kafka
 # make bench-produce   every way of producing beside other clients and Java's performance tool, on a real Kafka, with targets
@@ -19,7 +21,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening test-matrix test-spark-matrix fuzz fuzzer bench bench-produce bench-ack bench-codec bench-engine bench-spark kafka docs schemas messages dist lint format clean
+.PHONY: setup demo test suite interpreted test-hardening test-faults soak test-matrix test-spark-matrix fuzz fuzzer bench bench-produce bench-ack bench-codec bench-engine bench-spark kafka docs schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -70,6 +72,12 @@ interpreted:
 
 test-hardening: setup
 	@LEVADA_HARDENING=1 $(BIN)/pytest -m hardening tests/hardening tests/fuzz
+
+test-faults: setup
+	$(IN_VENV) $(BIN)/pytest -m matrix tests/faults tests/sim/test_transaction_error_codes.py
+
+soak: setup
+	@PYTHONPATH=tests/kits $(BIN)/python tests/soak $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(HOURS),--hours $(HOURS))
 
 FUZZ_SECONDS ?= 600
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import levada as lv
-from levada.errors import ClosedError
+from levada.errors import ClosedError, UnknownTopicOrPartitionError
 from levada.testing import EmbeddedKafka
 
 COUNT = 2_000
@@ -173,3 +173,17 @@ def test_close_in_a_finalizer_within_the_clients_own_work_sends_what_is_left(
         with pytest.raises(ClosedError):
             producer.send("t", value=b"x")
     assert not caplog.records
+
+
+def test_a_client_is_dropped_although_a_call_of_it_failed_a_moment_ago(embedded: EmbeddedKafka) -> None:
+    """The error's traceback refers to the caller, and the caller to the client: nothing that outlives the call may keep the error."""
+
+    def fail() -> weakref.ref[lv.KafkaAdmin]:
+        admin = lv.KafkaAdmin(bootstrap_servers=embedded.bootstrap_servers)
+        with pytest.raises(UnknownTopicOrPartitionError):
+            admin.delete_topics(["no-such-topic"])
+        return weakref.ref(admin)
+
+    dropped = fail()
+    gc.collect()
+    assert dropped() is None

@@ -53,6 +53,7 @@ class KafkaNode:
         self.folder = cluster.folder / f"node-{node_id}"
         self.log_path = self.folder / "server.log"
         self.rack = ""
+        self.proxy_port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -180,11 +181,14 @@ class KafkaNode:
         return {
             "controller.quorum.voters": ",".join(voters),
             "listeners": ",".join(f"{name}://{self.address_of(name)}" for name in self.ports),
-            "advertised.listeners": ",".join(f"{name}://{self.address_of(name)}" for name in self.ports if name != "CONTROLLER"),
+            "advertised.listeners": ",".join(f"{name}://{self._advertised(name)}" for name in self.ports if name != "CONTROLLER"),
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
         }
+
+    def _advertised(self, listener: str) -> str:
+        return f"127.0.0.1:{self.proxy_port}" if listener == "PROXIED" else self.address_of(listener)
 
 
 class KafkaCluster:
@@ -192,7 +196,8 @@ class KafkaCluster:
 
     heap, jvm_args: by default as suits tests, small and quick to start; a node that is measured needs more.
     listeners: names out of PLAINTEXT and SSL; PLAINTEXT is always needed. port: where the first node listens, if it matters.
-    racks: of the nodes, one for each; none by default.
+    racks: of the nodes, one for each; none by default. proxied: each node has a listener that it advertises on another port, its
+    proxy_port, where a proxy of yours has to listen; `routes` is what it has to pass on.
     """
 
     def __init__(
@@ -206,6 +211,7 @@ class KafkaCluster:
         listeners: Sequence[str] = ("PLAINTEXT",),
         port: int | None = None,
         racks: Sequence[str] = (),
+        proxied: bool = False,
     ) -> None:
         self.version = version
         self.properties = dict(properties or {})
@@ -215,9 +221,11 @@ class KafkaCluster:
         self.jars = jars(POMS / f"pom-{version}.xml")
         self.cluster_id = uuid.uuid4().hex[:22]
         self.folder = Path(tempfile.mkdtemp(prefix="levada-kafka-"))
-        names = (*listeners, "CONTROLLER")
-        ports = iter(free_ports(nodes * len(names)))
+        names = (*listeners, *(["PROXIED"] if proxied else []), "CONTROLLER")
+        ports = iter(free_ports(nodes * (len(names) + 1)))
         self.nodes = [KafkaNode(self, number, {name: next(ports) for name in names}) for number in range(1, nodes + 1)]
+        for node in self.nodes:
+            node.proxy_port = next(ports)
         for node, rack in zip(self.nodes, racks or [""] * nodes, strict=True):
             node.rack = rack
         if port is not None:
@@ -226,6 +234,16 @@ class KafkaCluster:
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(node.address for node in self.nodes)
+
+    @property
+    def proxied_servers(self) -> str:
+        """The addresses of the proxy."""
+        return ",".join(f"127.0.0.1:{node.proxy_port}" for node in self.nodes)
+
+    @property
+    def routes(self) -> dict[int, int]:
+        """The port of each node's listener behind the proxy, by the proxy's port."""
+        return {node.proxy_port: node.ports["PROXIED"] for node in self.nodes}
 
     def start(self) -> KafkaCluster:
         atexit.register(self.close)

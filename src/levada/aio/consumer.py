@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
-from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -53,7 +52,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     ) -> None:
         parsed = ConsumerConfig.parse(config, **settings)
         self._engine, self._driver = _connect(parsed, "consumer", allow_auto_create_topics=parsed.allow_auto_create_topics)
-        self._consuming = Consuming(parsed, self._engine, self._driver, random=Random(), on_reset=on_reset)
+        self._consuming = Consuming(parsed, self._engine, self._driver, random=self._engine.random, on_reset=on_reset)
         self._sole = _SoleTask()
         start(self, self._driver)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
@@ -47,7 +46,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         parsed = ProducerConfig.parse(config, **settings)
         engine, driver = _connect(parsed, "producer", **engine_settings(parsed))
         self._driver = driver
-        self._producing = producing = Producing(parsed, engine, driver, random=Random())
+        self._producing = producing = Producing(parsed, engine, driver, random=engine.random)
         self._append = producing.append
         self._transacting = Transacting(parsed, producing.core, engine, driver)
         driver.when_dropped = lambda: producing.end_by_itself(driver.name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
-from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
@@ -75,7 +74,7 @@ class _Reading:
 
     def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
         engine, self.driver = connect(request.config, "scan", **request.engine_settings)
-        self.flows = ScanReading(request, engine, self.driver, Random())
+        self.flows = ScanReading(request, engine, self.driver, engine.random)
         start_driver(self, self.driver)
 
     async def __aenter__(self) -> Self:

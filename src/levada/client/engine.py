@@ -83,7 +83,7 @@ class Engine:
         fallback: BrokerVersions | None,
         authenticate: Authenticate | None = None,
     ) -> None:
-        self.now = Now()
+        self.now, self.random = Now(), random
         self.deferred: deque[Callable[[], None]] = deque()
         self.metadata = Metadata(
             bootstrap,

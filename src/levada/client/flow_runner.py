@@ -30,6 +30,7 @@ from levada.promise import Promise
 T = TypeVar("T")
 
 _SPARE_TIMERS = 64
+_OVER: Promise[Any] = Promise.resolved(None)
 
 
 class Router(Protocol):
@@ -296,10 +297,13 @@ class FlowRunner:
         if len(self._timers) > 2 * len(self._tasks) + _SPARE_TIMERS:
             self._timers = [timer for timer in self._timers if not timer[2].promise.done]
             heapq.heapify(self._timers)
+        # The heap may hold the task until its deadline. An error's traceback refers to whoever called, and through it to the client itself,
+        # which would not be dropped before that.
+        promise, task.promise, task.outcome, task.step = task.promise, _OVER, None, None
         if error is None:
-            task.promise.resolve(value)
+            promise.resolve(value)
         else:
-            task.promise.reject(error)
+            promise.reject(error)
 
     def _end(self, task: _Task, now_ms: int, error: Exception) -> None:
         """A flow's time is over."""

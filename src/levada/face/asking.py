@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from random import Random
 from typing import Generic, NamedTuple, TypeVar
 
 from levada.admin import cluster, detached, group_offsets, topics, transactions
@@ -41,6 +40,7 @@ class Asking:
     def __init__(self, config: ClientConfig, engine: Engine) -> None:
         self._config = config
         self._metadata = engine.metadata
+        self._random = engine.random
         self._spawn = FlowsBeside(engine.flows, engine.now)
         self._coordinators = engine.coordinators
 
@@ -178,5 +178,5 @@ class Administering(Asking):
         return self._operation(flow, f"{'commit' if commits else 'abort'} of a detached transaction", timeout)
 
     def _attempts(self) -> Attempts:
-        backoff = ExponentialBackoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms, Random())
+        backoff = ExponentialBackoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms, self._random)
         return Attempts(self._metadata, backoff, self._config.retries)

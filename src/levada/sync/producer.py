@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -63,7 +62,7 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         parsed = ProducerConfig.parse(config, **settings)
         engine, driver = _connect(parsed, "producer", **engine_settings(parsed))
         self._driver = driver
-        self._producing = producing = Producing(parsed, engine, driver, random=Random())
+        self._producing = producing = Producing(parsed, engine, driver, random=engine.random)
         self._core = producing.core
         self._append = producing.append
         self._transacting = Transacting(parsed, producing.core, engine, driver)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from random import Random
 from typing import TYPE_CHECKING, Any, Generic
 
 from levada.consumer.scanning import Loss
@@ -96,7 +95,7 @@ class _Reading:
 
     def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
         engine, self.driver = connect(request.config, "scan", **request.engine_settings)
-        self.flows = ScanReading(request, engine, self.driver, Random())
+        self.flows = ScanReading(request, engine, self.driver, engine.random)
         start_driver(self, self.driver)
 
     def close(self) -> None:

@@ -1,0 +1,32 @@
+"""Histories of runs: recorded by clients, and checked for records that were lost, doubled, reordered or torn. See docs/RELIABILITY.md."""
+
+from __future__ import annotations
+
+from levada.testing.history.checks import CHECKS, Finding
+from levada.testing.history.events import Event, Found, History, HistoryFile, Op, Type, name_of, process_of, value_of
+from levada.testing.history.final_log import read_log
+from levada.testing.history.recorder import AsyncRecordingProducer, Recorder, RecordingConsumer, RecordingProducer, found_in, outcome_of
+from levada.testing.history.report import Report, check
+
+__all__ = [
+    "CHECKS",
+    "AsyncRecordingProducer",
+    "Event",
+    "Finding",
+    "Found",
+    "History",
+    "HistoryFile",
+    "Op",
+    "Recorder",
+    "RecordingConsumer",
+    "RecordingProducer",
+    "Report",
+    "Type",
+    "check",
+    "found_in",
+    "name_of",
+    "outcome_of",
+    "process_of",
+    "read_log",
+    "value_of",
+]

@@ -1,0 +1,182 @@
+"""What a history is made of, and how it is written and read: a JSON object per line, appended by any number of processes.
+
+An operation is two events: `invoke` before it begins, and one of three when it has ended. `ok`: it happened. `fail`: it certainly did not
+happen. `info`: nobody knows. An operation whose process died has no second event, which says the same as `info`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self, TypeAlias
+
+from levada.types import TopicPartition
+
+UNKNOWN: Final = -1
+_SEQUENCE_BITS: Final = 40
+
+
+class Op(StrEnum):
+    """What is told about.
+
+    SEND: one record. BEGIN, COMMIT, ABORT: a transaction. POLL: records that a consumer was given. FAULT: something was broken (invoke) or
+    mended (ok). CRASH: the process with this number was killed, told by whoever did it. PROCESS: the figures of a process.
+    """
+
+    SEND = "send"
+    BEGIN = "begin"
+    COMMIT = "commit"
+    ABORT = "abort"
+    POLL = "poll"
+    FAULT = "fault"
+    CRASH = "crash"
+    PROCESS = "process"
+
+
+class Type(StrEnum):
+    """Where the operation is: about to begin, done, certainly not done, or over with an unknown outcome."""
+
+    INVOKE = "invoke"
+    OK = "ok"
+    FAIL = "fail"
+    INFO = "info"
+
+
+class Found(NamedTuple):
+    """A record that somebody read."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: int
+
+    @property
+    def tp(self) -> TopicPartition:
+        """Its partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    def __str__(self) -> str:
+        return f"{self.tp}@{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a history. What does not apply is -1 or empty.
+
+    at_ms: when, by a clock that all processes of the run share. process: who; the number that its values begin with. value: of a SEND, see
+    value_of(). transaction: a number that is unique in the run. within_ms: of an invoke, how long the operation may take. text: an error,
+    or the name of a fault. read: of a POLL. figures: of a PROCESS, by name.
+    """
+
+    at_ms: int
+    process: int
+    op: Op
+    type: Type
+    value: int = UNKNOWN
+    topic: str = ""
+    partition: int = UNKNOWN
+    offset: int = UNKNOWN
+    transaction: int = UNKNOWN
+    within_ms: int = UNKNOWN
+    text: str = ""
+    read: tuple[Found, ...] = ()
+    figures: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Return its line, without the fields that do not apply."""
+        line: dict[str, Any] = {"t": self.at_ms, "proc": self.process, "op": self.op.value, "type": self.type.value}
+        line |= {name: getattr(self, name) for name in _NUMBERS if getattr(self, name) != UNKNOWN}
+        line |= {name: getattr(self, name) for name in _FILLED if getattr(self, name)}
+        return json.dumps(line, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Event:
+        """Read a line. Raises ValueError for what is no event."""
+        try:
+            line = json.loads(text)
+            known = {name: line[name] for name in (*_NUMBERS, *_FILLED) if name in line}
+            known["read"] = tuple(Found(*found) for found in known.get("read", ()))
+            return cls(line["t"], line["proc"], Op(line["op"]), Type(line["type"]), **known)
+        except (TypeError, KeyError) as missing:
+            raise ValueError(f"no event of a history: {text[:200]}") from missing
+
+
+_NUMBERS: Final = ("value", "partition", "offset", "transaction", "within_ms")
+_FILLED: Final = ("topic", "text", "read", "figures")
+
+Writer: TypeAlias = Callable[[Event], object]
+"""Where events go: the write method of a HistoryFile, or the append method of a list."""
+
+
+def value_of(process: int, number: int) -> int:
+    """Return the value of a process's n-th record: unique in the run, and ascending with each process's order of sending."""
+    return process << _SEQUENCE_BITS | number
+
+
+def process_of(value: int) -> int:
+    """Return the process that sent a value."""
+    return value >> _SEQUENCE_BITS
+
+
+def name_of(value: int) -> str:
+    """Return how a value is written for people: process:number."""
+    return f"{process_of(value)}:{value & ((1 << _SEQUENCE_BITS) - 1)}"
+
+
+class HistoryFile:
+    """Appends events to a file. Processes may share one: each event is a single write, which a killed process leaves whole or torn."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+
+    def write(self, event: Event) -> None:
+        """Append an event. It outlives the process from here on, but not the machine."""
+        # A line begins with its newline: behind another process's torn line it is still a line of its own.
+        os.write(self._file, f"\n{event.to_json()}".encode())
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class History(NamedTuple):
+    """All events of a run in the order of their times. torn: lines that were cut short, one at most for each process that was killed."""
+
+    events: tuple[Event, ...]
+    torn: int = 0
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> History:
+        """Return the history of these events."""
+        return cls(tuple(sorted(events, key=lambda event: event.at_ms)))
+
+    @classmethod
+    def read(cls, *paths: str | os.PathLike[str]) -> History:
+        """Read the files of a run. Raises OSError."""
+        events: list[Event] = []
+        torn = 0
+        for line in _lines(paths):
+            try:
+                events.append(Event.from_json(line))
+            except ValueError:
+                torn += 1
+        return cls(cls.of(events).events, torn)
+
+
+def _lines(paths: Iterable[str | os.PathLike[str]]) -> Iterator[str]:
+    for path in paths:
+        with Path(path).open(encoding="utf-8", errors="replace") as lines:
+            yield from (line for line in map(str.strip, lines) if line)

@@ -1,0 +1,140 @@
+"""What a history says about each record and each transaction: an index of its events, without a judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from levada.testing.history.events import UNKNOWN, Event, Found, History, Op, Type
+from levada.types import TopicPartition
+
+_OPERATIONS = (Op.SEND, Op.BEGIN, Op.COMMIT, Op.ABORT)
+
+
+class Decision(Enum):
+    """How a transaction ended, as far as the history can know."""
+
+    COMMITTED = "committed"
+    NOT_COMMITTED = "not committed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(slots=True)
+class Operation:
+    """Two events that belong together. ended: None while there is only the first."""
+
+    begun: Event
+    ended: Event | None = None
+
+    @property
+    def outcome(self) -> Type:
+        """How it ended; INFO, which is unknown, without an end."""
+        return Type.INFO if self.ended is None else self.ended.type
+
+    @property
+    def value(self) -> int:
+        """The value of a SEND."""
+        return self.begun.value
+
+    @property
+    def place(self) -> Found | None:
+        """Where a SEND that succeeded was told to stand; None when it was not told."""
+        end = self.ended
+        if end is None or end.type is not Type.OK or end.offset == UNKNOWN:
+            return None
+        return Found(end.topic, end.partition, end.offset, end.value)
+
+    def __str__(self) -> str:
+        end = "no end" if self.ended is None else f"{self.ended.type.value} at {self.ended.at_ms} ms {self.ended.text}".rstrip()
+        return f"{self.begun.op.value} begun at {self.begun.at_ms} ms, {end}"
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A transaction with its records, in the order in which they were sent."""
+
+    number: int
+    sends: list[Operation] = field(default_factory=list)
+    commits: list[Operation] = field(default_factory=list)
+    aborts: list[Operation] = field(default_factory=list)
+
+    @property
+    def decision(self) -> Decision:
+        """What its ends say. Without a commit that was asked for, it is certainly not committed."""
+        commits = {commit.outcome for commit in self.commits}
+        if Type.OK in commits:
+            return Decision.COMMITTED
+        aborted = any(abort.outcome is Type.OK for abort in self.aborts)
+        return Decision.NOT_COMMITTED if aborted or commits <= {Type.FAIL} else Decision.UNKNOWN
+
+    @property
+    def commit_begun_ms(self) -> int | None:
+        """When its commit was first asked for."""
+        return min((commit.begun.at_ms for commit in self.commits), default=None)
+
+
+class Ledger:
+    """The operations of a history, found by what they are about.
+
+    sends: by value. transactions: by number. polls, faults, processes, crashes: the events of these kinds, in order of time.
+    """
+
+    def __init__(self, history: History) -> None:
+        self.end_ms = history.events[-1].at_ms if history.events else 0
+        self.operations: list[Operation] = []
+        self.sends: dict[int, Operation] = {}
+        self.transactions: dict[int, Transaction] = {}
+        self.polls: list[Event] = []
+        self.faults: list[Event] = []
+        self.processes: list[Event] = []
+        self.crashed: set[int] = set()
+        self._open: dict[tuple[int, Op, int], Operation] = {}
+        for event in history.events:
+            self._take(event)
+
+    def transaction_of(self, value: int) -> Transaction | None:
+        """Return the transaction that a record was sent in."""
+        return self.transactions.get(self.sends[value].begun.transaction) if value in self.sends else None
+
+    def acknowledged(self) -> Iterator[Operation]:
+        """Every send that succeeded."""
+        return (send for send in self.sends.values() if send.outcome is Type.OK)
+
+    def _take(self, event: Event) -> None:
+        if event.op in _OPERATIONS:
+            self._take_operation(event)
+        elif event.op is Op.CRASH:
+            self.crashed.add(event.process)
+        else:
+            {Op.POLL: self.polls, Op.FAULT: self.faults, Op.PROCESS: self.processes}[event.op].append(event)
+
+    def _take_operation(self, event: Event) -> None:
+        key = (event.process, event.op, event.value if event.op is Op.SEND else event.transaction)
+        if event.type is not Type.INVOKE:
+            operation = self._open.pop(key, None)
+            if operation is None:
+                raise ValueError(f"an end without a beginning: {event.to_json()}")
+            operation.ended = event
+            return
+        if event.op is Op.SEND and event.value in self.sends:
+            raise ValueError(f"a value is sent once; this one was sent before: {event.to_json()}")
+        operation = self._open[key] = Operation(event)
+        self.operations.append(operation)
+        self._file(operation)
+
+    def _file(self, operation: Operation) -> None:
+        event = operation.begun
+        if event.op is Op.SEND:
+            self.sends[event.value] = operation
+        if event.transaction == UNKNOWN:
+            return
+        transaction = self.transactions.setdefault(event.transaction, Transaction(event.transaction))
+        lists = {Op.SEND: transaction.sends, Op.COMMIT: transaction.commits, Op.ABORT: transaction.aborts}
+        if event.op in lists:
+            lists[event.op].append(operation)
+
+
+def by_place(found: Found) -> tuple[TopicPartition, int]:
+    """Where a record stands."""
+    return found.tp, found.offset

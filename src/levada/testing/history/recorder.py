@@ -1,0 +1,256 @@
+"""Writes a history while a program uses its clients: wrappers around producers and consumers of both faces."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from levada.errors import KafkaError, Persisted
+from levada.producer.delivery import Delivery
+from levada.testing.history.events import UNKNOWN, Event, Found, Op, Type, Writer, value_of
+from levada.types import AnyRecord, RecordMetadata
+
+if TYPE_CHECKING:
+    from levada.aio import KafkaProducer as AsyncKafkaProducer
+    from levada.aio.delivery import Delivery as AsyncDelivery
+    from levada.sync.consumer import KafkaConsumer
+    from levada.sync.producer import KafkaProducer
+
+VALUE_BYTES: Final = 8
+SEND_WITHIN_MS: Final = 180_000
+"""How long a record may take with default settings: max.block.ms and delivery.timeout.ms."""
+END_WITHIN_MS: Final = 60_000
+"""How long the end of a transaction may take with default settings: max.block.ms."""
+
+_PROC_SELF: Final = Path("/proc/self")
+
+
+def outcome_of(error: BaseException) -> Type:
+    """Return what an error says of its operation: FAIL, it certainly did not happen, if the error says `persisted: no`; INFO otherwise."""
+    return Type.FAIL if isinstance(error, KafkaError) and error.persisted is Persisted.NO else Type.INFO
+
+
+def found_in(records: Iterable[AnyRecord]) -> list[Found]:
+    """Return where the values of a RecordingProducer stand among records, such as those of a poll() or scan().
+
+    Raises ValueError for a record that no such producer wrote.
+    """
+    return [Found(record.topic, record.partition, record.offset, value_in(record.value)) for record in records]
+
+
+def value_in(data: Any) -> int:
+    """Return the number at the beginning of a record's value. Raises ValueError for a value that has none."""
+    if data is None or len(data) < VALUE_BYTES:
+        raise ValueError(f"a value of a history begins with a number of {VALUE_BYTES} bytes, this is {data!r}")
+    return int.from_bytes(data[:VALUE_BYTES], "big")
+
+
+def monotonic_ms() -> int:
+    """Return milliseconds of a clock that all processes of one machine share, and that nobody sets."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def process_figures() -> dict[str, int]:
+    """Return what this process holds: threads, and on Linux fds and rss_bytes."""
+    figures = {"threads": threading.active_count()}
+    if _PROC_SELF.exists():
+        pages = int((_PROC_SELF / "statm").read_text().split()[1])
+        figures |= {"fds": len(list((_PROC_SELF / "fd").iterdir())), "rss_bytes": pages * os.sysconf("SC_PAGE_SIZE")}
+    return figures
+
+
+class Recorder:
+    """Tells the events of one process. process: a number from 1 to 8388607 that nobody else in the run has. now_ms: a shared clock."""
+
+    def __init__(self, write: Writer, process: int, *, now_ms: Callable[[], int] = monotonic_ms) -> None:
+        self.process = process
+        self._write = write
+        self._now_ms = now_ms
+        self._values = count(1)
+        self._transactions = count(1)
+
+    def tell(self, op: Op, kind: Type, **fields: Any) -> None:
+        """Write an event of now; the fields are those of Event."""
+        self._write(Event(self._now_ms(), fields.pop("process", self.process), op, kind, **fields))
+
+    def fault(self, name: str, *, mended: bool = False) -> None:
+        """Tell that something was broken on purpose, or mended again."""
+        self.tell(Op.FAULT, Type.OK if mended else Type.INVOKE, text=name)
+
+    def crashed(self, process: int) -> None:
+        """Tell that a process was killed: what it had not ended is unknown, and not stuck."""
+        self.tell(Op.CRASH, Type.OK, process=process)
+
+    def opened(self, **figures: int) -> None:
+        """Tell the figures of this process before its clients are made. rss_bound_bytes: how much memory it may take."""
+        self.tell(Op.PROCESS, Type.INVOKE, figures={**process_figures(), **figures})
+
+    def closed(self, **figures: int) -> None:
+        """Tell the figures of this process after its clients are closed, and counters of your own, such as retries."""
+        self.tell(Op.PROCESS, Type.OK, figures={**process_figures(), **figures})
+
+    def next_transaction(self) -> int:
+        """Return a number for a new transaction."""
+        return value_of(self.process, next(self._transactions))
+
+    def sending(
+        self, topic: str, partition: int | None, transaction: int, within_ms: int
+    ) -> tuple[int, Callable[[RecordMetadata | None, BaseException | None], None]]:
+        """Tell that a record is about to be sent; return its value, and what to call with its outcome."""
+        value = value_of(self.process, next(self._values))
+        where = {"value": value, "transaction": transaction, "topic": topic}
+        self.tell(Op.SEND, Type.INVOKE, **where, partition=UNKNOWN if partition is None else partition, within_ms=within_ms)
+
+        def ended(written: RecordMetadata | None, error: BaseException | None) -> None:
+            if error is not None or written is None:
+                self.tell(Op.SEND, Type.INFO if error is None else outcome_of(error), **where, text=repr(error))
+            else:
+                self.tell(Op.SEND, Type.OK, **where, partition=written.partition, offset=written.offset)
+
+        return value, ended
+
+    @contextmanager
+    def operation(self, op: Op, transaction: int, within_ms: int) -> Iterator[None]:
+        """Tell the beginning and end of a `with` block: what leaves it as an exception is a fail or an info."""
+        self.tell(op, Type.INVOKE, transaction=transaction, within_ms=within_ms)
+        try:
+            yield
+        except BaseException as error:
+            self.tell(op, outcome_of(error), transaction=transaction, text=repr(error))
+            raise
+        self.tell(op, Type.OK, transaction=transaction)
+
+
+class _Recording:
+    """What the wrappers of both faces' producers share: the open transaction."""
+
+    def __init__(self, recorder: Recorder, send_within_ms: int, end_within_ms: int) -> None:
+        self.recorder = recorder
+        self._send_within_ms = send_within_ms
+        self._end_within_ms = end_within_ms
+        self._transaction = UNKNOWN
+
+    def _sending(self, topic: str, partition: int | None) -> tuple[int, Callable[[RecordMetadata | None, BaseException | None], None]]:
+        return self.recorder.sending(topic, partition, self._transaction, self._send_within_ms)
+
+    @contextmanager
+    def _beginning(self) -> Iterator[None]:
+        transaction = self.recorder.next_transaction()
+        with self.recorder.operation(Op.BEGIN, transaction, self._end_within_ms):
+            yield
+        self._transaction = transaction
+
+    @contextmanager
+    def _ending(self, op: Op) -> Iterator[None]:
+        with self.recorder.operation(op, self._transaction, self._end_within_ms):
+            yield
+        self._transaction = UNKNOWN
+
+
+class RecordingProducer(_Recording):
+    """A blocking producer whose records, and the ends of whose transactions, are written into a history.
+
+    One per thread: a history holds the order in which one thread sends. The producer must take bytes. send_within_ms: max.block.ms +
+    delivery.timeout.ms; end_within_ms: max.block.ms. It does not close the producer.
+    """
+
+    def __init__(
+        self,
+        producer: KafkaProducer[Any, Any],
+        recorder: Recorder,
+        *,
+        send_within_ms: int = SEND_WITHIN_MS,
+        end_within_ms: int = END_WITHIN_MS,
+    ) -> None:
+        super().__init__(recorder, send_within_ms, end_within_ms)
+        self._producer: Any = producer
+
+    def send(self, topic: str, *, payload: bytes = b"", key: bytes | None = None, partition: int | None = None) -> Delivery:
+        """Send the next value, with `payload` behind its eight bytes. Raises as KafkaProducer.send()."""
+        value, ended = self._sending(topic, partition)
+        try:
+            sent: Delivery = self._producer.send(
+                topic, value.to_bytes(VALUE_BYTES, "big") + payload, key, partition=partition, on_delivery=ended
+            )
+        except BaseException as error:
+            ended(None, error)
+            raise
+        return sent
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction."""
+        with self._beginning():
+            self._producer.begin_transaction()
+
+    def commit_transaction(self) -> None:
+        """Commit the transaction. After an error of unknown outcome this, or abort_transaction() if the producer allows it, ends it."""
+        with self._ending(Op.COMMIT):
+            self._producer.commit_transaction()
+
+    def abort_transaction(self) -> None:
+        """Abort the transaction."""
+        with self._ending(Op.ABORT):
+            self._producer.abort_transaction()
+
+
+class AsyncRecordingProducer(_Recording):
+    """The same around an asyncio producer; one per task."""
+
+    def __init__(
+        self,
+        producer: AsyncKafkaProducer[Any, Any],
+        recorder: Recorder,
+        *,
+        send_within_ms: int = SEND_WITHIN_MS,
+        end_within_ms: int = END_WITHIN_MS,
+    ) -> None:
+        super().__init__(recorder, send_within_ms, end_within_ms)
+        self._producer: Any = producer
+
+    async def send(self, topic: str, *, payload: bytes = b"", key: bytes | None = None, partition: int | None = None) -> AsyncDelivery:
+        """As RecordingProducer.send()."""
+        value, ended = self._sending(topic, partition)
+        try:
+            sent: AsyncDelivery = await self._producer.send(
+                topic, value.to_bytes(VALUE_BYTES, "big") + payload, key, partition=partition, on_delivery=ended
+            )
+        except BaseException as error:
+            ended(None, error)
+            raise
+        return sent
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction."""
+        with self._beginning():
+            await self._producer.begin_transaction()
+
+    async def commit_transaction(self) -> None:
+        """As RecordingProducer.commit_transaction()."""
+        with self._ending(Op.COMMIT):
+            await self._producer.commit_transaction()
+
+    async def abort_transaction(self) -> None:
+        """Abort the transaction."""
+        with self._ending(Op.ABORT):
+            await self._producer.abort_transaction()
+
+
+class RecordingConsumer:
+    """A blocking read_committed consumer whose polls are written into a history."""
+
+    def __init__(self, consumer: KafkaConsumer[Any, Any], recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._consumer = consumer
+
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Found]:
+        """Poll, and return where the values stand. Raises as KafkaConsumer.poll(), and ValueError as found_in()."""
+        found = found_in(self._consumer.poll(timeout, max_records))
+        if found:
+            self.recorder.tell(Op.POLL, Type.OK, read=tuple(found))
+        return found

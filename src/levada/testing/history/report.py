@@ -1,0 +1,120 @@
+"""The verdict on a run: its findings, and its figures."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+from levada.testing.history.checks import CHECKS, FinalReads, Finding
+from levada.testing.history.events import Found, History, Type
+from levada.testing.history.ledger import Ledger
+from levada.types import TopicPartition
+
+_SHOWN = 20
+
+
+class Report(NamedTuple):
+    """What a run came to.
+
+    sends, transactions: how many ended how. records: in the log. longest_gap_ms: the longest time between two acknowledgements of the run;
+    longest_gaps_ms: of each partition. recovery_ms: for each fault that was mended, its name and how long after it the next
+    acknowledgement came, None without one. figures: the largest that any process told, such as rss_bytes, and of counters such as
+    retries the sum. torn: lines of the history that were cut short.
+    """
+
+    findings: tuple[Finding, ...]
+    sends: Mapping[str, int]
+    transactions: Mapping[str, int]
+    records: int
+    longest_gap_ms: int
+    longest_gaps_ms: Mapping[TopicPartition, int]
+    recovery_ms: tuple[tuple[str, int | None], ...]
+    figures: Mapping[str, int]
+    torn: int
+
+    @property
+    def violated(self) -> frozenset[str]:
+        """The checks with findings."""
+        return frozenset(finding.check for finding in self.findings)
+
+    def require_clean(self) -> None:
+        """Raise AssertionError with the whole report if there is a finding."""
+        if self.findings:
+            raise AssertionError(str(self))
+
+    def __str__(self) -> str:
+        count = len(self.findings)
+        shown = [str(finding) for finding in self.findings[:_SHOWN]] + ([f"... and {count - _SHOWN} more"] if count > _SHOWN else [])
+        return "\n".join(("clean" if not count else f"{count} findings", *shown, *self._figure_lines()))
+
+    def _figure_lines(self) -> list[str]:
+        lines = [f"sends: {_counts(self.sends)}; records in the log: {self.records}"]
+        if self.transactions:
+            lines.append(f"transactions: {_counts(self.transactions)}")
+        lines.append(f"longest gap between acknowledgements: {self.longest_gap_ms} ms; {_counts(self.longest_gaps_ms)}")
+        lines += [
+            f"{name}: next acknowledgement {'never' if ms is None else f'{ms} ms'} after it was mended" for name, ms in self.recovery_ms
+        ]
+        if self.figures:
+            lines.append(_counts(self.figures))
+        return [*lines, f"lines cut short: {self.torn}"] if self.torn else lines
+
+
+def check(history: History, *, log: Iterable[Found], committed: Iterable[Found], skip: Collection[str] = ()) -> Report:
+    """Hold a history and the final state of its topics against every check.
+
+    log: every record of the logs (read_log). committed: what a read_committed reader returns from the beginning (read_committed). skip:
+    checks that this run does not promise, such as K2 and K3 without idempotence. Raises ValueError for a history that contradicts itself
+    or a check that does not exist.
+    """
+    if unknown := set(skip) - set(CHECKS):
+        raise ValueError(f"no such checks: {', '.join(sorted(unknown))}; there are {', '.join(CHECKS)}")
+    ledger, reads = Ledger(history), FinalReads(tuple(log), tuple(committed))
+    findings = (finding for name, one in CHECKS.items() if name not in skip for finding in one(ledger, reads))
+    acknowledged = sorted(
+        (send.ended.at_ms, TopicPartition(send.ended.topic, send.ended.partition)) for send in ledger.acknowledged() if send.ended
+    )
+    return Report(
+        findings=tuple(findings),
+        sends=Counter(send.outcome.value for send in ledger.sends.values()),
+        transactions=Counter(transaction.decision.value for transaction in ledger.transactions.values()),
+        records=len(reads.log),
+        longest_gap_ms=_longest_gap_ms(at_ms for at_ms, tp in acknowledged),
+        longest_gaps_ms=_longest_gaps_ms(acknowledged),
+        recovery_ms=_recovery_ms(ledger, [at_ms for at_ms, tp in acknowledged]),
+        figures=_figures(ledger),
+        torn=history.torn,
+    )
+
+
+def _longest_gap_ms(times_ms: Iterable[int]) -> int:
+    return max((after - before for before, after in pairwise(times_ms)), default=0)
+
+
+def _longest_gaps_ms(acknowledged: Iterable[tuple[int, TopicPartition]]) -> dict[TopicPartition, int]:
+    times: dict[TopicPartition, list[int]] = defaultdict(list)
+    for at_ms, tp in acknowledged:
+        times[tp].append(at_ms)
+    return {tp: _longest_gap_ms(times[tp]) for tp in sorted(times)}
+
+
+def _recovery_ms(ledger: Ledger, acknowledged_ms: list[int]) -> tuple[tuple[str, int | None], ...]:
+    mended = [fault for fault in ledger.faults if fault.type is Type.OK]
+    return tuple((fault.text, next((ms - fault.at_ms for ms in acknowledged_ms if ms >= fault.at_ms), None)) for fault in mended)
+
+
+_LARGEST = ("rss_bytes", "rss_bound_bytes", "fds", "threads", "tasks")
+
+
+def _figures(ledger: Ledger) -> dict[str, int]:
+    figures: Counter[str] = Counter()
+    for event in ledger.processes:
+        for name, number in event.figures.items():
+            figures[name] = max(figures[name], number) if name in _LARGEST else figures[name] + number
+    return dict(figures)
+
+
+def _counts(counts: Mapping[str, int] | Mapping[TopicPartition, int]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in counts.items()) or "none"

@@ -1,0 +1,60 @@
+"""Whether a plan fails, the shortest plan that still does, and the command that shows it again."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from chaos_plan import Plan
+from chaos_world import run
+from levada.testing.history import Report
+from shrinking import shortest
+
+Runner = Callable[[Plan], Report]
+
+
+class Failure(NamedTuple):
+    """kind: what makes two failures the same, the violated checks or the type of an exception."""
+
+    kind: str
+    text: str
+
+
+def failure_of(plan: Plan, runner: Runner = run) -> Failure | None:
+    """Run a plan; return how it failed, None if nothing is wrong."""
+    try:
+        report = runner(plan)
+    except Exception as error:
+        return Failure(type(error).__name__, traceback.format_exc())
+    return Failure(" ".join(sorted(report.violated)), str(report)) if report.findings else None
+
+
+def explained(plan: Plan, failure: Failure, runner: Runner = run) -> str:
+    """Return what a person needs: the failure, the shortest plan that fails in the same way, and the command that runs the whole again."""
+
+    def fails(steps: tuple[object, ...]) -> bool:
+        found = failure_of(plan._replace(steps=steps), runner)  # type: ignore[arg-type]
+        return found is not None and found.kind == failure.kind
+
+    with quiet():
+        short = plan._replace(steps=shortest(plan.steps, fails))
+        least = failure_of(short, runner) or failure
+    return f"{least.text}\n{len(short.steps)} of its {len(plan.steps)} steps are enough:\n{short}\nrun it again: {command(plan)}"
+
+
+def command(plan: Plan) -> str:
+    """Return the command that runs a plan that was drawn from a seed."""
+    return f"make soak SEED={plan.seed}"
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep what the clients say about their faults out of the way."""
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)

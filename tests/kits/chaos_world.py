@@ -1,0 +1,250 @@
+"""A cluster, a producer and a consumer in virtual time, to which the steps of a plan are done; and the verdict on what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from chaos_app import PORT, SERVERS, TOPIC, TRANSACTIONAL_ID, App
+from chaos_plan import NODES, PARTITIONS, Plan
+from levada.broker.cluster import Cluster
+from levada.broker.node import BrokerNode
+from levada.broker.settings import BrokerSettings
+from levada.clock import NEVER_MS
+from levada.error_codes import ErrorCode
+from levada.testing import Simulation
+from levada.testing.history import (
+    Event,
+    Finding,
+    History,
+    Recorder,
+    RecordingConsumer,
+    Report,
+    check,
+    found_in,
+    read_log,
+)
+from levada.testing.simulation import EPOCH_MS
+from levada.types import TopicPartition
+
+READER = 1000
+ALL = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
+SETTLED_MS = 40_000
+"""How long after the last fault a connection may take: an attempt to connect to a silent node goes on for up to 36 s."""
+
+
+class Mender:
+    """A server that nobody connects to: the network gives it its turn, at which it ends outages whose time is over."""
+
+    def __init__(self) -> None:
+        self._mends: list[tuple[int, Callable[[], None]]] = []
+
+    def at(self, ms: int, mend: Callable[[], None]) -> None:
+        self._mends.append((ms, mend))
+
+    def clear(self) -> None:
+        self._mends.clear()
+
+    def advance(self, now_ms: int) -> int:
+        due = [mend for at_ms, mend in self._mends if at_ms <= now_ms]
+        self._mends = [(at_ms, mend) for at_ms, mend in self._mends if at_ms > now_ms]
+        for mend in due:
+            mend()
+        return min((at_ms for at_ms, _ in self._mends), default=NEVER_MS)
+
+    def outgoing(self) -> list[tuple[int, bytes | None]]:
+        return []
+
+    def connect(self, conn_id: int) -> None: ...
+
+    def disconnect(self, conn_id: int) -> None: ...
+
+    def receive(self, conn_id: int, frame: bytes, now_ms: int) -> None: ...
+
+
+class World:
+    """The methods that a plan names are its steps. fetch_max_wait_ms: the consumer's. retention_ms: the topic's."""
+
+    def __init__(self, sim: Simulation, plan: Plan, *, fetch_max_wait_ms: int = 500, retention_ms: int = -1) -> None:
+        self.sim = sim
+        self.plan = plan
+        self.events: list[Event] = []
+        self.cluster = Cluster(BrokerSettings.of(**plan.brokers), sim.random)
+        self.nodes = {number: self._node(number) for number in range(1, NODES + 1)}
+        self.nodes[1].create_topic(TOPIC, PARTITIONS, {"max.message.bytes": "700", "retention.ms": str(retention_ms)})
+        self.apps: list[App] = []
+        self.consumer = sim.consumer(
+            bootstrap_servers=SERVERS,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            request_timeout_ms=2000,
+            fetch_max_wait_ms=fetch_max_wait_ms,
+        )
+        self.consumer.assign(ALL)
+        self.reading = RecordingConsumer(self.consumer, Recorder(self.events.append, READER, now_ms=lambda: sim.now_ms))
+        self._mender = Mender()
+        sim.network.add_server(self._mender, "mender", PORT)
+        self.take_over()
+
+    def _node(self, number: int) -> BrokerNode:
+        settings = {"cluster": self.cluster, "random": self.sim.random, **self.plan.brokers}
+        node = BrokerNode(node_id=number, host=f"b{number}", port=PORT, wall_offset_ms=EPOCH_MS, **settings)
+        self.sim.network.add_server(node, f"b{number}", PORT)
+        return node
+
+    @property
+    def app(self) -> App:
+        """The program that writes now."""
+        return self.apps[-1]
+
+    # Operations
+
+    def send(self, partition: int, size: int) -> None:
+        self.app.send(partition, size)
+
+    def offsets(self, offset: int) -> None:
+        self._alive(lambda: self.app.offsets(offset))
+
+    def begin(self) -> None:
+        self._alive(self.app.begin)
+
+    def commit(self, repeats: int) -> None:
+        self._alive(lambda: self.app.end(commits=True, repeats=repeats))
+
+    def abort(self, repeats: int) -> None:
+        self._alive(lambda: self.app.end(commits=False, repeats=repeats))
+
+    def wait(self, ms: int) -> None:
+        self.sim.advance(ms)
+
+    def poll(self, ms: int) -> None:
+        self.reading.poll(ms / 1000)
+
+    def take_over(self) -> None:
+        """Start the program again; the one before does not know that."""
+        self.apps.append(self._new_app())
+        while not self.app.started():
+            self.heal()
+            if self.app.is_dead:
+                self.apps.append(self._new_app())
+
+    def _new_app(self) -> App:
+        return App(self.sim, self.plan, Recorder(self.events.append, len(self.apps) + 1, now_ms=lambda: self.sim.now_ms))
+
+    def zombie(self, partition: int) -> None:
+        """The program that was replaced goes on."""
+        if len(self.apps) > 1:
+            old = self.apps[-2]
+            old.begin()
+            old.send(partition, 0)
+            old.end(commits=True, repeats=0)
+
+    def _alive(self, step: Callable[[], None]) -> None:
+        step()
+        if self.app.is_dead:
+            self.take_over()
+
+    # Faults
+
+    def refuse(self, node: int, code: str, partition: int, times: int) -> None:
+        self.nodes[node].faults.fail_next("Produce", ErrorCode[code], topic=TOPIC, partition=partition, times=times)
+
+    def answer(self, node: int, api: str, code: str, times: int) -> None:
+        self.nodes[node].faults.fail_next(api, ErrorCode[code], times=times)
+
+    def append_and_refuse(self, node: int, code: str) -> None:
+        self.nodes[node].faults.fail_next("Produce", ErrorCode[code], applied=True)
+
+    def lose(self, node: int, api: str) -> None:
+        self.nodes[node].faults.drop_response(api)
+
+    def cut(self, node: int, api: str, nth: int, applied: bool) -> None:
+        self.nodes[node].faults.disconnect(api, nth=nth, applied=applied)
+
+    def cut_frame(self, node: int, api: str, after_bytes: int) -> None:
+        self.nodes[node].faults.close_mid_frame(api, after_bytes=after_bytes)
+
+    def slow(self, node: int, api: str, ms: int, times: int) -> None:
+        self.nodes[node].faults.delay(api, ms, times=times)
+
+    def throttle(self, node: int, api: str, ms: int) -> None:
+        self.nodes[node].faults.throttle(api, ms)
+
+    def elect(self, partition: int, node: int) -> None:
+        self.cluster.move_leader(self.cluster.topics[TOPIC].partitions[partition], node)
+
+    def stop(self, node: int, ms: int) -> None:
+        self.sim.network.stop(f"b{node}", PORT)
+        self._mend_after(ms, lambda: self.sim.network.start(f"b{node}", PORT))
+
+    def blackhole(self, node: int, ms: int) -> None:
+        self.sim.network.blackhole(f"b{node}", PORT)
+        self._mend_after(ms, lambda: self.sim.network.start(f"b{node}", PORT))
+
+    def chunk(self, size: int) -> None:
+        self.sim.network.chunk_bytes = size
+
+    def move_coordinator(self, node: int) -> None:
+        self.cluster.transaction_coordinators.move(TRANSACTIONAL_ID, node)
+
+    def load_coordinator(self, ms: int) -> None:
+        self.cluster.transaction_coordinators.begin_loading(TRANSACTIONAL_ID)
+        self._mend_after(ms, lambda: self.cluster.transaction_coordinators.end_loading(TRANSACTIONAL_ID))
+
+    def forget(self, partition: int) -> None:
+        """Lose what the leader knows of producers, with no batch under way: Kafka promises nothing for one that is sent again after it.
+
+        Nor does it for several in flight after it: a leader that knows nothing of a producer takes the first batch that it can.
+        """
+        self.heal()
+        self.app.producer.flush()
+        self.cluster.topics[TOPIC].partitions[partition].producers.forget_all()
+        self.send(partition, 0)
+        self.app.producer.flush()
+
+    # The course of a run
+
+    def heal(self) -> None:
+        """End every fault."""
+        for number, node in self.nodes.items():
+            node.faults.clear()
+            self.sim.network.start(f"b{number}", PORT)
+        self.cluster.transaction_coordinators.end_loading(TRANSACTIONAL_ID)
+        self._mender.clear()
+
+    def verdict(self) -> Report:
+        """Heal, let everything end, close the clients, and hold what the logs have against the history."""
+        self.heal()
+        self.sim.advance(SETTLED_MS)
+        if self.app.is_open:
+            self.commit(1)
+        self.app.producer.flush()
+        left = self._last_write()
+        for app in self.apps:
+            app.close()
+        self.consumer.close()
+        with self.sim.client(bootstrap_servers=SERVERS) as client:
+            log = read_log(client, [TOPIC], pause=lambda seconds: self.sim.advance(int(seconds * 1000)))
+        committed = found_in(self.sim.scan(TOPIC, bootstrap_servers=SERVERS, isolation_level="read_committed"))
+        report = check(History.of(self.events), log=log, committed=committed)
+        return report._replace(findings=(*report.findings, *left))
+
+    def _last_write(self) -> list[Finding]:
+        """Write once more, by a new program where the one before cannot go on and has said so; return what is wrong."""
+        if self.app.last_write() is not None and self.app.is_dead:
+            self.take_over()
+            self.app.last_write()
+        return list(self.app.left_behind())
+
+    def _mend_after(self, ms: int, mend: Callable[[], None]) -> None:
+        self._mender.at(self.sim.now_ms + ms, mend)
+
+
+def run(plan: Plan, prepare: Callable[[World], Any] = lambda world: None) -> Report:
+    """Do a plan's steps and return the verdict. prepare: what to do with the world first."""
+    with Simulation(seed=plan.seed, latency_ms=(1, 20)) as sim:
+        world = World(sim, plan)
+        prepare(world)
+        for step in plan.steps:
+            getattr(world, step.name)(*step.arguments)
+        return world.verdict()
