@@ -7,22 +7,24 @@ fifth of the call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Generic
+from typing import Generic
 
+from levada.face.producing import Producing
 from levada.producer.delivery import Delivery
 from levada.producer.producer_batch import Ack, DeliveryCallback
 from levada.serialization import K_in, V_in
+from levada.sync.driver import Driver
 from levada.types import Headers
 
 
 class Sending(Generic[K_in, V_in]):
     """The part of KafkaProducer that takes a record. _append: takes it at once, or answers None where more is to be done."""
 
-    _append: Any
-    _driver: Any
-    _producing: Any
+    _append: Callable[..., Delivery | None]
+    _driver: Driver
+    _producing: Producing
 
     def send(
         self,
@@ -49,7 +51,7 @@ class Sending(Generic[K_in, V_in]):
         BufferExhaustedError, RecordTooLargeError, UnknownTopicOrPartitionError, DeliveryTimeout, ... Wrong arguments are raised:
         SerializationError, ValueError, TypeError.
         """
-        delivery: Delivery | None = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
+        delivery = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
         if delivery is None:
             record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack)
             delivery = self._driver.call(self._producing.send(record))
