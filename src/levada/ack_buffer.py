@@ -21,7 +21,7 @@ An id in the window is PENDING, MARKED or FAILED:
     FAILED  -> PENDING  offer() of the same id; it keeps its sequence, and those behind it stay as they are
 
 Nothing else changes a state, so `safe` never goes back and never passes an id that is pending or failed. Marking the first id of the window
-moves `safe` over all marked ids behind it; each is passed once, so an operation is O(1) in the mean. After close() nothing changes.
+moves `safe` over all marked ids behind it; each is passed once, so an operation is O(1) in the mean. After close() no state changes.
 
 Nobody waits in here. Who has to wait leaves a function with await_change(), looks once more, and sleeps until that function is called.
 

@@ -104,7 +104,7 @@ def test_Q10_put_in_a_callback_is_refused(kafka: EmbeddedKafka) -> None:
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         buffer.put(0)
         producer.send("called-back", on_delivery=written)
-    assert told == [("AckBuffer.put() in an on_delivery callback could wait for acknowledgements that come after it", True)]
+    assert told == [("AckBuffer.put() in a callback could wait for acknowledgements that come after it", True)]
 
 
 def test_Q10_a_wait_in_a_callback_of_an_event_loop_is_refused(kafka: EmbeddedKafka) -> None:

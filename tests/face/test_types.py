@@ -68,6 +68,12 @@ if TYPE_CHECKING:
         with lv.KafkaProducer(value_serializer=to_text) as producer:
             assert_type(producer, lv.KafkaProducer[Any, Order])
 
+    def an_ack_is_a_buffer_and_a_sequence() -> None:
+        buffer = lv.AckBuffer(5)
+        lv.KafkaProducer().send("orders", ack=(buffer, buffer.put(1)))
+        lv.KafkaProducer().send("orders", ack=(aio.AckBuffer(5), 0))
+        lv.KafkaProducer().send("orders", ack=buffer.put(1))  # type: ignore[arg-type]
+
     def a_consumer_hands_out_what_its_deserializers_return() -> None:
         for record in lv.KafkaConsumer():
             assert_type(record, lv.ConsumerRecord[bytes, bytes])

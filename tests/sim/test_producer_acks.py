@@ -101,6 +101,20 @@ def test_Q4_a_batch_marks_all_its_sequences_when_it_is_acknowledged(sim: Simulat
     assert producer.core.pool.available == producer.core.pool.total
 
 
+def test_Q4_records_of_one_batch_may_be_acknowledged_to_several_buffers(sim: Simulation, broker: BrokerNode) -> None:
+    producer = SimProducer(sim, linger_ms=100)
+    buffers = [AckBuffer(10) for _ in range(3)]
+    woken: list[int] = []
+    for turn in range(4):
+        for number, buffer in enumerate(buffers):
+            producer.send("t", partition=0, ack=(buffer, buffer.put(turn)))
+            if turn == 0:
+                buffer.await_change(lambda number=number: woken.append(number), room=False)  # type: ignore[misc]
+    producer.flush()
+    assert [buffer.safe for buffer in buffers] == [3, 3, 3]
+    assert sorted(woken) == [0, 1, 2]
+
+
 def test_Q4_a_lost_answer_that_is_asked_for_again_marks_once(sim: Simulation, broker: BrokerNode, buffer: AckBuffer) -> None:
     producer = SimProducer(sim, request_timeout_ms=1000)
     broker.faults.drop_response("Produce")

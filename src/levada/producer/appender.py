@@ -77,7 +77,13 @@ def batch_memory(allowance: int, callback: Any = None, ack: Any = None) -> int:
 
 def is_ack(ack: Any) -> bool:
     """Whether this is a pair of an AckBuffer and a sequence."""
-    return type(ack) is tuple and len(ack) == 2 and isinstance(ack[0], AckWindow) and type(ack[1]) is int and 0 <= ack[1] < MOST_SEQUENCES
+    if type(ack) is not tuple or len(ack) != 2 or not isinstance(ack[0], AckWindow) or type(ack[1]) is not int:
+        return False
+    try:
+        sequence = ack[1]
+    except OverflowError:  # Compiled, it is a number of C.
+        return False
+    return 0 <= sequence < MOST_SEQUENCES
 
 
 def runs_in_one_piece() -> bool:

@@ -14,5 +14,5 @@ cdef class ProducerBatch:
     cdef public double compression_ratio
     cdef public bint sealing, on_the_wire, may_be_persisted
 
-    @cython.locals(acks=list, position=Py_ssize_t, buffer=AckWindow)
+    @cython.locals(acks=list, position=Py_ssize_t, buffer=AckWindow, succeeded=cython.bint)
     cpdef settle_acks(self)

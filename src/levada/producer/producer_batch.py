@@ -203,15 +203,16 @@ class ProducerBatch:
                 log.exception("%s: an on_delivery callback raised", self.tp)
 
     def settle_acks(self) -> None:
-        """Mark the sequences of records that were written, fail those of others, and wake who waits once for all of them."""
+        """Mark the sequences of records that were written, fail the others, and wake who waits for a buffer once in a row."""
         acks, self.acks = self.acks, []
-        buffers: dict[int, AckWindow] = {}
+        buffer: AckWindow = acks[0]
+        succeeded = self.succeeded
         for position in range(0, len(acks), 3):
-            buffer: AckWindow = acks[position]
-            buffer.settle(acks[position + 1], None if self.final is Final.SUCCEEDED else self.error_of(acks[position + 2]))
-            buffers[id(buffer)] = buffer
-        for buffer in buffers.values():
-            buffer.wake()
+            if acks[position] is not buffer:
+                buffer.wake()
+                buffer = acks[position]
+            buffer.settle(acks[position + 1], None if succeeded else self.error_of(acks[position + 2]))
+        buffer.wake()
 
     def share_charge(self, parts: Sequence[ProducerBatch]) -> None:
         """Hand over to parts what this batch is charged."""

@@ -43,11 +43,11 @@ class AckBuffer(WaitingAckBuffer):
         it stay as they are, marked or not, so sending its record again changes the order in which records reach Kafka.
 
         timeout: seconds. Raises ValueError when the id does not come after the one before; TimeoutError, with the id not taken;
-        NotAcknowledgedError instead of waiting when an id has failed; IllegalStateError in a producer's callback, which the
+        NotAcknowledgedError instead of waiting when an id has failed; IllegalStateError in a callback of a client, which the
         acknowledgements wait for; ClosedError.
         """
         if threading.get_ident() in CALLBACK_THREADS:
-            raise IllegalStateError("AckBuffer.put() in an on_delivery callback could wait for acknowledgements that come after it")
+            raise IllegalStateError("AckBuffer.put() in a callback could wait for acknowledgements that come after it")
         sequence = self.try_put(id)
         return sequence if sequence is not None else _sleep_through(lambda wake: self.putting(id, timeout, wake))
 
@@ -90,7 +90,7 @@ def _sleep_through(start: Callable[[Wake], Sleeping[T]]) -> T:
 
 def _refuse_to_wait_for_itself() -> None:
     if threading.get_ident() in CALLBACK_THREADS:
-        raise IllegalStateError("an AckBuffer cannot be waited for in an on_delivery callback: the acknowledgements come after it")
+        raise IllegalStateError("an AckBuffer cannot be waited for in a callback: the acknowledgements come after it")
     asyncio: Any = sys.modules.get("asyncio")
     if asyncio is not None and asyncio._get_running_loop() is not None:
         raise IllegalStateError("waiting for this AckBuffer would stop the running event loop; use levada.aio.AckBuffer there")
