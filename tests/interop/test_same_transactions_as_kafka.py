@@ -20,6 +20,7 @@ from kafka_cluster import KafkaCluster
 from levada.error_codes import ErrorCode
 from levada.protocol.frame import decode_response, encode_request
 from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from levada.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -425,7 +426,19 @@ def marked(side: Side, producer: TransactionalProducer, *, epoch: int, coordinat
     return [part.error_code for found in answer.topics for part in found.partitions]
 
 
+def features(side: Side) -> list[Any]:
+    """What ApiVersions says about transaction.version, and up to which versions transactions are served."""
+    told: list[Any] = []
+    for version in (3, 4):
+        answer = side.wire.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1"), version)
+        told += [(one.min_version, one.max_version) for one in answer.supported_features if one.name == "transaction.version"]
+        told += [(one.min_version_level, one.max_version_level) for one in answer.finalized_features if one.name == "transaction.version"]
+    transactional = (22, 24, 25, 26, 27, 61, 65, 66)
+    return told + sorted((key.api_key, key.max_version) for key in answer.api_keys if key.api_key in transactional)
+
+
 SCENARIOS = [
+    features,
     commit_and_repeat,
     abort_and_repeat,
     end_without_a_transaction,
