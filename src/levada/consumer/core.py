@@ -57,7 +57,6 @@ class ConsumerCore:
     ) -> None:
         read = settings.read
         backoff = self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, random)
-        self.counters = ConsumerCounters()
         self.subscription = SubscriptionState()
         self._engine = engine
         self._now_ms = host.now_ms
@@ -90,14 +89,12 @@ class ConsumerCore:
             network=engine.network,
             settings=settings.fetch,
             backoff=backoff,
-            counters=self.counters,
             deferred=engine.deferred,
         )
         self._collector = FetchCollector(
             self._buffer,
             lock=host.lock,
             options=read,
-            counters=self.counters,
             converter=RecordConverter(settings.key_deserializer, settings.value_deserializer, host.run_handlers),
             reset_to=self._reset_to,
         )
@@ -107,6 +104,11 @@ class ConsumerCore:
         self.take_back = self._collector.take_back
         for poller in (self, validator, resetter, self._fetcher):
             engine.add_poller(poller)
+
+    @property
+    def counters(self) -> ConsumerCounters:
+        """What has been counted so far."""
+        return self._buffer.counters
 
     def poll(self, now_ms: int) -> int:
         """Wake who waits when metadata changed: what it says may be what a caller is to be told."""
