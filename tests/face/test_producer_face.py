@@ -296,7 +296,6 @@ def test_M_P3_rows_taken_before_close_ends_a_wait_for_memory_keep_their_outcome(
     # Made first: pyarrow looks for pandas at its first array, which takes a second on a busy machine.
     rows = pa.table({"v": pa.array([b"x" * 900] * 1_000)})
     kafka.faults.delay("Produce", ms=600)
-    rows = pa.table({"v": pa.array([b"x" * 900] * 1_000)})
 
     def close_amid() -> None:
         while not kafka.faults.requests["Produce"]:

@@ -80,18 +80,7 @@ class ConsumerCore:
         }
         validator = PositionValidator(reset_to=self._reset_to, **positions)
         resetter = PositionResetter(isolation_level=read.isolation_level, **positions)
-        self.commits = Commits(
-            group_id=settings.group_id,
-            interval_ms=settings.auto_commit_interval_ms,
-            subscription=self.subscription,
-            finder=engine.coordinators,
-            metadata=engine.metadata,
-            backoff=backoff,
-            start=self._start_beside,
-            announce=self._buffer.announce,
-            now_ms=host.now_ms(),
-            deferred=engine.deferred,
-        )
+        self.commits = self._new_commits(settings)
         self._committed = None if settings.group_id is None else self._committed_positions(settings.group_id, spawn)
         self._fetcher = Fetcher(
             subscription=self.subscription,
@@ -258,6 +247,20 @@ class ConsumerCore:
         """Return what the group has committed for these partitions. Raises InvalidGroupIdError without a group.id."""
         group_id = self.commits.group.group_id
         return fetch_offsets(self._engine.coordinators, group_id, partitions, Retries(self._engine.metadata, self._backoff))
+
+    def _new_commits(self, settings: ConsumerSettings) -> Commits:
+        return Commits(
+            group_id=settings.group_id,
+            interval_ms=settings.auto_commit_interval_ms,
+            subscription=self.subscription,
+            finder=self._engine.coordinators,
+            metadata=self._engine.metadata,
+            backoff=self._backoff,
+            start=self._start_beside,
+            announce=self._buffer.announce,
+            now_ms=self._now_ms(),
+            deferred=self._engine.deferred,
+        )
 
     def _committed_positions(self, group_id: str, spawn: Spawn) -> CommittedPositions:
         return CommittedPositions(
