@@ -12,7 +12,10 @@ import pytest
 GUIDE = (Path(__file__).parents[2] / "docs" / "GUIDE.md").read_text()
 SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", GUIDE, re.S | re.M))
 PRINTS = {
-    "Producing": ["callback: orders-0@1", "handle: 0", "refused: no False"],
+    "Producing": [
+        *("callback: orders-0@1", "handle: 0", "refused: no False"),
+        *("audit: orders 6 None", "audit: orders -1 None", "offsets: [0, 1, 2]", "sent: 3.0 failed: 0.0"),
+    ],
     "Transactions": ["dropped: TransactionAbortedError", "invoices: [b'for customer-3', b'for customer-4']"],
     "Consuming": ["a poll: True", "in all: 45", "from 3 on: 3 lag 2"],
     "Committing offsets": ["read: [0, 1, 2, 3]", "not committed: 3", "callback: 5 None", "committed: 5 next: 5"],

@@ -30,7 +30,9 @@ def new_producer(kafka: EmbeddedKafka) -> lv.KafkaProducer:
 
 
 def committed(kafka: EmbeddedKafka) -> list[bytes]:
-    return sorted(record.value for record in lv.scan("t", bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed"))
+    return sorted(
+        record.value or b"" for record in lv.scan("t", bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed")
+    )
 
 
 def wait_for_requests(kafka: EmbeddedKafka, api: str, count: int) -> None:

@@ -249,6 +249,18 @@ def timed_out(side: Side) -> list[Any]:
     return [*told, side.given(producer.init(given=producer.pair)), side.given(producer.init())]
 
 
+def ended_by_the_other_version(side: Side) -> list[Any]:
+    """Committed by one version of EndTxn, repeated by the other."""
+    producer = side.producer()
+    told: list[Any] = [side.given(producer.init()), producer.add(), producer.write(b"a")]
+    original, first = producer.pair, 5 if side.tv2 else 4
+    answer = side.wire.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1"), 3)
+    second = 5 if first == 4 and any(key.api_key == 26 and key.max_version >= 5 for key in answer.api_keys) else first - 1
+    told += [side.given(producer.end(commit=True, version=first)), side.settle(producer)]
+    told += [side.given(producer.end(commit=commit, producer=original, version=second)) for commit in (True, False)]
+    return told
+
+
 def two_transactions_in_a_row(side: Side) -> list[Any]:
     """A duplicate of the first EndTxn that arrives in the second transaction."""
     producer = side.producer()
@@ -444,6 +456,7 @@ SCENARIOS = [
     end_without_a_transaction,
     fenced_by_a_second_producer,
     timed_out,
+    ended_by_the_other_version,
     two_transactions_in_a_row,
     a_topic_that_is_deleted,
     initialising,
@@ -467,3 +480,10 @@ def test_M_P8_T14_T15_T18_T19_before_transaction_versions(
     kafka39: KafkaCluster, embedded_by_version: dict[int, EmbeddedKafka], scenario: Scenario
 ) -> None:
     compare(kafka39, embedded_by_version[0], scenario, tv2=False)
+
+
+@each_scenario
+def test_M_P8_T14_T15_T18_T19_older_requests_to_transaction_version_2(
+    kafka44: KafkaCluster, embedded_by_version: dict[int, EmbeddedKafka], scenario: Scenario
+) -> None:
+    compare(kafka44, embedded_by_version[2], scenario, tv2=False)

@@ -116,11 +116,11 @@ class GroupOffsets:
         known = self._groups.get(group)
         return known is not None and any(tp in transaction.offsets for transaction in known.open.values())
 
-    def open_groups(self, producer_id: int, producer_epoch: int) -> Iterator[str]:
-        """Yield the groups for which a producer with this epoch has committed offsets within a transaction that has not ended."""
+    def open_groups(self, producer_id: int, producer_epoch: int | None = None) -> Iterator[str]:
+        """Yield the groups for which a producer has committed offsets within a transaction that has not ended; with this epoch, or any."""
         for name, group in self._groups.items():
             transaction = group.open.get(producer_id)
-            if transaction is not None and transaction.producer_epoch == producer_epoch:
+            if transaction is not None and producer_epoch in (None, transaction.producer_epoch):
                 yield name
 
     def _written(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, _Written]:

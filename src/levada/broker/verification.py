@@ -45,10 +45,12 @@ class _First(NamedTuple):
 
 
 def unverified(call: Call) -> Mapping[TopicPartition, BrokerError]:
-    """Return why partitions of a Produce request must not be written to.
+    """Return why partitions of a Produce request must not be written to. Without a transactional id it has no transactional batches.
 
     INVALID_PRODUCER_ID_MAPPING, for the whole request, is raised when it holds batches of several transactional producers.
     """
+    if call.request.transactional_id is None:
+        return {}
     batches = list(_transactional_batches(call))
     producers = {batch.producer for batch in batches}
     if len(producers) > 1:
@@ -87,7 +89,7 @@ def _ask(call: Call, producer: ProducerIdAndEpoch, names: Sequence[TopicPartitio
         call.state.cluster.transaction_coordinators.check_loaded(transactional_id)
         if call.version < FIRST_ADDING_VERSION:
             return transactions.verify(transactional_id, producer, names)
-        transactions.add(transactional_id, producer, names, (), call.wall_ms)
+        transactions.add(transactional_id, producer, names, call.wall_ms)
     except BrokerError as error:
         return dict.fromkeys(names, error.code)
     return {}

@@ -21,6 +21,7 @@ from levada.clock import NEVER_MS
 from levada.consumer.columns_ahead import BatchSink
 from levada.consumer.commits import Commits
 from levada.consumer.committed_positions import CommittedPositions
+from levada.consumer.counters import ConsumerCounters
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import FetchBuffer
 from levada.consumer.fetch_collector import FetchCollector
@@ -103,6 +104,11 @@ class ConsumerCore:
         self.take_back = self._collector.take_back
         for poller in (self, validator, resetter, self._fetcher):
             engine.add_poller(poller)
+
+    @property
+    def counters(self) -> ConsumerCounters:
+        """What has been counted so far."""
+        return self._buffer.counters
 
     def poll(self, now_ms: int) -> int:
         """Wake who waits when metadata changed: what it says may be what a caller is to be told."""

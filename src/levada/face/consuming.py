@@ -34,7 +34,9 @@ from levada.face.arguments import (
     whole,
 )
 from levada.face.columns import importing_columns
+from levada.face.measured import measured
 from levada.flow import CallerFlow, Flow
+from levada.metrics import Metrics
 from levada.promise import Promise
 from levada.types import (
     AnyRecord,
@@ -86,6 +88,7 @@ class Consuming:
         self.core = ConsumerCore(engine, host=host, random=random, settings=ConsumerSettings.of(config), on_reset=report)
         self.reading = Reading(self.core, engine, host, default_api_timeout_ms=config.default_api_timeout_ms)
         self.wakeup = self.reading.wakeup
+        self._engine = engine
         self._host = host
         self._iteration: Iteration | None = None
         self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...], bool], Any] = {}
@@ -140,6 +143,10 @@ class Consuming:
     def paused(self) -> set[TopicPartition]:
         """Return the partitions that are paused."""
         return set(self.reading.look(lambda core: core.subscription.paused))
+
+    def metrics(self) -> Metrics:
+        """Return what has been counted so far."""
+        return measured(self._engine, self._host, "consumer", self.core)
 
     # Reading
 
