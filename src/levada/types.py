@@ -143,6 +143,18 @@ class ConsumerGroupMetadata(NamedTuple):
     group_instance_id: str | None = None
 
 
+class AbortTransactionSpec(NamedTuple):
+    """A transaction that hangs in one partition, as KafkaAdmin.describe_producers() shows it.
+
+    coordinator_epoch: of the producer's last transaction there, 0 where there was none before.
+    """
+
+    partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int = 0
+
+
 class TransactionHandle(NamedTuple):
     """An open transaction that its producer has handed over: KafkaAdmin ends it, in this process or another one. It can be pickled.
 
@@ -156,18 +168,6 @@ class TransactionHandle(NamedTuple):
     end_version: int
     partitions: tuple[TopicPartition, ...] = ()
     groups: tuple[str, ...] = ()
-
-
-class AbortTransactionSpec(NamedTuple):
-    """A transaction that hangs in one partition, as KafkaAdmin.describe_producers() shows it.
-
-    coordinator_epoch: of the producer's last transaction there, 0 where there was none before.
-    """
-
-    partition: TopicPartition
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int = 0
 
 
 class PartitionInfo(NamedTuple):

@@ -108,7 +108,7 @@ def test_T6_what_is_read_and_written_counts_together(kafka: Any, name: str, new_
     assert committed(kafka, sink, done) == [b"%d" % number for number in range(done)]
 
 
-def test_A23_a_second_producer_of_the_id_fences_the_first(kafka: Any, name: str, new_topic: Callable[..., str]) -> None:
+def test_M_A23_a_second_producer_of_the_id_fences_the_first(kafka: Any, name: str, new_topic: Callable[..., str]) -> None:
     topic, servers = new_topic(kafka), kafka.bootstrap_servers
     with (
         lv.KafkaProducer(bootstrap_servers=servers, transactional_id=name) as first,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
-from levada.consumer.counters import ConsumerCounters
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.fetch_collector import FetchCollector
@@ -99,7 +98,6 @@ class Bench:
             lock=nullcontext(),
             options=options or read_options(),
             converter=converter or RecordConverter(),
-            counters=ConsumerCounters(),
             reset_to=reset_to,
         )
 

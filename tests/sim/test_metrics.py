@@ -64,7 +64,7 @@ def test_K25_a_producer_counts_records_batches_and_requests(sim: Simulation, bro
     assert (metrics.value("connection-count"), metrics.value("requests-in-flight")) == (metrics.value("connection-creation-total"), 0)
 
 
-def test_K25_a_producer_counts_what_goes_wrong(sim: Simulation, broker: BrokerNode) -> None:
+def test_B11_K25_a_producer_counts_what_goes_wrong(sim: Simulation, broker: BrokerNode) -> None:
     with sim.producer(bootstrap_servers=SERVERS, linger_ms=0, max_request_size=60_000, buffer_memory=80_000, max_block_ms=500) as producer:
         producer.send("t", b"first").result()
         producer.partitions_for("u")

@@ -67,14 +67,6 @@ class KafkaAdmin(KafkaClient):
         """Return the cluster's id and brokers."""
         return await self._run(self._asking.describe_cluster(timeout))
 
-    async def commit_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
-        """Commit a transaction that its producer has handed over. As levada.KafkaAdmin.commit_detached()."""
-        await self._run(self._asking.end_detached(handle, True, timeout))
-
-    async def abort_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
-        """Abort a transaction that its producer has handed over. As levada.KafkaAdmin.abort_detached()."""
-        await self._run(self._asking.end_detached(handle, False, timeout))
-
     # Transactions
 
     async def describe_transactions(
@@ -145,3 +137,11 @@ class KafkaAdmin(KafkaClient):
     ) -> None:
         """Have a group forget what it has committed for these partitions. Raises GroupError for a group that does not exist."""
         await self._run(self._asking.delete_consumer_group_offsets(group_id, partitions, timeout))
+
+    async def commit_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
+        """Commit a transaction that its producer has handed over. As levada.KafkaAdmin.commit_detached()."""
+        await self._run(self._asking.end_detached(handle, True, timeout))
+
+    async def abort_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
+        """Abort a transaction that its producer has handed over. As levada.KafkaAdmin.abort_detached()."""
+        await self._run(self._asking.end_detached(handle, False, timeout))

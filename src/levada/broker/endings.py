@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from levada.broker.cluster import GROUP_METADATA_TOPIC
+from levada.broker.cluster import GROUP_METADATA_TOPIC, Cluster
 from levada.broker.coordinators.transaction import Ending
 from levada.broker.marker import Marker
 from levada.broker.state import BrokerState
@@ -39,14 +39,22 @@ def _write(state: BrokerState, ending: Ending, now_ms: int) -> None:
     marker = Marker(*ending.producer, ending.committed, ending.coordinator_epoch, ending.strict)
     try:
         for name in ending.partitions:
-            if name.topic != GROUP_METADATA_TOPIC:
+            if name.topic == GROUP_METADATA_TOPIC:
+                end_offsets(state.cluster, name, marker)
+            else:
                 _write_marker(state, name, marker, wall_ms)
     except BrokerError as error:
         # Somebody else has taken over: as in Kafka the transaction stays where it is.
         _log.warning("the end of transaction %r was not written: %s", ending.transactional_id, error)
         return
-    state.cluster.group_offsets.end_transaction(ending.producer.producer_id, committed=ending.committed, groups=ending.groups)
     state.cluster.transactions.complete(ending, wall_ms)
+
+
+def end_offsets(cluster: Cluster, place: TopicPartition, marker: Marker) -> None:
+    """Decide what a producer has committed for the groups of one partition of the offsets' topic."""
+    offsets, place_of = cluster.group_offsets, cluster.group_coordinators.place_of
+    groups = [group for group in offsets.open_groups(marker.producer_id) if place_of(group) == place]
+    offsets.end_transaction(marker.producer_id, committed=marker.committed, groups=groups)
 
 
 def _write_marker(state: BrokerState, name: TopicPartition, marker: Marker, wall_ms: int) -> None:

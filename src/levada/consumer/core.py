@@ -57,7 +57,6 @@ class ConsumerCore:
     ) -> None:
         read = settings.read
         backoff = self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, random)
-        self.counters = ConsumerCounters()
         self.subscription = SubscriptionState()
         self._engine = engine
         self._now_ms = host.now_ms
@@ -81,18 +80,7 @@ class ConsumerCore:
         }
         validator = PositionValidator(reset_to=self._reset_to, **positions)
         resetter = PositionResetter(isolation_level=read.isolation_level, **positions)
-        self.commits = Commits(
-            group_id=settings.group_id,
-            interval_ms=settings.auto_commit_interval_ms,
-            subscription=self.subscription,
-            finder=engine.coordinators,
-            metadata=engine.metadata,
-            backoff=backoff,
-            start=self._start_beside,
-            announce=self._buffer.announce,
-            now_ms=host.now_ms(),
-            deferred=engine.deferred,
-        )
+        self.commits = self._new_commits(settings)
         self._committed = None if settings.group_id is None else self._committed_positions(settings.group_id, spawn)
         self._fetcher = Fetcher(
             subscription=self.subscription,
@@ -101,14 +89,12 @@ class ConsumerCore:
             network=engine.network,
             settings=settings.fetch,
             backoff=backoff,
-            counters=self.counters,
             deferred=engine.deferred,
         )
         self._collector = FetchCollector(
             self._buffer,
             lock=host.lock,
             options=read,
-            counters=self.counters,
             converter=RecordConverter(settings.key_deserializer, settings.value_deserializer, host.run_handlers),
             reset_to=self._reset_to,
         )
@@ -118,6 +104,11 @@ class ConsumerCore:
         self.take_back = self._collector.take_back
         for poller in (self, validator, resetter, self._fetcher):
             engine.add_poller(poller)
+
+    @property
+    def counters(self) -> ConsumerCounters:
+        """What has been counted so far."""
+        return self._buffer.counters
 
     def poll(self, now_ms: int) -> int:
         """Wake who waits when metadata changed: what it says may be what a caller is to be told."""
@@ -256,6 +247,20 @@ class ConsumerCore:
         """Return what the group has committed for these partitions. Raises InvalidGroupIdError without a group.id."""
         group_id = self.commits.group.group_id
         return fetch_offsets(self._engine.coordinators, group_id, partitions, Retries(self._engine.metadata, self._backoff))
+
+    def _new_commits(self, settings: ConsumerSettings) -> Commits:
+        return Commits(
+            group_id=settings.group_id,
+            interval_ms=settings.auto_commit_interval_ms,
+            subscription=self.subscription,
+            finder=self._engine.coordinators,
+            metadata=self._engine.metadata,
+            backoff=self._backoff,
+            start=self._start_beside,
+            announce=self._buffer.announce,
+            now_ms=self._now_ms(),
+            deferred=self._engine.deferred,
+        )
 
     def _committed_positions(self, group_id: str, spawn: Spawn) -> CommittedPositions:
         return CommittedPositions(

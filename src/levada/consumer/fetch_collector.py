@@ -22,7 +22,6 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from levada.consumer.columns_ahead import BatchSink, ColumnsAhead
-from levada.consumer.counters import ConsumerCounters
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.fetch_cursor import ColumnSink, FetchCursor, Mark, ReadOptions
@@ -58,14 +57,13 @@ class FetchCollector:
         lock: AbstractContextManager[object],
         options: ReadOptions,
         converter: RecordConverter,
-        counters: ConsumerCounters,
         reset_to: OffsetSpec | None = None,
     ) -> None:
         self._buffer = buffer
         self._lock = lock
         self._options = options
         self._converter = converter
-        self._counters = counters
+        self._counters = buffer.counters
         self._reset_to = reset_to
         self._cursors: list[Cursor] = []
         """Entries that are being read, in order, and are not used up."""

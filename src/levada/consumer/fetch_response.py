@@ -9,7 +9,6 @@ from typing import NamedTuple
 from levada.client.backoff import ExponentialBackoff
 from levada.client.metadata import Metadata
 from levada.client.retry import Reaction, RetryPolicy
-from levada.consumer.counters import ConsumerCounters
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.fetch_request import FetchSettings
 from levada.consumer.fetch_session import FetchSession, SessionRequest
@@ -91,10 +90,9 @@ class FetchResponseHandler:
         metadata: Metadata,
         settings: FetchSettings,
         backoff: ExponentialBackoff,
-        counters: ConsumerCounters,
     ) -> None:
         self._buffer = buffer
-        self._counters = counters
+        self._counters = buffer.counters
         self._metadata = metadata
         self._settings = settings
         self._backoff = backoff

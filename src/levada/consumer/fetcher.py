@@ -27,7 +27,6 @@ from levada.client.metadata import Metadata
 from levada.client.network_client import NetworkClient
 from levada.client.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS
-from levada.consumer.counters import ConsumerCounters
 from levada.consumer.fetch_buffer import READ_AHEAD, CompletedFetch, FetchBuffer
 from levada.consumer.fetch_request import (
     FIRST_VERSION_WITH_IDS,
@@ -137,7 +136,6 @@ class Fetcher:
         network: NetworkClient,
         settings: FetchSettings,
         backoff: ExponentialBackoff,
-        counters: ConsumerCounters,
         deferred: deque[Callable[[], None]],
     ) -> None:
         self._subscription = subscription
@@ -146,7 +144,7 @@ class Fetcher:
         self._network = network
         self._settings = settings
         self._log = DeferredLog(logging.getLogger(__name__), deferred)
-        self._responses = FetchResponseHandler(buffer, metadata, settings, backoff, counters)
+        self._responses = FetchResponseHandler(buffer, metadata, settings, backoff)
         self._marks = subscription.listen()
         self._snapshot: ClusterSnapshot | None = None
         self._shares: dict[int, Share] = {}

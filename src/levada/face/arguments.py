@@ -119,28 +119,6 @@ def _committable(tp: Any, at: Any) -> OffsetAndMetadata:
     return OffsetAndMetadata(offset, leader_epoch, given.metadata)
 
 
-def group_metadata(group: Any) -> ConsumerGroupMetadata:
-    """Return whose offsets are committed: a consumer's group_metadata(), or the id of a group without members."""
-    if isinstance(group, str):
-        group = ConsumerGroupMetadata(group)
-    if not isinstance(group, ConsumerGroupMetadata):
-        raise TypeError(f"expected a group's id, or the group_metadata() of a consumer, got {group!r}")
-    if not group.group_id:
-        raise ValueError("the id of the group whose offsets are committed must not be empty")
-    return group
-
-
-def transaction_handle(handle: Any) -> TransactionHandle:
-    """Return what detach_transaction() has returned, also where it was kept as a plain tuple or came back from JSON as a list."""
-    if isinstance(handle, list | tuple) and len(handle) == len(TransactionHandle._fields):
-        name, producer_id, epoch, version, partitions, groups = handle
-        if isinstance(name, str):
-            tps = tuple(topic_partition(tuple(tp)) for tp in partitions)
-            numbers = whole("producer_id", producer_id), whole("producer_epoch", epoch), whole("end_version", version)
-            return TransactionHandle(name, *numbers, tps, tuple(groups))
-    raise TypeError(f"expected the TransactionHandle that detach_transaction() returns, got {handle!r}")
-
-
 def ids(given: Any, what: str) -> list[str]:
     """Return names that are not empty, each once. what: they are, in an error's words."""
     _refuse_lone(given, str, what)
@@ -175,6 +153,28 @@ def abort_spec(spec: Any) -> AbortTransactionSpec:
     if negative := [name for name, number in numbers.items() if number < 0]:
         raise ValueError(f"{negative[0]} must not be negative, got {numbers[negative[0]]}")
     return AbortTransactionSpec(topic_partition(spec.partition), **numbers)
+
+
+def group_metadata(group: Any) -> ConsumerGroupMetadata:
+    """Return whose offsets are committed: a consumer's group_metadata(), or the id of a group without members."""
+    if isinstance(group, str):
+        group = ConsumerGroupMetadata(group)
+    if not isinstance(group, ConsumerGroupMetadata):
+        raise TypeError(f"expected a group's id, or the group_metadata() of a consumer, got {group!r}")
+    if not group.group_id:
+        raise ValueError("the id of the group whose offsets are committed must not be empty")
+    return group
+
+
+def transaction_handle(handle: Any) -> TransactionHandle:
+    """Return what detach_transaction() has returned, also where it was kept as a plain tuple or came back from JSON as a list."""
+    if isinstance(handle, list | tuple) and len(handle) == len(TransactionHandle._fields):
+        name, producer_id, epoch, version, partitions, groups = handle
+        if isinstance(name, str):
+            tps = tuple(topic_partition(tuple(tp)) for tp in partitions)
+            numbers = whole("producer_id", producer_id), whole("producer_epoch", epoch), whole("end_version", version)
+            return TransactionHandle(name, *numbers, tps, tuple(groups))
+    raise TypeError(f"expected the TransactionHandle that detach_transaction() returns, got {handle!r}")
 
 
 def column_names(names: Any) -> tuple[str, ...]:

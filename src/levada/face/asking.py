@@ -39,10 +39,10 @@ class Asking:
 
     def __init__(self, config: ClientConfig, engine: Engine) -> None:
         self._config = config
-        self._engine = engine
         self._metadata = engine.metadata
         self._random = engine.random
         self._spawn = FlowsBeside(engine.flows, engine.now)
+        self._coordinators = engine.coordinators
 
     def request(self, message: Request[T], node: Destination, version: int | None, timeout: float | None) -> Operation[T]:
         """Send a request once and return its response as it came."""
@@ -99,18 +99,12 @@ class Administering(Asking):
         """Describe the cluster."""
         return self._operation(cluster.describe_cluster(), "describe cluster", timeout)
 
-    def end_detached(self, handle: TransactionHandle, commits: bool, timeout: float | None) -> Operation[None]:
-        """Commit or abort a transaction that was handed over."""
-        wanted = arguments.transaction_handle(handle)
-        flow = detached.end(wanted, self._engine.coordinators, self._attempts(), commits=commits)
-        return self._operation(flow, f"{'commit' if commits else 'abort'} of a detached transaction", timeout)
-
     # Transactions
 
     def describe_transactions(self, ids: Sequence[str], timeout: float | None) -> Operation[dict[str, TransactionDescription]]:
         """Describe transactional ids."""
         wanted = arguments.ids(ids, "transactional ids")
-        flow = transactions.describe_transactions(wanted, self._attempts(), self._engine.coordinators, self._spawn)
+        flow = transactions.describe_transactions(wanted, self._attempts(), self._coordinators, self._spawn)
         return self._operation(flow, "describe transactions", timeout)
 
     def list_transactions(
@@ -144,7 +138,7 @@ class Administering(Asking):
     def fence_producers(self, ids: Sequence[str], timeout: float | None) -> Operation[dict[str, FencedProducer]]:
         """Fence the producers of transactional ids."""
         wanted, limit_ms = arguments.ids(ids, "transactional ids"), self._config.request_timeout_ms
-        flow = transactions.fence_producers(wanted, self._attempts(), self._engine.coordinators, self._spawn, timeout_ms=limit_ms)
+        flow = transactions.fence_producers(wanted, self._attempts(), self._coordinators, self._spawn, timeout_ms=limit_ms)
         return self._operation(flow, "fence producers", timeout)
 
     def abort_transaction(self, spec: AbortTransactionSpec, timeout: float | None) -> Operation[None]:
@@ -158,7 +152,7 @@ class Administering(Asking):
     ) -> Operation[Committed]:
         """List what a group has committed."""
         group, wanted = arguments.group_id(group_id), None if partitions is None else arguments.topic_partitions(partitions)
-        flow = group_offsets.list_group_offsets(group, wanted, self._attempts(), self._engine.coordinators, stable=require_stable)
+        flow = group_offsets.list_group_offsets(group, wanted, self._attempts(), self._coordinators, stable=require_stable)
         return self._operation(flow, "list consumer group offsets", timeout)
 
     def alter_consumer_group_offsets(
@@ -166,7 +160,7 @@ class Administering(Asking):
     ) -> Operation[None]:
         """Commit for a group."""
         group, wanted = arguments.group_id(group_id), arguments.offsets_to_commit(offsets)
-        flow = group_offsets.alter_group_offsets(group, wanted, self._attempts(), self._engine.coordinators)
+        flow = group_offsets.alter_group_offsets(group, wanted, self._attempts(), self._coordinators)
         return self._operation(flow, "alter consumer group offsets", timeout)
 
     def delete_consumer_group_offsets(
@@ -174,8 +168,14 @@ class Administering(Asking):
     ) -> Operation[None]:
         """Have a group forget offsets."""
         group, wanted = arguments.group_id(group_id), arguments.topic_partitions(partitions)
-        flow = group_offsets.delete_group_offsets(group, wanted, self._attempts(), self._engine.coordinators)
+        flow = group_offsets.delete_group_offsets(group, wanted, self._attempts(), self._coordinators)
         return self._operation(flow, "delete consumer group offsets", timeout)
+
+    def end_detached(self, handle: TransactionHandle, commits: bool, timeout: float | None) -> Operation[None]:
+        """Commit or abort a transaction that was handed over."""
+        wanted = arguments.transaction_handle(handle)
+        flow = detached.end(wanted, self._coordinators, self._attempts(), commits=commits)
+        return self._operation(flow, f"{'commit' if commits else 'abort'} of a detached transaction", timeout)
 
     def _attempts(self) -> Attempts:
         backoff = ExponentialBackoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms, self._random)

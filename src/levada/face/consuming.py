@@ -241,7 +241,7 @@ class Consuming:
 
     def tell_of_commits(self) -> None:
         """Call the callbacks of commits that are over, in the order of the commits. What one raises comes out, and the others wait."""
-        while (commit := self.reading.look(lambda core: core.commits.over())) is not None:
+        while self.core.commits.has_untold and (commit := self.reading.look(lambda core: core.commits.over())) is not None:
             error = commit.done.error
             assert error is None or isinstance(error, KafkaError), "flows fail with errors of levada's own"
             if commit.callback is not None:
@@ -298,12 +298,11 @@ class Consuming:
             yield from self.reading.close()
 
     def _commit_at_close(self, timeout: float) -> CallerFlow[None]:
-        commits = self.core.commits
-        if not commits.has_work_at_close:
+        if not self.reading.look(lambda core: core.commits.has_work_at_close):
             return
         try:
             yield from self.reading.run(
-                lambda core, _: commits.at_close(), deadline_ms(0, timeout), "the last commit, at close()", may_be_woken=False
+                lambda core, _: core.commits.at_close(), deadline_ms(0, timeout), "the last commit, at close()", may_be_woken=False
             )
         except KafkaError as error:
             log.warning("what was read last may not be committed, and is read again: %s", error)

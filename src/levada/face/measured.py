@@ -5,20 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import nan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.client.setup.states import ConnectionState
 from levada.client.traffic import NODE_READINGS
-from levada.consumer.core import ConsumerCore
-from levada.consumer.subscription_state import PartitionState
 from levada.metrics import MetricName, Metrics, Reading, averaged, counted, gauge, read_all, summed
-from levada.producer.core import ProducerCore
-from levada.producer.counters import TopicCounters
 from levada.types import UNKNOWN_OFFSET
+
+if TYPE_CHECKING:
+    # A producer's program need not load what consumers are made of.
+    from levada.consumer.core import ConsumerCore
+    from levada.consumer.subscription_state import PartitionState
+    from levada.producer.core import ProducerCore
 
 Tags = tuple[tuple[str, str], ...]
 Table = Sequence[Reading[Any]]
@@ -110,7 +112,7 @@ LATENCIES = {"producer": ("producer-metrics", "request-latency", "Produce"), "co
 
 
 def measured(engine: Engine, host: Host, kind: str, core: ProducerCore | ConsumerCore | None = None) -> Metrics:
-    """Read everything that a client of a kind has counted. Raises as check_usable()."""
+    """Read everything that a client of a kind has counted. core: of a producer or a consumer. Raises as check_usable()."""
     host.check_usable()
     with host.undisturbed(), host.lock:
         return Metrics(_read(engine, host.now_ms(), kind, core))
@@ -123,11 +125,8 @@ def _read(engine: Engine, now_ms: int, kind: str, core: ProducerCore | ConsumerC
     values |= read_all(WHOLE, traffic.whole, now_ms, f"{group}-metrics", tags)
     for node_id, node in list(traffic.nodes.items()):
         values |= read_all(NODE, node, now_ms, f"{group}-node-metrics", (*tags, ("node-id", f"node-{node_id}")))
-    if isinstance(core, ProducerCore):
-        values |= _of_producer(core, now_ms, tags)
-    elif isinstance(core, ConsumerCore):
-        values |= _of_consumer(core, now_ms, tags)
-    if kind in LATENCIES:
+    if kind in PARTS:
+        values |= PARTS[kind](core, now_ms, tags)
         values |= read_all(latency(kind), traffic, now_ms, LATENCIES[kind][0], tags)
     return values
 
@@ -140,8 +139,7 @@ def latency(kind: str) -> Table:
 
 def _of_producer(core: ProducerCore, now_ms: int, tags: Tags) -> dict[MetricName, float]:
     values = read_all(PRODUCER, core, now_ms, "producer-metrics", tags)
-    topics: dict[str, TopicCounters] = core.counters.topics
-    for name, topic in topics.items():
+    for name, topic in core.counters.topics.items():
         values |= read_all(TOPIC, topic, now_ms, "producer-topic-metrics", (*tags, ("topic", name)))
     return values
 
@@ -152,6 +150,9 @@ def _of_consumer(core: ConsumerCore, now_ms: int, tags: Tags) -> dict[MetricName
         of_partition = (*tags, ("topic", state.tp.topic), ("partition", str(state.tp.partition)))
         values |= read_all(PARTITION, (core, state), now_ms, FETCHES, of_partition)
     return values
+
+
+PARTS: Mapping[str, Callable[[Any, int, Tags], dict[MetricName, float]]] = {"producer": _of_producer, "consumer": _of_consumer}
 
 
 PAGE: Sequence[tuple[str, str, Table]] = (

@@ -82,7 +82,6 @@ class ProducerCore:
         backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._engine = engine
         self._host = host
-        self.partitioning = partitioning
         self.pool = BufferPool(buffer_memory)
         self.transactions = self._numbering(backoff, is_transactional=transactional is not None) if enable_idempotence else None
         self.accumulator = RecordAccumulator(
@@ -101,14 +100,13 @@ class ProducerCore:
             level=sending.level,
             adaptive=adaptive_partitioning,
             availability_timeout_ms=availability_timeout_ms,
-            partitioning=self.partitioning,
+            partitioning=partitioning,
         )
         self.failed_sends = FailedSends(self.pool, self.accumulator.unasked, defer=self._defer, settled=self._failed_send_settled)
         self._sender = Sender(
             accumulator=self.accumulator,
             transactions=self.transactions,
-            metadata=engine.metadata,
-            network=engine.network,
+            engine=engine,
             backoff=backoff,
             settings=sending,
             start=self._start,
@@ -116,6 +114,9 @@ class ProducerCore:
         self.appending = Appending(self.accumulator, self.failed_sends, self._sender.counters, engine, host, max_block_ms=max_block_ms)
         self.transaction = None if transactional is None else self._transactions(transactional, Asking(engine.coordinators, backoff))
         self.append = self.accumulator.appender.send
+        self._join(engine)
+
+    def _join(self, engine: Engine) -> None:
         engine.add_poller(self)
         # Also after a crash: what is appended then would never be sent.
         engine.holders.append(self)
@@ -139,6 +140,11 @@ class ProducerCore:
         self._sender.transaction = transactions
         self._sender.failures.failed = self.failed_sends.failed = transactions.failed
         return transactions
+
+    @property
+    def partitioning(self) -> Partitioning:
+        """Who chooses partitions."""
+        return self.accumulator.partitioning
 
     @property
     def counters(self) -> ProducerCounters:

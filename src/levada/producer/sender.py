@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from levada.client.backoff import ExponentialBackoff
-from levada.client.metadata import Metadata
-from levada.client.network_client import NetworkClient
+from levada.client.engine import Engine
 from levada.client.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
@@ -74,8 +73,7 @@ class Sender:
         *,
         accumulator: RecordAccumulator,
         transactions: TransactionManager | None,
-        metadata: Metadata,
-        network: NetworkClient,
+        engine: Engine,
         backoff: ExponentialBackoff,
         settings: SenderSettings,
         start: Callable[[Flow[Any], int], Promise[Any]],
@@ -83,14 +81,14 @@ class Sender:
         self._accumulator = accumulator
         self._transactions = transactions
         self.transaction: Transactions | None = None
-        self._metadata = metadata
-        self._network = network
+        self._metadata = engine.metadata
+        self._network = engine.network
         self._backoff = backoff
         self._settings = settings
         self._start = start
         self.counters = ProducerCounters()
-        self.failures = Failures(accumulator, transactions, metadata, network, self.counters)
-        self._format = ProduceFormat(network, codec=settings.codec, level=settings.level, is_idempotent=transactions is not None)
+        self.failures = Failures(accumulator, transactions, engine.metadata, engine.network, self.counters)
+        self._format = ProduceFormat(engine.network, codec=settings.codec, level=settings.level, is_idempotent=transactions is not None)
         self._initializing: Promise[Any] | None = None
         self._initialize_at_ms = NEVER_MS
         self._topics_made = 0

@@ -73,26 +73,6 @@ class KafkaAdmin(KafkaClient):
         """Return the cluster's id and brokers."""
         return self._run(self._asking.describe_cluster(timeout))
 
-    def commit_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
-        """Commit a transaction that its producer has handed over by detach_transaction(), in this process or another one.
-
-        Asks again until there is an answer. To repeat the call is safe, after a success too, as long as nobody makes another producer with
-        this transactional id: do not before the outcome is known. Raises ProducerFencedError or BrokerError (INVALID_TXN_STATE) where it
-        was not committed: after transaction.timeout.ms the coordinator aborts it. Raises BrokerError (INVALID_PRODUCER_ID_MAPPING) where
-        the coordinator has forgotten the id, which says nothing; TransactionOutcomeUnknownError when the time is over.
-
-        A success does not tell that an administrator aborted it by force before, nor that a topic was deleted meanwhile. Records become
-        visible a few milliseconds after the answer.
-        """
-        self._run(self._asking.end_detached(handle, True, timeout))
-
-    def abort_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
-        """Abort a transaction that its producer has handed over. What commit_detached() says of repetitions and errors holds here.
-
-        Raises BrokerError (INVALID_TXN_STATE) where it was committed before, ProducerFencedError where it is open no more.
-        """
-        self._run(self._asking.end_detached(handle, False, timeout))
-
     # Transactions
 
     def describe_transactions(self, transactional_ids: Sequence[str], *, timeout: float | None = None) -> dict[str, TransactionDescription]:
@@ -161,3 +141,23 @@ class KafkaAdmin(KafkaClient):
     ) -> None:
         """Have a group forget what it has committed for these partitions. Raises GroupError for a group that does not exist."""
         self._run(self._asking.delete_consumer_group_offsets(group_id, partitions, timeout))
+
+    def commit_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
+        """Commit a transaction that its producer has handed over by detach_transaction(), in this process or another one.
+
+        Asks again until there is an answer. To repeat the call is safe, after a success too, as long as nobody makes another producer with
+        this transactional id: do not before the outcome is known. Raises ProducerFencedError or BrokerError (INVALID_TXN_STATE) where it
+        was not committed: after transaction.timeout.ms the coordinator aborts it. Raises BrokerError (INVALID_PRODUCER_ID_MAPPING) where
+        the coordinator has forgotten the id, which says nothing; TransactionOutcomeUnknownError when the time is over.
+
+        A success does not tell that an administrator aborted it by force before, nor that a topic was deleted meanwhile. Records become
+        visible a few milliseconds after the answer.
+        """
+        self._run(self._asking.end_detached(handle, True, timeout))
+
+    def abort_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
+        """Abort a transaction that its producer has handed over. What commit_detached() says of repetitions and errors holds here.
+
+        Raises BrokerError (INVALID_TXN_STATE) where it was committed before, ProducerFencedError where it is open no more.
+        """
+        self._run(self._asking.end_detached(handle, False, timeout))

@@ -82,6 +82,7 @@ def test_every_name_is_there() -> None:
     ("cls", "name", "advice"),
     [
         (lv.KafkaConsumer, "subscribe", "membership of consumer groups is not there yet"),
+        (lv.KafkaConsumer, "commit_sync", r"use commit\(\)"),
         (lv.KafkaProducer, "produce", r"use send\(\)"),
         (lv.KafkaAdmin, "create_acls", r"request\(\)"),
     ],

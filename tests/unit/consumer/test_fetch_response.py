@@ -11,7 +11,6 @@ from consumer_kit import TP, batch
 from levada.client.backoff import ExponentialBackoff
 from levada.client.retry import Reaction
 from levada.client.snapshot import ClusterSnapshot, TopicMetadata
-from levada.consumer.counters import ConsumerCounters
 from levada.consumer.fetch_buffer import FetchBuffer
 from levada.consumer.fetch_response import ON_FETCH_ERROR, Asked, FetchResponseHandler, offset_after_last_batch
 from levada.consumer.fetch_session import NO_SESSION, NO_TOPIC_ID, FetchSession, FetchTarget
@@ -39,7 +38,7 @@ class Client:
         self.metadata = new_metadata()
         self.metadata._need_full = False
         backoff = ExponentialBackoff(100, 1000, Random(0))
-        self.handler = FetchResponseHandler(self.buffer, self.metadata, fetch_settings(), backoff, ConsumerCounters())
+        self.handler = FetchResponseHandler(self.buffer, self.metadata, fetch_settings(), backoff)
         self.session = FetchSession()
 
     def answer(self, *, tp: TopicPartition = TP, code: int = 0, top: int = 0, session_id: int = NO_SESSION, **data: Any) -> bool:

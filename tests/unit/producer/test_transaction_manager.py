@@ -263,7 +263,7 @@ def transactional() -> TransactionManager:
     return manager
 
 
-def test_I_the_coordinator_alone_gives_a_transactional_producer_its_identity(transactional: TransactionManager) -> None:
+def test_I11_the_coordinator_alone_gives_a_transactional_producer_its_identity(transactional: TransactionManager) -> None:
     transactional.identity = ProducerIdentity()
     assert not transactional.needs_identity
 
@@ -293,7 +293,7 @@ def test_T4_a_partition_that_is_not_in_the_transaction_yet_is_not_drained(queue:
     assert asked == [batch]
 
 
-def test_I_45_in_a_transaction_a_gap_fails_the_batch_and_an_earlier_retry_does_not(
+def test_I20_45_in_a_transaction_a_gap_fails_the_batch_and_an_earlier_retry_does_not(
     transactional: TransactionManager, queue: PartitionQueue
 ) -> None:
     first, second = sent(transactional, queue, 2)
@@ -302,7 +302,7 @@ def test_I_45_in_a_transaction_a_gap_fails_the_batch_and_an_earlier_retry_does_n
     assert not queue.sequences.wants_bump
 
 
-def test_I_59_in_a_transaction_retention_restarts_the_numbers_under_the_same_epoch(
+def test_I20_59_in_a_transaction_retention_restarts_the_numbers_under_the_same_epoch(
     transactional: TransactionManager, queue: PartitionQueue
 ) -> None:
     first, second = sent(transactional, queue, 2)
@@ -314,14 +314,14 @@ def test_I_59_in_a_transaction_retention_restarts_the_numbers_under_the_same_epo
     assert transactional.identity == (7, 3)
 
 
-def test_I_59_in_a_transaction_otherwise_fails_the_batch(transactional: TransactionManager, queue: PartitionQueue) -> None:
+def test_I20_59_in_a_transaction_otherwise_fails_the_batch(transactional: TransactionManager, queue: PartitionQueue) -> None:
     first, second = sent(transactional, queue, 2)
     finished(transactional, first, base_offset=500)
     assert transactional.decide(second, UNKNOWN_PRODUCER_ID, NO_LOG_START) is Verdict.RETRY
     assert transactional.decide(second, UNKNOWN_PRODUCER_ID, 100) is Verdict.FAIL
 
 
-def test_I_numbers_of_a_failed_batch_go_to_the_next_one_or_are_lost(transactional: TransactionManager, queue: PartitionQueue) -> None:
+def test_I20_numbers_of_a_failed_batch_go_to_the_next_one_or_are_lost(transactional: TransactionManager, queue: PartitionQueue) -> None:
     first, second = sent(transactional, queue, 2)
     transactional.gave_up(second, Persisted.NO)
     assert (queue.sequences.next, transactional.lost_numbers) == (10, False)
