@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+import levada as lv
 from fault_load import PARTITIONS, Watched
 from kafka_cluster import KafkaCluster, KafkaNode
+from levada.protocol.messages import describe_quorum
 from levada.testing.history import Report
 
 pytestmark = [pytest.mark.kafka, pytest.mark.matrix, pytest.mark.timeout(300)]
@@ -36,6 +38,16 @@ def watched(kafka_cluster: KafkaCluster, request: pytest.FixtureRequest) -> Iter
 
 def leader_of(cluster: KafkaCluster, watched: Watched) -> KafkaNode:
     return next(node for node in cluster.nodes if node.id == watched.leader())
+
+
+def controller_of(cluster: KafkaCluster) -> int:
+    """Return the node that leads the controllers' quorum; Metadata name any broker as the controller."""
+    partition = describe_quorum.PartitionData(partition_index=0)
+    topic = describe_quorum.TopicData(topic_name="__cluster_metadata", partitions=[partition])
+    with lv.KafkaClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        answer = client.request(describe_quorum.DescribeQuorumRequest(topics=[topic]))
+    leader: int = answer.topics[0].partitions[0].leader_id
+    return leader
 
 
 def judged(watched: Watched, note: Callable[[str], None], row: str, *, gap_ms: int) -> Report:
@@ -83,6 +95,23 @@ def test_M_A3_five_leaders_are_killed_one_after_the_other(
         watched.faults.fault(f"node {node.id} killed", mended=True)
         watched.await_progress()
     judged(watched, note, "M-A3", gap_ms=2 * SESSION_TIMEOUT_MS + 4000)
+
+
+def test_M_A4_the_active_controller_is_killed(kafka_cluster: KafkaCluster, watched: Watched, note: Callable[[str], None]) -> None:
+    """It is a broker, too, in these clusters, so the partitions that it leads wait for new leaders."""
+    node = next(node for node in kafka_cluster.nodes if node.id == controller_of(kafka_cluster))
+    watched.faults.fault("controller killed")
+    node.kill()
+    began = time.monotonic()
+    with lv.KafkaAdmin(bootstrap_servers=kafka_cluster.bootstrap_servers) as admin:
+        admin.create_topics([lv.NewTopic(f"{watched.topic}-beside", 1, 2)], timeout=60)
+    took_s = time.monotonic() - began
+    node.restart()
+    watched.faults.fault("controller killed", mended=True)
+    watched.await_progress()
+    note(f"M-A4: a topic was created {took_s:.1f} s after the controller was killed")
+    judged(watched, note, "M-A4", gap_ms=SESSION_TIMEOUT_MS + 2000)
+    assert took_s <= 5 + BUSY_MS / 1000
 
 
 def test_M_A5_two_of_three_nodes_are_dead(kafka_cluster: KafkaCluster, watched: Watched, note: Callable[[str], None]) -> None:
