@@ -262,6 +262,20 @@ def test_K6_T9_a_record_that_was_never_taken_costs_the_transaction_too(producer:
     producer.abort_transaction()
 
 
+def test_T9_records_that_wait_fail_with_their_transaction_at_once_and_name_the_cause(sim: Simulation, broker: BrokerNode) -> None:
+    producer = new_producer(sim, linger_ms=15_000)
+    producer.init_transactions()
+    producer.begin_transaction()
+    waiting = producer.send("t", b"good")
+    refused = producer.send("t", b"x" * 2_000_000).exception()
+    assert waiting.done()
+    error = waiting.exception()
+    assert isinstance(error, TransactionAbortedError)
+    assert error.__cause__ is refused
+    assert error.persisted is Persisted.NO
+    producer.abort_transaction()
+
+
 def test_I12_a_record_that_may_be_written_fails_as_unknown_and_the_next_transaction_has_another_epoch(
     sim: Simulation, producer: lv.KafkaProducer, broker: BrokerNode
 ) -> None:
