@@ -294,7 +294,13 @@ def test_M_P3_rows_taken_before_close_ends_a_wait_for_memory_keep_their_outcome(
     kafka.create_topic(topic, 1)
     producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=100_000, batch_size=16_384, linger_ms=0)
     kafka.faults.delay("Produce", ms=600)
-    closing = threading.Timer(0.3, producer.close)
+
+    def close_once_it_waits() -> None:
+        while not producer.metrics().value("waiting-threads"):
+            time.sleep(0.005)
+        producer.close()
+
+    closing = threading.Thread(target=close_once_it_waits)
     closing.start()
     rows = pa.table({"v": pa.array([b"x" * 900] * 1_000)})
     report = producer.send_arrow(topic, rows, value="v").report(PATIENCE_S)
