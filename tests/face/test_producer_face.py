@@ -297,12 +297,12 @@ def test_M_P3_rows_taken_before_close_ends_a_wait_for_memory_keep_their_outcome(
     rows = pa.table({"v": pa.array([b"x" * 900] * 1_000)})
     kafka.faults.delay("Produce", ms=600)
 
-    def close_amid() -> None:
-        while not kafka.faults.requests["Produce"]:
-            time.sleep(0.01)
+    def close_once_it_waits() -> None:
+        while not producer.metrics().value("waiting-threads"):
+            time.sleep(0.005)
         producer.close()
 
-    closing = threading.Thread(target=close_amid)
+    closing = threading.Thread(target=close_once_it_waits)
     closing.start()
     report = producer.send_arrow(topic, rows, value="v").report(PATIENCE_S)
     closing.join(PATIENCE_S)
