@@ -12,7 +12,7 @@ from levada.error_codes import ErrorCode
 
 NODES = 3
 PARTITIONS = 2
-STEPS = 200
+STEPS = 150
 FAULT_RATE = 0.10
 ASKED = ("Produce", "Produce", "Produce", "Metadata", "InitProducerId", "Fetch")
 """The APIs that faults hit; Produce more often."""

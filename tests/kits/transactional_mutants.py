@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -179,7 +179,7 @@ def _end_again(call: Any, transactional_id: str, at_ms: int) -> None:
 def a_broker_that_forgets_that_a_partition_is_in_the_transaction(patch: Patch) -> None:
     add, often = Transaction.add, Every(6)
 
-    def forget(self: Transaction, partitions: Any, now_ms: int) -> None:
+    def forget(self: Transaction, partitions: Iterable[TopicPartition], now_ms: int) -> None:
         add(self, () if often() else partitions, now_ms)
 
     patch.setattr(Transaction, "add", forget)

@@ -103,7 +103,6 @@ class BrokerServer:
         self._wake_read, self._wake_write = socket.socketpair()
         self._thread: threading.Thread | None = None
         self._stopping = False
-        node.faults.on_release(self.wakeup)
 
     # For the owner, from any thread
 
@@ -122,6 +121,8 @@ class BrokerServer:
         self._wake_write.setblocking(False)
         self._selector.register(self._wake_read, selectors.EVENT_READ)
         self._selector.register(self._listener, selectors.EVENT_READ)
+        # Not before: the broker would refer to itself, and its sockets stay open until a collection of garbage where nobody starts it.
+        self.node.faults.on_release(self.wakeup)
         self._thread = threading.Thread(target=self._serve, name=f"levada-broker-{self.port}", daemon=True)
         self._thread.start()
 

@@ -1,6 +1,7 @@
 """What users test with: an embedded broker and schema registry on real sockets, and a network and clock that are simulated.
 
-All are imported when first named, so `import levada.testing` stays light.
+levada.testing.history records what clients do on any cluster, and checks it. The names of this module are imported when first used, so that
+`import levada.testing` stays light.
 """
 
 from __future__ import annotations

@@ -68,6 +68,7 @@ def made(cls: type[errors.KafkaError]) -> errors.KafkaError:
         "CrashedError": {"bug": ZeroDivisionError()},
         "FlushTimeout": {"remaining": 1},
         "DeliveryTimeout": {"persisted": errors.Persisted.UNKNOWN},
+        "NotAcknowledgedError": {"sequence": 0, "cause": ZeroDivisionError(), "safe": None},
         "RecordDeserializationError": {"record": None},
     }
     return cls("what happened", **arguments.get(cls.__name__, {}))
