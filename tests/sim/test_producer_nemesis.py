@@ -63,8 +63,7 @@ class Nemesis:
 
     def elect(self, node: BrokerNode) -> None:
         partition = self.sim.random.choice(node.cluster.topics["t"].partitions)
-        partition.leader = 3 - partition.leader
-        partition.leader_epoch += 1
+        node.cluster.move_leader(partition, 3 - partition.leader)
 
     def restart(self, node: BrokerNode) -> None:
         host, port = NODES[self.nodes.index(node) + 1]

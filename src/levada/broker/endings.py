@@ -1,7 +1,8 @@
 """Carrying out the end of a transaction once it is decided: markers into its partitions, the offsets of its groups (T16).
 
 A coordinator sends WriteTxnMarkers to the partitions' leaders for this. Here it is one step, behind the answer to EndTxn, unless a test has
-asked for a fault of WriteTxnMarkers: a delayed or held one comes later, a failed one is repeated after RETRY_MS.
+asked for a fault of WriteTxnMarkers: a delayed or held one comes later, a failed one is repeated after RETRY_MS. The transaction is
+complete when its markers are committed, so that a new leader cannot lack one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ import logging
 from levada.broker.cluster import GROUP_METADATA_TOPIC
 from levada.broker.coordinators.transaction import Ending
 from levada.broker.marker import Marker
+from levada.broker.partition import NO_LEADER
+from levada.broker.purgatory import Delayed
+from levada.broker.replication.waiting import Written
 from levada.broker.state import BrokerState
+from levada.clock import NEVER_MS
 from levada.errors import BrokerError
 from levada.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from levada.types import TopicPartition
@@ -35,24 +40,63 @@ def carry_out(state: BrokerState, ending: Ending, now_ms: int) -> None:
 
 
 def _write(state: BrokerState, ending: Ending, now_ms: int) -> None:
-    wall_ms = state.wall_ms(now_ms)
-    marker = Marker(*ending.producer, ending.committed, ending.coordinator_epoch, ending.strict)
-    try:
-        for name in ending.partitions:
-            if name.topic != GROUP_METADATA_TOPIC:
-                _write_marker(state, name, marker, wall_ms)
-    except BrokerError as error:
-        # Somebody else has taken over: as in Kafka the transaction stays where it is.
-        _log.warning("the end of transaction %r was not written: %s", ending.transactional_id, error)
-        return
-    state.cluster.group_offsets.end_transaction(ending.producer.producer_id, committed=ending.committed, groups=ending.groups)
-    state.cluster.transactions.complete(ending, wall_ms)
+    _Markers(state, ending).write(now_ms)
 
 
-def _write_marker(state: BrokerState, name: TopicPartition, marker: Marker, wall_ms: int) -> None:
+class _Markers:
+    """The markers of one ending that are not committed yet: not on all replicas in sync. None for one that has to be written."""
+
+    def __init__(self, state: BrokerState, ending: Ending) -> None:
+        self._state = state
+        self._ending = ending
+        self._marker = Marker(*ending.producer, ending.committed, ending.coordinator_epoch, ending.strict)
+        self._pending: dict[TopicPartition, Written | None] = {
+            name: None for name in ending.partitions if name.topic != GROUP_METADATA_TOPIC
+        }
+
+    def write(self, now_ms: int) -> None:
+        """Write what can be written, again what a new leader does not have, and tell the coordinator when all is committed."""
+        wall_ms = self._state.wall_ms(now_ms)
+        try:
+            for name in [name for name in self._pending if self._can_write(name)]:
+                self._pending[name] = written = _write_marker(self._state, name, self._marker, wall_ms)
+                if written is None:
+                    del self._pending[name]
+        except BrokerError as error:
+            # Somebody else has taken over: as in Kafka the transaction stays where it is.
+            _log.warning("the end of transaction %r was not written: %s", self._ending.transactional_id, error)
+            return
+        if self._is_done():
+            self._complete(wall_ms)
+        else:
+            self._state.purgatory.add(Delayed(self._can_go_on, self.write, self._pending, self._state), NEVER_MS)
+
+    def _can_write(self, name: TopicPartition) -> bool:
+        written, topic = self._pending[name], self._state.cluster.topic(name.topic)
+        has_leader = topic is None or self._state.cluster.partition(topic, name.partition).leader != NO_LEADER
+        return has_leader and (written is None or written.is_lost)
+
+    def _is_done(self) -> bool:
+        return all(written is not None and self._is_settled(written) for written in self._pending.values())
+
+    def _is_settled(self, written: Written) -> bool:
+        return written.is_committed or not self._state.cluster.has(written.partition)
+
+    def _can_go_on(self) -> bool:
+        return self._is_done() or any(self._can_write(name) for name in self._pending)
+
+    def _complete(self, wall_ms: int) -> None:
+        ending, cluster = self._ending, self._state.cluster
+        cluster.group_offsets.end_transaction(ending.producer.producer_id, committed=ending.committed, groups=ending.groups)
+        cluster.transactions.complete(ending, wall_ms)
+
+
+def _write_marker(state: BrokerState, name: TopicPartition, marker: Marker, wall_ms: int) -> Written | None:
     topic = state.cluster.topic(name.topic)
     if topic is None:
-        return  # Deleted in mid-transaction: nothing is left to end.
+        return None  # Deleted in mid-transaction: nothing is left to end.
     partition = state.cluster.partition(topic, name.partition)
-    partition.append_marker(marker, wall_ms)
+    written = Written.of(partition, partition.append_marker(marker, wall_ms))
+    state.cluster.replicate(partition)
     state.cluster.tell_watchers(partition)
+    return written

@@ -76,6 +76,7 @@ class BrokerNode:
         self._now_ms = 0
         self._chores = [
             Chore(broker_settings.log_retention_check_interval_ms, self._apply_retention),
+            Chore(max(broker_settings.replica_lag_time_max_ms // 2, 1), lambda now_ms: self.cluster.drop_lagging(self.id)),
             Chore(broker_settings.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._abort_late_transactions),
             Chore(broker_settings.transaction_remove_expired_transaction_cleanup_interval_ms, self._expire_transactional_ids),
         ]
@@ -153,7 +154,7 @@ class BrokerNode:
 
     def advance(self, now_ms: int) -> int:
         """Do what is due, and return when there is something to do next."""
-        self._now_ms = now_ms
+        self._now_ms = self.cluster.now_ms = now_ms
         for act in self.faults.released(self.id):
             act(now_ms)
         self._purgatory.expire(now_ms)
@@ -167,8 +168,9 @@ class BrokerNode:
         wall_ms = self._state.wall_ms(now_ms)
         for topic in self.cluster.topics.values():
             for partition in topic.partitions:
-                partition.retain(wall_ms)
-                partition.expire_producers(wall_ms - self.settings.producer_id_expiration_ms)
+                if partition.leader == self.id:
+                    partition.retain(wall_ms)
+                    partition.expire_producers(wall_ms - self.settings.producer_id_expiration_ms)
 
     def _abort_late_transactions(self, now_ms: int) -> None:
         for ending in self.cluster.transactions.time_out(self.id, self._state.wall_ms(now_ms)):
@@ -188,7 +190,7 @@ class BrokerNode:
 
     def _run(self, now_ms: int) -> None:
         # A queue, not recursion: an answer may let the next request run, which may complete a request of another connection, and so on.
-        self._now_ms = now_ms
+        self._now_ms = self.cluster.now_ms = now_ms
         while self._runnable:
             connection = self._runnable.popleft()
             if connection.waiting and not connection.muted and self._is_open(connection):

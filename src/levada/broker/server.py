@@ -162,7 +162,9 @@ class BrokerServer:
             while not self._stopping:
                 self._step()
         finally:
-            self._close_sockets()
+            # Other nodes of the cluster may go on, and this one's requests are known to them.
+            with self.lock:
+                self._close_sockets()
 
     def _step(self) -> None:
         with self.lock:
@@ -364,6 +366,7 @@ class BrokerServer:
             )
 
     def _close_sockets(self) -> None:
+        self.node.faults.off_release(self.wakeup)
         for peer in list(self._peers.values()):
             self._drop(peer, "the broker ends")
         self._selector.close()

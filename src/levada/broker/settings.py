@@ -34,6 +34,8 @@ class BrokerSettings:
     auto_create_topics_enable: bool = True
     delete_topic_enable: bool = True
     min_insync_replicas: int = 1
+    replica_lag_time_max_ms: int = 30_000
+    unclean_leader_election_enable: bool = False
     message_max_bytes: int = 1_048_588
     log_segment_bytes: int = 1_073_741_824
     log_retention_ms: int = 604_800_000

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from levada.broker.cluster import Cluster, Topic
 from levada.broker.control import Faults
-from levada.broker.partition import Partition
+from levada.broker.partition import NO_LEADER, Partition
 from levada.broker.purgatory import Delayed, Purgatory
 from levada.broker.settings import BrokerSettings
 from levada.error_codes import ErrorCode
@@ -62,7 +62,8 @@ class BrokerState:
         """Return the partition if this node leads it, else raise what Kafka answers."""
         partition = self.cluster.partition(topic, index)
         if partition.leader != self.node_id:
-            raise BrokerError(f"{partition.name} is led by node {partition.leader}", code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            led_by = "no node" if partition.leader == NO_LEADER else f"node {partition.leader}"
+            raise BrokerError(f"{partition.name} is led by {led_by}, not by node {self.node_id}", code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
 
     def new_leader(self, topic: Topic | None, index: int, code: ErrorCode) -> Partition | None:
@@ -70,7 +71,7 @@ class BrokerState:
         if code not in _ABOUT_LEADERS or topic is None or not 0 <= index < len(topic.partitions):
             return None
         partition = topic.partitions[index]
-        return partition if partition.leader != self.node_id else None
+        return partition if partition.leader not in (self.node_id, NO_LEADER) else None
 
     def raise_planned_fault(self, api: str, partition: TopicPartition) -> None:
         """Raise the error a test has asked for in this partition, if any."""
