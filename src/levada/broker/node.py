@@ -21,6 +21,7 @@ from levada.broker.connection import Connection, Frame
 from levada.broker.control import Fault, Faults
 from levada.broker.coordinators.transactions import BUMPING_VERSION
 from levada.broker.endings import carry_out
+from levada.broker.fetch_sessions import FetchSessions
 from levada.broker.log import PartitionLog
 from levada.broker.purgatory import Delayed, Purgatory
 from levada.broker.settings import BrokerSettings
@@ -67,6 +68,7 @@ class BrokerNode:
             node_id=node_id,
             faults=self.faults,
             purgatory=self._purgatory,
+            fetch_sessions=FetchSessions(broker_settings.max_incremental_fetch_session_cache_slots, Random(node_id)),
             wall_offset_ms=wall_offset_ms,
             version_ranges=self._version_ranges,
         )
@@ -114,6 +116,10 @@ class BrokerNode:
     def expire_transactional_id(self, transactional_id: str) -> None:
         """Forget a transactional id as if it had not been used for long. IllegalStateError while a transaction of it is open."""
         self.cluster.transactions.forget(transactional_id, self._state.wall_ms(self._now_ms))
+
+    def forget_fetch_sessions(self) -> None:
+        """Evict all fetch sessions: clients are told FETCH_SESSION_ID_NOT_FOUND, and open new ones."""
+        self._state.fetch_sessions.clear()
 
     def log(self, topic: str, partition: int = 0) -> PartitionLog:
         """The log of a partition; UnknownTopicOrPartitionError when there is none."""

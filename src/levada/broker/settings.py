@@ -46,6 +46,7 @@ class BrokerSettings:
     log_message_timestamp_before_max_ms: int = MAX_INT64
     log_message_timestamp_after_max_ms: int = 3_600_000
     fetch_max_bytes: int = 57_671_680
+    max_incremental_fetch_session_cache_slots: int = 1000
     producer_id_expiration_ms: int = 86_400_000
     offsets_topic_num_partitions: int = 50
     share_coordinator_state_topic_num_partitions: int = 50

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from levada.broker.cluster import Cluster, Topic
 from levada.broker.control import Faults
+from levada.broker.fetch_sessions import FetchSessions
 from levada.broker.partition import NO_LEADER, Partition
 from levada.broker.purgatory import Delayed, Purgatory
 from levada.broker.settings import BrokerSettings
@@ -38,6 +39,7 @@ class BrokerState:
     node_id: int
     faults: Faults
     purgatory: Purgatory
+    fetch_sessions: FetchSessions
     wall_offset_ms: int
     version_ranges: Callable[[], list[VersionRange]]
 

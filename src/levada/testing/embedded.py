@@ -51,14 +51,14 @@ class EmbeddedKafka:
         cluster = Cluster(BrokerSettings.of(**settings), SystemRandom())
         self.nodes = [BrokerNode(node_id=number, cluster=cluster, faults=self.faults, **settings) for number in range(1, brokers + 1)]
         self.node = self.nodes[0]
-        self._servers = {node.id: self._server(node, 0 if index else port) for index, node in enumerate(self.nodes)}
+        self._servers = [self._server(node, 0 if index else port) for index, node in enumerate(self.nodes)]
         if brokers > 1:
             cluster.watch(lambda partition: self._wake())
 
     def start(self) -> Self:
         """Start it without a `with` block; close() is then yours to call."""
         try:
-            for server in self._servers.values():
+            for server in self._servers:
                 server.start()
         except BaseException:
             self.close()
@@ -67,7 +67,7 @@ class EmbeddedKafka:
 
     def close(self) -> None:
         """End the brokers: their ports, connections and threads are gone afterwards."""
-        for server in self._servers.values():
+        for server in self._servers:
             server.close()
 
     def __enter__(self) -> Self:
@@ -79,9 +79,9 @@ class EmbeddedKafka:
     @property
     def bootstrap_servers(self) -> str:
         """host:port of each broker, for any client's bootstrap.servers. Raises RuntimeError while ports are not known, before start()."""
-        if not all(server.port for server in self._servers.values()):
+        if not all(server.port for server in self._servers):
             raise RuntimeError("EmbeddedKafka has no port yet: enter its `with` block, or call start(), first")
-        return ",".join(server.address for server in self._servers.values())
+        return ",".join(server.address for server in self._servers)
 
     # Topics
 
@@ -113,6 +113,11 @@ class EmbeddedKafka:
         """
         self._call(lambda: self._partition(topic, partition).forget_producers())
 
+    def forget_fetch_sessions(self) -> None:
+        """Evict all fetch sessions, as when there is no room for them: consumers have to open new ones."""
+        for node in self.nodes:
+            self._call(node.forget_fetch_sessions)
+
     # Nodes
 
     def pause_replication(self, node: int) -> None:
@@ -137,7 +142,8 @@ class EmbeddedKafka:
         if node in self.node.cluster.stopped:
             raise IllegalStateError(f"node {node} is down already")
         # The port first: whoever is refused there then learns who leads instead.
-        self._servers[node].close()
+        self._servers[node - 1].close()
+        self._servers[node - 1].node.forget_fetch_sessions()
         self._call(lambda: self.node.cluster.stop_node(node))
 
     def start_node(self, node: int) -> None:
@@ -148,9 +154,9 @@ class EmbeddedKafka:
         self._check_node(node)
         if node not in self.node.cluster.stopped:
             raise IllegalStateError(f"node {node} is up already")
-        stopped = self._servers[node]
-        self._servers[node] = self._server(stopped.node, stopped.port)
-        self._servers[node].start()
+        stopped = self._servers[node - 1]
+        server = self._servers[node - 1] = self._server(stopped.node, stopped.port)
+        server.start()
         self._call(lambda: self.node.cluster.start_node(node))
 
     # Coordinators
@@ -183,13 +189,13 @@ class EmbeddedKafka:
         self._call(lambda: self.node.expire_transactional_id(transactional_id))
 
     def _call(self, function: Callable[[], T]) -> T:
-        return self._servers[self.node.id].call(function)
+        return self._servers[0].call(function)
 
     def _server(self, node: BrokerNode, port: int) -> BrokerServer:
         return BrokerServer(node, port=port, lock=self._lock)
 
     def _wake(self) -> None:
-        for server in self._servers.values():
+        for server in self._servers:
             server.wakeup()
 
     def _elect(self, topic: str, partition: int, node: int | None, lose_from: int | None) -> None:

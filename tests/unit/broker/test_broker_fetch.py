@@ -146,15 +146,6 @@ def test_E9_the_leader_epoch_a_client_believes_in_is_checked(bench: Bench, clien
     assert client.fetch("t", leader_epoch=epoch).error_code == code
 
 
-def test_E10_no_session_is_kept_and_one_asked_for_by_id_is_unknown(client: Client) -> None:
-    request = fetch_request("t")
-    request.session_epoch = 0
-    assert client.ask(request, 12).session_id == 0
-    request.session_id, request.session_epoch = 5, 1
-    answer = client.ask(request, 12)
-    assert (answer.error_code, answer.responses) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
-
-
 def test_unknown_topic_ids_and_partitions(client: Client) -> None:
     assert client.fetch("t", partition=9).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert client.fetch("t", version=13).error_code == ErrorCode.UNKNOWN_TOPIC_ID
