@@ -146,6 +146,7 @@ docs: setup
 	$(BIN)/python -m levada.config.document > docs/CONFIGURATION.md
 	$(BIN)/python -m levada.config.typed_source > src/levada/config/typed.py
 	$(BIN)/python -m levada.protocol.document > docs/PROTOCOL.md
+	$(BIN)/python -m levada.face.measured > docs/METRICS.md
 	$(BIN)/python tools/requirements.py
 
 schemas: setup

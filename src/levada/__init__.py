@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from levada.consumer.position_resetter import PositionReset
     from levada.errors import KafkaError, Persisted
     from levada.interceptors import ProducerInterceptor, ProducerRecord
+    from levada.metrics import MetricName, Metrics
     from levada.producer.arrow_delivery import ArrowDelivery, ArrowReport
     from levada.producer.delivery import Delivery
     from levada.producer.partitioning import RoundRobin
@@ -71,6 +72,8 @@ _HOME = {
     "Delivery": "levada.producer.delivery",
     "ProducerInterceptor": "levada.interceptors",
     "ProducerRecord": "levada.interceptors",
+    "MetricName": "levada.metrics",
+    "Metrics": "levada.metrics",
     "KafkaError": "levada.errors",
     "Persisted": "levada.errors",
     "AbortTransactionSpec": "levada.types",
@@ -107,6 +110,8 @@ __all__ = [
     "KafkaError",
     "KafkaProducer",
     "Loss",
+    "MetricName",
+    "Metrics",
     "NewTopic",
     "Node",
     "OffsetAndMetadata",

@@ -39,13 +39,15 @@ def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
 
 _GROUPS: Final = "membership of consumer groups is not there yet; assign() partitions, and commit() their offsets for a group.id"
 _REQUEST: Final = "it is not there yet; request() sends any request of Kafka's protocol"
-_METRICS: Final = "metrics are not there yet"
 
-_EVERY: Final[Mapping[str, str]] = {"metrics": _METRICS}
+_TELEMETRY: Final = "telemetry (KIP-714) is not there yet; metrics() tells what a client has counted"
+_EVERY: Final[Mapping[str, str]] = {"client_instance_id": _TELEMETRY}
 
 PRODUCER: Final[Mapping[str, str]] = {
     **_EVERY,
     "produce": "use send(), which returns a handle on the record's outcome",
+    "produce_batch": "use send_many(), or send_arrow() for columns",
+    "purge": "use abort_pending()",
     "send_and_wait": "use send(...).result()",
     "poll": "callbacks run by themselves, on the producer's own thread",
     "list_topics": "use partitions_for(topic), or KafkaAdmin.list_topics()",

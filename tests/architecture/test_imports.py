@@ -10,7 +10,7 @@ import pytest
 
 from source_tree import ROOT, Import, Module, modules
 
-BASE = {"errors", "error_codes", "types", "clock", "promise", "flow", "metrics", "interceptors", "not_yet", "_pure", "_python"}
+BASE = {"errors", "error_codes", "types", "clock", "promise", "flow", "measure", "metrics", "interceptors", "not_yet", "_pure", "_python"}
 BELOW_FACES = {"wire", "protocol", "record", "net", "client", "producer", "consumer", "admin"}
 
 MAY_IMPORT = {

@@ -18,6 +18,7 @@ from levada.errors import BrokerError, GroupError, UnknownTopicOrPartitionError,
 from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.testing import Simulation
 
 PATIENCE_S = 30
 NOT_YET = {
@@ -239,3 +240,66 @@ def test_X2_coordinators_and_leaders_that_moved_are_looked_for_again(kafka: Any,
     faults.fail_next("DescribeProducers", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2)
     assert admin.describe_producers([first]) == {first: ()}
     assert admin.list_consumer_group_offsets("g") == {}
+
+
+class Expected(NamedTuple):
+    """What a call does about error codes of its API: those that it tries again, all others are raised."""
+
+    call: Callable[[Any, lv.TopicPartition], Any]
+    tried_again: set[ErrorCode]
+
+
+OF_COORDINATORS = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+OF_TRANSACTIONS = {*OF_COORDINATORS, ErrorCode.CONCURRENT_TRANSACTIONS}
+OF_LEADERS = {
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.BROKER_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+}
+CALLS = {
+    "DescribeTransactions": Expected(lambda admin, tp: admin.describe_transactions(["tx"]), OF_TRANSACTIONS),
+    "ListTransactions": Expected(lambda admin, tp: admin.list_transactions(), OF_TRANSACTIONS),
+    "InitProducerId": Expected(lambda admin, tp: admin.fence_producers(["tx"]), OF_TRANSACTIONS),
+    "DescribeProducers": Expected(lambda admin, tp: admin.describe_producers([tp]), OF_LEADERS),
+    "WriteTxnMarkers": Expected(lambda admin, tp: admin.abort_transaction(lv.AbortTransactionSpec(tp, 5, 0)), OF_LEADERS),
+    "OffsetDelete": Expected(lambda admin, tp: admin.delete_consumer_group_offsets("g", [tp]), OF_COORDINATORS),
+    "OffsetCommit": Expected(
+        lambda admin, tp: admin.alter_consumer_group_offsets("g", {tp: 1}),
+        {*OF_COORDINATORS, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_TOPIC_ID},
+    ),
+}
+
+
+@pytest.mark.parametrize("api", CALLS)
+def test_M_B7_every_code_of_an_administrators_calls(api: str) -> None:
+    call, tried_again = CALLS[api]
+    with Simulation(seed=1) as simulation:
+        kafka, tp = SimulatedKafka(simulation), lv.TopicPartition("t", 0)
+        kafka.create_topic("t", 1)
+        admin = simulation.admin(bootstrap_servers=kafka.bootstrap_servers)
+        admin.fence_producers(["tx"])
+        admin.alter_consumer_group_offsets("g", {tp: 1})
+        for code in ErrorCode:
+            if code is ErrorCode.NONE:
+                continue
+            kafka.node.faults.fail_next(api, code)
+            if code in tried_again:
+                call(admin, tp)
+                continue
+            with pytest.raises(BrokerError) as failed:
+                call(admin, tp)
+            assert failed.value.code is code
+
+
+def test_X1_retries_bounds_how_often_a_call_is_tried_again() -> None:
+    with Simulation(seed=1) as simulation:
+        kafka = SimulatedKafka(simulation)
+        admin = simulation.admin(bootstrap_servers=kafka.bootstrap_servers, retries=2)
+        admin.fence_producers(["tx"])
+        kafka.node.faults.fail_next("DescribeTransactions", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=3)
+        with pytest.raises(BrokerError) as failed:
+            admin.describe_transactions(["tx"])
+        assert failed.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert kafka.node.faults.requests["DescribeTransactions"] == 3

@@ -93,6 +93,21 @@ def test_a_poll_cancelled_at_any_await_neither_skips_nor_repeats(kafka: Embedded
     run(read())
 
 
+def test_a_poll_of_a_consumer_that_was_idle_asks_at_once(kafka: EmbeddedKafka, run: Run) -> None:
+    """Nothing but the poll itself happens then, and a loop steps the engine only when something does."""
+    fill(kafka)
+
+    async def main() -> float:
+        async with aio.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TP])
+            await consumer.partitions_for("read")
+            begun = time.monotonic()
+            assert await consumer.poll(timeout=30)
+            return time.monotonic() - begun
+
+    assert run(main()) < 5, "the time-outs that would bring it about are of 8 seconds and more"
+
+
 @pytest.mark.parametrize("goes_on", ["poll", "poll_arrow", "position", "loop"])
 def test_what_a_loop_was_left_with_is_not_skipped(kafka: EmbeddedKafka, run: Run, goes_on: str) -> None:
     async def read() -> int | None:

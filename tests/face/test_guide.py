@@ -12,11 +12,16 @@ import pytest
 GUIDE = (Path(__file__).parents[2] / "docs" / "GUIDE.md").read_text()
 SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", GUIDE, re.S | re.M))
 PRINTS = {
-    "Producing": ["callback: orders-0@1", "handle: 0", "refused: no False"],
+    "Producing": [
+        *("callback: orders-0@1", "handle: 0", "refused: no False"),
+        *("audit: orders 6 None", "audit: orders -1 None", "offsets: [0, 1, 2]", "sent: 3.0 failed: 0.0"),
+    ],
     "Transactions": ["dropped: TransactionAbortedError", "invoices: [b'for customer-3', b'for customer-4']"],
     "Consuming": ["a poll: True", "in all: 45", "from 3 on: 3 lag 2"],
+    "Committing offsets": ["read: [0, 1, 2, 3]", "not committed: 3", "callback: 5 None", "committed: 5 next: 5"],
     "Columns": ["['row', 'partition', 'offset', 'error']", "[{'key': 'a', 'value_count': 2}, {'key': 'b', 'value_count': 1}]"],
     "Topics and clusters": ["['audit'] 3", "{'audit': 'TopicAlreadyExistsError', 'new': None}"],
+    "Testing": ["decided, not written: []", "refused: TransactionAbortableError", "then: [b'paid', b'paid too']"],
     "Settings": ["did you mean 'bootstrap.servers'", "acks", "did you mean 'request.timeout.ms'"],
 }
 

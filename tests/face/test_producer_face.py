@@ -13,6 +13,7 @@ import pytest
 
 import levada as lv
 from levada.errors import (
+    AbortedError,
     BufferExhaustedError,
     ClosedError,
     IllegalStateError,
@@ -292,10 +293,11 @@ def test_B9_close_fails_a_send_that_waits_for_memory(kafka: EmbeddedKafka, topic
 def test_M_P3_rows_taken_before_close_ends_a_wait_for_memory_keep_their_outcome(kafka: EmbeddedKafka, topic: str) -> None:
     kafka.create_topic(topic, 1)
     producer = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=100_000, batch_size=16_384, linger_ms=0)
+    # Made first: pyarrow looks for pandas at its first array, which takes a second on a busy machine.
+    rows = pa.table({"v": pa.array([b"x" * 900] * 1_000)})
     kafka.faults.delay("Produce", ms=600)
     closing = threading.Timer(0.3, producer.close)
     closing.start()
-    rows = pa.table({"v": pa.array([b"x" * 900] * 1_000)})
     report = producer.send_arrow(topic, rows, value="v").report(PATIENCE_S)
     closing.join(PATIENCE_S)
     written = len(read(kafka, topic))
@@ -429,3 +431,44 @@ def test_no_rows_are_no_error(producer: lv.KafkaProducer, topic: str) -> None:
     assert delivery.done()
     assert delivery.result() == (0, 0)
     assert delivery.to_arrow().num_rows == 0
+
+
+def test_A23_a_callback_may_give_up_what_is_pending(kafka: EmbeddedKafka, topic: str) -> None:
+    given_up: list[int] = []
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=60_000, batch_size=200) as producer:
+        producer.partitions_for(topic)
+        producer.send(topic, b"x" * 300, on_delivery=lambda metadata, error: given_up.append(producer.abort_pending())).result(PATIENCE_S)
+        pending = [producer.send(topic, b"lingers") for _ in range(3)]
+        producer.send(topic, b"x" * 300, on_delivery=lambda metadata, error: given_up.append(producer.abort_pending())).result(PATIENCE_S)
+        errors = [delivery.exception(PATIENCE_S) for delivery in pending]
+    assert given_up[0] == 0
+    assert all(error is None or isinstance(error, AbortedError) for error in errors)
+
+
+def test_A23_records_are_given_up_while_threads_send(kafka: EmbeddedKafka, topic: str) -> None:
+    settings: dict[str, Any] = {"batch_size": 2000, "linger_ms": 1, "buffer_memory": 60_000, "compression_type": "lz4"}
+    sent: list[list[lv.Delivery]] = [[], []]
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
+
+        def work(worker: int) -> None:
+            for number in range(3000):
+                sent[worker].append(producer.send(topic, b"%d-%d" % (worker, number)))
+
+        threads = [threading.Thread(target=work, args=(worker,)) for worker in range(2)]
+        for thread in threads:
+            thread.start()
+        count = 0
+        while any(thread.is_alive() for thread in threads):
+            count += producer.abort_pending()
+        producer.flush(PATIENCE_S)
+        failed = [delivery.exception() for deliveries in sent for delivery in deliveries]
+    pool = producer._producing.core.pool
+    assert pool.available == pool.total
+    dropped = [error for error in failed if error is not None]
+    assert len(dropped) == count
+    assert all(isinstance(error, AbortedError) for error in dropped)
+    written = [record.value for record in read(kafka, topic)]
+    assert len(set(written)) == len(written), "a record was doubled"
+    certain = [error for error in dropped if error.persisted is Persisted.NO]
+    assert len(written) <= 6000 - len(certain)
+    assert len(written) >= 6000 - len(dropped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,7 +10,16 @@ import pytest
 
 import levada as lv
 from face_kit import EVERYWHERE, face_and_broker
-from levada.errors import AbortedError, FlushTimeout, IllegalStateError, Persisted, RecordTooLargeError, SerializationError
+from levada.errors import (
+    AbortedError,
+    ClosedError,
+    FlushTimeout,
+    IllegalStateError,
+    Persisted,
+    RecordTooLargeError,
+    SerializationError,
+    TopicAlreadyExistsError,
+)
 from levada.interceptors import ProducerInterceptor, ProducerRecord
 from levada.types import RecordMetadata
 
@@ -201,3 +211,52 @@ def test_K24_what_was_handed_over_is_closed_with_the_producer(any_kafka: Any, ne
     producer.close()
     assert (both.closed, chooses.closed) == (1, 1)
     assert sent.result(timeout=0).partition == 2
+
+
+def test_K25_every_client_says_what_it_has_counted(any_kafka: Any, new_topic: NewTopicName) -> None:
+    topic = new_topic(any_kafka)
+    servers = any_kafka.bootstrap_servers
+    with lv.KafkaProducer(bootstrap_servers=servers, client_id="counted") as producer:
+        producer.send(topic, b"12345").result(timeout=PATIENCE_S)
+        metrics = producer.metrics()
+        assert metrics[lv.MetricName("record-send-total", "producer-metrics", (("client-id", "counted"),))] == 1
+        assert metrics.value("record-send-total", topic=topic) == metrics.value("records-per-request-avg") == 1
+        assert metrics.value("outgoing-byte-total") > metrics.value("byte-total", topic=topic) > 5
+    with pytest.raises(ClosedError):
+        producer.metrics()
+    with lv.KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        tp = lv.TopicPartition(topic, 0)
+        consumer.assign([tp])
+        assert len(consumer.poll(timeout=PATIENCE_S)) == 1
+        metrics = consumer.metrics()
+        assert metrics.value("records-consumed-total") == 1
+        assert metrics.value("records-lag", topic=topic, partition="0") == 0
+    with lv.KafkaAdmin(bootstrap_servers=servers) as admin, lv.KafkaClient(bootstrap_servers=servers) as client:
+        admin.list_topics()
+        client.api_versions()
+        for made in (admin, client):
+            assert made.metrics().value("response-total") >= 1
+
+
+def recreate(kafka: Any, topic: str) -> None:
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.delete_topics([topic])
+        for _ in range(PATIENCE_S):
+            try:
+                admin.create_topics([lv.NewTopic(topic, 1)])
+                return
+            except TopicAlreadyExistsError:
+                # A busy broker still has the old one for a moment.
+                time.sleep(0.1)
+    pytest.fail(f"{topic} does not go away")
+
+
+def test_M_A24_a_topic_that_is_created_again_under_a_producer_is_written_from_its_start(any_kafka: Any, new_topic: NewTopicName) -> None:
+    topic = new_topic(any_kafka)
+    with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers) as producer:
+        for value in ("0", "1", "2"):
+            producer.send(topic, value).result(timeout=PATIENCE_S)
+        recreate(any_kafka, topic)
+        offsets = [producer.send(topic, value).result(timeout=PATIENCE_S).offset for value in ("3", "4", "5")]
+        assert offsets == [0, 1, 2]
+    assert values(any_kafka, topic) == [b"3", b"4", b"5"]

@@ -33,11 +33,11 @@ def name() -> str:
     return f"transactional-{time.monotonic_ns()}-{next(_numbers)}"
 
 
-def committed(kafka: Any, topic: str, wanted: int) -> list[bytes]:
+def committed(kafka: Any, topic: str, wanted: int) -> list[Any]:
     """What a reader of committed records gets, once it is as many as wanted or PATIENCE_S have passed."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        records = list(lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed"))
+        records: list[Any] = list(lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed"))
         if len(records) >= wanted or time.monotonic() > deadline:
             return sorted(record.value for record in records)
         time.sleep(0.02)
@@ -102,11 +102,13 @@ def test_T6_what_is_read_and_written_counts_together(kafka: Any, name: str, new_
                 done += len(records)
             except ZeroDivisionError:
                 pass
-            assert consumer.committed([tp], timeout=PATIENCE_S)[tp].offset == done
+            offset = consumer.committed([tp], timeout=PATIENCE_S)[tp]
+            assert offset is not None
+            assert offset.offset == done
     assert committed(kafka, sink, done) == [b"%d" % number for number in range(done)]
 
 
-def test_A23_a_second_producer_of_the_id_fences_the_first(kafka: Any, name: str, new_topic: Callable[..., str]) -> None:
+def test_M_A23_a_second_producer_of_the_id_fences_the_first(kafka: Any, name: str, new_topic: Callable[..., str]) -> None:
     topic, servers = new_topic(kafka), kafka.bootstrap_servers
     with (
         lv.KafkaProducer(bootstrap_servers=servers, transactional_id=name) as first,
@@ -137,7 +139,7 @@ def test_a_transaction_is_handed_over_on_both_faces(kafka: Any, name: str, new_t
     with lv.KafkaAdmin(bootstrap_servers=servers) as admin:
         admin.commit_detached(handle)
         with pytest.raises(TypeError, match="expected the TransactionHandle"):
-            admin.abort_detached("no handle")
+            admin.abort_detached("no handle")  # type: ignore[arg-type]
     assert committed(kafka, topic, 1) == [b"v"]
 
 
@@ -222,3 +224,34 @@ def test_a_call_in_a_callback_would_wait_for_itself(fast: EmbeddedKafka, name: s
 def test_K23_the_client_id_names_the_transactional_id(fast: EmbeddedKafka, name: str) -> None:
     with lv.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name) as producer:
         assert f"producer-{name}" in producer._driver.name
+
+
+def test_T3_a_coordinator_that_moves_within_a_transaction_is_followed(name: str) -> None:
+    tp = TopicPartition("moved", 0)
+    with EmbeddedKafka(brokers=3) as kafka, lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=name) as producer:
+        for node in (1, 2, 3):
+            with producer.transaction():
+                producer.send("moved", b"%d" % node)
+                kafka.move_coordinator(transactional_id=name, node=node)
+                producer.send_offsets_to_transaction({tp: node}, "g")
+                kafka.move_coordinator(group="g", node=node)
+                producer.send_offsets_to_transaction({tp: node + 1}, "g")
+                kafka.move_coordinator(transactional_id=name, node=node % 3 + 1)
+        assert committed(kafka, "moved", 3) == [b"1", b"2", b"3"]
+        with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id="g") as consumer:
+            offset = consumer.committed([tp], timeout=PATIENCE_S)[tp]
+        assert offset is not None
+        assert offset.offset == 4
+
+
+def test_T3_a_coordinator_that_loads_is_waited_for(fast: EmbeddedKafka, name: str) -> None:
+    with lv.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name) as producer:
+        with fast.loading_coordinator(transactional_id=name):
+            with pytest.raises(lv.errors.TimeoutError):
+                producer.init_transactions(timeout=0.3)
+            initializing = threading.Thread(target=producer.init_transactions)
+            initializing.start()
+        initializing.join(PATIENCE_S)
+        with producer.transaction():
+            producer.send("loaded", b"v")
+    assert committed(fast, "loaded", 1) == [b"v"]

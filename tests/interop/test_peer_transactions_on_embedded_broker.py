@@ -30,6 +30,9 @@ def topic(broker: EmbeddedKafka) -> str:
     return name
 
 
+only_with_kip_890 = pytest.mark.parametrize("broker", [2], indirect=True, ids=["tv2"])
+
+
 # Readers
 
 
@@ -116,6 +119,7 @@ def test_M_B20_T7_librdkafka_commits_and_aborts(broker: EmbeddedKafka, topic: st
     assert read_by_librdkafka(broker, topic, "read_uncommitted") == [b"%d" % number for number in range(4)]
 
 
+@only_with_kip_890
 def test_M_B20_T14_a_librdkafka_producer_is_fenced_by_its_successor(broker: EmbeddedKafka, topic: str) -> None:
     with librdkafka_producer(broker, topic) as zombie:
         zombie.begin_transaction()
@@ -131,6 +135,7 @@ def test_M_B20_T14_a_librdkafka_producer_is_fenced_by_its_successor(broker: Embe
     assert read_by_librdkafka(broker, topic) == [b"successor"]
 
 
+@only_with_kip_890
 def test_M_B20_T17_a_librdkafka_producer_that_is_too_slow_is_aborted(broker: EmbeddedKafka, topic: str) -> None:
     with librdkafka_producer(broker, topic) as producer:
         producer.begin_transaction()
@@ -186,6 +191,7 @@ def test_M_B20_T7_aiokafka_commits_and_aborts(broker: EmbeddedKafka, topic: str)
     check_committed(broker, topic, [b"0", b"2"])
 
 
+@only_with_kip_890
 def test_M_B20_T14_an_aiokafka_producer_is_fenced_by_its_successor(broker: EmbeddedKafka, topic: str) -> None:
     async def act(zombie: aiokafka.AIOKafkaProducer) -> None:
         await zombie.begin_transaction()
@@ -200,6 +206,7 @@ def test_M_B20_T14_an_aiokafka_producer_is_fenced_by_its_successor(broker: Embed
     assert read_by_librdkafka(broker, topic) == [b"successor"]
 
 
+@only_with_kip_890
 @pytest.mark.parametrize("commit", [True, False])
 def test_M_B20_T6_aiokafka_commits_offsets_in_a_transaction(broker: EmbeddedKafka, topic: str, commit: bool) -> None:
     group = f"g-{topic}"

@@ -14,7 +14,10 @@ import pytest
 from kafka_cluster import KafkaCluster
 from levada.error_codes import ErrorCode
 from levada.protocol.frame import decode_response, encode_request
+from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from levada.protocol.messages.end_txn import EndTxnRequest
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from levada.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from levada.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
@@ -236,3 +239,91 @@ def test_M_P8_T6_commits_in_a_transaction_that_can_never_be(both: list[Broker], 
     same(both, "no such topic", commit_in_transaction(group, topic="no-such-topic", topic_id=UNKNOWN_ID), version)
     same(both, "no such partition", commit_in_transaction(group, 7), version)
     same(both, "no group", commit_in_transaction(""), version)
+
+
+class OpenTransaction:
+    """A producer's transaction on one of the brokers, as clients begin it before transaction.version 2 and since."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        self.broker = broker
+        self.name = name
+        self._until_ready(lambda: broker.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]), 4).coordinators[0])
+        init = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+        given = self._until_ready(lambda: broker.ask(init, 4))
+        self.producer_id, self.epoch = given.producer_id, given.producer_epoch
+
+    def add(self, group: str) -> int:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.name, producer_id=self.producer_id, producer_epoch=self.epoch, group_id=group
+        )
+        return int(self._until_ready(lambda: self.broker.ask(request, 3)).error_code)
+
+    def end(self, *, committed: bool) -> int:
+        request = EndTxnRequest(transactional_id=self.name, producer_id=self.producer_id, producer_epoch=self.epoch, committed=committed)
+        return int(self._until_ready(lambda: self.broker.ask(request, 3)).error_code)
+
+    def _until_ready(self, ask: Callable[[], Any]) -> Any:
+        deadline = time.monotonic() + PATIENCE_S
+        while (found := ask()).error_code in NOT_YET:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        return found
+
+
+NOT_YET = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+}
+
+
+def settled(both: list[Broker], group: str) -> Any:
+    """What is committed once the markers of the transactions are written."""
+    deadline = time.monotonic() + PATIENCE_S
+    while any("'error_code': 88" in repr(plain(broker.ask(fetch(group, version=8, partitions=None)(broker), 8))) for broker in both):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return same(both, "when the transaction has ended", fetch(group, version=8, partitions=None), 8)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_M_P8_T6_commits_in_a_transaction(both: list[Broker], group: str, version: int) -> None:
+    name = f"tx-{uuid4().hex}"
+    transactions = {broker: OpenTransaction(broker, name) for broker in both}
+
+    def ask(about: str, offset: int = 5, *, epoch: int = 0, of: str | None = None, tx: str = name, producer: int = 0, **fields: Any) -> Any:
+        def request(broker: Broker) -> TxnOffsetCommitRequest:
+            wanted = commit_in_transaction(group if of is None else of, fields.get("partition", 0))(broker)
+            mine = transactions[broker]
+            wanted.transactional_id = tx
+            wanted.producer_id, wanted.producer_epoch = mine.producer_id + producer, mine.epoch + epoch
+            wanted.generation_id_or_member_epoch, wanted.member_id = fields.get("generation", -1), fields.get("member", "")
+            wanted.topics[0].partitions[0].committed_offset = offset
+            wanted.topics[0].partitions[0].committed_metadata = fields.get("metadata", "m")
+            return wanted
+
+        return same(both, about, request, version)
+
+    same(both, "commit", commit(group, 1, 2), 9)
+    if version < 5:
+        ask("a group that was not added")
+        assert {transaction.add(group) for transaction in transactions.values()} == {0}
+    assert "'error_code': 0" in repr(ask("first"))
+    ask("another id", tx=f"{name}-2")
+    ask("another producer", producer=1_000_000)
+    ask("a newer epoch", epoch=1)
+    if version >= 3:
+        ask("a generation", generation=3, member="x")
+        ask("a member id", offset=6, member="x")
+    ask("too much metadata", metadata="x" * 4097)
+    same(both, "unstable", fetch(group, version=8, partitions=[0, 1]), 8)
+    same(both, "all, unstable", fetch(group, version=8, partitions=None), 8)
+    assert {transaction.end(committed=True) for transaction in transactions.values()} == {0}
+    settled(both, group)
+
+    if version < 5:
+        assert {transaction.add(group) for transaction in transactions.values()} == {0}
+    ask("the next transaction", offset=9, partition=1)
+    assert {transaction.end(committed=False) for transaction in transactions.values()} == {0}
+    settled(both, group)

@@ -20,6 +20,7 @@ from kafka_cluster import KafkaCluster
 from levada.error_codes import ErrorCode
 from levada.protocol.frame import decode_response, encode_request
 from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from levada.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -248,6 +249,18 @@ def timed_out(side: Side) -> list[Any]:
     return [*told, side.given(producer.init(given=producer.pair)), side.given(producer.init())]
 
 
+def ended_by_the_other_version(side: Side) -> list[Any]:
+    """Committed by one version of EndTxn, repeated by the other."""
+    producer = side.producer()
+    told: list[Any] = [side.given(producer.init()), producer.add(), producer.write(b"a")]
+    original, first = producer.pair, 5 if side.tv2 else 4
+    answer = side.wire.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1"), 3)
+    second = 5 if first == 4 and any(key.api_key == 26 and key.max_version >= 5 for key in answer.api_keys) else first - 1
+    told += [side.given(producer.end(commit=True, version=first)), side.settle(producer)]
+    told += [side.given(producer.end(commit=commit, producer=original, version=second)) for commit in (True, False)]
+    return told
+
+
 def two_transactions_in_a_row(side: Side) -> list[Any]:
     """A duplicate of the first EndTxn that arrives in the second transaction."""
     producer = side.producer()
@@ -425,12 +438,25 @@ def marked(side: Side, producer: TransactionalProducer, *, epoch: int, coordinat
     return [part.error_code for found in answer.topics for part in found.partitions]
 
 
+def features(side: Side) -> list[Any]:
+    """What ApiVersions says about transaction.version, and up to which versions transactions are served."""
+    told: list[Any] = []
+    for version in (3, 4):
+        answer = side.wire.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1"), version)
+        told += [(one.min_version, one.max_version) for one in answer.supported_features if one.name == "transaction.version"]
+        told += [(one.min_version_level, one.max_version_level) for one in answer.finalized_features if one.name == "transaction.version"]
+    transactional = (22, 24, 25, 26, 27, 61, 65, 66)
+    return told + sorted((key.api_key, key.max_version) for key in answer.api_keys if key.api_key in transactional)
+
+
 SCENARIOS = [
+    features,
     commit_and_repeat,
     abort_and_repeat,
     end_without_a_transaction,
     fenced_by_a_second_producer,
     timed_out,
+    ended_by_the_other_version,
     two_transactions_in_a_row,
     a_topic_that_is_deleted,
     initialising,
@@ -454,3 +480,10 @@ def test_M_P8_T14_T15_T18_T19_before_transaction_versions(
     kafka39: KafkaCluster, embedded_by_version: dict[int, EmbeddedKafka], scenario: Scenario
 ) -> None:
     compare(kafka39, embedded_by_version[0], scenario, tv2=False)
+
+
+@each_scenario
+def test_M_P8_T14_T15_T18_T19_older_requests_to_transaction_version_2(
+    kafka44: KafkaCluster, embedded_by_version: dict[int, EmbeddedKafka], scenario: Scenario
+) -> None:
+    compare(kafka44, embedded_by_version[2], scenario, tv2=False)

@@ -13,7 +13,12 @@ from levada.protocol.messages.end_txn import EndTxnRequest
 from levada.protocol.messages.fetch import PartitionData
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.protocol.messages.produce import ProduceRequest
-from levada.record.batch import set_producer_state
+from levada.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from levada.record.batch import read_batches, set_producer_state
 from levada.types import IsolationLevel
 
 
@@ -113,3 +118,14 @@ def read(client: Client, topic: str = "t", offset: int = 0, *, committed: bool =
     request = fetch_request(topic, offset, **options)
     request.isolation_level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     return only_partition(client.ask(request, 12))
+
+
+def values(data: object) -> list[bytes | None]:
+    return [record.value for batch in read_batches(bytes(data)) if not batch.is_control for record in batch]  # type: ignore[call-overload]
+
+
+def commit_offset(producer: TransactionalProducer, group: str, *, version: int = 5) -> ErrorCode:
+    wanted = TxnOffsetCommitRequestTopic(name="t", partitions=[TxnOffsetCommitRequestPartition(committed_offset=8)])
+    request = TxnOffsetCommitRequest(transactional_id=producer.id, group_id=group, topics=[wanted])
+    request.producer_id, request.producer_epoch = producer.pair
+    return ErrorCode(producer.client.ask(request, version).topics[0].partitions[0].error_code)

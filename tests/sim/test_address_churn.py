@@ -33,10 +33,10 @@ def sim() -> Iterator[Simulation]:
 def kept(client: SimClient) -> dict[str, int]:
     network = client.network
     return {
-        "connections": len(network._states),
+        "connections": len(network.states),
         "failures": len(network._failures),
         "endpoints": len(network._endpoints),
-        "in flight": len(network._in_flight._queues),
+        "in flight": len(network.in_flight._queues),
         "links": len(client.selectable._links),
     }
 

@@ -14,7 +14,7 @@ from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.fetch import FetchRequest
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.testing import Simulation
-from sim_kit import SPOKEN, ScriptedServer, SimClient, broker, server, versions_reply
+from sim_kit import SPOKEN, ScriptedServer, SimClient, broker, one_node, server, versions_reply
 
 
 @pytest.fixture
@@ -124,3 +124,15 @@ def test_metadata_that_a_flow_asks_for_within_a_pause_comes_when_the_pause_is_ov
     begun_ms = sim.now_ms
     client.driver.run(refreshes(), 60, "three refreshes")
     assert sim.now_ms - begun_ms < 1_000
+
+
+def test_D21_an_address_that_leads_to_another_cluster_is_told(sim: Simulation, caplog: pytest.LogCaptureFixture) -> None:
+    clusters = ["a", "a", "b", None, "b"]
+    server(sim, {MetadataRequest: lambda frame: one_node(cluster_id=clusters.pop(0))})
+    client = SimClient(sim)
+    for _ in range(5):
+        client.metadata.request_update()
+        assert client.updated()
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert warning.startswith("kafka:9092 belongs to cluster b, the brokers known so far to cluster a;")
+    assert client.metadata.snapshot.cluster_id == "b"

@@ -198,6 +198,25 @@ def test_every_version_of_commit_and_fetch(world: World, version: int) -> None:
     assert consumer.committed([T0, T1]) == {T0: OffsetAndMetadata(2, epoch, "m"), T1: OffsetAndMetadata(1)}
 
 
+def test_O15_a_coordinator_that_moved_is_found_again() -> None:
+    with Simulation(seed=18) as simulation:
+        three = World(simulation, nodes=3)
+        three.topic("t", 1)
+        consumer = three.consumer(**MANUAL)
+        placement = three.cluster.group_coordinators
+        for offset in range(1, 6):
+            consumer.commit({T0: offset})
+            placement.move("g", placement.leader_of("g") % 3 + 1)
+            assert consumer.committed([T0]) == {T0: OffsetAndMetadata(offset)}
+        placement.begin_loading("g")
+        consumer.commit_async({T0: 9})
+        with pytest.raises(TimeoutError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+            consumer.commit({T0: 10}, timeout=2)
+        placement.end_loading("g")
+        consumer.commit({T0: 11})
+        assert committed(three) == 11
+
+
 # commit_async()
 
 

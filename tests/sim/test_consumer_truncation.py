@@ -23,7 +23,7 @@ from levada.errors import (
 from levada.sync.consumer import KafkaConsumer
 from levada.sync.scan import scan
 from levada.testing.simulation import Simulation
-from levada.types import TopicPartition
+from levada.types import OffsetAndTimestamp, TopicPartition
 
 T0 = TopicPartition("t", 0)
 API = "OffsetForLeaderEpoch"
@@ -389,3 +389,17 @@ def test_M_A24_a_scan_of_a_topic_that_is_created_again_loses_data_and_says_so(wo
 
     with pytest.raises(DataLossError, match="the topic was deleted and created again"):
         scanned(world, disturb)
+
+
+def test_D16_the_leader_epoch_in_an_answer_about_offsets_makes_metadata_stale(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked_for_metadata(epochs_ahead: int) -> int:
+        def found(offset: int, timestamp: int, epoch: int) -> OffsetAndTimestamp:
+            return OffsetAndTimestamp(offset, timestamp, epoch + epochs_ahead)
+
+        monkeypatch.setattr("levada.consumer.offsets._found", found)
+        consumer = world.consumer(T0)
+        before = world.requests("Metadata")
+        assert len(read(consumer)) == 10
+        return world.requests("Metadata") - before
+
+    assert asked_for_metadata(epochs_ahead=7) > asked_for_metadata(epochs_ahead=0)

@@ -171,7 +171,7 @@ def test_consumer_settings_that_would_break_the_source_are_refused(name: Any) ->
         stream(**{f"kafka.{name}": "x"})
 
 
-@pytest.mark.parametrize("name", ["key.serializer", "value.serializer"])
+@pytest.mark.parametrize("name", ["key.serializer", "value.serializer", "transactional.id"])
 def test_producer_settings_that_would_break_the_sink_are_refused(name: Any) -> None:
     with pytest.raises(ConfigError, match=rf"option 'kafka\.{name}' cannot be set: "):
         sink_options({**KAFKA, f"kafka.{name}": "x"})

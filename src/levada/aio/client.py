@@ -12,7 +12,9 @@ from levada.client.request import Destination
 from levada.config import ClientConfig
 from levada.face.asking import Asking, Operation
 from levada.face.engines import Connector
+from levada.face.measured import measured
 from levada.face.process import HoldsConnections
+from levada.metrics import Metrics
 from levada.protocol.schema import Request
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ class KafkaClient(HoldsConnections):
         self._asking = Asking(parsed, self._engine)
 
     def _start(self, config: ClientConfig, kind: str, connect: Connector[Driver]) -> None:
+        self._kind = kind
         self._engine, self._driver = connect(config, kind, allow_auto_create_topics=False)
         start(self, self._driver)
 
@@ -56,6 +59,10 @@ class KafkaClient(HoldsConnections):
             return assumed
         versions = await self._run(self._asking.api_versions(node, timeout))
         return dict(versions)
+
+    def metrics(self) -> Metrics:
+        """Return what the client has counted so far, under the names of Java's metrics: see docs/METRICS.md. Waits for nothing."""
+        return measured(self._engine, self._driver, self._kind)
 
     async def close(self, timeout: float | None = None) -> None:
         """Close the connections; a call still running in another task ends with ClosedError. Idempotent. timeout: not needed here.

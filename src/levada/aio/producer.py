@@ -20,6 +20,7 @@ from levada.face.process import HoldsConnections
 from levada.face.producing import Producing, engine_settings
 from levada.face.transacting import Transacting
 from levada.flow import CallerFlow
+from levada.metrics import Metrics
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.producer_batch import DeliveryCallback
 from levada.serialization import K_in, Plain, V_in
@@ -163,6 +164,10 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         at. Raises FlushTimeout, whose `remaining` says how many records are not done, and which changes nothing about them.
         """
         await self._driver.call(self._producing.flush(timeout))
+
+    def metrics(self) -> Metrics:
+        """Return what the producer has counted so far, under the names of Java's metrics: see docs/METRICS.md. Waits for nothing."""
+        return self._producing.metrics()
 
     def abort_pending(self) -> int:
         """Give up every record that is neither acknowledged nor failed, and return how many there were. Waits for nothing.

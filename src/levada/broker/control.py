@@ -69,12 +69,15 @@ SWALLOWED = Fault(drop=True)
 class Faults:
     """The faults a test has asked for, by API name ("Produce"). Safe to call while the broker runs in another thread.
 
+    known_apis: those that are served. by_partition: those of which one partition can fail.
+
     requests: how many requests of each API came in so far. bytes_at_a_time: the server reads and writes at most so many at once; None for
     as many as there are.
     """
 
-    def __init__(self, known_apis: frozenset[str]) -> None:
+    def __init__(self, known_apis: frozenset[str], by_partition: frozenset[str]) -> None:
         self._known = known_apis
+        self._by_partition = by_partition
         self._waiting: dict[str, deque[Fault]] = {}
         self._partition_faults: dict[str, deque[Fault]] = {}
         self._caps: dict[str, int] = {}
@@ -96,13 +99,17 @@ class Faults:
     ) -> None:
         """Answer the next `times` requests with an error, in all their partitions or only in one.
 
-        applied: do what was asked and answer with the error all the same, as when an acknowledgement is lost inside the cluster.
+        applied: do what was asked and answer with the error all the same, as when an acknowledgement is lost inside the cluster; not for
+        one partition. ConfigError for an API that cannot fail like this.
         """
         if topic is None:
             self._add(api, [Fault(error_code=error_code, applied=applied)] * times)
             return
         fault = Fault(error_code=error_code, partition=TopicPartition(topic, partition))
         self._check(api)
+        if applied or api not in self._by_partition:
+            what = "be carried out and fail" if applied else "fail"
+            raise ConfigError(f"one partition of {api} cannot {what}; leave out topic= to let the whole request do so")
         self._partition_faults.setdefault(api, deque()).extend([fault] * times)
 
     def drop_response(self, api: str, nth: int = 1) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 
-from levada.broker.cluster import GROUP_METADATA_TOPIC
+from levada.broker.cluster import GROUP_METADATA_TOPIC, Cluster
 from levada.broker.coordinators.transaction import Ending
 from levada.broker.marker import Marker
-from levada.broker.partition import NO_LEADER
+from levada.broker.partition import NO_LEADER, Partition
 from levada.broker.purgatory import Delayed
 from levada.broker.replication.waiting import Written
 from levada.broker.state import BrokerState
@@ -72,8 +72,8 @@ class _Markers:
             self._state.purgatory.add(Delayed(self._can_go_on, self.write, self._pending, self._state), NEVER_MS)
 
     def _can_write(self, name: TopicPartition) -> bool:
-        written, topic = self._pending[name], self._state.cluster.topic(name.topic)
-        has_leader = topic is None or self._state.cluster.partition(topic, name.partition).leader != NO_LEADER
+        written, partition = self._pending[name], _find(self._state.cluster, name)
+        has_leader = partition is None or partition.leader != NO_LEADER
         return has_leader and (written is None or written.is_lost)
 
     def _is_done(self) -> bool:
@@ -86,17 +86,29 @@ class _Markers:
         return self._is_done() or any(self._can_write(name) for name in self._pending)
 
     def _complete(self, wall_ms: int) -> None:
-        ending, cluster = self._ending, self._state.cluster
-        cluster.group_offsets.end_transaction(ending.producer.producer_id, committed=ending.committed, groups=ending.groups)
-        cluster.transactions.complete(ending, wall_ms)
+        for name in self._ending.partitions:
+            if name.topic == GROUP_METADATA_TOPIC:
+                end_offsets(self._state.cluster, name, self._marker)
+        self._state.cluster.transactions.complete(self._ending, wall_ms)
+
+
+def end_offsets(cluster: Cluster, place: TopicPartition, marker: Marker) -> None:
+    """Decide what a producer has committed for the groups of one partition of the offsets' topic."""
+    offsets, place_of = cluster.group_offsets, cluster.group_coordinators.place_of
+    groups = [group for group in offsets.open_groups(marker.producer_id) if place_of(group) == place]
+    offsets.end_transaction(marker.producer_id, committed=marker.committed, groups=groups)
 
 
 def _write_marker(state: BrokerState, name: TopicPartition, marker: Marker, wall_ms: int) -> Written | None:
-    topic = state.cluster.topic(name.topic)
-    if topic is None:
+    partition = _find(state.cluster, name)
+    if partition is None:
         return None  # Deleted in mid-transaction: nothing is left to end.
-    partition = state.cluster.partition(topic, name.partition)
     written = Written.of(partition, partition.append_marker(marker, wall_ms))
     state.cluster.replicate(partition)
     state.cluster.tell_watchers(partition)
     return written
+
+
+def _find(cluster: Cluster, name: TopicPartition) -> Partition | None:
+    topic = cluster.topic(name.topic)
+    return topic.partitions[name.partition] if topic is not None and name.partition < len(topic.partitions) else None

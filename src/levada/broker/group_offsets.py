@@ -9,7 +9,7 @@ Groups with members are not there: every commit is that of a simple group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import NamedTuple
 
@@ -115,6 +115,13 @@ class GroupOffsets:
         """Whether a transaction that has not ended may yet change the offset of a partition."""
         known = self._groups.get(group)
         return known is not None and any(tp in transaction.offsets for transaction in known.open.values())
+
+    def open_groups(self, producer_id: int, producer_epoch: int | None = None) -> Iterator[str]:
+        """Yield the groups for which a producer has committed offsets within a transaction that has not ended; with this epoch, or any."""
+        for name, group in self._groups.items():
+            transaction = group.open.get(producer_id)
+            if transaction is not None and producer_epoch in (None, transaction.producer_epoch):
+                yield name
 
     def _written(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, _Written]:
         return {tp: _Written(next(self._numbers), offset) for tp, offset in offsets.items()}

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from levada.broker.apis import NAMES, NEWEST_BEFORE_KIP_890, SERVED, api_versions
+from levada.broker.apis import FAIL_BY_PARTITION, NAMES, NEWEST_BEFORE_KIP_890, SERVED, api_versions
 from levada.broker.chores import Chore
 from levada.broker.cluster import DEFAULT, Cluster, Topic
 from levada.broker.connection import Connection, Frame
@@ -60,7 +60,7 @@ class BrokerNode:
         broker_settings = BrokerSettings.of(**settings)
         self.settings = broker_settings
         self.cluster = cluster or Cluster(broker_settings, random or Random(node_id))
-        self.faults = faults or Faults(NAMES)
+        self.faults = faults or Faults(NAMES, FAIL_BY_PARTITION)
         self._purgatory = Purgatory()
         self._state = BrokerState(
             settings=broker_settings,

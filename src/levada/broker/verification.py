@@ -46,10 +46,12 @@ class _First(NamedTuple):
 
 
 def unverified(call: Call) -> Mapping[TopicPartition, BrokerError]:
-    """Return why partitions of a Produce request must not be written to.
+    """Return why partitions of a Produce request must not be written to. Without a transactional id it has no transactional batches.
 
     INVALID_PRODUCER_ID_MAPPING, for the whole request, is raised when it holds batches of several transactional producers.
     """
+    if call.request.transactional_id is None:
+        return {}
     batches = list(_transactional_batches(call))
     producers = {batch.producer for batch in batches}
     if len(producers) > 1:
@@ -88,14 +90,16 @@ def _ask(call: Call, producer: ProducerIdAndEpoch, names: Sequence[TopicPartitio
         call.state.cluster.transaction_coordinators.check_loaded(transactional_id)
         if call.version < FIRST_ADDING_VERSION:
             return transactions.verify(transactional_id, producer, names)
-        transactions.add(transactional_id, producer, names, (), call.wall_ms)
+        transactions.add(transactional_id, producer, names, call.wall_ms)
     except BrokerError as error:
         return dict.fromkeys(names, error.code)
     return {}
 
 
 def verify_group(call: Call) -> None:
-    """Raise what keeps a TxnOffsetCommit out of its producer's transaction."""
+    """Raise what keeps a TxnOffsetCommit out of its producer's transaction. Where it has one open already nobody is asked."""
+    if _has_open_group(call):
+        return
     try:
         code = _ask_for_group(call)
     except BrokerError as error:
@@ -106,6 +110,15 @@ def verify_group(call: Call) -> None:
         code = ErrorCode.INVALID_TXN_STATE
     if code is not ErrorCode.NONE:
         raise BrokerError(f"the offsets of group {call.request.group_id!r} are not in the transaction", code=code)
+
+
+def _has_open_group(call: Call) -> bool:
+    """Whether the producer has written offsets of a transaction, to the partition that the group belongs to."""
+    request: TxnOffsetCommitRequest = call.request
+    cluster = call.state.cluster
+    place_of = cluster.group_coordinators.place_of
+    groups = cluster.group_offsets.open_groups(request.producer_id, request.producer_epoch)
+    return any(place_of(group) == place_of(request.group_id) for group in groups)
 
 
 def _ask_for_group(call: Call) -> ErrorCode:

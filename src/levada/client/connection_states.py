@@ -74,13 +74,14 @@ class Connection:
 
 
 class ConnectionStates:
-    """The connections of one client, by key."""
+    """The connections of one client, by key. made, ended: how many were ready for requests, and how many of these have ended."""
 
     def __init__(
         self, *, random: Random, reconnect_backoff_ms: int, reconnect_backoff_max_ms: int, setup_timeout_ms: int, setup_timeout_max_ms: int
     ) -> None:
         self._reconnect = ExponentialBackoff(reconnect_backoff_ms, max(reconnect_backoff_ms, reconnect_backoff_max_ms), random)
         self._setup = ExponentialBackoff(setup_timeout_ms, max(setup_timeout_ms, setup_timeout_max_ms), random)
+        self.made = self.ended = 0
         self._connections: dict[ConnectionKey, Connection] = {}
         self._connecting: dict[ConnectionKey, Connection] = {}
         self.get: Callable[[ConnectionKey], Connection | None] = self._connections.get
@@ -129,6 +130,7 @@ class ConnectionStates:
         """The set-up is done, and it is known what the broker speaks."""
         known = self._connections[key_of(peer)]
         known.take(ConnectionEvent.SET_UP)
+        self.made += 1
         self._is_connected(known)
         known.versions = versions
         self.features.learn(versions)
@@ -147,6 +149,7 @@ class ConnectionStates:
         if self._connecting.pop(known.key, None) is not None:
             known.setup_failures += 1
             self._note_deadline()
+        self.ended += known.state is ConnectionState.READY
         known.take(ConnectionEvent.ENDED)
         known.last_attempt_ms = now_ms
         known.retry_at_ms = now_ms + self._reconnect.delay_ms(known.failures)

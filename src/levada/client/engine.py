@@ -94,18 +94,16 @@ class Engine:
             max_idle_ms=metadata_max_idle_ms,
             allow_auto_create_topics=allow_auto_create_topics,
         )
-        states = ConnectionStates(
-            random=random,
-            reconnect_backoff_ms=reconnect_backoff_ms,
-            reconnect_backoff_max_ms=reconnect_backoff_max_ms,
-            setup_timeout_ms=connection_setup_timeout_ms,
-            setup_timeout_max_ms=connection_setup_timeout_max_ms,
-        )
-        self.features = states.features
         self.network = NetworkClient(
             selectable=selectable,
             metadata=self.metadata,
-            states=states,
+            states=ConnectionStates(
+                random=random,
+                reconnect_backoff_ms=reconnect_backoff_ms,
+                reconnect_backoff_max_ms=reconnect_backoff_max_ms,
+                setup_timeout_ms=connection_setup_timeout_ms,
+                setup_timeout_max_ms=connection_setup_timeout_max_ms,
+            ),
             random=random,
             client_id=client_id,
             log=DeferredLog(log, self.deferred),

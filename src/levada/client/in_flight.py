@@ -17,6 +17,7 @@ from collections import deque
 from typing import Any
 
 from levada.client.connection_key import Peer
+from levada.client.traffic import Traffic
 from levada.clock import NEVER_MS
 from levada.errors import ProtocolError
 from levada.promise import Promise
@@ -24,13 +25,24 @@ from levada.protocol.schema import Request
 
 
 class InFlightRequest:
-    """One request on its way.
+    """One request of `size` bytes on its way.
 
     deadline_ms holds once the request is the oldest of its connection. It moves when the broker throttles: that time does not count (N27).
     promise is None for requests of the set-up.
     """
 
-    __slots__ = ("correlation_id", "deadline_ms", "expect_response", "promise", "request_type", "timeout_ms", "version", "written")
+    __slots__ = (
+        "correlation_id",
+        "deadline_ms",
+        "expect_response",
+        "promise",
+        "request_type",
+        "sent_ms",
+        "size",
+        "timeout_ms",
+        "version",
+        "written",
+    )
 
     def __init__(
         self,
@@ -41,12 +53,15 @@ class InFlightRequest:
         *,
         now_ms: int,
         timeout_ms: int,
+        size: int,
         expect_response: bool = True,
     ) -> None:
         self.request_type = request_type
         self.version = version
         self.correlation_id = correlation_id
         self.promise = promise
+        self.sent_ms = now_ms
+        self.size = size
         self.timeout_ms = timeout_ms
         self.deadline_ms = now_ms + timeout_ms
         self.expect_response = expect_response
@@ -60,10 +75,16 @@ class InFlightRequests:
     """The requests of all connections. limit: max.in.flight.requests.per.connection."""
 
     def __init__(self, limit: int) -> None:
+        self.traffic = Traffic()
         self._limit = limit
         self._queues: dict[Peer, deque[InFlightRequest]] = {}
         self.next_deadline_ms = NEVER_MS
         """When a request may time out, or a little earlier."""
+
+    @property
+    def total(self) -> int:
+        """How many requests are not answered."""
+        return sum(len(queue) for queue in self._queues.values())
 
     def count(self, peer: Peer) -> int:
         """How many requests of a connection are not answered."""
@@ -80,6 +101,7 @@ class InFlightRequests:
         if queue is None:
             queue = self._queues[peer] = deque()
         queue.append(request)
+        self.traffic.sent(peer, request.size, request.sent_ms)
         self._note_deadline(queue[0])
 
     def written(self, peer: Peer) -> InFlightRequest | None:
@@ -95,8 +117,8 @@ class InFlightRequests:
         queue = self._queues.get(peer)
         return queue[0] if queue else None
 
-    def answered(self, peer: Peer, correlation_id: int, now_ms: int) -> InFlightRequest:
-        """Remove and return the oldest request; ProtocolError when the response is for another one, or for none."""
+    def answered(self, peer: Peer, correlation_id: int, size: int, now_ms: int) -> InFlightRequest:
+        """Remove and return the oldest request; ProtocolError when the response, of `size` bytes, is for another one, or for none."""
         queue = self._queues.get(peer)
         if not queue:
             raise ProtocolError(f"a response with correlation id {correlation_id} arrived although nothing was asked")
@@ -104,6 +126,7 @@ class InFlightRequests:
             oldest = queue[0]
             raise ProtocolError(f"a response with correlation id {correlation_id} arrived, {oldest} with {oldest.correlation_id} was next")
         answered = queue.popleft()
+        self.traffic.received(peer, answered.request_type.NAME, size, now_ms - answered.sent_ms, now_ms)
         if queue:
             following = queue[0]
             following.deadline_ms = max(following.deadline_ms, min(answered.deadline_ms, now_ms + following.timeout_ms))

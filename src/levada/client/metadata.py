@@ -212,6 +212,10 @@ class Metadata:
         for version in [version for version in self._waiters if version < self.version]:
             self._waiters.pop(version).resolve(None)
 
+    def age_ms(self, now_ms: int) -> int | None:
+        """How long ago all of it was last refreshed, None before that."""
+        return now_ms - (self._age_ends_ms - self._max_age_ms) if self.version else None
+
     def _expire_topics(self, now_ms: int) -> None:
         self._expires = {topic: at_ms for topic, at_ms in self._expires.items() if at_ms > now_ms or topic in self._new}
 

@@ -7,6 +7,8 @@ broker asks for it (KIP-1102).
 
 from __future__ import annotations
 
+import logging
+
 from levada.client.metadata import Metadata, MetadataQuery
 from levada.client.network_client import NetworkClient
 from levada.client.topic_queries import keep_only, request_for_all
@@ -88,9 +90,17 @@ class MetadataUpdater:
             self._metadata.rebootstrap()
             return
         before = self._metadata.version
+        cluster_id = self._metadata.snapshot.cluster_id
         self._metadata.update(query, response, version, now_ms, described_by=address)
+        self._compare_clusters(cluster_id, self._metadata.snapshot.cluster_id, address)
         if self._metadata.version > before:
             self._failing_since_ms = None
+
+    def _compare_clusters(self, known: str | None, told: str | None, address: str) -> None:
+        """Warn of another cluster (D21)."""
+        if known not in (None, told):
+            text = "%s belongs to cluster %s, the brokers known so far to cluster %s; going on with it, but check bootstrap.servers"
+            self._network.log.log(logging.WARNING, text, address, told, known)
 
     def _note_failing(self, now_ms: int) -> None:
         if self._failing_since_ms is None:

@@ -51,7 +51,7 @@ class NetworkClient:
 
     fallback: what brokers speak that cannot be asked; None asks each of them. authenticate: the flow for it, None where there is no SASL.
     changes: grows whenever a request may have become possible, or impossible, that was not before. held_back: somebody was told to wait
-    only because a metadata request wants to go first.
+    only because a metadata request wants to go first. in_flight, states: for whoever counts.
     """
 
     def __init__(
@@ -70,17 +70,17 @@ class NetworkClient:
         authenticate: Authenticate | None,
     ) -> None:
         self.update_due: Callable[[int], bool] = lambda now_ms: False
-        self.ever_ready = False
+        self.ever_ready = self.held_back = False
         self.changes = 0
-        self.held_back = False
+        self.features = states.features
         self._selectable = selectable
         self._metadata = metadata
-        self._states = states
+        self.states = states
         self._random = random
-        self._client_id = client_id
-        self._log = log
+        self.client_id = client_id
+        self.log = log
         self._request_timeout_ms = request_timeout_ms
-        self._in_flight = InFlightRequests(max_in_flight)
+        self.in_flight = InFlightRequests(max_in_flight)
         self._setups = Setups(fallback, authenticate)
         self._endpoints: dict[ConnectionKey, Node] = {}
         self._known_snapshot = metadata.snapshot
@@ -118,7 +118,7 @@ class NetworkClient:
 
     def state(self, peer: Peer) -> ConnectionState:
         """Return how far a connection is."""
-        return self._states.state(peer)
+        return self.states.state(peer)
 
     def knows(self, peer: Peer) -> bool:
         """Whether the node is part of the cluster as last heard of."""
@@ -130,11 +130,11 @@ class NetworkClient:
 
     def losses(self, peer: Peer) -> int:
         """How often a connection ended or could not be made."""
-        return 0 if (known := self._states.get(key_of(peer))) is None else known.losses
+        return 0 if (known := self.states.get(key_of(peer))) is None else known.losses
 
     def poll_delay_ms(self, peer: Peer, now_ms: int) -> int:
         """How long it is pointless to ask for the connection again; NEVER_MS while an event will tell (N21)."""
-        return self._states.delay_ms(peer, now_ms)
+        return self.states.delay_ms(peer, now_ms)
 
     def shortest_delay_ms(self, now_ms: int) -> int:
         """How long until any known node may be worth another look."""
@@ -142,16 +142,16 @@ class NetworkClient:
 
     def in_flight_count(self, peer: Peer) -> int:
         """How many requests wait for their answers."""
-        return self._in_flight.count(key_of(peer))
+        return self.in_flight.count(key_of(peer))
 
     def versions(self, peer: Peer) -> BrokerVersions | None:
         """Return what the broker at the other end speaks, None while it has not said."""
-        return None if (known := self._states.get(key_of(peer))) is None else known.versions
+        return None if (known := self.states.get(key_of(peer))) is None else known.versions
 
     def version_for(self, peer: Peer, request_type: type[Request], min_version: int = 0, max_version: int = 32767) -> int:
         """Return the version a request would be sent with. Raises UnsupportedVersionError; IllegalStateError before it is ready."""
         key = key_of(peer)
-        known = self._states.get(key)
+        known = self.states.get(key)
         if known is None or known.versions is None:
             raise IllegalStateError(f"{key} has not said what it speaks")
         try:
@@ -174,7 +174,7 @@ class NetworkClient:
     @property
     def has_usable_node(self) -> bool:
         """Whether any node works, is being tried, or deserves a try before the client looks elsewhere."""
-        known = [self._states.get(key_of(node_id)) for node_id in self._metadata.snapshot.nodes]
+        known = [self.states.get(key_of(node_id)) for node_id in self._metadata.snapshot.nodes]
         return any(connection is None or not connection.given_up for connection in known)
 
     def failures(self) -> dict[str, str]:
@@ -182,7 +182,7 @@ class NetworkClient:
         trying = {
             known.node.address: self._failures.so_far(known.state, resolving=self._selectable.is_resolving(known.key))
             + advertised_by(known, self._metadata.snapshot)
-            for known in self._states
+            for known in self.states
             if known.state in SO_FAR
         }
         return {**trying, **self._failures.causes()}
@@ -236,22 +236,22 @@ class NetworkClient:
     def disconnect(self, peer: Peer, now_ms: int) -> None:
         """Drop a connection; its requests are rejected with the next poll, and it enters back-off (N15)."""
         key = key_of(peer)
-        if self._states.state(key) is not ConnectionState.DISCONNECTED:
+        if self.states.state(key) is not ConnectionState.DISCONNECTED:
             self._close(key, "disconnected on request")
             self._lose(key, now_ms, Disconnect(ChannelState.LOCAL_CLOSE, "", Ending.LOCAL))
 
     def abandon(self, peer: Peer, promise: Promise[Any], now_ms: int) -> None:
         """The answer is no longer waited for: drop the connection if no other answer is due on it."""
-        oldest = self._in_flight.oldest(key_of(peer))
-        if oldest is not None and oldest.promise is promise and self._in_flight.count(key_of(peer)) == 1:
+        oldest = self.in_flight.oldest(key_of(peer))
+        if oldest is not None and oldest.promise is promise and self.in_flight.count(key_of(peer)) == 1:
             self.disconnect(peer, now_ms)
 
     def close(self, ended: Ended) -> None:
         """Close every connection and reject what is in flight."""
         self._ended = ended
-        for known in self._states:
+        for known in self.states:
             self._close(known.key, "the client is closed")
-            for request in self._in_flight.clear(known.key):
+            for request in self.in_flight.clear(known.key):
                 self._reject(request, ended(f"{request}"))
         self.settle()
 
@@ -265,24 +265,24 @@ class NetworkClient:
         """
         if self._known_snapshot is not self._metadata.snapshot:
             self._known_snapshot = self._metadata.snapshot
-            for known in self._states:
+            for known in self.states:
                 self._forget_if_left(known.key)
         heard, self._just_heard = self._just_heard, ()
-        if now_ms >= self._states.next_deadline_ms:
+        if now_ms >= self.states.next_deadline_ms:
             self._expire_setups(now_ms)
-        if now_ms >= self._in_flight.next_deadline_ms:
+        if now_ms >= self.in_flight.next_deadline_ms:
             self._expire_requests(now_ms, heard)
         if self._settled:
             self.settle()
 
     def _expire_setups(self, now_ms: int) -> None:
-        for key in self._states.setup_timed_out(now_ms):
+        for key in self.states.setup_timed_out(now_ms):
             ending = Ending.LOOKUP_TIMED_OUT if self._selectable.is_resolving(key) else Ending.CONNECT_TIMED_OUT
             self._close(key, "not connected in time")
             self._lose(key, now_ms, Disconnect(ChannelState.NOT_CONNECTED, "", ending))
 
     def _expire_requests(self, now_ms: int, heard: Collection[Peer]) -> None:
-        for key, request in [(key_of(peer), late) for peer, late in self._in_flight.timed_out(now_ms).items() if peer not in heard]:
+        for key, request in [(key_of(peer), late) for peer, late in self.in_flight.timed_out(now_ms).items() if peer not in heard]:
             text = f"{request} was not answered within {request.timeout_ms} ms"
             self._close(key, text)
             self._lose(key, now_ms, Disconnect(ChannelState.READY, text, Ending.UNANSWERED))
@@ -298,10 +298,10 @@ class NetworkClient:
         for key, frame in events.received:
             self._received(key, frame, now_ms)
         for key, disconnect in events.disconnected.items():
-            if self._states.state(key) is not ConnectionState.DISCONNECTED:
+            if self.states.state(key) is not ConnectionState.DISCONNECTED:
                 self._lose(key, now_ms, disconnect)
         for key in events.connected:
-            if self._states.state(key) is ConnectionState.CONNECTING:
+            if self.states.state(key) is ConnectionState.CONNECTING:
                 self._set_up(key, self._setups.begin(key), now_ms)
         self.settle()
 
@@ -313,11 +313,11 @@ class NetworkClient:
                 try:
                     promise.resolve(value) if error is None else promise.reject(error)
                 except Exception as fault:
-                    self._log.error("a callback of a request failed; this is a bug in levada", error=fault)
+                    self.log.error("a callback of a request failed; this is a bug in levada", error=fault)
 
     def next_deadline_ms(self) -> int:
         """When expire() has something to do."""
-        return 0 if self._settled else min(self._states.next_deadline_ms, self._in_flight.next_deadline_ms)
+        return 0 if self._settled else min(self.states.next_deadline_ms, self.in_flight.next_deadline_ms)
 
     # Connections
 
@@ -326,20 +326,20 @@ class NetworkClient:
 
     def _usable(self, key: ConnectionKey, now_ms: int) -> Connection | None:
         """Return the connection if a request can be written to it now."""
-        known = self._states.get(key)
+        known = self.states.get(key)
         if known is None or known.state is not ConnectionState.READY or now_ms < known.throttled_until_ms:
             return None
-        return known if self._in_flight.can_send_more(key) else None
+        return known if self.in_flight.can_send_more(key) else None
 
     def _connect_if_allowed(self, key: ConnectionKey, now_ms: int) -> None:
         node = self._node(key)
         if node is None or self._ended is not None:
             return
-        known = self._states.get(key)
+        known = self.states.get(key)
         if known is not None and known.state is not ConnectionState.READY and known.node[:3] != node[:3]:
             self._move(key, now_ms)
-        if self._states.can_connect(key, now_ms):
-            self._states.connecting(key, node, now_ms)
+        if self.states.can_connect(key, now_ms):
+            self.states.connecting(key, node, now_ms)
             self._selectable.connect(key, node.host, node.port, now_ms)
 
     def _move(self, key: ConnectionKey, now_ms: int) -> None:
@@ -352,7 +352,7 @@ class NetworkClient:
 
     def _forget_if_left(self, key: ConnectionKey) -> None:
         """Drop what is known of a connection that has ended when its address is no longer part of the cluster."""
-        known = self._states.get(key)
+        known = self.states.get(key)
         if known is None or known.state is not ConnectionState.DISCONNECTED:
             return
         if key.node_id >= 0 and self._metadata.snapshot.is_bootstrap:
@@ -365,21 +365,21 @@ class NetworkClient:
 
     def _forget(self, key: ConnectionKey) -> None:
         self._failures.forget(key)
-        self._states.forget(key)
+        self.states.forget(key)
         self._selectable.forget(key)
 
     def _close(self, key: ConnectionKey, reason: str) -> None:
-        if self._states.state(key) is not ConnectionState.DISCONNECTED:
-            self._log.debug("closing the connection to %s (%s): %s", self.address(key), key, reason)
+        if self.states.state(key) is not ConnectionState.DISCONNECTED:
+            self.log.debug("closing the connection to %s (%s): %s", self.address(key), key, reason)
         self._selectable.close(key)
 
     def _set_up(self, key: ConnectionKey, outcome: Ask | BrokerVersions, now_ms: int) -> None:
         """Take one step of a connection's set-up: send what it asks, or begin to use the connection."""
         if isinstance(outcome, Ask):
             self._send(key, outcome.request, outcome.version, outcome.correlation_id, None, now_ms)
-            self._states.asked(key, outcome.event)
+            self.states.asked(key, outcome.event)
             return
-        self._states.ready(key, outcome)
+        self.states.ready(key, outcome)
         self._failures.works(key, self.address(key))
         if outcome.throttle_time_ms:
             self._throttle(key, outcome.throttle_time_ms, now_ms)
@@ -396,7 +396,7 @@ class NetworkClient:
         timeout_ms: int | None = None,
         expect_response: bool = True,
     ) -> None:
-        frame = encode_request_parts(request, version, correlation_id, self._client_id)
+        frame = encode_request_parts(request, version, correlation_id, self.client_id)
         in_flight = InFlightRequest(
             type(request),
             version,
@@ -404,9 +404,10 @@ class NetworkClient:
             promise,
             now_ms=now_ms,
             timeout_ms=self._request_timeout_ms if timeout_ms is None else timeout_ms,
+            size=sum(map(len, frame)),
             expect_response=expect_response,
         )
-        self._in_flight.add(key, in_flight)
+        self.in_flight.add(key, in_flight)
         if self._selectable.send(key, frame):
             self._written(key)
 
@@ -417,17 +418,17 @@ class NetworkClient:
     # What came back
 
     def _written(self, key: ConnectionKey) -> None:
-        request = self._in_flight.written(key)
+        request = self.in_flight.written(key)
         if request is not None and request.promise is not None:
             self._settled.append((request.promise, None, None))
 
     def _received(self, key: ConnectionKey, frame: AnyFrame, now_ms: int) -> None:
-        known = self._states.get(key)
+        known = self.states.get(key)
         if known is None or known.state in (ConnectionState.DISCONNECTED, ConnectionState.CONNECTING):
             return
         request: InFlightRequest | None = None
         try:
-            request = self._in_flight.answered(key, response_correlation_id(frame), now_ms)
+            request = self.in_flight.answered(key, response_correlation_id(frame), len(frame), now_ms)
             if request.promise is None:
                 self._set_up(key, self._setups.answered(key, frame), now_ms)
             else:
@@ -437,14 +438,13 @@ class NetworkClient:
 
     def _answered(self, key: ConnectionKey, request: InFlightRequest, promise: Promise[Any], frame: AnyFrame, now_ms: int) -> None:
         response = decode_response(request.request_type, request.version, frame)
-        pause_ms = throttle_ms(request.request_type, request.version, response)
-        if pause_ms:
+        if pause_ms := throttle_ms(request.request_type, request.version, response):
             self._throttle(key, pause_ms, now_ms)
         self._settled.append((promise, response, None))
 
     def _throttle(self, key: ConnectionKey, pause_ms: int, now_ms: int) -> None:
-        self._states.throttle(key, now_ms + pause_ms)
-        self._in_flight.throttled(key, pause_ms)
+        self.states.throttle(key, now_ms + pause_ms)
+        self.in_flight.throttled(key, pause_ms)
 
     def _unreadable(self, key: ConnectionKey, request: InFlightRequest | None, error: KafkaError, now_ms: int) -> None:
         """An answer breaks the protocol, or is none of ours: what else the connection says cannot be believed (N5)."""
@@ -456,16 +456,16 @@ class NetworkClient:
 
     def _lose(self, key: ConnectionKey, now_ms: int, disconnect: Disconnect) -> None:
         """A connection is gone: back off, reject its requests oldest first, have metadata refreshed (N14)."""
-        cause = self._failures.diagnose(disconnect, self._states.state(key), waited_for=self._in_flight.count(key))
-        cause += advertised_by(self._states.get(key), self._metadata.snapshot)
+        cause = self._failures.diagnose(disconnect, self.states.state(key), waited_for=self.in_flight.count(key))
+        cause += advertised_by(self.states.get(key), self._metadata.snapshot)
         address = self.address(key)
         # A closed idle connection is not an error. It becomes one when reconnecting fails.
-        idle = self._states.state(key) is ConnectionState.READY and not self._in_flight.count(key)
-        self._states.disconnected(key, now_ms)
+        idle = self.states.state(key) is ConnectionState.READY and not self.in_flight.count(key)
+        self.states.disconnected(key, now_ms)
         self._setups.forget(key)
         self.changes += 1
         timed_out = disconnect.ending is Ending.UNANSWERED
-        for request in self._in_flight.clear(key):
+        for request in self.in_flight.clear(key):
             self._reject(request, DisconnectError(f"{request} to {address} ({key}) got no answer: {cause}", timed_out=timed_out))
         if disconnect.ending not in (Ending.LOCAL, Ending.IDLE):
             level = logging.INFO if idle else logging.WARNING
@@ -478,7 +478,7 @@ class NetworkClient:
 
     def address(self, peer: Peer) -> str:
         """Return where a connection goes to, in the form of bootstrap.servers; the name of its key before its first attempt."""
-        known = self._states.get(key_of(peer))
+        known = self.states.get(key_of(peer))
         return str(key_of(peer)) if known is None else known.node.address
 
     def connect_error(self, peer: Peer) -> ConnectError:
@@ -489,12 +489,12 @@ class NetworkClient:
 
     def _preference(self, node_id: int, now_ms: int) -> tuple[int, int] | None:
         key = key_of(node_id)
-        state = self._states.state(key)
-        known = self._states.get(key)
+        state = self.states.state(key)
+        known = self.states.get(key)
         if self._usable(key, now_ms) is not None:
-            return (0, self._in_flight.count(key))
+            return (0, self.in_flight.count(key))
         if state in SO_FAR:
             return (1, 0)
-        if self._states.can_connect(key, now_ms):
+        if self.states.can_connect(key, now_ms):
             return (2, 0 if known is None else known.last_attempt_ms)
         return None

@@ -36,7 +36,11 @@ class ClientConfig(Config):
         "Name under which the broker logs, measures and throttles this client. Default: its kind, as levada-producer-1.",
     )
     client_dns_lookup: str = choice(
-        "use_all_dns_ips", ("use_all_dns_ips",), "Try every address a host name resolves to, in turn, before giving up on it."
+        "use_all_dns_ips",
+        ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+        "Try every address a host name resolves to, in turn, before giving up on it. resolve_canonical_bootstrap_servers_only does so "
+        "too, and replaces each name in bootstrap.servers by the full names of all its addresses (reverse look-up, KIP-235); making the "
+        "client waits for that.",
     )
     security_protocol: str = choice(
         "PLAINTEXT", ("PLAINTEXT",), "How to talk to the brokers. Only PLAINTEXT exists so far.", advice=foreign.SECURITY
@@ -52,6 +56,17 @@ class ClientConfig(Config):
         10_000, "Time a TCP connection may take to be made; doubles with each failure.", low=1
     )
     socket_connection_setup_timeout_max_ms: int = milliseconds(30_000, "Longest time a TCP connection may take to be made.", low=1)
+    socket_keepalive_idle_ms: int = milliseconds(
+        60_000,
+        "Idle time after which the system asks whether the peer is still there (SO_KEEPALIVE); after three questions without an answer, "
+        "10 s apart, the connection is lost. 0 leaves the times to the system, often two hours. Linux; elsewhere it may have no effect. "
+        "Not a Kafka setting.",
+    )
+    socket_user_timeout_ms: int = milliseconds(
+        0,
+        "Time after which the system gives a connection up whose peer confirms no bytes, or takes none (TCP_USER_TIMEOUT); 0 leaves that "
+        "to request.timeout.ms. A broker that enforces a quota takes none for as long as it throttles. Linux only. Not a Kafka setting.",
+    )
     send_buffer_bytes: int = size_bytes(
         -1,
         "Kernel send buffer of a socket; -1 leaves it to the system, which fits it to the connection (a fixed size switches that off).",

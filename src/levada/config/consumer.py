@@ -18,7 +18,9 @@ class ConsumerConfig(ClientConfig):
         **COMMON_NOT_YET,
         **dict.fromkeys(
             (
-                "group.*",
+                "group.instance.id",
+                "group.protocol",
+                "group.remote.assignor",
                 "session.timeout.ms",
                 "heartbeat.interval.ms",
                 "max.poll.interval.ms",

@@ -12,7 +12,7 @@ from typing import Final
 
 GROUPS: Final = "membership of consumer groups is not there yet; assign() partitions, and commit() their offsets for a group.id"
 SECURITY: Final = "only plaintext connections exist so far; use a PLAINTEXT listener"
-METRICS: Final = "client metrics are not there yet"
+METRICS: Final = "call metrics() when you want to know; nothing is pushed or reported by itself"
 
 _LOGGING: Final = "levada logs through Python's logging, as 'levada'; set levels and handlers there"
 _CALLBACK: Final = "pass on_delivery to send(), for each record"
@@ -66,7 +66,7 @@ CLIENT: Final[Mapping[str, str]] = {
     "socket.keepalive.enable": _ALWAYS_ON,
     "socket.max.fails": "a connection is given up at the first request that gets no answer in time",
     "socket.nagle.disable": _ALWAYS_ON,
-    "socket.options": "see send.buffer.bytes and receive.buffer.bytes; TCP_NODELAY and SO_KEEPALIVE are always set",
+    "socket.options": "see send.buffer.bytes, receive.buffer.bytes, socket.keepalive.idle.ms and socket.user.timeout.ms",
     "socket.receive.buffer.bytes": "did you mean 'receive.buffer.bytes'? There -1 leaves the size to the system, not 0",
     "socket.send.buffer.bytes": "did you mean 'send.buffer.bytes'? There -1 leaves the size to the system, not 0",
     "socket.timeout.ms": "did you mean 'request.timeout.ms'? It is for every request, and its default is half as long: 30 s",

@@ -25,8 +25,10 @@ class ClientSettings(TypedDict, total=False):
     client_id: str
     """Name under which the broker logs, measures and throttles this client. Default: its kind, as levada-producer-1."""
 
-    client_dns_lookup: Literal["use_all_dns_ips"]
-    """Try every address a host name resolves to, in turn, before giving up on it. Default: use_all_dns_ips."""
+    client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
+    """Try every address a host name resolves to, in turn, before giving up on it. resolve_canonical_bootstrap_servers_only does so too, and
+    replaces each name in bootstrap.servers by the full names of all its addresses (reverse look-up, KIP-235); making the client waits for
+    that. Default: use_all_dns_ips."""
 
     security_protocol: Literal["PLAINTEXT"]
     """How to talk to the brokers. Only PLAINTEXT exists so far. Default: PLAINTEXT."""
@@ -57,6 +59,16 @@ class ClientSettings(TypedDict, total=False):
 
     socket_connection_setup_timeout_max_ms: int
     """Longest time a TCP connection may take to be made. Default: 30000 ms."""
+
+    socket_keepalive_idle_ms: int
+    """Idle time after which the system asks whether the peer is still there (SO_KEEPALIVE); after three questions without an answer, 10 s
+    apart, the connection is lost. 0 leaves the times to the system, often two hours. Linux; elsewhere it may have no effect. Not a Kafka
+    setting. Default: 60000 ms."""
+
+    socket_user_timeout_ms: int
+    """Time after which the system gives a connection up whose peer confirms no bytes, or takes none (TCP_USER_TIMEOUT); 0 leaves that to
+    request.timeout.ms. A broker that enforces a quota takes none for as long as it throttles. Linux only. Not a Kafka setting. Default: 0
+    ms."""
 
     send_buffer_bytes: int
     """Kernel send buffer of a socket; -1 leaves it to the system, which fits it to the connection (a fixed size switches that off).

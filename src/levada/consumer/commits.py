@@ -139,6 +139,11 @@ class Commits:
         """Commit what was handed out, if that is automatic, and wait for earlier commits in any case."""
         return self.earlier() if self._interval_ms is None else self.commit(self.handed_out())
 
+    @property
+    def has_untold(self) -> bool:
+        """Whether the maker of a commit is to be told yet. May be read without the engine's lock."""
+        return bool(self._made)
+
     def over(self) -> Commit | None:
         """Return the next commit whose maker is to be told, and forget it; None while the oldest one is under way."""
         return self._made.popleft() if self._made and self._made[0].done.done else None

@@ -21,6 +21,7 @@ from levada.clock import NEVER_MS
 from levada.consumer.columns_ahead import BatchSink
 from levada.consumer.commits import Commits
 from levada.consumer.committed_positions import CommittedPositions
+from levada.consumer.counters import ConsumerCounters
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import FetchBuffer
 from levada.consumer.fetch_collector import FetchCollector
@@ -79,18 +80,7 @@ class ConsumerCore:
         }
         validator = PositionValidator(reset_to=self._reset_to, **positions)
         resetter = PositionResetter(isolation_level=read.isolation_level, **positions)
-        self.commits = Commits(
-            group_id=settings.group_id,
-            interval_ms=settings.auto_commit_interval_ms,
-            subscription=self.subscription,
-            finder=engine.coordinators,
-            metadata=engine.metadata,
-            backoff=backoff,
-            start=self._start_beside,
-            announce=self._buffer.announce,
-            now_ms=host.now_ms(),
-            deferred=engine.deferred,
-        )
+        self.commits = self._new_commits(settings)
         self._committed = None if settings.group_id is None else self._committed_positions(settings.group_id, spawn)
         self._fetcher = Fetcher(
             subscription=self.subscription,
@@ -114,6 +104,11 @@ class ConsumerCore:
         self.take_back = self._collector.take_back
         for poller in (self, validator, resetter, self._fetcher):
             engine.add_poller(poller)
+
+    @property
+    def counters(self) -> ConsumerCounters:
+        """What has been counted so far."""
+        return self._buffer.counters
 
     def poll(self, now_ms: int) -> int:
         """Wake who waits when metadata changed: what it says may be what a caller is to be told."""
@@ -252,6 +247,20 @@ class ConsumerCore:
         """Return what the group has committed for these partitions. Raises InvalidGroupIdError without a group.id."""
         group_id = self.commits.group.group_id
         return fetch_offsets(self._engine.coordinators, group_id, partitions, Retries(self._engine.metadata, self._backoff))
+
+    def _new_commits(self, settings: ConsumerSettings) -> Commits:
+        return Commits(
+            group_id=settings.group_id,
+            interval_ms=settings.auto_commit_interval_ms,
+            subscription=self.subscription,
+            finder=self._engine.coordinators,
+            metadata=self._engine.metadata,
+            backoff=self._backoff,
+            start=self._start_beside,
+            announce=self._buffer.announce,
+            now_ms=self._now_ms(),
+            deferred=self._engine.deferred,
+        )
 
     def _committed_positions(self, group_id: str, spawn: Spawn) -> CommittedPositions:
         return CommittedPositions(

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from levada.consumer.counters import ConsumerCounters
 from levada.consumer.subscription_state import Marks, PartitionState, SubscriptionState
 from levada.errors import KafkaError
 from levada.promise import Promise
@@ -74,6 +75,8 @@ class FetchBuffer:
     """A queue of completed fetches. Used only under the engine's lock. limit_bytes: fetch.buffer.bytes; see is_full."""
 
     def __init__(self, subscription: SubscriptionState, limit_bytes: int) -> None:
+        self.counters = ConsumerCounters()
+        """What came in, and what was handed out."""
         self.limit_bytes = limit_bytes
         self.size_bytes = 0
         self.added = 0

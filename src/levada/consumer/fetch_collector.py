@@ -63,6 +63,7 @@ class FetchCollector:
         self._lock = lock
         self._options = options
         self._converter = converter
+        self._counters = buffer.counters
         self._reset_to = reset_to
         self._cursors: list[Cursor] = []
         """Entries that are being read, in order, and are not used up."""
@@ -95,7 +96,9 @@ class FetchCollector:
                 taken.extend(cursor.take_records(limit - len(taken)))
             return len(taken) < limit
 
-        return (yield from self._collect(take, lambda: len(taken), lambda: taken, limit, now_ms))
+        found = yield from self._collect(take, lambda: len(taken), lambda: taken, limit, now_ms)
+        self._note(0 if found is None else len(found))
+        return found
 
     def collect_columns(
         self, sink: ColumnSink, limit: int | None, max_bytes: int, finish: Callable[[], T], now_ms: int = 0
@@ -111,7 +114,9 @@ class FetchCollector:
             rows += cursor.take_columns(sink, None if limit is None else limit - rows, max_bytes)
             return cursor.exhausted and sink.nbytes < max_bytes and (limit is None or rows < limit)
 
-        return (yield from self._collect(take, lambda: rows, finish, limit, now_ms))
+        found = yield from self._collect(take, lambda: rows, finish, limit, now_ms)
+        self._note(rows)
+        return found
 
     def collect_part(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> CallerFlow[Any]:
         """Return an Arrow batch of up to `limit` buffered records, None without any; raises as collect_records() does.
@@ -135,7 +140,15 @@ class FetchCollector:
             self._ahead = ColumnsAhead(last, sink, max_bytes, batch, offsets, marks, limit)
             return batch.slice(0, limit)
 
-        return (yield from self._collect(take, lambda: sink.rows, finish, max(limit, AHEAD_ROWS), now_ms))
+        part = yield from self._collect(take, lambda: sink.rows, finish, max(limit, AHEAD_ROWS), now_ms)
+        self._note(0 if part is None else part.num_rows)
+        return part
+
+    def _note(self, records: int) -> None:
+        """Count what a call hands out."""
+        if records:
+            with self._lock:
+                self._counters.records.note(records, self._now_ms)
 
     def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> Any:
         """Return up to `limit` rows that an earlier collect_part() decoded ahead, as a call of their own; None if others come next.
@@ -150,6 +163,7 @@ class FetchCollector:
         self._touched.append(ahead)
         part = ahead.take(limit)
         self._commit(None)
+        self._counters.records.note(part.num_rows, now_ms)
         return part
 
     @property

@@ -92,6 +92,7 @@ class FetchResponseHandler:
         backoff: ExponentialBackoff,
     ) -> None:
         self._buffer = buffer
+        self._counters = buffer.counters
         self._metadata = metadata
         self._settings = settings
         self._backoff = backoff
@@ -109,6 +110,8 @@ class FetchResponseHandler:
             self._failed_whole(session, asked, code, now_ms)
             return False
         answers = list(_partitions(response, session))
+        self._counters.throttle_time.note(response.throttle_time_ms, now_ms)
+        self._counters.fetched.note(sum(len(data.records or b"") for _, data in answers), now_ms)
         fault = session.answered(
             [tp for tp, _ in answers],
             response.session_id,

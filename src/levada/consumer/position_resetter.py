@@ -94,6 +94,7 @@ class PositionResetter:
         state = question.state
         asked, reason = state.asked_offset, state.reset_reason
         state.move_to(found.offset, found.leader_epoch)
+        self._metadata.saw_leader_epoch(state.tp, found.leader_epoch)
         state.heard(self._now.ms)
         self._buffer.announce()
         if asked is not None:

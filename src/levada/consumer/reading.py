@@ -114,6 +114,8 @@ class Reading:
                 changed, look_ms = self._look_around(now_ms, is_over=now_ms >= deadline_ms)
                 if now_ms >= deadline_ms:
                     return None
+                # A loop steps the engine only when something happens, and that a call has begun to wait is something.
+                self._host.due_now()
                 yield Until(changed, min(deadline_ms, look_ms))
         finally:
             # Memory given back, a position to be looked up, an error that was raised: a call that did not wait has changed things too.

@@ -34,7 +34,9 @@ from levada.face.arguments import (
     whole,
 )
 from levada.face.columns import importing_columns
+from levada.face.measured import measured
 from levada.flow import CallerFlow, Flow
+from levada.metrics import Metrics
 from levada.promise import Promise
 from levada.types import (
     AnyRecord,
@@ -86,6 +88,7 @@ class Consuming:
         self.core = ConsumerCore(engine, host=host, random=random, settings=ConsumerSettings.of(config), on_reset=report)
         self.reading = Reading(self.core, engine, host, default_api_timeout_ms=config.default_api_timeout_ms)
         self.wakeup = self.reading.wakeup
+        self._engine = engine
         self._host = host
         self._iteration: Iteration | None = None
         self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...], bool], Any] = {}
@@ -140,6 +143,10 @@ class Consuming:
     def paused(self) -> set[TopicPartition]:
         """Return the partitions that are paused."""
         return set(self.reading.look(lambda core: core.subscription.paused))
+
+    def metrics(self) -> Metrics:
+        """Return what has been counted so far."""
+        return measured(self._engine, self._host, "consumer", self.core)
 
     # Reading
 
@@ -234,7 +241,7 @@ class Consuming:
 
     def tell_of_commits(self) -> None:
         """Call the callbacks of commits that are over, in the order of the commits. What one raises comes out, and the others wait."""
-        while (commit := self.reading.look(lambda core: core.commits.over())) is not None:
+        while self.core.commits.has_untold and (commit := self.reading.look(lambda core: core.commits.over())) is not None:
             error = commit.done.error
             assert error is None or isinstance(error, KafkaError), "flows fail with errors of levada's own"
             if commit.callback is not None:
@@ -291,12 +298,11 @@ class Consuming:
             yield from self.reading.close()
 
     def _commit_at_close(self, timeout: float) -> CallerFlow[None]:
-        commits = self.core.commits
-        if not commits.has_work_at_close:
+        if not self.reading.look(lambda core: core.commits.has_work_at_close):
             return
         try:
             yield from self.reading.run(
-                lambda core, _: commits.at_close(), deadline_ms(0, timeout), "the last commit, at close()", may_be_woken=False
+                lambda core, _: core.commits.at_close(), deadline_ms(0, timeout), "the last commit, at close()", may_be_woken=False
             )
         except KafkaError as error:
             log.warning("what was read last may not be committed, and is read again: %s", error)

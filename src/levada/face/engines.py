@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from random import Random
 from typing import Any, Protocol, TypeVar
@@ -11,11 +12,17 @@ from levada.client.api_versions import BrokerVersions
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.config import ClientConfig, ConsumerConfig, ProducerConfig
+from levada.errors import ConfigError
 from levada.flow import Flow
+from levada.net.resolver import canonical_addresses
 from levada.net.selectable import Selectable
 from levada.net.selector import Selector
 
 D = TypeVar("D", bound=Host, covariant=True)
+
+log = logging.getLogger(__name__)
+
+CANONICAL = "resolve_canonical_bootstrap_servers_only"
 
 _numbers = count(1)
 
@@ -48,6 +55,8 @@ def settings_for_selector(config: ClientConfig) -> dict[str, Any]:
         "max_idle_ms": config.connections_max_idle_ms,
         "send_buffer_bytes": config.send_buffer_bytes,
         "receive_buffer_bytes": config.receive_buffer_bytes,
+        "keepalive_idle_ms": config.socket_keepalive_idle_ms,
+        "user_timeout_ms": config.socket_user_timeout_ms,
     }
 
 
@@ -62,7 +71,20 @@ _ELSEWHERE: Mapping[str, Any] = {
 def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, random: Random, **engine_settings: Any) -> Engine:
     """Build an engine over sockets, or over a simulated network."""
     settings = {**settings_for_engine(config), **engine_settings}
-    return Engine(selectable=selectable, bootstrap=config.bootstrap_servers, client_id=client_id, random=random, **settings)
+    return Engine(selectable=selectable, bootstrap=bootstrap_of(config), client_id=client_id, random=random, **settings)
+
+
+def bootstrap_of(config: ClientConfig) -> Sequence[tuple[str, int]]:
+    """Return the addresses to begin with. Raises ConfigError when canonical names are asked for, and no address has any (N23, N24)."""
+    if config.client_dns_lookup != CANONICAL:
+        return config.bootstrap_servers
+    found, failed = canonical_addresses(config.bootstrap_servers)
+    listed = "; ".join(f"{host}:{port}: {why}" for (host, port), why in failed.items())
+    if not found:
+        raise ConfigError(f"'client.dns.lookup={CANONICAL}': no name in bootstrap.servers can be resolved: {listed}")
+    if failed:
+        log.warning("bootstrap.servers that cannot be resolved are left out: %s", listed)
+    return found
 
 
 def settings_for_engine(config: ClientConfig) -> dict[str, Any]:

@@ -16,12 +16,14 @@ from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.columns import importing_columns
 from levada.face.handed_over import HandedOver
 from levada.face.interception import Interceptors
+from levada.face.measured import measured
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
 from levada.interceptors import ProducerRecord
+from levada.metrics import Metrics
 from levada.producer.appender import batch_memory
 from levada.producer.arrow_delivery import ArrowOutcomes
-from levada.producer.core import ProducerCore, ProducerHost
+from levada.producer.core import ProducerCore, ProducerHost, TransactionalSettings
 from levada.producer.delivery import Delivery
 from levada.producer.partition_queue import TopicQueues
 from levada.producer.partitioning import Partitioning
@@ -318,6 +320,10 @@ class Producing:
         """Return the last flow of a producer that was dropped without close()."""
         return self.core.end_by_itself(min(self.config.delivery_timeout_ms, LONGEST_END_MS), name)
 
+    def metrics(self) -> Metrics:
+        """Return what has been counted so far."""
+        return measured(self._engine, self._host, "producer", self.core)
+
     def refuse_in_callback(self, what: str) -> None:
         """Raise IllegalStateError on the thread that runs callbacks: it would wait for itself."""
         if self._host.in_callback:
@@ -351,8 +357,7 @@ def settings_for_core(config: ProducerConfig) -> dict[str, Any]:
         "retry_backoff_max_ms": config.retry_backoff_max_ms,
         "adaptive_partitioning": config.partitioner_adaptive_partitioning_enable,
         "availability_timeout_ms": config.partitioner_availability_timeout_ms,
-        "transactional_id": config.transactional_id,
-        "transaction_timeout_ms": config.transaction_timeout_ms,
+        "transactional": transactional_settings(config),
         "partitioning": Partitioning(config.partitioner, ignore_keys=config.partitioner_ignore_keys),
     }
 
@@ -368,3 +373,10 @@ def settings_for_sender(config: ProducerConfig) -> SenderSettings:
         level=config.compression_level,
         max_in_flight=config.max_in_flight_requests_per_connection,
     )
+
+
+def transactional_settings(config: ProducerConfig) -> TransactionalSettings | None:
+    """Return what a configuration says about transactions, None for a producer without."""
+    if config.transactional_id is None:
+        return None
+    return TransactionalSettings(config.transactional_id, config.transaction_timeout_ms)

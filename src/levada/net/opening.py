@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable
+from math import ceil
+from typing import TypeAlias
 
 from levada.net.ending import ending_of, text_of
 from levada.net.resolver import Address, Route
 from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending
 
 OS_DEFAULT = -1
+KEEPALIVE_INTERVAL_S = 10
+KEEPALIVE_QUESTIONS = 3
+
+SocketOption: TypeAlias = tuple[int, int, int]
+"""Level, option, value."""
 
 
 class Opening:
@@ -31,15 +38,27 @@ class Opening:
         self.failure = Disconnect(ChannelState.NOT_CONNECTED, "; ".join(filter(None, [where, what])), ending)
 
 
-def new_socket(family: int, buffers: Mapping[int, int]) -> socket.socket:
-    """Return a socket that does not block. buffers: options of its buffers and their bytes, -1 for what the system chooses."""
+def socket_options(
+    *, send_buffer_bytes: int, receive_buffer_bytes: int, keepalive_idle_ms: int, user_timeout_ms: int
+) -> list[SocketOption]:
+    """Return the options of every socket. -1 bytes and 0 ms leave to the system what it chooses, and so does a system without an option."""
+    options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    buffers = {socket.SO_SNDBUF: send_buffer_bytes, socket.SO_RCVBUF: receive_buffer_bytes}
+    options += [(socket.SOL_SOCKET, buffer, size) for buffer, size in buffers.items() if size != OS_DEFAULT]
+    times: dict[str, int] = {}
+    if keepalive_idle_ms:
+        times |= {"TCP_KEEPIDLE": ceil(keepalive_idle_ms / 1000), "TCP_KEEPINTVL": KEEPALIVE_INTERVAL_S, "TCP_KEEPCNT": KEEPALIVE_QUESTIONS}
+    if user_timeout_ms:
+        times["TCP_USER_TIMEOUT"] = user_timeout_ms
+    return options + [(socket.IPPROTO_TCP, getattr(socket, name), time) for name, time in times.items() if hasattr(socket, name)]
+
+
+def new_socket(family: int, options: Iterable[SocketOption]) -> socket.socket:
+    """Return a socket that does not block."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setblocking(False)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, size in buffers.items():
-        if size != OS_DEFAULT:
-            sock.setsockopt(socket.SOL_SOCKET, option, size)
+    for level, option, value in options:
+        sock.setsockopt(level, option, value)
     return sock
 
 

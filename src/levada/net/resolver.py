@@ -36,6 +36,24 @@ def look_up(host: str, port: int, *, literal_only: bool = False) -> Sequence[Add
     return list(dict.fromkeys(Address(family, sockaddr) for family, _, _, _, sockaddr in found))
 
 
+def canonical_addresses(
+    addresses: Sequence[tuple[str, int]],
+) -> tuple[list[tuple[str, int]], dict[tuple[str, int], str]]:
+    """Return the full name of every address behind each name, with its port, and why names have none. Waits for the system's resolver.
+
+    An address without a name stands for itself (client.dns.lookup=resolve_canonical_bootstrap_servers_only, KIP-235).
+    """
+    found: dict[tuple[str, int], None] = {}
+    failed: dict[tuple[str, int], str] = {}
+    for host, port in addresses:
+        try:
+            for address in look_up(host, port):
+                found[socket.getnameinfo(address.sockaddr, socket.NI_NUMERICSERV)[0], port] = None
+        except (OSError, ValueError) as error:
+            failed[host, port] = str(error)
+    return list(found), failed
+
+
 class Route:
     """The addresses of one host and port and whose turn it is.
 

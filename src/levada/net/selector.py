@@ -25,7 +25,7 @@ from typing import TypeAlias
 from levada.errors import IllegalStateError, ProtocolError
 from levada.net.channel import Channel
 from levada.net.ending import ending_of, text_of
-from levada.net.opening import Opening, is_connected, new_socket, raise_if_failed
+from levada.net.opening import Opening, is_connected, new_socket, raise_if_failed, socket_options
 from levada.net.resolver import Lookup, Resolver, Route, look_up
 from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, NetEvents, Pieces
 from levada.net.transport import TransportLayer, plaintext
@@ -41,6 +41,7 @@ class Selector:
 
     max_idle_ms: close a connection that carried nothing for so long (connections.max.idle.ms), one per process() (L9).
     send_buffer_bytes, receive_buffer_bytes: socket buffers, -1 leaves them to the system, which adapts their size to the connection.
+    keepalive_idle_ms, user_timeout_ms: when the system gives up a silent peer (SO_KEEPALIVE, TCP_USER_TIMEOUT), 0 leaves that to it.
     transport: what to read and write through, made from a connected socket and the host's name. poll: makes the object that waits for
     sockets; None for the best of the system.
     """
@@ -52,13 +53,20 @@ class Selector:
         max_idle_ms: int,
         send_buffer_bytes: int,
         receive_buffer_bytes: int,
+        keepalive_idle_ms: int,
+        user_timeout_ms: int,
         transport: Callable[[socket.socket, str], TransportLayer] = plaintext,
         lookup: Lookup = look_up,
         poll: Callable[[], selectors.BaseSelector] | None = None,
     ) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._max_idle_ms = max_idle_ms
-        self._buffers = {socket.SO_SNDBUF: send_buffer_bytes, socket.SO_RCVBUF: receive_buffer_bytes}
+        self._socket_options = socket_options(
+            send_buffer_bytes=send_buffer_bytes,
+            receive_buffer_bytes=receive_buffer_bytes,
+            keepalive_idle_ms=keepalive_idle_ms,
+            user_timeout_ms=user_timeout_ms,
+        )
         self._transport = transport
         self._resolver = Resolver(self._looked_up, lookup)
         self._poll = poll() if poll is not None else selectors.DefaultSelector()
@@ -266,7 +274,7 @@ class Selector:
     def _attempt(self, opening: Opening) -> bool:
         assert opening.address is not None
         try:
-            sock = opening.socket = new_socket(opening.address.family, self._buffers)
+            sock = opening.socket = new_socket(opening.address.family, self._socket_options)
             code = sock.connect_ex(opening.address.sockaddr)
             if code not in _IN_PROGRESS:
                 raise_if_failed(code)

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from levada.client.engine import Engine
 from levada.client.host import Host
-from levada.client.metadata import Metadata
-from levada.client.network_client import NetworkClient
 from levada.client.timeouts import timeout_error
 from levada.error_codes import ErrorCode
 from levada.errors import (
@@ -32,6 +31,7 @@ from levada.errors import (
 from levada.flow import CallerFlow, Compute, Until
 from levada.producer.arrow_delivery import ArrowOutcomes
 from levada.producer.buffer_pool import Ticket
+from levada.producer.counters import ProducerCounters
 from levada.producer.delivery import Delivery, FailedSend
 from levada.producer.failed_sends import FailedSends
 from levada.producer.partition_queue import TopicQueues
@@ -56,16 +56,17 @@ class Appending:
         self,
         accumulator: RecordAccumulator,
         failed_sends: FailedSends,
-        network: NetworkClient,
-        metadata: Metadata,
+        counters: ProducerCounters,
+        engine: Engine,
         host: Host,
         *,
         max_block_ms: int,
     ) -> None:
         self._accumulator = accumulator
         self._failed_sends = failed_sends
-        self._network = network
-        self._metadata = metadata
+        self._counters = counters
+        self._network = engine.network
+        self._metadata = engine.metadata
         self._host = host
         self._max_block_ms = max_block_ms
         self._limit = f"max.block.ms={max_block_ms}"
@@ -88,6 +89,7 @@ class Appending:
         if record.callback is not None:
             yield from self._await_credit(deadline_ms)
         with self._host.lock:
+            self._counters.failed(record.topic, 1)
             delivery = self._failed_sends.add(record, failure)
         self._host.look()
         return delivery
@@ -109,6 +111,7 @@ class Appending:
                     raise
                 refused = FailedSend(tp, error, records_count=len(rows.rows) - first)
                 with self._host.lock:
+                    self._counters.failed(topic.name, refused.records_count)
                     self._accumulator.unasked.add(refused)
                     self._failed_sends.failed(error)
                 outcomes.add(refused, 0, rows.rows[first:])
@@ -207,8 +210,12 @@ class Appending:
             self._accumulator.pool.cancel(ticket)
 
     def _await_memory(self, ticket: Ticket, topic: str, deadline_ms: int) -> CallerFlow[None]:
-        may_wait = deadline_ms > self._host.now_ms()
-        if (yield from self._until(ticket.promise, deadline_ms)):
+        began_ms = self._host.now_ms()
+        may_wait = deadline_ms > began_ms
+        came = yield from self._until(ticket.promise, deadline_ms)
+        with self._host.lock:
+            self._counters.waited(self._host.now_ms() - began_ms, without_effect=not came)
+        if came:
             ticket.promise.result()
             return
         if not self._network.ever_ready and may_wait:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from random import Random
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.ended import Ended, closed
@@ -20,6 +20,7 @@ from levada.errors import KafkaError
 from levada.flow import Flow, Wait
 from levada.producer.appending import Appending
 from levada.producer.buffer_pool import BufferPool
+from levada.producer.counters import ProducerCounters
 from levada.producer.delivery import Waiter
 from levada.producer.failed_sends import FailedSends
 from levada.producer.failures import Failures
@@ -43,6 +44,13 @@ class ProducerHost(Host, Clock, Protocol):
     def is_within(self) -> bool:
         """Whether the calling thread is in the middle of a step, or holds the lock."""
         ...
+
+
+class TransactionalSettings(NamedTuple):
+    """What the configuration says about transactions."""
+
+    transactional_id: str
+    timeout_ms: int
 
 
 class ProducerCore:
@@ -69,19 +77,13 @@ class ProducerCore:
         adaptive_partitioning: bool,
         availability_timeout_ms: int,
         partitioning: Partitioning,
-        transactional_id: str | None,
-        transaction_timeout_ms: int,
+        transactional: TransactionalSettings | None,
     ) -> None:
         backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._engine = engine
-        self._lock = host.lock
-        self._look = host.look
         self._host = host
-        self.partitioning = partitioning
         self.pool = BufferPool(buffer_memory)
-        self.transaction: Transactions | None = None
-        may_send = None if transactional_id is None else lambda batch: self.transaction is not None and self.transaction.may_send(batch)
-        self.transactions = TransactionManager(backoff=backoff, may_send=may_send, warn=self._warn) if enable_idempotence else None
+        self.transactions = self._numbering(backoff, is_transactional=transactional is not None) if enable_idempotence else None
         self.accumulator = RecordAccumulator(
             pool=self.pool,
             rng=random,
@@ -98,39 +100,56 @@ class ProducerCore:
             level=sending.level,
             adaptive=adaptive_partitioning,
             availability_timeout_ms=availability_timeout_ms,
-            partitioning=self.partitioning,
+            partitioning=partitioning,
         )
         self.failed_sends = FailedSends(self.pool, self.accumulator.unasked, defer=self._defer, settled=self._failed_send_settled)
-        self.appending = Appending(self.accumulator, self.failed_sends, engine.network, engine.metadata, host, max_block_ms=max_block_ms)
         self._sender = Sender(
             accumulator=self.accumulator,
             transactions=self.transactions,
-            metadata=engine.metadata,
-            network=engine.network,
+            engine=engine,
             backoff=backoff,
             settings=sending,
             start=self._start,
         )
-        if transactional_id is not None and self.transactions is not None:
-            self.transaction = self._transactions(transactional_id, transaction_timeout_ms, Asking(engine.coordinators, backoff))
+        self.appending = Appending(self.accumulator, self.failed_sends, self._sender.counters, engine, host, max_block_ms=max_block_ms)
+        self.transaction = None if transactional is None else self._transactions(transactional, Asking(engine.coordinators, backoff))
         self.append = self.accumulator.appender.send
+        self._join(engine)
+
+    def _join(self, engine: Engine) -> None:
         engine.add_poller(self)
         # Also after a crash: what is appended then would never be sent.
         engine.holders.append(self)
 
-    def _transactions(self, transactional_id: str, timeout_ms: int, asking: Asking) -> Transactions:
-        assert self.transactions is not None
+    def _numbering(self, backoff: ExponentialBackoff, *, is_transactional: bool) -> TransactionManager:
+        def may_send(batch: ProducerBatch) -> bool:
+            return self.transaction is not None and self.transaction.may_send(batch)
+
+        return TransactionManager(backoff=backoff, may_send=may_send if is_transactional else None, warn=self._warn)
+
+    def _transactions(self, settings: TransactionalSettings, asking: Asking) -> Transactions:
+        assert self.transactions is not None, "transactions need idempotence"
         transactions = Transactions(
-            transactional_id,
-            timeout_ms,
+            settings.transactional_id,
+            settings.timeout_ms,
             asking=asking,
-            features=self._engine.features,
+            features=self._engine.network.features,
             records=ProducerRecords(self.accumulator, self.failed_sends, self._sender.failures, self.transactions),
             start=lambda flow, now_ms: self._engine.flows.start(flow, now_ms, describe="AddPartitionsToTxn"),
         )
         self._sender.transaction = transactions
         self._sender.failures.failed = self.failed_sends.failed = transactions.failed
         return transactions
+
+    @property
+    def partitioning(self) -> Partitioning:
+        """Who chooses partitions."""
+        return self.accumulator.partitioning
+
+    @property
+    def counters(self) -> ProducerCounters:
+        """What has been counted so far."""
+        return self._sender.counters
 
     def wait_with(self, waiter: Waiter) -> None:
         """Let deliveries wait that way."""
@@ -158,14 +177,14 @@ class ProducerCore:
     def _seal_full(self) -> None:
         """Compress what is full in the sender's own thread, without the lock: others send on, and answers are taken in meanwhile."""
         while self.accumulator.full:
-            with self._lock:
+            with self._host.lock:
                 batch = self.accumulator.claim_full()
             if batch is None:
                 return
             try:
                 batch.seal()
             finally:
-                with self._lock:
+                with self._host.lock:
                     self.accumulator.sealed(batch)
 
     # Outcomes
@@ -245,14 +264,14 @@ class ProducerCore:
         self._engine.deferred.append(run)
 
     def _settled(self, batch: ProducerBatch) -> None:
-        with self._lock:
+        with self._host.lock:
             self.accumulator.settle(batch)
-        self._look()
+        self._host.look()
 
     def _failed_send_settled(self, called: Promise[Any]) -> None:
-        with self._lock:
+        with self._host.lock:
             self.failed_sends.settle(called)
-        self._look()
+        self._host.look()
 
 
 def wait_for_all(promises: Iterable[Promise[Any]]) -> Flow[None]:

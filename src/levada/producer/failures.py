@@ -19,6 +19,7 @@ from levada.errors import (
     UnsupportedRecordFormatError,
     broker_error,
 )
+from levada.producer.counters import ProducerCounters
 from levada.producer.producer_batch import Final, ProducerBatch
 from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.transaction_manager import TransactionManager
@@ -40,12 +41,18 @@ class Failures:
     """Fails batches, with their sequences seen to and their reasons told."""
 
     def __init__(
-        self, accumulator: RecordAccumulator, transactions: TransactionManager | None, metadata: Metadata, network: NetworkClient
+        self,
+        accumulator: RecordAccumulator,
+        transactions: TransactionManager | None,
+        metadata: Metadata,
+        network: NetworkClient,
+        counters: ProducerCounters,
     ) -> None:
         self._accumulator = accumulator
         self._transactions = transactions
         self._metadata = metadata
         self._network = network
+        self._counters = counters
         self.failed: Callable[[KafkaError], object] = lambda error: None
         """Is told of every batch that has failed: its transaction has."""
 
@@ -131,6 +138,7 @@ class Failures:
             return
         if self._transactions is not None:
             self._transactions.gave_up(batch, error.persisted)
+        self._counters.failed(batch.tp.topic, batch.unsettled_count)
         self._accumulator.fail(batch, error, final=final, record_errors=record_errors)
         self.failed(error)
 

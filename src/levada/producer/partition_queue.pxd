@@ -28,4 +28,6 @@ cdef class TopicQueues:
     cdef public double compression_ratio
     cdef public Py_ssize_t count
     cdef readonly list partitions
+    cdef readonly object topic_id
+    cdef public bint was_recreated
     cdef readonly StickyPartition sticky

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Iterable, Mapping
+from uuid import UUID
 
 from levada.client.snapshot import ClusterSnapshot, TopicMetadata
 from levada.clock import NEVER_MS
@@ -107,9 +108,12 @@ class PartitionQueue:
 
 
 class TopicQueues:
-    """The partitions of one topic and the one its keyless records stick to. `count` is what metadata says now, 0 for not known."""
+    """The partitions of one topic and the one its keyless records stick to. `count` is what metadata says now, 0 for not known.
 
-    __slots__ = ("_known", "_leaderless", "compression_ratio", "count", "name", "partitions", "sticky")
+    was_recreated: the topic has another id than before; who has dealt with that takes the mark away.
+    """
+
+    __slots__ = ("_known", "_leaderless", "compression_ratio", "count", "name", "partitions", "sticky", "topic_id", "was_recreated")
 
     def __init__(self, name: str, rng: random.Random, sticky_limit: int, leaderless: Backlog | None = None) -> None:
         """leaderless: where partitions are as long as they have no leader."""
@@ -120,6 +124,8 @@ class TopicQueues:
         self._known: tuple[TopicMetadata | None, Mapping[int, Node]] = (None, {})
         self.partitions: list[PartitionQueue] = []
         self.sticky = StickyPartition(rng, sticky_limit)
+        self.topic_id: UUID | None = None
+        self.was_recreated = False
 
     @property
     def is_idle(self) -> bool:
@@ -140,6 +146,7 @@ class TopicQueues:
         if known[0] is self._known[0] and known[1] == self._known[1]:
             return []
         self._known = known
+        self._learn_id(snapshot.topic_id(self.name))
         self.resize(snapshot.partition_count(self.name) or 0)
         moved = []
         for queue in self.partitions:
@@ -149,6 +156,12 @@ class TopicQueues:
                 queue.leader, queue.leader_epoch = node, epoch
                 moved.append(queue)
         return moved
+
+    def _learn_id(self, topic_id: UUID | None) -> None:
+        """Keep the id over the time in which there is no such topic."""
+        if topic_id is not None:
+            self.was_recreated |= self.topic_id not in (None, topic_id)
+            self.topic_id = topic_id
 
     def observe_compression(self, ratio: float) -> None:
         """Adapt the estimate of how well records compress: quickly to the worse, slowly to the better (M18)."""

@@ -8,4 +8,5 @@ cdef class ProducerBatch:
     cdef public list callbacks
     cdef public long long charged, callback_room, created_ms, retry_at_ms, base_offset, log_append_time_ms
     cdef public long long producer_id, producer_epoch, base_sequence, leader_epoch, records_count, attempts
+    cdef public double compression_ratio
     cdef public bint sealing, on_the_wire, may_be_persisted

@@ -44,6 +44,7 @@ class Final(Enum):
 
 class ProducerBatch:
     """See the module's text. `charged` is what it costs the buffer pool, `callback_room` for how many more callbacks that is enough.
+    `compression_ratio` is the size of its records on the wire over what they take uncompressed, once it is sealed.
 
     callbacks: by turns a record's delivery and its callback.
     """
@@ -57,6 +58,7 @@ class ProducerBatch:
         "callback_room",
         "callbacks",
         "charged",
+        "compression_ratio",
         "created_ms",
         "data",
         "error",
@@ -87,6 +89,7 @@ class ProducerBatch:
         self.charged = charged
         self.created_ms = created_ms
         self.waiter = waiter
+        self.compression_ratio = 1.0
         self.data: bytearray | None = None
         self.records_count = 0
         self.callbacks: list[Any] = []
@@ -160,6 +163,7 @@ class ProducerBatch:
             self.data = builder.build()
             self.builder = None
             if builder.codec:
+                self.compression_ratio = builder.compression_ratio
                 self.queue.topic.observe_compression(builder.compression_ratio)
 
     def persisted(self) -> Persisted:
@@ -216,6 +220,7 @@ class ProducerBatch:
                 self.promise.resolve(self)
 
         for part in parts:
+            part.compression_ratio = self.compression_ratio
             part.promise.on_done(one_settled)
 
     def _part_of(self, index: int) -> tuple[ProducerBatch, int]:

@@ -92,11 +92,11 @@ class RecordAccumulator:
         self._max_request_size = max_request_size
         self._adaptive = adaptive
         self._availability_timeout_ms = availability_timeout_ms
-        self._partitioning = partitioning
+        self.partitioning = partitioning
         self.appender = Appender(
             self.topics,
             pool,
-            self._partitioning,
+            self.partitioning,
             lock=lock,
             clock=clock,
             wake=wake,
@@ -294,7 +294,7 @@ class RecordAccumulator:
         return self.pool.redeem(ticket) if ticket is not None else self.pool.try_allocate(size)
 
     def _sticks(self, record: ToSend) -> bool:
-        return record.partition is None and self._partitioning.for_key(record.key, 1) == STICKY
+        return record.partition is None and self.partitioning.for_key(record.key, 1) == STICKY
 
     def _moved_on(self, topic: TopicQueues, record: ToSend, now_ms: int) -> bool:
         """Move the sticky partition if the record goes there, it has had its share and no batch would be cut short (P4)."""
@@ -306,7 +306,7 @@ class RecordAccumulator:
         return True
 
     def _queue_for(self, topic: TopicQueues, record: ToSend) -> PartitionQueue:
-        partition = self._partitioning.for_key(record.key, topic.count) if record.partition is None else record.partition
+        partition = self.partitioning.for_key(record.key, topic.count) if record.partition is None else record.partition
         return topic.partitions[topic.sticky.current if partition == STICKY else partition]
 
     def _track(self, batch: ProducerBatch) -> None:

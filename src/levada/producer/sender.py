@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from levada.client.backoff import ExponentialBackoff
-from levada.client.metadata import Metadata
-from levada.client.network_client import NetworkClient
+from levada.client.engine import Engine
 from levada.client.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, KafkaError, Persisted, UnsupportedRecordFormatError, UnsupportedVersionError
 from levada.flow import Flow
 from levada.producer.batch_split import split_batch, split_by_headers
+from levada.producer.counters import ProducerCounters
 from levada.producer.failures import Failures
 from levada.producer.produce_format import ProduceFormat
 from levada.producer.producer_batch import ProducerBatch
@@ -73,8 +73,7 @@ class Sender:
         *,
         accumulator: RecordAccumulator,
         transactions: TransactionManager | None,
-        metadata: Metadata,
-        network: NetworkClient,
+        engine: Engine,
         backoff: ExponentialBackoff,
         settings: SenderSettings,
         start: Callable[[Flow[Any], int], Promise[Any]],
@@ -82,13 +81,14 @@ class Sender:
         self._accumulator = accumulator
         self._transactions = transactions
         self.transaction: Transactions | None = None
-        self._metadata = metadata
-        self._network = network
+        self._metadata = engine.metadata
+        self._network = engine.network
         self._backoff = backoff
         self._settings = settings
         self._start = start
-        self.failures = Failures(accumulator, transactions, metadata, network)
-        self._format = ProduceFormat(network, codec=settings.codec, level=settings.level, is_idempotent=transactions is not None)
+        self.counters = ProducerCounters()
+        self.failures = Failures(accumulator, transactions, engine.metadata, engine.network, self.counters)
+        self._format = ProduceFormat(engine.network, codec=settings.codec, level=settings.level, is_idempotent=transactions is not None)
         self._initializing: Promise[Any] | None = None
         self._initialize_at_ms = NEVER_MS
         self._topics_made = 0
@@ -107,6 +107,7 @@ class Sender:
 
     def poll(self, now_ms: int) -> int:
         """Do what can be done now; return when to be polled again (K11, K12)."""
+        self.counters.now_ms = now_ms
         while self._answers:
             self._answered(self._answers.popleft(), now_ms)
         for batch in self._accumulator.expired(now_ms):
@@ -134,8 +135,14 @@ class Sender:
         # Their sequences go on for as long as the coordinator keeps the epoch.
         wanted = self._metadata.topics if self.transaction is None else self._accumulator.topics.keys()
         dropped = self._accumulator.refresh(snapshot, wanted)
+        self.counters.forget(topic.name for topic in dropped)
         if self._transactions is not None:
             self._transactions.forget(queue for topic in dropped for queue in topic.partitions)
+        for topic in self._accumulator.topics.values():
+            if topic.was_recreated:
+                topic.was_recreated = False
+                if self._transactions is not None:
+                    self._transactions.topic_recreated(topic.partitions)
 
     # Sending
 
@@ -193,6 +200,7 @@ class Sender:
             if self._mute:
                 self._accumulator.mute(batch.queue)
             self._metadata.add_topic(batch.tp.topic, now_ms)
+        self.counters.sent(batches)
         request, names = self._request(batches)
         oldest, newest = (0, 32767) if self.transaction is None else self.transaction.protocol.produce
         promise = self._network.send(
@@ -242,6 +250,7 @@ class Sender:
             for answer in topic.partition_responses
         }
         self._take_leader_hints(response, answers)
+        self.counters.throttled(response.throttle_time_ms)
         return answers
 
     def _answer_to_all(self, promise: Promise[ProduceResponse | None]) -> PartitionProduceResponse:
@@ -294,6 +303,7 @@ class Sender:
         if batch.attempts > self._settings.retries or self._settings.acks == 0:
             self._fail(batch, answer, node, now_ms)
         else:
+            self.counters.retried(batch)
             batch.retry_at_ms = now_ms + self._backoff.delay_ms(batch.attempts - 1)
             self._accumulator.put_back(batch)
 
@@ -301,6 +311,7 @@ class Sender:
         if batch.records_count == 1:
             self.failures.too_large(batch)
             return
+        self.counters.split()
         parts = split_batch(batch, self._settings.batch_size, self._settings.codec, self._settings.level)
         if self._transactions is not None:
             self._transactions.number_parts(batch, parts)

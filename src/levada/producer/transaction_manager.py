@@ -196,6 +196,12 @@ class TransactionManager:
         """New topics begin at 0: under a new epoch, if sequences were forgotten under this one."""
         self._bump_for_new_topics |= self._has_forgotten
 
+    def topic_recreated(self, queues: Iterable[PartitionQueue]) -> None:
+        """The broker's new log knows nothing of the numbers used so far: these partitions begin at 0, under a new epoch (KIP-516)."""
+        for queue in queues:
+            if queue.sequences.identity == self.identity and queue.sequences.next:
+                self._want_bump(queue)
+
     # Numbering, called while draining
 
     def may_drain(self, batch: ProducerBatch) -> bool:

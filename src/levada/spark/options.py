@@ -63,6 +63,7 @@ FORBIDDEN_TO_SINK: Mapping[str, str] = {
     "value.serializer": "give the value as a string or binary column, or the option value.format",
     "partitioner": "give the option 'partitioner'",
     "partitioner.class": "class names are never looked up; give the option 'partitioner'",
+    "transactional.id": "the sink writes at least once, without transactions, and its tasks would fence one another",
 }
 IGNORED_OF_GROUPS = (
     "group.id",

@@ -11,7 +11,9 @@ from levada.config import ClientConfig
 from levada.face.arguments import checked_timeout
 from levada.face.asking import Asking, Operation
 from levada.face.engines import Connector
+from levada.face.measured import measured
 from levada.face.process import HoldsConnections
+from levada.metrics import Metrics
 from levada.protocol.schema import Request
 from levada.sync.connect import connect
 from levada.sync.driver import Driver
@@ -48,6 +50,7 @@ class KafkaClient(HoldsConnections):
         self._asking = Asking(parsed, self._engine)
 
     def _start(self, config: ClientConfig, kind: str, connect: Connector[Driver]) -> None:
+        self._kind = kind
         self._engine, self._driver = connect(config, kind, allow_auto_create_topics=False)
         start(self, self._driver)
 
@@ -75,6 +78,10 @@ class KafkaClient(HoldsConnections):
             return assumed
         versions = self._run(self._asking.api_versions(node, timeout))
         return dict(versions)
+
+    def metrics(self) -> Metrics:
+        """Return what the client has counted so far, under the names of Java's metrics: see docs/METRICS.md."""
+        return measured(self._engine, self._driver, self._kind)
 
     def close(self, timeout: float | None = None) -> None:
         """Close the connections; a call still running elsewhere ends with ClosedError. Idempotent. timeout: seconds, default 30."""

@@ -20,6 +20,7 @@ from levada.face.engines import Connector
 from levada.face.process import HoldsConnections
 from levada.face.signals import DeferredSignals
 from levada.flow import CallerFlow
+from levada.metrics import Metrics
 from levada.not_yet import CONSUMER, lacks
 from levada.sync.connect import connect
 from levada.sync.driver import Driver
@@ -235,6 +236,10 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     def position(self, tp: TopicPartition, *, timeout: float | None = None) -> int:
         """Return the offset of the next record poll() will return, looking it up where auto.offset.reset has to say."""
         return self._call(self._consuming.position(tp, timeout))
+
+    def metrics(self) -> Metrics:
+        """Return what the consumer has counted so far, under the names of Java's metrics: see docs/METRICS.md. From any thread."""
+        return self._consuming.metrics()
 
     def current_lag(self, tp: TopicPartition) -> int | None:
         """Return how many offsets the position is behind the end known from the last fetch; None before one. No broker is asked."""

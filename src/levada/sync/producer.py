@@ -18,6 +18,7 @@ from levada.face.process import HoldsConnections
 from levada.face.producing import LAST_CALLBACKS_S, Producing, engine_settings
 from levada.face.transacting import Transacting
 from levada.flow import CallerFlow
+from levada.metrics import Metrics
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery
@@ -238,6 +239,10 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         """
         self._producing.refuse_in_callback("flush()")
         self._driver.call(self._producing.flush(timeout))
+
+    def metrics(self) -> Metrics:
+        """Return what the producer has counted so far, under the names of Java's metrics: see docs/METRICS.md. From any thread."""
+        return self._producing.metrics()
 
     def abort_pending(self) -> int:
         """Give up every record that is neither acknowledged nor failed, and return how many there were; the producer can be used on.

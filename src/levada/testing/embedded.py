@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
-from levada.broker.apis import NAMES
+from levada.broker.apis import FAIL_BY_PARTITION, NAMES
 from levada.broker.cluster import DEFAULT, Cluster
 from levada.broker.control import Faults
 from levada.broker.coordinators.placement import Placement
@@ -44,7 +44,7 @@ class EmbeddedKafka:
     def __init__(self, *, port: int = 0, brokers: int = 1, **settings: Any) -> None:
         if arguments.whole("brokers", brokers) < 1:
             raise ConfigError(f"brokers must be at least 1, not {brokers}")
-        self.faults = Faults(NAMES)
+        self.faults = Faults(NAMES, FAIL_BY_PARTITION)
         """What is to go wrong next: errors, answers that are lost, late or held, disconnects, blackholes, older versions."""
         settings.setdefault("default_replication_factor", min(brokers, _MOST_REPLICAS))
         self._lock = threading.RLock()

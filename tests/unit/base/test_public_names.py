@@ -81,8 +81,8 @@ def test_every_name_is_there() -> None:
 @pytest.mark.parametrize(
     ("cls", "name", "advice"),
     [
-        (lv.KafkaConsumer, "subscribe", "consumer groups are not there yet"),
-        (lv.KafkaConsumer, "commit", "consumer groups are not there yet"),
+        (lv.KafkaConsumer, "subscribe", "membership of consumer groups is not there yet"),
+        (lv.KafkaConsumer, "commit_sync", r"use commit\(\)"),
         (lv.KafkaProducer, "produce", r"use send\(\)"),
         (lv.KafkaAdmin, "create_acls", r"request\(\)"),
     ],

@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from broker_kit import Bench, Client
+from levada.error_codes import ErrorCode
+from transaction_kit import Given, TransactionalProducer
 
 
 @pytest.fixture
@@ -16,3 +18,19 @@ def bench() -> Bench:
 @pytest.fixture
 def client(bench: Bench) -> Client:
     return bench.client()
+
+
+@pytest.fixture
+def producer(client: Client) -> TransactionalProducer:
+    """Initialised, under transaction.version 2."""
+    made = TransactionalProducer(client)
+    assert made.init() == Given(ErrorCode.NONE, 0, 0)
+    return made
+
+
+@pytest.fixture
+def old_producer(client: Client) -> TransactionalProducer:
+    """Initialised, under transaction.version 1."""
+    made = TransactionalProducer(client, tv2=False)
+    made.init()
+    return made

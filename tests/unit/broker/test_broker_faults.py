@@ -16,8 +16,11 @@ from broker_kit import Bench, Client, fetch_request, make_batch, produce_request
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError, IllegalStateError
 from levada.protocol.frame import decode_response, encode_request
+from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from levada.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 from levada.protocol.messages.metadata import MetadataRequest
+from levada.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from levada.protocol.schema import Request
 from levada.testing import EmbeddedKafka
 from transaction_kit import TransactionalProducer, read
@@ -69,6 +72,29 @@ def test_E12_held_markers_keep_a_transaction_in_its_last_step(bench: Bench, clie
     hold.release()
     bench.advance()
     assert producer.described().transaction_state == "CompleteCommit"
+
+
+@pytest.mark.parametrize("api", ["AddPartitionsToTxn", "WriteTxnMarkers", "DescribeProducers"])
+def test_E12_one_partition_of_a_request_about_transactions_fails(client: Client, api: str) -> None:
+    client.bench.node.faults.fail_next(api, ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic="t", partition=1)
+    requests: dict[str, tuple[Request, int]] = {
+        "AddPartitionsToTxn": (AddPartitionsToTxnRequest(v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0, 1])]), 3),
+        "WriteTxnMarkers": (
+            WriteTxnMarkersRequest(markers=[WritableTxnMarker(topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0, 1])])]),
+            1,
+        ),
+        "DescribeProducers": (DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0, 1])]), 0),
+    }
+    told = repr(client.ask(*requests[api]))
+    assert told.count("error_code=29") == 1
+    assert ("error_code=55" in told) is (api == "AddPartitionsToTxn")
+
+
+def test_E12_a_fault_of_one_partition_that_would_never_happen_is_refused(bench: Bench) -> None:
+    with pytest.raises(ConfigError, match="one partition of EndTxn cannot fail; leave out topic="):
+        bench.node.faults.fail_next("EndTxn", ErrorCode.NOT_COORDINATOR, topic="t")
+    with pytest.raises(ConfigError, match="one partition of Produce cannot be carried out and fail"):
+        bench.node.faults.fail_next("Produce", ErrorCode.REQUEST_TIMED_OUT, topic="t", applied=True)
 
 
 # Blackholes

@@ -1,10 +1,11 @@
-"""The embedded broker's transactions, from InitProducerId to what a reader of committed data sees (section 15.2)."""
+"""The embedded broker's transactions, from InitProducerId to EndTxn (section 15.2)."""
 
 from __future__ import annotations
 
 import pytest
 
-from broker_kit import START_MS, Bench, Client, fetch_request, make_batch, only_partition
+from broker_kit import START_MS, Bench, Client, make_batch
+from levada.broker.coordinators.placement import partition_for
 from levada.broker.coordinators.transaction_states import TRANSITIONS, Event, State, after
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError
@@ -13,39 +14,12 @@ from levada.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from levada.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from levada.record.batch import RecordBatch, read_batches
+from levada.record.batch import RecordBatch
 from levada.record.header import CONTROL, TRANSACTIONAL
 from levada.types import TopicPartition
-from transaction_kit import Given, TransactionalProducer, read
+from transaction_kit import Given, TransactionalProducer, commit_offset, read, values
 
 FENCED, BUSY, NOTHING = ErrorCode.PRODUCER_FENCED, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_STATE
-
-
-@pytest.fixture
-def producer(client: Client) -> TransactionalProducer:
-    """Initialised, under transaction.version 2."""
-    made = TransactionalProducer(client)
-    assert made.init() == Given(ErrorCode.NONE, 0, 0)
-    return made
-
-
-@pytest.fixture
-def old_producer(client: Client) -> TransactionalProducer:
-    """Initialised, under transaction.version 1."""
-    made = TransactionalProducer(client, tv2=False)
-    made.init()
-    return made
-
-
-def values(data: object) -> list[bytes | None]:
-    return [record.value for batch in read_batches(bytes(data)) if not batch.is_control for record in batch]  # type: ignore[call-overload]
 
 
 def log_of(bench: Bench, topic: str = "t", partition: int = 0) -> list[RecordBatch]:
@@ -142,6 +116,19 @@ def test_T12_an_exhausted_epoch_rotates_at_the_end_of_a_transaction_and_a_repeti
     assert producer.write(b"b") == ErrorCode.NONE
     assert producer.commit() == ErrorCode.NONE
     assert values(read(producer.client).records) == [b"a", b"b"]
+
+
+def test_T14_a_fence_with_the_last_epoch_gives_the_successor_a_new_producer_id(producer: TransactionalProducer) -> None:
+    transaction = producer.client.bench.node.cluster.transactions.find("tx")
+    assert transaction is not None
+    transaction.producer = transaction.producer._replace(epoch=32_766)
+    producer.epoch = 32_766
+    producer.write(b"lost")
+    successor = TransactionalProducer(producer.client)
+    assert successor.init().code == BUSY
+    assert producer.end(commit=False, producer=producer.pair) == Given(ErrorCode.NONE, 1, 0)
+    assert successor.init() == Given(ErrorCode.NONE, 1, 1)
+    assert log_of(producer.client.bench)[-1].producer_epoch == 32_767
 
 
 # Adding partitions, and what may be written
@@ -349,13 +336,6 @@ def test_T13_a_group_puts_its_partition_of_the_offsets_topic_into_the_transactio
     assert (producer.add_group("g"), producer.add_group("g", version=1)) == (FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
-def commit_offset(producer: TransactionalProducer, group: str, *, version: int = 5) -> ErrorCode:
-    wanted = TxnOffsetCommitRequestTopic(name="t", partitions=[TxnOffsetCommitRequestPartition(committed_offset=8)])
-    request = TxnOffsetCommitRequest(transactional_id=producer.id, group_id=group, topics=[wanted])
-    request.producer_id, request.producer_epoch = producer.pair
-    return ErrorCode(producer.client.ask(request, version).topics[0].partitions[0].error_code)
-
-
 @pytest.mark.parametrize("commit", [True, False])
 def test_T12_offsets_that_are_committed_in_a_transaction_count_with_its_end(producer: TransactionalProducer, commit: bool) -> None:
     offsets = producer.client.bench.node.cluster.group_offsets
@@ -365,6 +345,14 @@ def test_T12_offsets_that_are_committed_in_a_transaction_count_with_its_end(prod
     committed = offsets.committed("g", TopicPartition("t", 0))
     assert (committed and committed.offset) == (8 if commit else None)
     assert not offsets.is_pending("g", TopicPartition("t", 0))
+
+
+def test_T6_another_group_in_the_same_partition_is_ended_as_well(producer: TransactionalProducer) -> None:
+    offsets = producer.client.bench.node.cluster.group_offsets
+    same = next(name for name in map(str, range(1000)) if partition_for(name, 50) == partition_for("g", 50))
+    assert [commit_offset(producer, group) for group in ("g", same)] == [ErrorCode.NONE] * 2
+    producer.commit()
+    assert [offsets.committed(group, TopicPartition("t", 0)) is not None for group in ("g", same)] == [True, True]
 
 
 def test_T6_before_version_5_a_group_must_have_been_added(old_producer: TransactionalProducer) -> None:
@@ -377,128 +365,3 @@ def test_T6_before_version_5_a_group_must_have_been_added(old_producer: Transact
     assert offsets.committed("g", TopicPartition("t", 0)) is not None
     old_producer.epoch = 9
     assert commit_offset(old_producer, "g", version=3) == ErrorCode.INVALID_PRODUCER_EPOCH
-
-
-# Time
-
-
-def test_T17_a_transaction_that_is_open_for_too_long_is_aborted(bench: Bench, client: Client) -> None:
-    bench.advance()
-    producer = TransactionalProducer(client)
-    producer.init(15_000)
-    producer.write(b"late")
-    bench.advance(10_000)
-    assert producer.described().transaction_state == State.ONGOING
-    bench.advance(10_000)
-    described = producer.described()
-    assert (described.transaction_state, described.producer_epoch) == (State.COMPLETE_ABORT, 1)
-    assert producer.write(b"later") == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert producer.end(commit=True, version=4).code == FENCED
-    assert producer.end(commit=True).code == NOTHING
-    assert producer.end(commit=False) == Given(ErrorCode.NONE, 0, 1)
-
-
-def test_T17_an_unused_id_is_forgotten_after_a_week_but_not_an_open_transaction(bench: Bench, client: Client) -> None:
-    bench.advance()
-    unused = TransactionalProducer(client, "unused")
-    unused.init()
-    unused.write(b"x")
-    unused.commit()
-    bench.advance(604_800_000 - 1)
-    assert unused.described().error_code == 0
-    bench.advance(3_600_000)
-    assert unused.described().error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    assert unused.commit() == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert unused.init() == Given(ErrorCode.NONE, 1, 0)
-
-
-# Readers of committed data
-
-
-def test_T18_readers_of_committed_data_stop_at_the_oldest_open_transaction(client: Client) -> None:
-    first, second = TransactionalProducer(client, "a"), TransactionalProducer(client, "b")
-    for producer in (first, second):
-        producer.init()
-        producer.write(producer.id.encode())
-    client.produce("t", make_batch(b"plain"))
-    second.commit()
-    assert read(client).last_stable_offset == 0
-    first.abort()
-    found = read(client)
-    assert (found.last_stable_offset, values(found.records)) == (5, [b"a", b"b", b"plain"])
-    assert [(one.producer_id, one.first_offset) for one in found.aborted_transactions or []] == [(0, 0)]
-    assert read(client, offset=5).aborted_transactions == []
-    assert read(client, committed=False).aborted_transactions is None
-
-
-def test_T18_a_reader_that_waits_is_answered_when_the_last_stable_offset_moves(bench: Bench, producer: TransactionalProducer) -> None:
-    producer.write(b"a")
-    waiting = bench.client()
-    request = fetch_request("t", 0, max_wait_ms=10_000)
-    request.isolation_level = 1
-    waiting.send(request, 12)
-    producer.write(b"b")
-    assert waiting.answers() == []
-    producer.commit()
-    (answer,) = waiting.answers()
-    assert values(only_partition(answer).records) == [b"a", b"b"]
-
-
-def test_T18_list_offsets_hides_what_is_not_committed(bench: Bench, client: Client, producer: TransactionalProducer) -> None:
-    def at(timestamp: int) -> int:
-        topic = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(timestamp=timestamp)])
-        offset: int = client.ask(ListOffsetsRequest(replica_id=-1, isolation_level=1, topics=[topic]), 11).topics[0].partitions[0].offset
-        return offset
-
-    client.produce("t", make_batch(b"plain", timestamp=START_MS - 10))
-    producer.write(b"open")
-    assert (at(-1), at(-2), at(-3), at(START_MS), at(START_MS - 10)) == (1, 0, -1, -1, 0)
-    producer.commit()
-    assert (at(-1), at(-3), at(START_MS)) == (3, 1, 1)
-
-
-def test_I17_what_is_left_of_a_log_tells_its_transactions_again(bench: Bench, producer: TransactionalProducer) -> None:
-    producer.write(b"aborted")
-    producer.abort()
-    producer.write(b"open")
-    producer.write(b"lost")
-    partition = bench.node.cluster.partition(bench.node.cluster.topic("t"), 0)
-    bench.node.cluster.move_leader(partition, 1, lose_from=3)
-    assert partition.last_stable_offset == 2
-    assert [one.first_offset for one in partition.transactions.aborted_between(0, 3)] == [0]
-    assert producer.write(b"lost", sequence=1) == ErrorCode.NONE
-
-
-def test_I17_a_producer_with_an_open_transaction_is_not_forgotten(bench: Bench, client: Client) -> None:
-    producer = TransactionalProducer(client)
-    producer.init()
-    producer.write(b"a")
-    partition = bench.node.cluster.partition(bench.node.cluster.topic("t"), 0)
-    partition.expire_producers(START_MS + 1)
-    assert partition.is_in_transaction(*producer.pair)
-    producer.commit()
-    partition.expire_producers(START_MS + 1)
-    assert len(partition.producers) == 0
-
-
-# Coordinators
-
-
-def test_T13_another_node_or_one_that_loads_sends_the_client_away(bench: Bench, producer: TransactionalProducer) -> None:
-    placement = bench.node.cluster.transaction_coordinators
-    placement.begin_loading("tx")
-    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert [producer.init().code, producer.add(), producer.add_group("g"), producer.commit()] == [loading] * 4
-    assert producer.described().error_code == loading
-    assert producer.write(b"a") == ErrorCode.NOT_ENOUGH_REPLICAS
-    placement.end_loading("tx")
-    bench.node.cluster.join(bench.node.cluster.nodes[1]._replace(id=2))
-    placement.move("tx", 2)
-    assert [producer.init().code, producer.add(), producer.add_group("g"), producer.commit()] == [ErrorCode.NOT_COORDINATOR] * 4
-    assert producer.write(b"a") == ErrorCode.NONE
-    assert placement.epoch_of("tx") == 1
-
-
-def test_describe_transactions_answers_for_each_id(producer: TransactionalProducer) -> None:
-    answer = producer.client.ask(DescribeTransactionsRequest(transactional_ids=["tx", "unknown", ""]), 0)
-    assert [state.error_code for state in answer.transaction_states] == [0, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST]

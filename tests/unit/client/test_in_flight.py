@@ -14,7 +14,7 @@ from levada.protocol.messages.metadata import MetadataRequest
 def request(correlation_id: int, *, now_ms: int = 0, timeout_ms: int = 1000, expect_response: bool = True) -> InFlightRequest:
     promise: Promise[object] = Promise()
     return InFlightRequest(
-        MetadataRequest, 9, correlation_id, promise, now_ms=now_ms, timeout_ms=timeout_ms, expect_response=expect_response
+        MetadataRequest, 9, correlation_id, promise, now_ms=now_ms, timeout_ms=timeout_ms, size=100, expect_response=expect_response
     )
 
 
@@ -23,8 +23,8 @@ def test_N5_answers_belong_to_requests_in_the_order_sent() -> None:
     first, second = request(7), request(8)
     requests.add(1, first)
     requests.add(1, second)
-    assert requests.answered(1, 7, 0) is first
-    assert requests.answered(1, 8, 0) is second
+    assert requests.answered(1, 7, 50, 0) is first
+    assert requests.answered(1, 8, 50, 0) is second
     assert requests.count(1) == 0
 
 
@@ -34,12 +34,12 @@ def test_M_B12_a_wrong_correlation_id_breaks_the_protocol(correlation_id: int) -
     requests.add(1, request(7))
     requests.add(1, request(8))
     with pytest.raises(ProtocolError, match="Metadata v9 with 7 was next"):
-        requests.answered(1, correlation_id, 0)
+        requests.answered(1, correlation_id, 50, 0)
 
 
 def test_M_B12_an_answer_to_nothing_breaks_the_protocol() -> None:
     with pytest.raises(ProtocolError, match="nothing was asked"):
-        InFlightRequests(5).answered(1, 1, 0)
+        InFlightRequests(5).answered(1, 1, 50, 0)
 
 
 def test_TR17_a_request_without_answer_is_over_when_written_and_is_the_newest() -> None:
@@ -49,7 +49,7 @@ def test_TR17_a_request_without_answer_is_over_when_written_and_is_the_newest() 
     assert requests.written(1) is None
     requests.add(1, done)
     assert requests.written(1) is done
-    assert requests.answered(1, 1, 0) is waits
+    assert requests.answered(1, 1, 50, 0) is waits
 
 
 def test_N2_a_half_written_request_or_a_full_queue_holds_back() -> None:
@@ -100,7 +100,7 @@ def test_N13_behind_a_long_poll_time_counts_from_its_answer(answered_ms: int, de
     requests.add(1, request(1, timeout_ms=7500))
     behind = request(2, now_ms=100, timeout_ms=1500)
     requests.add(1, behind)
-    requests.answered(1, 1, answered_ms)
+    requests.answered(1, 1, 50, answered_ms)
     assert requests.next_deadline_ms <= deadline_ms
     assert requests.timed_out(deadline_ms - 1) == {}
     assert requests.timed_out(deadline_ms) == {1: behind}
@@ -111,7 +111,7 @@ def test_N13_requests_of_one_timeout_are_late_when_it_is_over_however_late_those
     for number in range(5):
         requests.add(1, request(number, now_ms=number))
     for number in range(4):
-        requests.answered(1, number, 990 + number)
+        requests.answered(1, number, 50, 990 + number)
     assert requests.timed_out(1003) == {}
     assert list(requests.timed_out(1004)) == [1]
 
@@ -131,7 +131,7 @@ def test_an_answered_request_costs_at_most_one_idle_step() -> None:
     requests = InFlightRequests(5)
     requests.add(1, request(1, now_ms=0))
     requests.add(1, request(2, now_ms=500))
-    requests.answered(1, 1, 0)
+    requests.answered(1, 1, 50, 0)
     assert requests.next_deadline_ms <= 1500
     assert requests.timed_out(1000) == {}
     assert requests.next_deadline_ms == 1500

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from levada.config import AdminConfig, ConsumerConfig, ProducerConfig
 from levada.config.document import document
 from levada.errors import ConfigError
+from levada.interceptors import ProducerInterceptor
 
 SERVERS = {"bootstrap.servers": "a:9092"}
 
@@ -133,3 +135,24 @@ def test_a_config_does_not_change() -> None:
 def test_the_generated_page_is_current() -> None:
     page = Path(__file__).parents[3] / "docs" / "CONFIGURATION.md"
     assert page.read_text() == document(), "run `make docs`"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("com.example.Interceptor", "class names are not looked up"),
+        ([object()], "expected objects of classes derived from levada.ProducerInterceptor, got <object object"),
+        ([ProducerInterceptor], "the class itself; make an object of it"),
+        (5, "expected a list of ProducerInterceptor, got 5"),
+    ],
+)
+def test_interceptors_are_objects(given: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        ProducerConfig.parse({"bootstrap.servers": "h:1", "interceptors": given})
+
+
+def test_one_interceptor_needs_no_list() -> None:
+    interceptor = ProducerInterceptor()
+    assert ProducerConfig.parse({"bootstrap.servers": "h:1"}, interceptors=interceptor).interceptors == (interceptor,)
+    with pytest.raises(ConfigError, match="give objects as 'interceptors'"):
+        ProducerConfig.parse({"bootstrap.servers": "h:1", "interceptor.classes": "a.B"})

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from levada.config import ClientConfig
+from levada.errors import ConfigError
+from levada.face.engines import bootstrap_of
 from levada.net.resolver import Address, Resolver, Route, look_up
 
 ONE, TWO = Address(socket.AF_INET, ("10.0.0.1", 9092)), Address(socket.AF_INET, ("10.0.0.2", 9092))
@@ -80,3 +83,36 @@ def test_a_lookup_that_fails_in_an_unknown_way_has_ended_too() -> None:
     assert ended.wait(5)
     assert not route.pending
     assert route.error == "a lookup of somebody's own"
+
+
+@pytest.fixture
+def dns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two addresses behind one name, of which one has a name."""
+    addresses = {"kafka": [ONE, TWO], "a.kafka": [ONE]}
+    names = {ONE.sockaddr: "a.kafka"}
+
+    def getaddrinfo(host: str, port: int, **options: int) -> list[tuple[object, ...]]:
+        if host not in addresses:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(address.family, socket.SOCK_STREAM, 6, "", address.sockaddr) for address in addresses[host]]
+
+    monkeypatch.setattr("socket.getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("socket.getnameinfo", lambda sockaddr, flags: (names.get(sockaddr, sockaddr[0]), str(sockaddr[1])))
+
+
+CANONICAL = "resolve_canonical_bootstrap_servers_only"
+
+
+@pytest.mark.usefixtures("dns")
+def test_N23_bootstrap_names_become_those_of_all_their_addresses(caplog: pytest.LogCaptureFixture) -> None:
+    servers = {"bootstrap.servers": "kafka:9092,a.kafka:9092,nowhere:9092"}
+    assert bootstrap_of(ClientConfig.parse(servers, client_dns_lookup=CANONICAL)) == [("a.kafka", 9092), ("10.0.0.2", 9092)]
+    assert "left out: nowhere:9092: [Errno -2] Name or service not known" in caplog.text
+    assert bootstrap_of(ClientConfig.parse(servers)) == (("kafka", 9092), ("a.kafka", 9092), ("nowhere", 9092))
+
+
+@pytest.mark.usefixtures("dns")
+def test_N24_a_name_at_least_has_to_be_resolvable() -> None:
+    config = ClientConfig.parse({"bootstrap.servers": "nowhere:9092"}, client_dns_lookup=CANONICAL)
+    with pytest.raises(ConfigError, match=r"client\.dns\.lookup=resolve_.*nowhere:9092: .*not known"):
+        bootstrap_of(config)

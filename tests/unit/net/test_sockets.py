@@ -63,6 +63,26 @@ def test_L7_sockets_send_at_once_are_kept_alive_and_have_the_buffers_asked_for(l
     assert receive_buffer in (50_000, 100_000)
 
 
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux has it")
+def test_a_peer_that_is_gone_is_noticed_by_the_system(listener: socket.socket) -> None:
+    names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
+
+    def times(**settings: int) -> dict[str, int]:
+        selector = new_selector(**settings)
+        try:
+            assert connect(selector, listener) == [1]
+            found = options_of_client(listener, *((socket.IPPROTO_TCP, getattr(socket, name)) for name in names))
+        finally:
+            selector.shutdown()
+        return dict(zip(names, found, strict=True))
+
+    assert times() == {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 0}
+    assert times(keepalive_idle_ms=1_500, user_timeout_ms=7_000)["TCP_KEEPIDLE"] == 2
+    assert times(user_timeout_ms=7_000)["TCP_USER_TIMEOUT"] == 7_000
+    left_alone = times(keepalive_idle_ms=0)
+    assert left_alone["TCP_KEEPCNT"] != 3 or left_alone["TCP_KEEPIDLE"] != 60
+
+
 def test_L7_TR21_a_connection_that_is_made_at_once_is_reported(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     def connect_at_once(sock: socket.socket, address: tuple[str, int]) -> int:
         sock.setblocking(True)

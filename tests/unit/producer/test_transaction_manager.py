@@ -254,3 +254,82 @@ def test_I3_an_old_broker_is_an_error_with_the_way_out(manager: TransactionManag
     assert manager.error is not None
     assert "enable.idempotence=false" in str(manager.error)
     assert not manager.needs_identity
+
+
+@pytest.fixture
+def transactional() -> TransactionManager:
+    manager = TransactionManager(backoff=ExponentialBackoff(100, 1000, Random(1)), may_send=lambda batch: True)
+    manager.identify(ProducerIdentity(7, 3))
+    return manager
+
+
+def test_I11_the_coordinator_alone_gives_a_transactional_producer_its_identity(transactional: TransactionManager) -> None:
+    transactional.identity = ProducerIdentity()
+    assert not transactional.needs_identity
+
+
+def test_I9_batches_of_a_transaction_are_marked_as_such(transactional: TransactionManager, queue: PartitionQueue) -> None:
+    (batch,) = sent(transactional, queue, 1)
+    assert batch.data is not None
+    view = RecordBatch(memoryview(batch.data))
+    view.verify_crc()
+    assert view.is_transactional
+    assert numbers(batch) == (7, 3, 0)
+
+
+def test_T4_a_partition_that_is_not_in_the_transaction_yet_is_not_drained(queue: PartitionQueue) -> None:
+    asked: list[ProducerBatch] = []
+
+    def may_send(batch: ProducerBatch) -> bool:
+        asked.append(batch)
+        return False
+
+    manager = TransactionManager(backoff=ExponentialBackoff(100, 1000, Random(1)), may_send=may_send)
+    batch = a_batch(queue)
+    assert not manager.may_drain(batch)
+    assert asked == [], "nothing is announced before there is a producer id to announce it with"
+    manager.identify(ProducerIdentity(7, 3))
+    assert not manager.may_drain(batch)
+    assert asked == [batch]
+
+
+def test_I20_45_in_a_transaction_a_gap_fails_the_batch_and_an_earlier_retry_does_not(
+    transactional: TransactionManager, queue: PartitionQueue
+) -> None:
+    first, second = sent(transactional, queue, 2)
+    assert transactional.decide(second, OUT_OF_ORDER, NO_LOG_START) is Verdict.RETRY
+    assert transactional.decide(first, OUT_OF_ORDER, NO_LOG_START) is Verdict.FAIL
+    assert not queue.sequences.wants_bump
+
+
+def test_I20_59_in_a_transaction_retention_restarts_the_numbers_under_the_same_epoch(
+    transactional: TransactionManager, queue: PartitionQueue
+) -> None:
+    first, second = sent(transactional, queue, 2)
+    finished(transactional, first, base_offset=5)
+    assert transactional.decide(second, UNKNOWN_PRODUCER_ID, 100) is Verdict.BUMP
+    came_back(second)
+    assert transactional.recover() == []
+    assert numbers(second) == (7, 3, 0)
+    assert transactional.identity == (7, 3)
+
+
+def test_I20_59_in_a_transaction_otherwise_fails_the_batch(transactional: TransactionManager, queue: PartitionQueue) -> None:
+    first, second = sent(transactional, queue, 2)
+    finished(transactional, first, base_offset=500)
+    assert transactional.decide(second, UNKNOWN_PRODUCER_ID, NO_LOG_START) is Verdict.RETRY
+    assert transactional.decide(second, UNKNOWN_PRODUCER_ID, 100) is Verdict.FAIL
+
+
+def test_I20_numbers_of_a_failed_batch_go_to_the_next_one_or_are_lost(transactional: TransactionManager, queue: PartitionQueue) -> None:
+    first, second = sent(transactional, queue, 2)
+    transactional.gave_up(second, Persisted.NO)
+    assert (queue.sequences.next, transactional.lost_numbers) == (10, False)
+    transactional.gave_up(first, Persisted.UNKNOWN)
+    assert transactional.lost_numbers
+    assert transactional.recover() == []
+    assert transactional.identity == (7, 3), "only the coordinator raises the epoch"
+    transactional.identify(ProducerIdentity(7, 4))
+    assert not transactional.lost_numbers
+    transactional.number(third := a_batch(queue))
+    assert numbers(third) == (7, 4, 0)

@@ -22,18 +22,18 @@ def codes(reaction: Reaction, api: Api) -> set[int]:
 
 
 @pytest.mark.parametrize("api", Api)
-def test_T3_a_coordinator_that_moved_is_looked_for_and_one_that_loads_is_waited_for(api: Api) -> None:
+def test_T20_T3_a_coordinator_that_moved_is_looked_for_and_one_that_loads_is_waited_for(api: Api) -> None:
     assert {15, 16} <= codes(R.FIND_COORDINATOR, api)
     assert {14, 51} <= codes(R.RETRY, api)
     assert all(REACTIONS[api][code] in (R.RETRY, R.FIND_COORDINATOR) for code in ErrorCode if code.retriable)
 
 
 @pytest.mark.parametrize("api", ASKED)
-def test_T10_who_was_replaced_is_told_by_two_codes(api: Api) -> None:
+def test_T20_T10_who_was_replaced_is_told_by_two_codes(api: Api) -> None:
     assert codes(R.FENCED, api) == {47, 90}
 
 
-def test_T9_what_costs_the_transaction_only() -> None:
+def test_T20_T9_what_costs_the_transaction_only() -> None:
     assert codes(R.ABORT, Api.ADD_PARTITIONS) == {29, 55, 120}
     assert codes(R.ABORT, Api.ADD_OFFSETS) == {30, 120}
     assert codes(R.ABORT, Api.TXN_OFFSET_COMMIT) == {12, 22, 24, 25, 28, 29, 30, 69, 82, 113, 120}
@@ -41,16 +41,16 @@ def test_T9_what_costs_the_transaction_only() -> None:
     assert codes(R.ABORT, Api.INIT_PRODUCER_ID) == set(), "there is no transaction to be aborted yet"
 
 
-def test_T3_a_refused_initialization_may_be_repeated() -> None:
+def test_T20_T3_a_refused_initialization_may_be_repeated() -> None:
     assert codes(R.REFUSED, Api.INIT_PRODUCER_ID) == {31, 53, 120}
 
 
 @pytest.mark.parametrize("api", ASKED)
-def test_T9_a_producer_id_that_was_forgotten_needs_a_new_epoch(api: Api) -> None:
+def test_T20_T9_a_producer_id_that_was_forgotten_needs_a_new_epoch(api: Api) -> None:
     assert codes(R.ABORT_AND_INITIALIZE, api) == {49, 59}
 
 
-def test_T9_what_nobody_knows_is_fatal() -> None:
+def test_T20_T9_what_nobody_knows_is_fatal() -> None:
     for api in ASKED:
         assert REACTIONS[api][ErrorCode.UNKNOWN_SERVER_ERROR] is R.FATAL
         assert REACTIONS[api][ErrorCode.UNSUPPORTED_VERSION] is R.FATAL
@@ -67,7 +67,7 @@ def test_T6_the_worst_of_several_codes_decides_and_what_was_not_attempted_is_not
 
 
 @pytest.mark.parametrize(("level", "protocol"), [(0, ANNOUNCING), (1, ANNOUNCING), (2, IMPLICIT), (3, IMPLICIT)])
-def test_T12_the_feature_chooses_the_protocol(level: int, protocol: requests.Protocol) -> None:
+def test_T12_C26_the_feature_chooses_the_protocol(level: int, protocol: requests.Protocol) -> None:
     assert protocol_for(level) is protocol
 
 

@@ -58,5 +58,22 @@ SERVED: Mapping[int, Api] = {
 
 NAMES: frozenset[str] = frozenset(api.request.NAME for api in SERVED.values())
 
+FAIL_BY_PARTITION = frozenset(
+    api.request.NAME
+    for api in (
+        produce.API,
+        fetch.API,
+        list_offsets.API,
+        offset_commit.API,
+        offset_fetch.API,
+        offset_for_leader_epoch.API,
+        add_partitions_to_txn.API,
+        write_txn_markers.API,
+        txn_offset_commit.API,
+        describe_producers.API,
+    )
+)
+"""The APIs of which a test can let one partition fail."""
+
 NEWEST_BEFORE_KIP_890: Mapping[str, int] = {"Produce": 11, "EndTxn": 4, "WriteTxnMarkers": 1, "TxnOffsetCommit": 4, "ListTransactions": 1}
 """The newest versions that a broker serves whose transaction.version is below 2, if it serves newer ones otherwise."""

@@ -49,25 +49,26 @@ def _transaction_of(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTra
 
 def _carry_out(call: Call, transaction: AddPartitionsToTxnTransaction) -> Mapping[TopicPartition, ErrorCode]:
     names = list(_names(transaction.topics))
-    missing = [name for name in names if not _exists(call, name)]
-    if missing:
-        refused = dict.fromkeys(names, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        return refused | dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    faulty = {name: code for name in names if (code := _fault_of(call, name))}
+    if faulty:
+        return dict.fromkeys(names, ErrorCode.OPERATION_NOT_ATTEMPTED) | faulty
     producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
     cluster = call.state.cluster
     try:
         cluster.transaction_coordinators.check(transaction.transactional_id, call.state.node_id)
         if transaction.verify_only:
             return cluster.transactions.verify(transaction.transactional_id, producer, names)
-        cluster.transactions.add(transaction.transactional_id, producer, names, (), call.wall_ms)
+        cluster.transactions.add(transaction.transactional_id, producer, names, call.wall_ms)
     except BrokerError as error:
         return dict.fromkeys(names, _in_words_of(call.version, error.code))
     return dict.fromkeys(names, ErrorCode.NONE)
 
 
-def _exists(call: Call, name: TopicPartition) -> bool:
+def _fault_of(call: Call, name: TopicPartition) -> ErrorCode:
     topic = call.state.cluster.topic(name.topic)
-    return topic is not None and 0 <= name.partition < len(topic.partitions)
+    if topic is None or not 0 <= name.partition < len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return call.state.faults.partition_error(AddPartitionsToTxnRequest.NAME, name)
 
 
 def _in_words_of(version: int, code: ErrorCode) -> ErrorCode:

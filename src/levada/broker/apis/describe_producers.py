@@ -39,6 +39,7 @@ def refuse(request: DescribeProducersRequest, version: int, code: ErrorCode) -> 
 
 def _answer(call: Call, topic: Topic, index: int) -> PartitionResponse:
     partition = call.state.lead_partition(topic, index)
+    call.state.raise_planned_fault(DescribeProducersRequest.NAME, partition.name)
     first_offset_of = partition.transactions.first_offset_of
     return PartitionResponse(
         partition_index=index,

@@ -19,7 +19,7 @@ def handle(call: Call) -> EndTxnResponse:
     cluster = call.state.cluster
     try:
         cluster.transaction_coordinators.check(request.transactional_id, call.state.node_id)
-        ended = cluster.transactions.end(
+        decision = cluster.transactions.end(
             request.transactional_id,
             ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
             committed=request.committed,
@@ -28,9 +28,9 @@ def handle(call: Call) -> EndTxnResponse:
         )
     except BrokerError as error:
         return refuse(request, call.version, error.code)
-    if ended.ending is not None:
-        carry_out(call.state, ended.ending, call.now_ms)
-    return EndTxnResponse(producer_id=ended.producer.producer_id, producer_epoch=ended.producer.epoch)
+    if decision.ending is not None:
+        carry_out(call.state, decision.ending, call.now_ms)
+    return EndTxnResponse(producer_id=decision.producer.producer_id, producer_epoch=decision.producer.epoch)
 
 
 def refuse(request: EndTxnRequest, version: int, code: ErrorCode) -> EndTxnResponse:

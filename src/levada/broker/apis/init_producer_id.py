@@ -30,11 +30,11 @@ def _initialise(call: Call, transactional_id: str) -> ProducerIdAndEpoch:
     request, cluster = call.request, call.state.cluster
     cluster.transaction_coordinators.check(transactional_id, call.state.node_id)
     given = None if request.producer_id == NO_ID else ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-    ended = cluster.transactions.initialise(transactional_id, request.transaction_timeout_ms, given, call.wall_ms)
-    if ended.ending is not None:
-        carry_out(call.state, ended.ending, call.now_ms)
+    decision = cluster.transactions.initialise(transactional_id, request.transaction_timeout_ms, given, call.wall_ms)
+    if decision.ending is not None:
+        carry_out(call.state, decision.ending, call.now_ms)
         raise BrokerError(f"the transaction of {transactional_id!r} is aborted first", code=ErrorCode.CONCURRENT_TRANSACTIONS)
-    return ended.producer
+    return decision.producer
 
 
 def refuse(request: InitProducerIdRequest, version: int, code: ErrorCode) -> InitProducerIdResponse:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from levada.broker.cluster import GROUP_METADATA_TOPIC
+from levada.broker.endings import end_offsets
 from levada.broker.marker import Marker
 from levada.broker.replication.waiting import Written, told, when_replicated
 from levada.broker.state import Answer, Api, Call
@@ -73,11 +74,11 @@ def _write_one(call: Call, topic: str, index: int, marker: Marker) -> _Outcome:
     cluster = call.state.cluster
     name = TopicPartition(topic, index)
     if topic == GROUP_METADATA_TOPIC:
-        groups = cluster.transactions.groups_of(marker.producer_id, name)
-        cluster.group_offsets.end_transaction(marker.producer_id, committed=marker.committed, groups=groups)
+        end_offsets(cluster, name, marker)
         return ErrorCode.NONE
     try:
         partition = call.state.lead_partition(call.state.find_topic(topic, ZERO_UUID, by_id=False), index)
+        call.state.raise_planned_fault(WriteTxnMarkersRequest.NAME, name)
         written = Written.of(partition, partition.append_marker(marker, call.wall_ms))
     except BrokerError as error:
         return error.code

@@ -1,6 +1,6 @@
 """One transactional id: who its producer is, and what its transaction holds.
 
-Times are milliseconds since the epoch. Every change goes through move(), which knows no transition that TRANSITIONS lacks.
+Times are milliseconds since the epoch. Every change goes through _move(), which knows no transition that TRANSITIONS lacks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ProducerIdAndEpoch(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """What has to be written to end a transaction: a marker into each partition, and the offsets of groups decided.
+    """What has to be written to end a transaction: a marker into each partition. In one of the offsets' topic it decides groups' offsets.
 
     producer: with the epoch of the markers. strict: the markers' epoch must be above that of the records (transaction.version 2).
     """
@@ -34,7 +34,6 @@ class Ending(NamedTuple):
     producer: ProducerIdAndEpoch
     committed: bool
     partitions: tuple[TopicPartition, ...]
-    groups: tuple[str, ...]
     coordinator_epoch: int
     strict: bool
 
@@ -54,7 +53,6 @@ class Transaction:
         self.timeout_ms = timeout_ms
         self.state = State.EMPTY
         self.partitions: dict[TopicPartition, None] = {}
-        self.groups: dict[str, None] = {}
         self.started_ms = -1
         self.updated_ms = now_ms
 
@@ -69,13 +67,12 @@ class Transaction:
         self.timeout_ms = timeout_ms
         self.started_ms = -1
 
-    def add(self, partitions: Iterable[TopicPartition], groups: Iterable[str], now_ms: int) -> None:
-        """Make partitions and groups part of the transaction, and begin it if there is none."""
+    def add(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """Make partitions part of the transaction, and begin it if there is none."""
         if self.state is not State.ONGOING:
             self.started_ms = now_ms
         self._move(Event.ADD, self.producer, self.last_epoch, now_ms)
         self.partitions.update(dict.fromkeys(partitions))
-        self.groups.update(dict.fromkeys(groups))
 
     def fence(self, *, bump: bool) -> None:
         """Take the transaction away from its producer. bump: give it the next epoch, unless the abort that follows does so."""
@@ -94,7 +91,6 @@ class Transaction:
         self._move(Event.MARKERS_WRITTEN, self.completed_producer, self.last_epoch, now_ms)
         self.next_producer_id = NO_ID
         self.partitions.clear()
-        self.groups.clear()
 
     def expire(self, now_ms: int) -> None:
         """The id was not used for long."""

@@ -43,7 +43,7 @@ class Event(StrEnum):
     """What moves a transactional id. ABORT_NOTHING: an abort without a transaction, which bumps the epoch (KIP-890)."""
 
     INITIALISE = "initialise"
-    ADD = "add partitions or a group"
+    ADD = "add partitions"
     FENCE = "fence the producer"
     COMMIT = "commit"
     ABORT = "abort"

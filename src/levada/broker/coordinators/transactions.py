@@ -21,8 +21,8 @@ BUMPING_VERSION = 2
 """The transaction.version since which every end gives the producer a new epoch."""
 
 
-class Ended(NamedTuple):
-    """What a producer goes on with after an end, and what there is to write; nothing if the request only repeats an earlier one."""
+class Decision(NamedTuple):
+    """What a producer goes on with, and what has to be written to end its transaction; None if nothing has to be."""
 
     producer: ProducerIdAndEpoch
     ending: Ending | None = None
@@ -48,7 +48,7 @@ class Transactions:
         """Return a transactional id's state."""
         return self._known.get(transactional_id)
 
-    def initialise(self, transactional_id: str, timeout_ms: int, given: ProducerIdAndEpoch | None, now_ms: int) -> Ended:
+    def initialise(self, transactional_id: str, timeout_ms: int, given: ProducerIdAndEpoch | None, now_ms: int) -> Decision:
         """Give a transactional id to a producer, which fences the one before it.
 
         given: what the producer has now, if it asks for the next epoch. If a transaction is open it is taken away from its producer first:
@@ -69,30 +69,29 @@ class Transactions:
         if given is not None and not _may_continue(found, given):
             raise _fenced(found, given)
         if found.state is State.ONGOING:
-            return Ended(ProducerIdAndEpoch(), self._fence(found, now_ms))
+            return Decision(ProducerIdAndEpoch(), self._fence(found, now_ms))
         producer, last_epoch = self._next_producer(found, given)
         found.initialise(producer, last_epoch, timeout_ms, now_ms)
-        return Ended(producer)
+        return Decision(producer)
 
     def add(
         self,
         transactional_id: str,
         producer: ProducerIdAndEpoch,
         partitions: Collection[TopicPartition],
-        groups: Collection[str],
         now_ms: int,
     ) -> None:
-        """Make partitions part of a transaction, which begins with the first ones. groups: whose offsets are in these partitions."""
+        """Make partitions part of a transaction, which begins with the first ones."""
         found = self._named(transactional_id)
         # Before anything else: the producer may have been told its next id already, which it has only once the markers are written.
         if found.state in ENDING:
             raise _busy(found)
         _check_producer(found, producer)
-        found.add(partitions, groups, now_ms)
+        found.add(partitions, now_ms)
 
     def add_group(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str, now_ms: int) -> None:
         """Make a group's offsets part of a transaction: the partition they are in becomes one of its partitions."""
-        self.add(transactional_id, producer, [self._groups.place_of(group_id)], [group_id], now_ms)
+        self.add(transactional_id, producer, [self._groups.place_of(group_id)], now_ms)
 
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
@@ -105,25 +104,17 @@ class Transactions:
         return {name: ErrorCode.NONE if name in found.partitions else ErrorCode.TRANSACTION_ABORTABLE for name in partitions}
 
     def verify_group(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str) -> ErrorCode:
-        """Say whether the partition that a group's offsets are in is in the transaction, as verify() does, and note the group if so."""
+        """Say whether the partition that a group's offsets are in is in the transaction, as verify() does."""
         place = self._groups.place_of(group_id)
-        code = self.verify(transactional_id, producer, [place])[place]
-        if code is ErrorCode.NONE:
-            self._known[transactional_id].groups[group_id] = None
-        return code
+        return self.verify(transactional_id, producer, [place])[place]
 
-    def groups_of(self, producer_id: int, place: TopicPartition) -> list[str]:
-        """Return the groups in a producer's transaction whose offsets are in a partition."""
-        groups = (group for found in self if found.producer.producer_id == producer_id for group in found.groups)
-        return [group for group in groups if self._groups.place_of(group) == place]
-
-    def end(self, transactional_id: str, producer: ProducerIdAndEpoch, *, committed: bool, bumps: bool, now_ms: int) -> Ended:
+    def end(self, transactional_id: str, producer: ProducerIdAndEpoch, *, committed: bool, bumps: bool, now_ms: int) -> Decision:
         """Commit or abort. bumps: the client takes a new epoch with every end (EndTxn version 5, transaction.version 2)."""
         found = self._named(transactional_id)
         check = _check_end_with_bump if bumps else _check_end
         event = check(found, producer, committed)
         if event is None:
-            return Ended(found.producer)
+            return Decision(found.producer)
         return self._prepare(found, event, bumps=bumps, now_ms=now_ms)
 
     def complete(self, ending: Ending, now_ms: int) -> None:
@@ -185,10 +176,8 @@ class Transactions:
         assert ending is not None
         return ending
 
-    def _prepare(self, found: Transaction, event: Event, *, bumps: bool, now_ms: int) -> Ended:
-        # A producer that was fenced gets no new id: InitProducerId gives one to its successor.
-        rotates = bumps and found.is_exhausted and found.state is not State.PREPARE_EPOCH_FENCE
-        next_producer_id = self._allocate() if rotates else NO_ID
+    def _prepare(self, found: Transaction, event: Event, *, bumps: bool, now_ms: int) -> Decision:
+        next_producer_id = self._allocate() if bumps and found.is_exhausted else NO_ID
         producer, last_epoch = found.producer, found.last_epoch
         if bumps:
             producer, last_epoch = producer._replace(epoch=producer.epoch + 1), producer.epoch
@@ -198,11 +187,10 @@ class Transactions:
             producer=producer,
             committed=event is Event.COMMIT,
             partitions=tuple(found.partitions),
-            groups=tuple(found.groups),
             coordinator_epoch=self._placement.epoch_of(found.id),
             strict=bumps,
         )
-        return Ended(found.completed_producer, ending)
+        return Decision(found.completed_producer, ending)
 
     def _named(self, transactional_id: str) -> Transaction:
         if not transactional_id:

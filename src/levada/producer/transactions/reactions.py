@@ -93,3 +93,18 @@ def _reaction(api: Api, code: ErrorCode) -> Reaction:
 
 
 REACTIONS: Mapping[Api, Mapping[ErrorCode, Reaction]] = {api: {code: _reaction(api, code) for code in ErrorCode} for api in Api}
+
+MEANING: Mapping[ErrorCode, str] = {
+    _C.INVALID_TRANSACTION_TIMEOUT: "transaction.timeout.ms is more than the brokers' transaction.max.timeout.ms",
+    _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "this user may not use the transactional id; ask for the WRITE permission on it",
+    _C.CLUSTER_AUTHORIZATION_FAILED: "this user may not write idempotently; ask for the IDEMPOTENT_WRITE permission",
+    _C.GROUP_AUTHORIZATION_FAILED: "this user may not commit offsets of the group; ask for the READ permission on it",
+    _C.TOPIC_AUTHORIZATION_FAILED: "this user may not write to the topic, or read it where its offsets are committed",
+    _C.ILLEGAL_GENERATION: "the group has rebalanced since, and may have given the partitions to another member",
+    _C.UNKNOWN_MEMBER_ID: "the group no longer knows the member, and may have given its partitions to another one",
+    _C.FENCED_INSTANCE_ID: "another member has taken over the group.instance.id",
+    _C.INVALID_TXN_STATE: "the coordinator has aborted it, as it does after transaction.timeout.ms",
+    _C.OFFSET_METADATA_TOO_LARGE: "the metadata of an offset is longer than the brokers' offset.metadata.max.bytes",
+    _C.INVALID_PRODUCER_ID_MAPPING: "the coordinator has forgotten the id, as it does after transactional.id.expiration.ms without use",
+}
+"""What a code means to who wrote the program."""

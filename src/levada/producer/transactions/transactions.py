@@ -25,7 +25,7 @@ from levada.producer.producer_batch import ProducerBatch
 from levada.producer.sequences import NO_IDENTITY, ProducerIdentity
 from levada.producer.transactions import requests
 from levada.producer.transactions.asking import Answer, Asking
-from levada.producer.transactions.reactions import Reaction
+from levada.producer.transactions.reactions import MEANING, Reaction
 from levada.producer.transactions.requests import ANNOUNCING, FEATURE, Ending, protocol_for
 from levada.producer.transactions.states import ADVICE, Event, State, after
 from levada.promise import Promise
@@ -106,6 +106,8 @@ class Transactions:
 
     def _take(self, event: Event, call: str = "") -> None:
         state = after(self.state, event)
+        if state is None and self.state is State.FATAL_ERROR:
+            raise self.refusal()
         if state is None:
             raise IllegalStateError(
                 f"{call or event.value}: the producer of transactional id {self.transactional_id!r} is {self.state.value}; "
@@ -142,6 +144,8 @@ class Transactions:
 
     @property
     def _name(self) -> str:
+        if not self.identity.is_valid:
+            return f"transactional id {self.transactional_id!r}"
         producer_id, epoch = self.identity
         return f"transaction of {self.transactional_id!r} (producer id {producer_id}, epoch {epoch})"
 
@@ -259,8 +263,6 @@ class Transactions:
         """Begin a transaction; after an end with a lost answer, initialize anew first."""
         if self.state in (State.OUTCOME_UNKNOWN, State.MUST_INITIALIZE_AGAIN):
             yield from self.initialize()
-        if self.state is State.FATAL_ERROR:
-            raise self.refusal()
         self._take(Event.BEGIN)
         self.protocol = protocol_for(self._features.level(FEATURE))
         self._error = None
@@ -328,8 +330,6 @@ class Transactions:
         if self._unanswered is not None and self._unanswered.commits:
             yield from self._abort_instead()
             return
-        if self.state is State.FATAL_ERROR:
-            raise self.refusal()
         if self._committing_offsets:
             self._check("abort_transaction()")
         self._take(Event.ABORT)
@@ -461,7 +461,7 @@ class Transactions:
             self.fatal(error)
 
     def _error_of(self, answer: Answer, request: str) -> KafkaError:
-        what = ": ".join(filter(None, [self._name, request, answer.text]))
+        what = ": ".join(filter(None, [self._name, request, answer.text, MEANING.get(answer.code)]))
         if answer.reaction is Reaction.FENCED:
             return ProducerFencedError(
                 f"{what}: another producer has taken over the transactional id, or the transaction was open for longer than "

@@ -1,0 +1,97 @@
+"""The snapshots that metrics() returns, and the tables they are read by: names and groups are those of Java's client.
+
+A Reading is one row of a table: a name, what it means, and how it is read from what was counted (levada.measure). Nothing is computed until
+somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+from levada.measure import Measure
+
+S = TypeVar("S")
+
+
+class MetricName(NamedTuple):
+    """A metric's name, its group, and its tags, such as ("topic", "orders"), in order."""
+
+    name: str
+    group: str
+    tags: tuple[tuple[str, str], ...] = ()
+
+
+class Metrics(Mapping[MetricName, float]):
+    """Metrics at one moment; it does not change. nan stands for an average or a maximum of nothing."""
+
+    def __init__(self, values: Mapping[MetricName, float]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: MetricName) -> float:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[MetricName]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def value(self, name: str, **tags: str) -> float:
+        """Return the metric of this name, of the client as a whole or with these tags; underscores stand for dashes.
+
+        metrics.value("record-send-rate"), metrics.value("record-send-rate", topic="orders"), metrics.value("request-rate",
+        node_id="node-1"). Raises KeyError.
+        """
+        wanted = {tag.replace("_", "-"): value for tag, value in tags.items()}
+        for metric, value in self._values.items():
+            if metric.name == name and {tag: text for tag, text in metric.tags if tag != "client-id"} == wanted:
+                return value
+        raise KeyError(f"{name}{wanted or ''}")
+
+    def __repr__(self) -> str:
+        return f"<Metrics: {len(self)} values>"
+
+
+class Reading(NamedTuple, Generic[S]):
+    """A row of a table of metrics: a name, what it means, and how it is read at a time."""
+
+    name: str
+    meaning: str
+    read: Callable[[S, int], float]
+
+
+def gauge(name: str, meaning: str, read: Callable[[S, int], float]) -> tuple[Reading[S], ...]:
+    """Declare a metric that is read as it is."""
+    return (Reading(name, meaning, read),)
+
+
+def summed(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[Reading[S], ...]:
+    """Declare name-rate and name-total of a sum, such as of bytes."""
+    return (
+        Reading(f"{name}-rate", f"{meaning}, per second", lambda source, now_ms: measure(source).rate(now_ms)),
+        Reading(f"{name}-total", f"{meaning}, in all", lambda source, now_ms: measure(source).total),
+    )
+
+
+def counted(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[Reading[S], ...]:
+    """Declare name-rate and name-total of how many values there were."""
+    return (
+        Reading(f"{name}-rate", f"{meaning}, per second", lambda source, now_ms: measure(source).frequency(now_ms)),
+        Reading(f"{name}-total", f"{meaning}, in all", lambda source, now_ms: measure(source).count),
+    )
+
+
+def averaged(name: str, meaning: str, measure: Callable[[S], Measure]) -> tuple[Reading[S], ...]:
+    """Declare name-avg and name-max."""
+    return (
+        Reading(f"{name}-avg", f"{meaning}, on average", lambda source, now_ms: measure(source).average(now_ms)),
+        Reading(f"{name}-max", f"{meaning}, at most", lambda source, now_ms: measure(source).maximum(now_ms)),
+    )
+
+
+def read_all(
+    readings: Iterable[Reading[S]], source: S, now_ms: int, group: str, tags: tuple[tuple[str, str], ...]
+) -> dict[MetricName, float]:
+    """Read a table."""
+    return {MetricName(reading.name, group, tags): float(reading.read(source, now_ms)) for reading in readings}

@@ -1,0 +1,83 @@
+"""What a producer counts: per batch and per request, never per record."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from levada.measure import Measure
+from levada.producer.producer_batch import ProducerBatch
+
+
+class TopicCounters:
+    """One topic. Values are records, but for `bytes` and `compression`, a batch's size over that of its records uncompressed."""
+
+    def __init__(self) -> None:
+        self.records = Measure()
+        self.bytes = Measure()
+        self.compression = Measure()
+        self.retries = Measure()
+        self.errors = Measure()
+
+
+class ProducerCounters:
+    """All topics together, and each. now_ms: the time of what is counted; whoever drives the producer keeps it."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.whole = TopicCounters()
+        self.topics: dict[str, TopicCounters] = {}
+        self.queue_time = Measure()
+        self.records_per_request = Measure()
+        self.splits = Measure()
+        self.throttle_time = Measure()
+        self.waits_ns = Measure()
+        self.exhausted = Measure()
+
+    def sent(self, batches: Collection[ProducerBatch]) -> None:
+        """A request with these batches goes out."""
+        now_ms = self.now_ms
+        self.records_per_request.note(sum(batch.records_count for batch in batches), now_ms)
+        for batch in batches:
+            if batch.attempts == 1:
+                self.queue_time.note(now_ms - batch.created_ms, now_ms)
+            for counters in (self.whole, self._topic(batch.tp.topic)):
+                counters.records.note(batch.records_count, now_ms)
+                counters.bytes.note(batch.size, now_ms)
+                counters.compression.note(batch.compression_ratio, now_ms)
+
+    def retried(self, batch: ProducerBatch) -> None:
+        """A batch is to be sent again."""
+        self._note("retries", batch.tp.topic, batch.records_count)
+
+    def failed(self, topic: str, records_count: int) -> None:
+        """Records have failed."""
+        self._note("errors", topic, records_count)
+
+    def split(self) -> None:
+        """A batch was too large for the broker and is sent in parts."""
+        self.splits.note(1, self.now_ms)
+
+    def throttled(self, throttle_ms: int) -> None:
+        """A broker made the producer wait, or did not: 0."""
+        self.throttle_time.note(throttle_ms, self.now_ms)
+
+    def waited(self, waited_ms: int, *, without_effect: bool) -> None:
+        """A send() waited for buffer.memory. without_effect: it did not become free in time."""
+        self.waits_ns.note(waited_ms * 1_000_000, self.now_ms)
+        if without_effect:
+            self.exhausted.note(1, self.now_ms)
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """The producer has dropped topics that it does not use any more."""
+        for topic in topics:
+            self.topics.pop(topic, None)
+
+    def _note(self, what: str, topic: str, records_count: int) -> None:
+        for counters in (self.whole, self._topic(topic)):
+            getattr(counters, what).note(records_count, self.now_ms)
+
+    def _topic(self, topic: str) -> TopicCounters:
+        counters = self.topics.get(topic)
+        if counters is None:
+            counters = self.topics[topic] = TopicCounters()
+        return counters
