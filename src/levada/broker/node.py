@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -22,8 +23,10 @@ from levada.broker.control import Fault, Faults
 from levada.broker.coordinators.transactions import BUMPING_VERSION
 from levada.broker.endings import carry_out
 from levada.broker.fetch_sessions import FetchSessions
+from levada.broker.handling import HANDLE
 from levada.broker.log import PartitionLog
 from levada.broker.purgatory import Delayed, Purgatory
+from levada.broker.session import Session
 from levada.broker.settings import BrokerSettings
 from levada.broker.state import Answer, Api, BrokerState, Call, Unanswered, VersionRange
 from levada.error_codes import ErrorCode
@@ -117,6 +120,10 @@ class BrokerNode:
         """Forget a transactional id as if it had not been used for long. IllegalStateError while a transaction of it is open."""
         self.cluster.transactions.forget(transactional_id, self._state.wall_ms(self._now_ms))
 
+    def sessions(self) -> list[Session]:
+        """Return a copy of what is known of each connection, in the order in which they came."""
+        return [replace(connection.session) for connection in self._connections.values()]
+
     def forget_fetch_sessions(self) -> None:
         """Evict all fetch sessions: clients are told FETCH_SESSION_ID_NOT_FOUND, and open new ones."""
         self._state.fetch_sessions.clear()
@@ -127,9 +134,9 @@ class BrokerNode:
 
     # What a driver calls
 
-    def connect(self, conn_id: int) -> None:
-        """A client has connected."""
-        self._connections[conn_id] = Connection(conn_id)
+    def connect(self, conn_id: int, address: str = "") -> None:
+        """A client has connected. address: host:port of it, as far as there is one."""
+        self._connections[conn_id] = Connection(Session(connection_id=conn_id, address=address))
 
     def disconnect(self, conn_id: int) -> None:
         """A client has disconnected; its waiting requests are dropped."""
@@ -252,7 +259,7 @@ class BrokerNode:
 
     def _close(self, connection: Connection, reason: str) -> None:
         if self._is_open(connection):
-            _log.info("closing connection %d: %s", connection.id, reason)
+            _log.info("closing %s: %s", connection.session, reason)
             self.disconnect(connection.id)
             self._outgoing.append((connection.id, None))
 
@@ -282,15 +289,17 @@ class _Exchange:
     def _handle(self) -> Answer:
         call = Call(
             state=self._node._state,
+            session=self._connection.session,
+            api=self._api,
             request=self._frame.request,
             version=self._frame.version,
-            connection_id=self._connection.id,
+            client_id=self._frame.client_id,
             now_ms=self._node._now_ms,
         )
         try:
-            return self._api.handle(call)
+            return HANDLE(call)
         except Exception:
-            _log.exception("%s version %d failed", self._api.request.NAME, self._frame.version)
+            _log.exception("%s version %d failed, %s", self._api.request.NAME, self._frame.version, self._connection.session)
             return self._refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _refusal(self, code: ErrorCode) -> Response | Unanswered:

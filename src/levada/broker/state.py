@@ -12,6 +12,7 @@ from levada.broker.control import Faults
 from levada.broker.fetch_sessions import FetchSessions
 from levada.broker.partition import NO_LEADER, Partition
 from levada.broker.purgatory import Delayed, Purgatory
+from levada.broker.session import Session
 from levada.broker.settings import BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, UnknownTopicOrPartitionError, broker_error
@@ -84,13 +85,20 @@ class BrokerState:
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One request on its way through the node."""
+    """One request on its way through the node. client_id: as its header has it."""
 
     state: BrokerState
+    session: Session
+    api: Api
     request: Any
     version: int
-    connection_id: int
+    client_id: str | None
     now_ms: int
+
+    @property
+    def connection_id(self) -> int:
+        """The connection it came over, as whatever waits for it is owned."""
+        return self.session.connection_id
 
     @property
     def wall_ms(self) -> int:

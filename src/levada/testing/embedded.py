@@ -17,6 +17,7 @@ from levada.broker.coordinators.placement import Placement
 from levada.broker.node import BrokerNode
 from levada.broker.partition import Partition
 from levada.broker.server import BrokerServer
+from levada.broker.session import Session
 from levada.broker.settings import BrokerSettings
 from levada.errors import ConfigError, IllegalStateError, UnknownTopicOrPartitionError
 from levada.face import arguments
@@ -112,6 +113,13 @@ class EmbeddedKafka:
         Raises UnknownTopicOrPartitionError.
         """
         self._call(lambda: self._partition(topic, partition).forget_producers())
+
+    def connections(self) -> list[Session]:
+        """Return who is connected now, to whichever broker: address, client id, and software by name and version.
+
+        A client has several connections to a broker.
+        """
+        return self._call(lambda: [session for node in self.nodes for session in node.sessions()])
 
     def forget_fetch_sessions(self) -> None:
         """Evict all fetch sessions, as when there is no room for them: consumers have to open new ones."""
