@@ -71,13 +71,17 @@ def topic(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka) -> str:
     name = f"same-{uuid4().hex}"
     for kafka in (kafka44, embedded_kafka):
         kafka.create_topic(name, 1)
-    # Its creation is answered before every thread of the real node knows it.
+    wait_until_known(kafka44, name)
+    return name
+
+
+def wait_until_known(kafka44: KafkaCluster, topic: str) -> None:
+    """Wait after the creation of a topic: it is answered before every thread of the real node knows it."""
     deadline = time.monotonic() + PATIENCE_S
-    question = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+    question = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
     while any(value for field, value in ask(kafka44.bootstrap_servers, question, 9) if field == "error_code"):
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    return name
 
 
 def ask(servers: str, request: Request, version: int) -> Any:
@@ -280,5 +284,18 @@ def test_M_P8_metadata_and_versions(kafka44: KafkaCluster, embedded_kafka: Embed
         Question("cluster alone", versions("a", "other"), 5),
         Question("node alone", versions("a", None, 7), 5),
         Question("other cluster", versions("a", "other", 7), 5),
+    ]
+    check(kafka44, embedded_kafka, questions)
+
+
+def test_E7_more_replicas_asked_for_than_there_are(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka) -> None:
+    name = f"few-{uuid4().hex}"
+    for kafka in (kafka44, embedded_kafka):
+        kafka.create_topic(name, 1, {"min.insync.replicas": "2"})
+    wait_until_known(kafka44, name)
+    questions = [
+        Question("acks=all", produce_request(name, batch()), 9),
+        Question("acks=1", produce_request(name, batch(), acks=1), 9),
+        Question("what is committed", fetch_request(name), 12),
     ]
     check(kafka44, embedded_kafka, questions)

@@ -62,12 +62,11 @@ class World:
         """Append a batch as its bytes are."""
         found = self.partition(topic, partition)
         found.log.append(RecordBatch(memoryview(bytearray(data))), leader_epoch=found.leader_epoch)
+        self.cluster.replicate(found)
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
         """Let another node lead a partition, in a new epoch."""
-        found = self.partition(topic, partition)
-        found.leader = node_id
-        found.leader_epoch += 1
+        self.cluster.move_leader(self.partition(topic, partition), node_id)
 
     def consumer(self, *partitions: TopicPartition, **settings: Any) -> KafkaConsumer:
         """A consumer of these partitions, from their beginning unless told otherwise."""

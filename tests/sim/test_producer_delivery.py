@@ -152,7 +152,7 @@ def test_A10_a_new_leader_is_tried_without_waiting_for_the_back_off(sim: Simulat
     producer = SimProducer(sim, bootstrap=[("a", 1)], linger_ms=0)
     producer.send("t", b"0").result()
     partition = first.cluster.partition(first.cluster.topic("t"), 0)
-    partition.leader, partition.leader_epoch = 2, 1
+    first.cluster.move_leader(partition, 2)
     started = sim.now_ms
     assert producer.send("t", b"1").result().offset == 1
     assert sim.now_ms - started < 1000

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeAlias
 
+from levada.broker.session import Session
+
 Frame: TypeAlias = bytes | bytearray | memoryview
 
 
 class Connection:
-    """muted: a request is being processed or its answer withheld. waiting: frames that came in meanwhile."""
+    """session: whose it is. muted: a request is being processed or its answer withheld. waiting: frames that came in meanwhile."""
 
-    __slots__ = ("id", "muted", "waiting")
+    __slots__ = ("id", "muted", "session", "waiting")
 
-    def __init__(self, connection_id: int) -> None:
-        self.id = connection_id
+    def __init__(self, session: Session) -> None:
+        self.id = session.connection_id
+        self.session = session
         self.muted = False
         self.waiting: deque[Frame] = deque()

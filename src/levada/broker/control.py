@@ -189,6 +189,10 @@ class Faults:
         """Call back, from any thread, when nodes have something to do that was held."""
         self._wakeups.append(wakeup)
 
+    def off_release(self, wakeup: Callable[[], None]) -> None:
+        """Call back no more."""
+        self._wakeups = [known for known in self._wakeups if known != wakeup]
+
     def released(self, node_id: int) -> list[Act]:
         """Return and use up what was held and a node is to do now."""
         return [act for hold in self._holds for act in hold.take(node_id)]

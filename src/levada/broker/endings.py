@@ -1,7 +1,8 @@
 """Carrying out the end of a transaction once it is decided: markers into its partitions, the offsets of its groups (T16).
 
 A coordinator sends WriteTxnMarkers to the partitions' leaders for this. Here it is one step, behind the answer to EndTxn, unless a test has
-asked for a fault of WriteTxnMarkers: a delayed or held one comes later, a failed one is repeated after RETRY_MS.
+asked for a fault of WriteTxnMarkers: a delayed or held one comes later, a failed one is repeated after RETRY_MS. The transaction is
+complete when its markers are committed, so that a new leader cannot lack one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ import logging
 from levada.broker.cluster import GROUP_METADATA_TOPIC, Cluster
 from levada.broker.coordinators.transaction import Ending
 from levada.broker.marker import Marker
+from levada.broker.partition import NO_LEADER, Partition
+from levada.broker.purgatory import Delayed
+from levada.broker.replication.waiting import Written
 from levada.broker.state import BrokerState
+from levada.clock import NEVER_MS
 from levada.errors import BrokerError
 from levada.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from levada.types import TopicPartition
@@ -35,19 +40,56 @@ def carry_out(state: BrokerState, ending: Ending, now_ms: int) -> None:
 
 
 def _write(state: BrokerState, ending: Ending, now_ms: int) -> None:
-    wall_ms = state.wall_ms(now_ms)
-    marker = Marker(*ending.producer, ending.committed, ending.coordinator_epoch, ending.strict)
-    try:
-        for name in ending.partitions:
+    _Markers(state, ending).write(now_ms)
+
+
+class _Markers:
+    """The markers of one ending that are not committed yet: not on all replicas in sync. None for one that has to be written."""
+
+    def __init__(self, state: BrokerState, ending: Ending) -> None:
+        self._state = state
+        self._ending = ending
+        self._marker = Marker(*ending.producer, ending.committed, ending.coordinator_epoch, ending.strict)
+        self._pending: dict[TopicPartition, Written | None] = {
+            name: None for name in ending.partitions if name.topic != GROUP_METADATA_TOPIC
+        }
+
+    def write(self, now_ms: int) -> None:
+        """Write what can be written, again what a new leader does not have, and tell the coordinator when all is committed."""
+        wall_ms = self._state.wall_ms(now_ms)
+        try:
+            for name in [name for name in self._pending if self._can_write(name)]:
+                self._pending[name] = written = _write_marker(self._state, name, self._marker, wall_ms)
+                if written is None:
+                    del self._pending[name]
+        except BrokerError as error:
+            # Somebody else has taken over: as in Kafka the transaction stays where it is.
+            _log.warning("the end of transaction %r was not written: %s", self._ending.transactional_id, error)
+            return
+        if self._is_done():
+            self._complete(wall_ms)
+        else:
+            self._state.purgatory.add(Delayed(self._can_go_on, self.write, self._pending, self._state), NEVER_MS)
+
+    def _can_write(self, name: TopicPartition) -> bool:
+        written, partition = self._pending[name], _find(self._state.cluster, name)
+        has_leader = partition is None or partition.leader != NO_LEADER
+        return has_leader and (written is None or written.is_lost)
+
+    def _is_done(self) -> bool:
+        return all(written is not None and self._is_settled(written) for written in self._pending.values())
+
+    def _is_settled(self, written: Written) -> bool:
+        return written.is_committed or not self._state.cluster.has(written.partition)
+
+    def _can_go_on(self) -> bool:
+        return self._is_done() or any(self._can_write(name) for name in self._pending)
+
+    def _complete(self, wall_ms: int) -> None:
+        for name in self._ending.partitions:
             if name.topic == GROUP_METADATA_TOPIC:
-                end_offsets(state.cluster, name, marker)
-            else:
-                _write_marker(state, name, marker, wall_ms)
-    except BrokerError as error:
-        # Somebody else has taken over: as in Kafka the transaction stays where it is.
-        _log.warning("the end of transaction %r was not written: %s", ending.transactional_id, error)
-        return
-    state.cluster.transactions.complete(ending, wall_ms)
+                end_offsets(self._state.cluster, name, self._marker)
+        self._state.cluster.transactions.complete(self._ending, wall_ms)
 
 
 def end_offsets(cluster: Cluster, place: TopicPartition, marker: Marker) -> None:
@@ -57,10 +99,16 @@ def end_offsets(cluster: Cluster, place: TopicPartition, marker: Marker) -> None
     offsets.end_transaction(marker.producer_id, committed=marker.committed, groups=groups)
 
 
-def _write_marker(state: BrokerState, name: TopicPartition, marker: Marker, wall_ms: int) -> None:
-    topic = state.cluster.topic(name.topic)
-    if topic is None:
-        return  # Deleted in mid-transaction: nothing is left to end.
-    partition = state.cluster.partition(topic, name.partition)
-    partition.append_marker(marker, wall_ms)
+def _write_marker(state: BrokerState, name: TopicPartition, marker: Marker, wall_ms: int) -> Written | None:
+    partition = _find(state.cluster, name)
+    if partition is None:
+        return None  # Deleted in mid-transaction: nothing is left to end.
+    written = Written.of(partition, partition.append_marker(marker, wall_ms))
+    state.cluster.replicate(partition)
     state.cluster.tell_watchers(partition)
+    return written
+
+
+def _find(cluster: Cluster, name: TopicPartition) -> Partition | None:
+    topic = cluster.topic(name.topic)
+    return topic.partitions[name.partition] if topic is not None and name.partition < len(topic.partitions) else None

@@ -18,23 +18,27 @@ class EpochEnd(NamedTuple):
 
 
 class LeaderEpochs:
-    """(epoch, start offset), both ascending."""
+    """(epoch, start offset), both ascending; none in a replica that has neither led nor copied a record."""
 
     def __init__(self) -> None:
-        self._starts: list[tuple[int, int]] = [(0, 0)]
+        self._starts: list[tuple[int, int]] = []
 
     @property
     def current(self) -> int:
-        """The newest epoch."""
-        return self._starts[-1][0]
+        """The newest epoch, -1 when there is none."""
+        return self._starts[-1][0] if self._starts else UNKNOWN
 
     def begin(self, epoch: int, start_offset: int) -> None:
         """A leader was elected; an epoch without records is not kept."""
         self._starts = [entry for entry in self._starts if entry[1] < start_offset] + [(epoch, start_offset)]
 
+    def truncate(self, end_offset: int) -> None:
+        """Forget the epochs that began at an offset or after it: the log ends there now."""
+        self._starts = [entry for entry in self._starts if entry[1] < end_offset]
+
     def end_of(self, epoch: int, log_end: int) -> EpochEnd:
         """Return the newest epoch not after this one, and where it ends; nothing for epochs that do not exist."""
-        if epoch == self.current:
+        if epoch == self.current != UNKNOWN:
             return EpochEnd(epoch, log_end)
         after = bisect_right(self._starts, epoch, key=_EPOCH)
         if epoch < 0 or after == len(self._starts):

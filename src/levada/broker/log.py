@@ -23,19 +23,15 @@ _BASE_OFFSET = attrgetter("base_offset")
 
 
 class PartitionLog:
-    """Record batches with ascending offsets from log_start_offset to end_offset."""
+    """Record batches with ascending offsets from start_offset to end_offset. high_watermark: the offset up to which readers see them."""
 
     def __init__(self, *, segment_bytes: int = CHUNK_BYTES) -> None:
         self._max_capacity = min(segment_bytes, CHUNK_BYTES)
         self._capacity = min(FIRST_CHUNK_BYTES, self._max_capacity)
         self._segments: list[Segment] = [Segment(0, 0, 0)]
         self.start_offset = 0
+        self.high_watermark = 0
         self.end_offset = 0
-
-    @property
-    def high_watermark(self) -> int:
-        """The offset up to which readers see records; all replicas are on this node."""
-        return self.end_offset
 
     @property
     def size_bytes(self) -> int:
@@ -54,6 +50,20 @@ class PartitionLog:
         assign_offsets(place, base_offset=base_offset, leader_epoch=leader_epoch, log_append_time_ms=log_append_time_ms)
         self.end_offset = next_offset
         return base_offset
+
+    def copy(self, batch: RecordBatch) -> None:
+        """Append a batch of another replica's log, which keeps the offsets it has there."""
+        self._active(batch.size_bytes).append(batch.data, batch.next_offset, batch.max_timestamp)
+        self.end_offset = batch.next_offset
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Let readers see records up to an offset, the log's end at most."""
+        self.high_watermark = max(self.high_watermark, min(offset, self.end_offset))
+
+    def restart(self, offset: int) -> None:
+        """Drop everything and go on at an offset, as a replica does whose leader has dropped what it would copy next."""
+        self._segments = [Segment(offset, self._end_position, 0)]
+        self.start_offset = self.high_watermark = self.end_offset = offset
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> memoryview:
         """Return whole batches from the one that holds `offset`; empty at the log's end.
@@ -116,6 +126,7 @@ class PartitionLog:
             self._active(len(data)).append(data, next_offset, timestamp)
             self.end_offset = next_offset
         self.start_offset = min(self.start_offset, self.end_offset)
+        self.high_watermark = min(self.high_watermark, self.end_offset)
 
     def retain(self, *, retention_bytes: int, oldest_timestamp_ms: int) -> None:
         """Drop segments from the front: while the rest is still at least retention_bytes (-1: no limit), or all their records are too old.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -21,8 +22,11 @@ from levada.broker.connection import Connection, Frame
 from levada.broker.control import Fault, Faults
 from levada.broker.coordinators.transactions import BUMPING_VERSION
 from levada.broker.endings import carry_out
+from levada.broker.fetch_sessions import FetchSessions
+from levada.broker.handling import HANDLE
 from levada.broker.log import PartitionLog
 from levada.broker.purgatory import Delayed, Purgatory
+from levada.broker.session import Session
 from levada.broker.settings import BrokerSettings
 from levada.broker.state import Answer, Api, BrokerState, Call, Unanswered, VersionRange
 from levada.error_codes import ErrorCode
@@ -67,6 +71,7 @@ class BrokerNode:
             node_id=node_id,
             faults=self.faults,
             purgatory=self._purgatory,
+            fetch_sessions=FetchSessions(broker_settings.max_incremental_fetch_session_cache_slots, Random(node_id)),
             wall_offset_ms=wall_offset_ms,
             version_ranges=self._version_ranges,
         )
@@ -76,6 +81,7 @@ class BrokerNode:
         self._now_ms = 0
         self._chores = [
             Chore(broker_settings.log_retention_check_interval_ms, self._apply_retention),
+            Chore(max(broker_settings.replica_lag_time_max_ms // 2, 1), lambda now_ms: self.cluster.drop_lagging(self.id)),
             Chore(broker_settings.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._abort_late_transactions),
             Chore(broker_settings.transaction_remove_expired_transaction_cleanup_interval_ms, self._expire_transactional_ids),
         ]
@@ -114,15 +120,23 @@ class BrokerNode:
         """Forget a transactional id as if it had not been used for long. IllegalStateError while a transaction of it is open."""
         self.cluster.transactions.forget(transactional_id, self._state.wall_ms(self._now_ms))
 
+    def sessions(self) -> list[Session]:
+        """Return a copy of what is known of each connection, in the order in which they came."""
+        return [replace(connection.session) for connection in self._connections.values()]
+
+    def forget_fetch_sessions(self) -> None:
+        """Evict all fetch sessions: clients are told FETCH_SESSION_ID_NOT_FOUND, and open new ones."""
+        self._state.fetch_sessions.clear()
+
     def log(self, topic: str, partition: int = 0) -> PartitionLog:
         """The log of a partition; UnknownTopicOrPartitionError when there is none."""
         return self.cluster.partition(self.cluster.topic(topic), partition).log
 
     # What a driver calls
 
-    def connect(self, conn_id: int) -> None:
-        """A client has connected."""
-        self._connections[conn_id] = Connection(conn_id)
+    def connect(self, conn_id: int, address: str = "") -> None:
+        """A client has connected. address: host:port of it, as far as there is one."""
+        self._connections[conn_id] = Connection(Session(connection_id=conn_id, address=address))
 
     def disconnect(self, conn_id: int) -> None:
         """A client has disconnected; its waiting requests are dropped."""
@@ -153,7 +167,7 @@ class BrokerNode:
 
     def advance(self, now_ms: int) -> int:
         """Do what is due, and return when there is something to do next."""
-        self._now_ms = now_ms
+        self._now_ms = self.cluster.now_ms = now_ms
         for act in self.faults.released(self.id):
             act(now_ms)
         self._purgatory.expire(now_ms)
@@ -167,8 +181,9 @@ class BrokerNode:
         wall_ms = self._state.wall_ms(now_ms)
         for topic in self.cluster.topics.values():
             for partition in topic.partitions:
-                partition.retain(wall_ms)
-                partition.expire_producers(wall_ms - self.settings.producer_id_expiration_ms)
+                if partition.leader == self.id:
+                    partition.retain(wall_ms)
+                    partition.expire_producers(wall_ms - self.settings.producer_id_expiration_ms)
 
     def _abort_late_transactions(self, now_ms: int) -> None:
         for ending in self.cluster.transactions.time_out(self.id, self._state.wall_ms(now_ms)):
@@ -188,7 +203,7 @@ class BrokerNode:
 
     def _run(self, now_ms: int) -> None:
         # A queue, not recursion: an answer may let the next request run, which may complete a request of another connection, and so on.
-        self._now_ms = now_ms
+        self._now_ms = self.cluster.now_ms = now_ms
         while self._runnable:
             connection = self._runnable.popleft()
             if connection.waiting and not connection.muted and self._is_open(connection):
@@ -244,7 +259,7 @@ class BrokerNode:
 
     def _close(self, connection: Connection, reason: str) -> None:
         if self._is_open(connection):
-            _log.info("closing connection %d: %s", connection.id, reason)
+            _log.info("closing %s: %s", connection.session, reason)
             self.disconnect(connection.id)
             self._outgoing.append((connection.id, None))
 
@@ -274,15 +289,17 @@ class _Exchange:
     def _handle(self) -> Answer:
         call = Call(
             state=self._node._state,
+            session=self._connection.session,
+            api=self._api,
             request=self._frame.request,
             version=self._frame.version,
-            connection_id=self._connection.id,
+            client_id=self._frame.client_id,
             now_ms=self._node._now_ms,
         )
         try:
-            return self._api.handle(call)
+            return HANDLE(call)
         except Exception:
-            _log.exception("%s version %d failed", self._api.request.NAME, self._frame.version)
+            _log.exception("%s version %d failed, %s", self._api.request.NAME, self._frame.version, self._connection.session)
             return self._refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _refusal(self, code: ErrorCode) -> Response | Unanswered:

@@ -1,8 +1,9 @@
 """The transactions of one partition: which are open, which were aborted, and up to where committed data can be read (T18).
 
 Before its first record a transaction is announced: while the coordinator is asked about it, the lowest sequence that came in is kept, so
-that no later batch overtakes the first one. A transaction is open here from its first record to its marker. The last stable offset is the
-first record of the oldest open one. Readers of committed data stop there, and are told the aborted transactions in what they read.
+that no later batch overtakes the first one. A transaction is open here from its first record to its marker, and unstable until that marker
+is committed. The last stable offset is the first record of the oldest unstable one. Readers of committed data stop there, and are told the
+aborted transactions in what they read.
 """
 
 from __future__ import annotations
@@ -15,6 +16,13 @@ class AbortedTransaction(NamedTuple):
     """first_offset: of its first record. last_offset: of its marker."""
 
     producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+class EndedTransaction(NamedTuple):
+    """first_offset: of its first record. last_offset: of its marker."""
+
     first_offset: int
     last_offset: int
 
@@ -32,16 +40,18 @@ class PartitionTransactions:
     def __init__(self) -> None:
         self._announced: dict[int, Announced] = {}
         self._open: dict[int, int] = {}
+        self._unstable: list[EndedTransaction] = []
         self._aborted: list[AbortedTransaction] = []
 
     def first_offset_of(self, producer_id: int) -> int | None:
         """Where a producer's open transaction began."""
         return self._open.get(producer_id)
 
-    @property
-    def first_open_offset(self) -> int | None:
-        """Where the oldest open transaction began."""
-        return next(iter(self._open.values()), None)
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Return where the oldest transaction began that is open or whose marker is not committed."""
+        if self._unstable:
+            self._unstable = [ended for ended in self._unstable if ended.last_offset >= high_watermark]
+        return min([*(ended.first_offset for ended in self._unstable), *self._open.values()], default=None)
 
     @property
     def open_producers(self) -> Collection[int]:
@@ -70,7 +80,10 @@ class PartitionTransactions:
         """A marker was appended. Without records before it there is nothing that it ends."""
         self._announced.pop(producer_id, None)
         first_offset = self._open.pop(producer_id, None)
-        if first_offset is not None and not committed:
+        if first_offset is None:
+            return
+        self._unstable.append(EndedTransaction(first_offset, marker_offset))
+        if not committed:
             self._aborted.append(AbortedTransaction(producer_id, first_offset, marker_offset))
 
     def aborted_between(self, start: int, end: int) -> list[AbortedTransaction]:
@@ -85,4 +98,5 @@ class PartitionTransactions:
         """Forget everything, to be told again."""
         self._announced.clear()
         self._open.clear()
+        self._unstable.clear()
         self._aborted.clear()

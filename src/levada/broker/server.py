@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from levada.broker.connection import Frame
 from levada.broker.node import BrokerNode
@@ -163,7 +163,9 @@ class BrokerServer:
             while not self._stopping:
                 self._step()
         finally:
-            self._close_sockets()
+            # Other nodes of the cluster may go on, and this one's requests are known to them.
+            with self.lock:
+                self._close_sockets()
 
     def _step(self) -> None:
         with self.lock:
@@ -298,7 +300,7 @@ class BrokerServer:
     def _accept(self) -> None:
         assert self._listener is not None
         try:
-            sock, _ = self._listener.accept()
+            sock, address = self._listener.accept()
         except (BlockingIOError, ConnectionError):
             return
         except OSError as fault:
@@ -311,14 +313,14 @@ class BrokerServer:
             _log.warning("connection refused: max_connections=%d", self.node.settings.max_connections)
             sock.close()
             return
-        self._add_peer(sock)
+        self._add_peer(sock, _text_of(address))
 
-    def _add_peer(self, sock: socket.socket) -> None:
+    def _add_peer(self, sock: socket.socket, address: str) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = _Peer(next(self._ids), sock, self._transport(sock), self.node.settings.socket_request_max_bytes, self._now_ms())
         self._peers[peer.id] = peer
-        self.node.connect(peer.id)
+        self.node.connect(peer.id, address)
         self._selector.register(sock, peer.events, peer)
 
     def _do_upkeep(self, now_ms: int) -> int:
@@ -365,6 +367,7 @@ class BrokerServer:
             )
 
     def _close_sockets(self) -> None:
+        self.node.faults.off_release(self.wakeup)
         for peer in list(self._peers.values()):
             self._drop(peer, "the broker ends")
         self._selector.close()
@@ -388,6 +391,12 @@ class BrokerServer:
             self._wake_read.recv(4096)
         except BlockingIOError:
             return
+
+
+def _text_of(address: tuple[Any, ...]) -> str:
+    """Return host:port of an address of IPv4 or IPv6."""
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _why_not_bound(host: str, port: int, fault: OSError) -> str:

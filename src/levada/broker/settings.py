@@ -34,6 +34,8 @@ class BrokerSettings:
     auto_create_topics_enable: bool = True
     delete_topic_enable: bool = True
     min_insync_replicas: int = 1
+    replica_lag_time_max_ms: int = 30_000
+    unclean_leader_election_enable: bool = False
     message_max_bytes: int = 1_048_588
     log_segment_bytes: int = 1_073_741_824
     log_retention_ms: int = 604_800_000
@@ -44,6 +46,7 @@ class BrokerSettings:
     log_message_timestamp_before_max_ms: int = MAX_INT64
     log_message_timestamp_after_max_ms: int = 3_600_000
     fetch_max_bytes: int = 57_671_680
+    max_incremental_fetch_session_cache_slots: int = 1000
     producer_id_expiration_ms: int = 86_400_000
     offsets_topic_num_partitions: int = 50
     share_coordinator_state_topic_num_partitions: int = 50

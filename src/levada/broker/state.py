@@ -9,8 +9,10 @@ from uuid import UUID
 
 from levada.broker.cluster import Cluster, Topic
 from levada.broker.control import Faults
-from levada.broker.partition import Partition
+from levada.broker.fetch_sessions import FetchSessions
+from levada.broker.partition import NO_LEADER, Partition
 from levada.broker.purgatory import Delayed, Purgatory
+from levada.broker.session import Session
 from levada.broker.settings import BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, UnknownTopicOrPartitionError, broker_error
@@ -38,6 +40,7 @@ class BrokerState:
     node_id: int
     faults: Faults
     purgatory: Purgatory
+    fetch_sessions: FetchSessions
     wall_offset_ms: int
     version_ranges: Callable[[], list[VersionRange]]
 
@@ -62,7 +65,8 @@ class BrokerState:
         """Return the partition if this node leads it, else raise what Kafka answers."""
         partition = self.cluster.partition(topic, index)
         if partition.leader != self.node_id:
-            raise BrokerError(f"{partition.name} is led by node {partition.leader}", code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            led_by = "no node" if partition.leader == NO_LEADER else f"node {partition.leader}"
+            raise BrokerError(f"{partition.name} is led by {led_by}, not by node {self.node_id}", code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
 
     def new_leader(self, topic: Topic | None, index: int, code: ErrorCode) -> Partition | None:
@@ -70,7 +74,7 @@ class BrokerState:
         if code not in _ABOUT_LEADERS or topic is None or not 0 <= index < len(topic.partitions):
             return None
         partition = topic.partitions[index]
-        return partition if partition.leader != self.node_id else None
+        return partition if partition.leader not in (self.node_id, NO_LEADER) else None
 
     def raise_planned_fault(self, api: str, partition: TopicPartition) -> None:
         """Raise the error a test has asked for in this partition, if any."""
@@ -81,13 +85,20 @@ class BrokerState:
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One request on its way through the node."""
+    """One request on its way through the node. client_id: as its header has it."""
 
     state: BrokerState
+    session: Session
+    api: Api
     request: Any
     version: int
-    connection_id: int
+    client_id: str | None
     now_ms: int
+
+    @property
+    def connection_id(self) -> int:
+        """The connection it came over, as whatever waits for it is owned."""
+        return self.session.connection_id
 
     @property
     def wall_ms(self) -> int:

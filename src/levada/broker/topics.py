@@ -113,7 +113,7 @@ SETTINGS: Mapping[str, TopicSetting] = {
     "segment.index.bytes": TopicSetting(_integer(4, MAX_INT32), "10485760"),
     "segment.jitter.ms": TopicSetting(_integer(0), "0"),
     "segment.ms": TopicSetting(_integer(1), "604800000"),
-    "unclean.leader.election.enable": TopicSetting(_boolean, "false"),
+    "unclean.leader.election.enable": TopicSetting(_boolean, broker_setting="unclean_leader_election_enable"),
 }
 
 
@@ -142,6 +142,7 @@ class TopicConfig:
         self.timestamp_after_max_ms = self._integer("message.timestamp.after.max.ms")
         self.uses_append_time = self._text("message.timestamp.type") == "LogAppendTime"
         self.is_compacted = "compact" in self._text("cleanup.policy")
+        self.may_elect_unclean = self._text("unclean.leader.election.enable").lower() == "true"
 
     def effective(self) -> list[EffectiveSetting]:
         """Every setting with its value for this topic."""
@@ -154,7 +155,10 @@ class TopicConfig:
         if name in self._overrides:
             return self._overrides[name]
         setting = SETTINGS[name]
-        return setting.default if setting.broker_setting is None else str(getattr(self._settings, setting.broker_setting))
+        if setting.broker_setting is None:
+            return setting.default
+        value = getattr(self._settings, setting.broker_setting)
+        return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _checked(name: str, text: str | None) -> str:

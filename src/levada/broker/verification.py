@@ -11,8 +11,9 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from levada.broker.admission import is_transactional
 from levada.broker.coordinators.transaction import ProducerIdAndEpoch
-from levada.broker.partition import Partition, is_transactional
+from levada.broker.partition import Partition
 from levada.broker.producer_state import NO_PRODUCER_ID
 from levada.broker.state import Call
 from levada.error_codes import ErrorCode

@@ -17,11 +17,14 @@ from levada.broker.coordinators.placement import Placement
 from levada.broker.node import BrokerNode
 from levada.broker.partition import Partition
 from levada.broker.server import BrokerServer
+from levada.broker.session import Session
 from levada.broker.settings import BrokerSettings
-from levada.errors import ConfigError, UnknownTopicOrPartitionError
+from levada.errors import ConfigError, IllegalStateError, UnknownTopicOrPartitionError
 from levada.face import arguments
 
 T = TypeVar("T")
+
+_MOST_REPLICAS = 3
 
 
 class EmbeddedKafka:
@@ -32,10 +35,11 @@ class EmbeddedKafka:
         with EmbeddedKafka(num_partitions=3) as kafka:
             producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
 
-    brokers: how many, with node ids from 1, each on a port and a thread of its own. Leaders and coordinators can be moved between them.
-    They share one log for each partition, so no broker can lack records. port: of the first one. Other keyword arguments are broker
-    settings with Kafka's names in snake_case (`num_partitions`, `auto_create_topics_enable`, `message_max_bytes`, `log_retention_ms`,
-    ...); see levada.broker.settings. Everything is forgotten when it ends.
+    brokers: how many, with node ids from 1, each on a port and a thread of its own. Topics have replicas on up to three of them, unless
+    default_replication_factor says otherwise. Brokers can be stopped and started, kept from copying what leaders have, and leaders and
+    coordinators moved between them. port: of the first one. Other keyword arguments are broker settings with Kafka's names in snake_case
+    (`num_partitions`, `auto_create_topics_enable`, `message_max_bytes`, `log_retention_ms`, ...); see levada.broker.settings. Everything is
+    forgotten when it ends.
     """
 
     def __init__(self, *, port: int = 0, brokers: int = 1, **settings: Any) -> None:
@@ -43,11 +47,12 @@ class EmbeddedKafka:
             raise ConfigError(f"brokers must be at least 1, not {brokers}")
         self.faults = Faults(NAMES, FAIL_BY_PARTITION)
         """What is to go wrong next: errors, answers that are lost, late or held, disconnects, blackholes, older versions."""
-        lock = threading.RLock()
+        settings.setdefault("default_replication_factor", min(brokers, _MOST_REPLICAS))
+        self._lock = threading.RLock()
         cluster = Cluster(BrokerSettings.of(**settings), SystemRandom())
         self.nodes = [BrokerNode(node_id=number, cluster=cluster, faults=self.faults, **settings) for number in range(1, brokers + 1)]
         self.node = self.nodes[0]
-        self._servers = [BrokerServer(node, port=0 if index else port, lock=lock) for index, node in enumerate(self.nodes)]
+        self._servers = [self._server(node, 0 if index else port) for index, node in enumerate(self.nodes)]
         if brokers > 1:
             cluster.watch(lambda partition: self._wake())
 
@@ -90,10 +95,12 @@ class EmbeddedKafka:
         return self._call(lambda: self._partition(topic, partition).log.end_offset)
 
     def elect_leader(self, topic: str, partition: int = 0, *, node: int | None = None, lose_from: int | None = None) -> None:
-        """Begin a new leader epoch. node: the id of the leader, by default the one it is now. lose_from: the batches that reach beyond
-        this offset are lost, as after an unclean election.
+        """Begin a new leader epoch. node: the id of the leader, by default the one it is now.
 
-        Raises UnknownTopicOrPartitionError, and ConfigError for a node that does not exist.
+        A node that is not in sync loses what it lacks, as in an unclean election; a node without a replica takes over the leader's.
+        lose_from: the node has lost the batches that reach beyond this offset, as with a disk that was not flushed.
+
+        Raises UnknownTopicOrPartitionError, ConfigError for a node that does not exist, IllegalStateError for one that is down.
         """
         if lose_from is not None and arguments.whole("lose_from", lose_from) < 0:
             raise ValueError(f"lose_from is an offset, got {lose_from}")
@@ -106,6 +113,59 @@ class EmbeddedKafka:
         Raises UnknownTopicOrPartitionError.
         """
         self._call(lambda: self._partition(topic, partition).forget_producers())
+
+    def connections(self) -> list[Session]:
+        """Return who is connected now, to whichever broker: address, client id, and software by name and version.
+
+        A client has several connections to a broker.
+        """
+        return self._call(lambda: [session for node in self.nodes for session in node.sessions()])
+
+    def forget_fetch_sessions(self) -> None:
+        """Evict all fetch sessions, as when there is no room for them: consumers have to open new ones."""
+        for node in self.nodes:
+            self._call(node.forget_fetch_sessions)
+
+    # Nodes
+
+    def pause_replication(self, node: int) -> None:
+        """Let a node copy nothing from leaders until resume_replication(); it goes on to lead and to answer.
+
+        What is produced with acks=all waits meanwhile, until the node is out of sync after replica_lag_time_max_ms (30,000).
+        """
+        self._check_node(node)
+        self._call(lambda: self.node.cluster.pause_replication(node))
+
+    def resume_replication(self, node: int) -> None:
+        """Let a node follow leaders again. It catches up at once."""
+        self._check_node(node)
+        self._call(lambda: self.node.cluster.resume_replication(node))
+
+    def stop_node(self, node: int) -> None:
+        """Stop a broker: its connections end, its port is refused, and other brokers lead and coordinate in its place. Its logs are kept.
+
+        Raises ConfigError for a node that does not exist, IllegalStateError for one that is down.
+        """
+        self._check_node(node)
+        if node in self.node.cluster.stopped:
+            raise IllegalStateError(f"node {node} is down already")
+        # The port first: whoever is refused there then learns who leads instead.
+        self._servers[node - 1].close()
+        self._servers[node - 1].node.forget_fetch_sessions()
+        self._call(lambda: self.node.cluster.stop_node(node))
+
+    def start_node(self, node: int) -> None:
+        """Start a broker that was stopped, on its old port. It catches up, and leads only what nobody else could lead.
+
+        Raises ConfigError for a node that does not exist, IllegalStateError for one that is up.
+        """
+        self._check_node(node)
+        if node not in self.node.cluster.stopped:
+            raise IllegalStateError(f"node {node} is up already")
+        stopped = self._servers[node - 1]
+        server = self._servers[node - 1] = self._server(stopped.node, stopped.port)
+        server.start()
+        self._call(lambda: self.node.cluster.start_node(node))
 
     # Coordinators
 
@@ -138,6 +198,9 @@ class EmbeddedKafka:
 
     def _call(self, function: Callable[[], T]) -> T:
         return self._servers[0].call(function)
+
+    def _server(self, node: BrokerNode, port: int) -> BrokerServer:
+        return BrokerServer(node, port=port, lock=self._lock)
 
     def _wake(self) -> None:
         for server in self._servers:

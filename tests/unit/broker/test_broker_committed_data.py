@@ -109,7 +109,7 @@ def test_I17_what_is_left_of_a_log_tells_its_transactions_again(bench: Bench, pr
     producer.write(b"open")
     producer.write(b"lost")
     partition = bench.node.cluster.partition(bench.node.cluster.topic("t"), 0)
-    partition.lose(3)
+    bench.node.cluster.move_leader(partition, 1, lose_from=3)
     assert partition.last_stable_offset == 2
     assert [one.first_offset for one in partition.transactions.aborted_between(0, 3)] == [0]
     assert producer.write(b"lost", sequence=1) == ErrorCode.NONE

@@ -13,6 +13,7 @@ from levada.testing import EmbeddedKafka
 def epochs() -> LeaderEpochs:
     """Epoch 0 up to offset 5, epoch 3 up to 9, epoch 7 from there."""
     epochs = LeaderEpochs()
+    epochs.begin(0, 0)
     epochs.begin(2, 5)
     epochs.begin(3, 5)
     epochs.begin(7, 9)

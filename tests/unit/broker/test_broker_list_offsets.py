@@ -50,6 +50,7 @@ def test_a_broken_record_is_in_the_way_of_later_times_only(client: Client) -> No
     data = bytearray(make_batch(b"a", b"bb", timestamp=[10, 40]))
     data[-10] = 0x7E
     client.bench.node.log("t").append(RecordBatch(memoryview(data)), leader_epoch=0)
+    client.bench.node.cluster.replicate(client.bench.node.cluster.topics["t"].partitions[0])
     assert client.offset_of("t", 5) == (0, 0, 10)
     assert client.offset_of("t", 20)[0] == ErrorCode.CORRUPT_MESSAGE
 
@@ -66,7 +67,8 @@ def test_a_special_time_that_the_version_does_not_know_is_refused(filled: Client
 
 
 def test_errors_are_per_partition(bench: Bench, client: Client) -> None:
-    bench.node.cluster.topics["t"].partitions[1].leader_epoch = 2
+    for _ in range(2):
+        bench.node.cluster.move_leader(bench.node.cluster.topics["t"].partitions[1], 1)
     wanted = [
         ListOffsetsPartition(partition_index=0, timestamp=LATEST),
         ListOffsetsPartition(partition_index=1, timestamp=LATEST, current_leader_epoch=1),

@@ -2,13 +2,15 @@
 
 A request that cannot be answered at once waits in the purgatory, woken by appends to its partitions. While it waits only sizes are
 compared; records are read when the answer is made. A reader of committed data is answered up to the last stable offset, and woken by
-markers as well. Fetch sessions are not kept: every answer says session 0, which KIP-227 allows.
+markers as well. What is read, and which of the answers are sent, is the fetch session's to say (fetch_sessions).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
+from levada.broker.fetch_sessions import NO_SESSION, USES_TOPIC_IDS, Context, Told, Wanted
 from levada.broker.partition import Partition
 from levada.broker.purgatory import Delayed
 from levada.broker.state import Answer, Api, Call
@@ -18,7 +20,6 @@ from levada.promise import Promise
 from levada.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
-    FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
@@ -29,24 +30,23 @@ from levada.protocol.messages.fetch import (
 from levada.protocol.schema import Response
 from levada.types import IsolationLevel, TopicPartition
 
-NO_SESSION = 0
-FINAL_EPOCH = -1
-INITIAL_EPOCH = 0
-_USES_TOPIC_IDS = 13
 _NAMES_LEADERS = 16
+# Kafka puts them behind the partitions that it has.
+_NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _UNKNOWN = -1
 
 
 def handle(call: Call) -> Answer:
     """Answer at once if there is enough, nothing to wait for, or an error to report; else wait for up to max_wait_ms."""
     request: FetchRequest = call.request
-    if request.session_id != NO_SESSION or request.session_epoch > INITIAL_EPOCH:
-        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    fetch = _Fetch(call)
+    try:
+        fetch = _Fetch(call, call.state.fetch_sessions.context(request, call.version, call.now_ms))
+    except BrokerError as error:
+        return FetchResponse(error_code=error.code)
     if request.max_wait_ms <= 0 or fetch.is_ready():
-        return fetch.answer()
+        return fetch.answer(call.now_ms)
     promise: Promise[Response] = Promise()
-    waiting = Delayed(fetch.is_ready, lambda now_ms: _settle(promise, fetch), fetch.names(), call.connection_id)
+    waiting = Delayed(fetch.is_ready, lambda now_ms: _settle(promise, fetch, now_ms), fetch.names(), call.connection_id)
     call.state.purgatory.add(waiting, call.now_ms + request.max_wait_ms)
     return promise
 
@@ -55,73 +55,79 @@ def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchRespons
     """Answer with an error in every partition, and at the top where the version has one."""
     return FetchResponse(
         error_code=code,
-        responses=[_topic_response(topic, [_failure(wanted.partition, code) for wanted in topic.partitions]) for topic in request.topics],
+        responses=[_refuse_topic(topic, code) for topic in request.topics],
     )
 
 
-def _settle(promise: Promise[Response], fetch: _Fetch) -> None:
-    promise.resolve(fetch.answer())
+def _settle(promise: Promise[Response], fetch: _Fetch, now_ms: int) -> None:
+    promise.resolve(fetch.answer(now_ms))
+
+
+def _refuse_topic(topic: FetchTopic, code: ErrorCode) -> FetchableTopicResponse:
+    failures = [_failure(wanted.partition, code) for wanted in topic.partitions]
+    return FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=failures)
 
 
 class _Fetch:
     """One request and how to answer it. Partitions are looked up again each time: a topic may be deleted meanwhile."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, context: Context) -> None:
         self._request: FetchRequest = call.request
+        self._context = context
         self._state = call.state
-        self._by_id = call.version >= _USES_TOPIC_IDS
+        self._by_id = call.version >= USES_TOPIC_IDS
         self._names_leaders = call.version >= _NAMES_LEADERS
         self._max_bytes = min(self._request.max_bytes, call.state.settings.fetch_max_bytes)
         self._min_bytes = min(self._request.min_bytes, self._max_bytes)
 
     def names(self) -> Iterator[TopicPartition]:
         """The partitions whose appends are of interest."""
-        for topic in self._request.topics:
-            for wanted in topic.partitions:
-                yield self._partition(topic, wanted).name
+        for wanted in self._context.wanted:
+            yield self._partition(wanted).name
 
     def is_ready(self) -> bool:
         """Whether min_bytes are there, an error has to be reported, or nothing was asked for."""
-        available, asked = 0, False
-        for topic in self._request.topics:
-            for wanted in topic.partitions:
-                asked = True
-                try:
-                    partition = self._partition(topic, wanted)
-                except BrokerError:
-                    return True
-                available += min(self._bytes_for(partition, wanted.fetch_offset), wanted.partition_max_bytes)
-        return not asked or available >= self._min_bytes
+        available = 0
+        for wanted in self._context.wanted:
+            try:
+                partition = self._partition(wanted)
+            except BrokerError:
+                return True
+            available += min(self._bytes_for(partition, wanted.request.fetch_offset), wanted.request.partition_max_bytes)
+        return not self._context.wanted or available >= self._min_bytes
 
-    def answer(self) -> FetchResponse:
+    def answer(self, now_ms: int) -> FetchResponse:
         """Read what there is, within the limits; the first batch found is returned even beyond them (KIP-74)."""
         budget = _Budget(self._max_bytes)
-        responses = [
-            _topic_response(topic, [self._read(topic, wanted, budget) for wanted in topic.partitions]) for topic in self._request.topics
-        ]
-        return FetchResponse(session_id=NO_SESSION, responses=responses, node_endpoints=self._leaders_named(responses))
+        answers = [(wanted, self._read(wanted, budget)) for wanted in self._context.wanted]
+        answers.sort(key=lambda told: told[1].error_code in _NOT_THERE)
+        try:
+            session_id, told = self._context.respond(answers, now_ms)
+        except BrokerError as error:
+            return FetchResponse(error_code=error.code, session_id=NO_SESSION)
+        responses = _by_topic(told)
+        return FetchResponse(session_id=session_id, responses=responses, node_endpoints=self._leaders_named(responses))
 
     def _bytes_for(self, partition: Partition, offset: int) -> int:
         return partition.log.bytes_between(offset, partition.readable_end(self._request.isolation_level))
 
-    def _read(self, topic: FetchTopic, wanted: FetchPartition, budget: _Budget) -> PartitionData:
+    def _read(self, wanted: Wanted, budget: _Budget) -> PartitionData:
         try:
-            partition = self._partition(topic, wanted)
+            partition = self._partition(wanted)
             self._state.raise_planned_fault("Fetch", partition.name)
         except BrokerError as error:
-            return self._failure(topic, wanted, error.code)
-        log = partition.log
-        readable = self._bytes_for(partition, wanted.fetch_offset)
-        found = log.read(
-            wanted.fetch_offset, min(wanted.partition_max_bytes, budget.left, readable), at_least_one=budget.untouched and readable > 0
-        )
+            return self._failure(wanted, error.code)
+        log, asked = partition.log, wanted.request
+        readable = self._bytes_for(partition, asked.fetch_offset)
+        limit = min(asked.partition_max_bytes, budget.left, readable)
+        found = log.read(asked.fetch_offset, limit, at_least_one=budget.untouched and readable > 0)
         budget.take(len(found))
         return PartitionData(
-            partition_index=wanted.partition,
+            partition_index=asked.partition,
             high_watermark=log.high_watermark,
             last_stable_offset=partition.last_stable_offset,
             log_start_offset=log.start_offset,
-            aborted_transactions=self._aborted(partition, wanted.fetch_offset),
+            aborted_transactions=self._aborted(partition, asked.fetch_offset),
             records=found,
         )
 
@@ -132,11 +138,11 @@ class _Fetch:
         aborted = partition.transactions.aborted_between(offset, partition.log.end_offset)
         return [AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in aborted]
 
-    def _failure(self, topic: FetchTopic, wanted: FetchPartition, code: ErrorCode) -> PartitionData:
-        failure = _failure(wanted.partition, code)
+    def _failure(self, wanted: Wanted, code: ErrorCode) -> PartitionData:
+        failure = _failure(wanted.request.partition, code)
         cluster = self._state.cluster
-        found = cluster.topic_by_id(topic.topic_id) if self._by_id else cluster.topic(topic.topic)
-        moved = self._state.new_leader(found, wanted.partition, code)
+        found = cluster.topic_by_id(wanted.topic_id) if self._by_id else cluster.topic(wanted.topic)
+        moved = self._state.new_leader(found, wanted.request.partition, code)
         if moved is not None and self._names_leaders:
             failure.current_leader = LeaderIdAndEpoch(leader_id=moved.leader, leader_epoch=moved.leader_epoch)
         return failure
@@ -146,13 +152,13 @@ class _Fetch:
         nodes = [self._state.cluster.nodes[leader] for leader in sorted(leaders) if leader in self._state.cluster.nodes]
         return [NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in nodes]
 
-    def _partition(self, topic: FetchTopic, wanted: FetchPartition) -> Partition:
-        found = self._state.find_topic(topic.topic, topic.topic_id, by_id=self._by_id)
-        partition = self._state.lead_partition(found, wanted.partition)
-        partition.check_leader_epoch(wanted.current_leader_epoch)
-        log = partition.log
-        if not log.start_offset <= wanted.fetch_offset <= log.end_offset:
-            raise OffsetOutOfRangeError(f"{partition.name}: offset {wanted.fetch_offset}, log {log.start_offset} to {log.end_offset}")
+    def _partition(self, wanted: Wanted) -> Partition:
+        found = self._state.find_topic(wanted.topic, wanted.topic_id, by_id=self._by_id)
+        partition = self._state.lead_partition(found, wanted.request.partition)
+        partition.check_leader_epoch(wanted.request.current_leader_epoch)
+        log, offset = partition.log, wanted.request.fetch_offset
+        if not log.start_offset <= offset <= log.end_offset:
+            raise OffsetOutOfRangeError(f"{partition.name}: offset {offset}, log {log.start_offset} to {log.end_offset}")
         return partition
 
 
@@ -172,8 +178,12 @@ def _failure(index: int, code: ErrorCode) -> PartitionData:
     return PartitionData(partition_index=index, error_code=code, high_watermark=_UNKNOWN, records=b"")
 
 
-def _topic_response(topic: FetchTopic, partitions: list[PartitionData]) -> FetchableTopicResponse:
-    return FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions)
+def _by_topic(told: Sequence[Told]) -> list[FetchableTopicResponse]:
+    """Put partitions of the same topic that follow one another together."""
+    return [
+        FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=[data for _, data in answers])
+        for (topic, topic_id), answers in groupby(told, lambda one: (one[0].topic, one[0].topic_id))
+    ]
 
 
 API = Api(FetchRequest, 4, 18, handle, refuse, 4)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from levada.broker.cluster import Topic
-from levada.broker.partition import Partition
+from levada.broker.cluster import Cluster, Topic
+from levada.broker.partition import NO_LEADER, Partition
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -33,7 +33,7 @@ def handle(call: Call) -> MetadataResponse:
         return refuse(request, call.version, ErrorCode.INVALID_REQUEST)
     cluster = call.state.cluster
     return MetadataResponse(
-        brokers=[_describe_node(node) for node in cluster.nodes.values()],
+        brokers=[_describe_node(node) for node_id, node in cluster.nodes.items() if node_id not in cluster.stopped],
         cluster_id=cluster.id,
         controller_id=cluster.controller_id,
         topics=[_describe(call, topic) for topic in _wanted(call)],
@@ -93,18 +93,20 @@ def _found(call: Call, topic: Topic) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
-        partitions=[_describe_partition(partition) for partition in topic.partitions],
+        partitions=[_describe_partition(partition, call.state.cluster) for partition in topic.partitions],
         topic_authorized_operations=operations,
     )
 
 
-def _describe_partition(partition: Partition) -> MetadataResponsePartition:
+def _describe_partition(partition: Partition, cluster: Cluster) -> MetadataResponsePartition:
     return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,
         partition_index=partition.name.partition,
         leader_id=partition.leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
+        offline_replicas=[node_id for node_id in partition.replicas if node_id in cluster.stopped],
     )
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from levada.broker.admission import RefusedRecordsError, is_transactional
 from levada.broker.cluster import Topic
-from levada.broker.partition import Partition, RefusedRecordsError, is_transactional
+from levada.broker.partition import Partition
+from levada.broker.replication.waiting import Written, told, when_replicated
 from levada.broker.state import Answer, Api, BrokerState, Call, Unanswered
 from levada.broker.verification import unverified
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
+from levada.promise import Promise
 from levada.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -21,6 +24,7 @@ from levada.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from levada.protocol.schema import Response
 from levada.types import TopicPartition
 
 ALL_IN_SYNC = -1
@@ -53,11 +57,25 @@ def handle(call: Call) -> Answer:
         return refuse(request, call.version, error.code)
     response = ProduceResponse(responses=[writer.append_topic(topic) for topic in request.topic_data])
     response.node_endpoints = _leaders_named(call.state, response)
-    for name in writer.appended:
-        call.state.purgatory.wake(name, call.now_ms)
+    for written, _ in writer.appended:
+        call.state.cluster.replicate(written.partition)
+        call.state.purgatory.wake(written.partition.name, call.now_ms)
     if is_silent(request):
         return Unanswered(close=_has_failure(response))
-    return response
+    return _when_all_in_sync_have_it(call, writer, response) if request.acks == ALL_IN_SYNC else response
+
+
+def _when_all_in_sync_have_it(call: Call, writer: _Writer, response: ProduceResponse) -> Answer:
+    promise: Promise[Response] = Promise()
+
+    def finish() -> None:
+        for written, answer in writer.appended:
+            answer.error_code = told(written, call.state)
+        promise.resolve(response)
+
+    waited_for = [written for written, _ in writer.appended]
+    when_replicated(call.state, waited_for, call.connection_id, call.now_ms, call.request.timeout_ms, finish)
+    return promise
 
 
 def _has_transactional(request: ProduceRequest) -> bool:
@@ -77,12 +95,12 @@ def refuse(request: ProduceRequest, version: int, code: ErrorCode) -> ProduceRes
 
 
 class _Writer:
-    """Appends the batches of one request. refused: partitions that must not be written to. appended: those that were."""
+    """Appends the batches of one request. refused: partitions that must not be written to. appended: what was, and its answer."""
 
     def __init__(self, call: Call, refused: Mapping[TopicPartition, BrokerError]) -> None:
         self._call = call
         self._refused = refused
-        self.appended: list[TopicPartition] = []
+        self.appended: list[tuple[Written, PartitionProduceResponse]] = []
 
     def append_topic(self, data: TopicProduceData) -> TopicProduceResponse:
         """Append to the partitions of one topic."""
@@ -104,13 +122,14 @@ class _Writer:
             if error.code in _FOUND_AT_THE_LOG:
                 failure.log_start_offset = partition.log.start_offset
             return failure
-        self.appended.append(partition.name)
-        return PartitionProduceResponse(
+        answer = PartitionProduceResponse(
             index=data.index,
             base_offset=place.base_offset,
             log_append_time_ms=place.log_append_time_ms,
             log_start_offset=partition.log.start_offset,
         )
+        self.appended.append((Written.of(partition, place), answer))
+        return answer
 
     def _writable(self, topic: Topic, index: int) -> Partition:
         state = self._call.state

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from levada.broker.cluster import GROUP_METADATA_TOPIC
 from levada.broker.endings import end_offsets
 from levada.broker.marker import Marker
-from levada.broker.state import Api, Call
+from levada.broker.replication.waiting import Written, told, when_replicated
+from levada.broker.state import Answer, Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
+from levada.promise import Promise
 from levada.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -18,15 +21,35 @@ from levada.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from levada.protocol.schema import ZERO_UUID
+from levada.protocol.schema import ZERO_UUID, Response
 from levada.types import TopicPartition
 
 _BUMPING_VERSION = 2
 
 
-def handle(call: Call) -> WriteTxnMarkersResponse:
-    """Write each marker into each of its partitions; they succeed and fail on their own."""
-    return WriteTxnMarkersResponse(markers=[_write(call, marker) for marker in call.request.markers])
+_COMMIT_TIMEOUT_MS = 30_000
+
+_Outcome: TypeAlias = ErrorCode | Written
+"""Of one marker in one partition: known, or to be known when it is committed."""
+
+
+def handle(call: Call) -> Answer:
+    """Write each marker into each of its partitions, and wait until they are committed; they succeed and fail on their own."""
+    request: WriteTxnMarkersRequest = call.request
+    outcomes = [_write(call, marker) for marker in request.markers]
+    promise: Promise[Response] = Promise()
+
+    def finish() -> None:
+        results = [_result(marker, _codes(call, parts)) for marker, parts in zip(request.markers, outcomes, strict=True)]
+        promise.resolve(WriteTxnMarkersResponse(markers=results))
+
+    written = [outcome for parts in outcomes for part in parts for outcome in part if isinstance(outcome, Written)]
+    when_replicated(call.state, written, call.connection_id, call.now_ms, _COMMIT_TIMEOUT_MS, finish)
+    return promise
+
+
+def _codes(call: Call, outcomes: list[list[_Outcome]]) -> Iterable[list[ErrorCode]]:
+    return ([told(found, call.state) if isinstance(found, Written) else found for found in part] for part in outcomes)
 
 
 def refuse(request: WriteTxnMarkersRequest, version: int, code: ErrorCode) -> WriteTxnMarkersResponse:
@@ -36,7 +59,7 @@ def refuse(request: WriteTxnMarkersRequest, version: int, code: ErrorCode) -> Wr
     )
 
 
-def _write(call: Call, asked: WritableTxnMarker) -> WritableTxnMarkerResult:
+def _write(call: Call, asked: WritableTxnMarker) -> list[list[_Outcome]]:
     marker = Marker(
         asked.producer_id,
         asked.producer_epoch,
@@ -44,10 +67,10 @@ def _write(call: Call, asked: WritableTxnMarker) -> WritableTxnMarkerResult:
         asked.coordinator_epoch,
         strict=asked.transaction_version >= _BUMPING_VERSION,
     )
-    return _result(asked, ([_write_one(call, topic.name, index, marker) for index in topic.partition_indexes] for topic in asked.topics))
+    return [[_write_one(call, topic.name, index, marker) for index in topic.partition_indexes] for topic in asked.topics]
 
 
-def _write_one(call: Call, topic: str, index: int, marker: Marker) -> ErrorCode:
+def _write_one(call: Call, topic: str, index: int, marker: Marker) -> _Outcome:
     cluster = call.state.cluster
     name = TopicPartition(topic, index)
     if topic == GROUP_METADATA_TOPIC:
@@ -56,11 +79,12 @@ def _write_one(call: Call, topic: str, index: int, marker: Marker) -> ErrorCode:
     try:
         partition = call.state.lead_partition(call.state.find_topic(topic, ZERO_UUID, by_id=False), index)
         call.state.raise_planned_fault(WriteTxnMarkersRequest.NAME, name)
-        partition.append_marker(marker, call.wall_ms)
+        written = Written.of(partition, partition.append_marker(marker, call.wall_ms))
     except BrokerError as error:
         return error.code
+    cluster.replicate(partition)
     cluster.tell_watchers(partition)
-    return ErrorCode.NONE
+    return written
 
 
 def _result(marker: WritableTxnMarker, codes: Iterable[list[ErrorCode]]) -> WritableTxnMarkerResult:

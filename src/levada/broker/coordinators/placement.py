@@ -7,7 +7,7 @@ know, so there is nothing to read; a test asks for the time in between.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConfigError
@@ -67,6 +67,15 @@ class Placement:
         partition = self.partition_of(key)
         self._moved[partition] = node_id
         self._epochs[partition] = self._epochs.get(partition, 0) + 1
+
+    def leave(self, node_id: int, alive: Sequence[int]) -> None:
+        """Let others coordinate what a node did that has stopped; it does not get it back when it starts again."""
+        if not alive:
+            return
+        for partition in range(self.partitions):
+            if self._leader(partition) == node_id:
+                self._moved[partition] = alive[partition % len(alive)]
+                self._epochs[partition] = self._epochs.get(partition, 0) + 1
 
     def begin_loading(self, key: str) -> None:
         """Let the coordinator of a key answer that it is loading, until end_loading."""

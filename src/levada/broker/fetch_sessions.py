@@ -1,0 +1,217 @@
+"""Fetch sessions: what a client has asked for and was told, so that requests and answers name only what changed (KIP-227, E10).
+
+A session is opened by a full request (epoch 0) and carried on by incremental ones, whose epochs count up. It belongs to no connection: its
+id is all that names it. An incremental answer leaves out partitions of which there is nothing new: no records, no error, and the high
+watermark and log start that the client was last told. There is room for so many sessions. When it is used up, a new one takes the place of
+one that was not used for EVICTION_MS, or of one that is that old and smaller; otherwise the client gets no session, and asks for everything
+each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+MAX_ID = MAX_EPOCH = 2**31 - 1
+EVICTION_MS = 120_000
+USES_TOPIC_IDS = 13
+_NOTHING_TOLD = -1
+
+
+class Wanted(NamedTuple):
+    """A partition to be read. topic: its name, "" where topics are named by their ids."""
+
+    topic: str
+    topic_id: UUID
+    request: FetchPartition
+
+
+Told: TypeAlias = tuple[Wanted, PartitionData]
+"""A partition and the answer for it."""
+
+_Key: TypeAlias = tuple[str, UUID, int]
+
+
+class _Cached:
+    """A partition of a session. high_watermark, log_start_offset: as the client was last told; -1 after an error."""
+
+    __slots__ = ("high_watermark", "log_start_offset", "wanted")
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.high_watermark = _NOTHING_TOLD
+        self.log_start_offset = _NOTHING_TOLD
+
+    def is_news(self, data: PartitionData) -> bool:
+        """Whether an answer says something that the client has not been told."""
+        known = (self.high_watermark, self.log_start_offset)
+        return bool(data.records) or data.error_code != ErrorCode.NONE or known != (data.high_watermark, data.log_start_offset)
+
+    def tell(self, data: PartitionData) -> None:
+        """The client is told this. After an error it is told again even if nothing else changes."""
+        self.high_watermark = data.high_watermark if data.error_code == ErrorCode.NONE else _NOTHING_TOLD
+        self.log_start_offset = data.log_start_offset
+
+
+class FetchSession:
+    """epoch: of the next request."""
+
+    def __init__(self, session_id: int, by_id: bool, now_ms: int) -> None:
+        self.id = session_id
+        self.by_id = by_id
+        self.epoch = INITIAL_EPOCH + 1
+        self.created_ms = self.used_ms = now_ms
+        self._partitions: dict[_Key, _Cached] = {}
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def update(self, wanted: Iterable[Wanted], forgotten: Iterable[_Key]) -> None:
+        """Take over what a request adds or changes, and what it gives up."""
+        for key in forgotten:
+            self._partitions.pop(key, None)
+        for one in wanted:
+            cached = self._partitions.setdefault(_key(one), _Cached(one))
+            cached.wanted = one
+
+    def wanted(self) -> list[Wanted]:
+        """Return what is to be read, in order."""
+        return [cached.wanted for cached in self._partitions.values()]
+
+    def tell(self, answers: Iterable[Told]) -> list[Told]:
+        """Return what is news to the client. Partitions with records go behind all others, so that each gets its turn."""
+        news = []
+        for one, data in answers:
+            cached = self._partitions.get(_key(one))
+            if cached is not None and cached.is_news(data):
+                cached.tell(data)
+                news.append((one, data))
+                if data.records:
+                    self._partitions[_key(one)] = self._partitions.pop(_key(one))
+        return news
+
+
+class Context(NamedTuple):
+    """One request: what is to be read, and how its answers become a response."""
+
+    wanted: Sequence[Wanted]
+    respond: Callable[[Sequence[Told], int], tuple[int, Sequence[Told]]]
+    """Takes all answers and the time; returns the session's id, and the answers to send. Raises BrokerError for the whole response."""
+
+
+class FetchSessions:
+    """The sessions of one node, at most `slots`. random: where their ids come from."""
+
+    def __init__(self, slots: int, random: Random) -> None:
+        self._slots = slots
+        self._random = random
+        self._sessions: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def clear(self) -> None:
+        """Forget all sessions."""
+        self._sessions.clear()
+
+    def context(self, request: FetchRequest, version: int, now_ms: int) -> Context:
+        """Find or begin the session of a request.
+
+        Raises BrokerError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
+        """
+        by_id = version >= USES_TOPIC_IDS
+        wanted = [Wanted(topic.topic, topic.topic_id, partition) for topic in request.topics for partition in topic.partitions]
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(request.session_id, None)
+            if request.session_epoch == FINAL_EPOCH:
+                return Context(wanted, _without_session)
+            return Context(wanted, lambda answers, at_ms: (self._open(answers, by_id, at_ms), answers))
+        session = self._find(request, by_id=by_id)
+        session.update(wanted, _forgotten(request))
+        if not session:
+            del self._sessions[session.id]
+            return Context((), _without_session)
+        session.used_ms = now_ms
+        session.epoch = expected = _next_epoch(request.session_epoch)
+        return Context(session.wanted(), lambda answers, at_ms: (session.id, _carry_on(session, expected, answers)))
+
+    def _find(self, request: FetchRequest, *, by_id: bool) -> FetchSession:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise BrokerError(f"no fetch session {request.session_id}", code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            raise _wrong_epoch(session, request.session_epoch)
+        if session.by_id != by_id:
+            raise BrokerError(
+                f"fetch session {session.id} names topics {'by id' if session.by_id else 'by name'}",
+                code=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+            )
+        return session
+
+    def _open(self, answers: Sequence[Told], by_id: bool, now_ms: int) -> int:
+        """Open a session for what was just answered in full; return its id, 0 when there is no room."""
+        if not self._make_room(len(answers), now_ms):
+            return NO_SESSION
+        session_id = self._random.randint(1, MAX_ID)
+        while session_id in self._sessions:
+            session_id = self._random.randint(1, MAX_ID)
+        session = self._sessions[session_id] = FetchSession(session_id, by_id, now_ms)
+        session.update((wanted for wanted, _ in answers), ())
+        session.tell(answers)
+        return session_id
+
+    def _make_room(self, size: int, now_ms: int) -> bool:
+        if len(self._sessions) < self._slots:
+            return True
+        evictable = _stalest(self._sessions.values(), now_ms) or _smallest(self._sessions.values(), size, now_ms)
+        if evictable is None:
+            return False
+        del self._sessions[evictable.id]
+        return True
+
+
+def _stalest(sessions: Iterable[FetchSession], now_ms: int) -> FetchSession | None:
+    stale = [session for session in sessions if now_ms - session.used_ms > EVICTION_MS]
+    return min(stale, key=lambda session: session.used_ms, default=None)
+
+
+def _smallest(sessions: Iterable[FetchSession], size: int, now_ms: int) -> FetchSession | None:
+    smaller = [session for session in sessions if now_ms - session.created_ms > EVICTION_MS and len(session) < size]
+    return min(smaller, key=lambda session: (len(session), session.id), default=None)
+
+
+def _without_session(answers: Sequence[Told], now_ms: int) -> tuple[int, Sequence[Told]]:
+    return NO_SESSION, answers
+
+
+def _carry_on(session: FetchSession, expected: int, answers: Sequence[Told]) -> Sequence[Told]:
+    if session.epoch != expected:
+        # Another request has carried the session on while this one waited for records.
+        raise _wrong_epoch(session, expected)
+    return session.tell(answers)
+
+
+def _wrong_epoch(session: FetchSession, epoch: int) -> BrokerError:
+    return BrokerError(f"fetch session {session.id} is at epoch {session.epoch}, not {epoch}", code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+
+
+def _forgotten(request: FetchRequest) -> Iterable[_Key]:
+    return ((topic.topic, topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions)
+
+
+def _key(wanted: Wanted) -> _Key:
+    return wanted.topic, wanted.topic_id, wanted.request.partition
+
+
+def _next_epoch(epoch: int) -> int:
+    # 0 opens a session, so it is left out.
+    return 1 if epoch == MAX_EPOCH else epoch + 1

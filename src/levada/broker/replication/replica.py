@@ -1,0 +1,110 @@
+"""A node's copy of one partition: its records, and what they tell about leader epochs, producers and transactions.
+
+A leader's replica is appended to; a follower's copies what its leader has. Before it copies, it drops what the leader does not have:
+records that a former leader took and the present one never got (KIP-101). Everything a replica knows beside its records follows from them
+(I17), so after a truncation it is read from the log again.
+"""
+
+from __future__ import annotations
+
+from levada.broker.leader_epochs import LeaderEpochs
+from levada.broker.log import CHUNK_BYTES, PartitionLog
+from levada.broker.marker import read_marker
+from levada.broker.partition_transactions import PartitionTransactions
+from levada.broker.producer_state import ProducerStates
+from levada.broker.topics import TopicConfig
+from levada.record.batch import RecordBatch, read_batches
+
+
+class Replica:
+    """caught_up_ms: when it last held everything its leader had. fetched_offset: up to where its present leader knows it to have copied."""
+
+    def __init__(self, config: TopicConfig) -> None:
+        self.log = PartitionLog(segment_bytes=min(config.segment_bytes, CHUNK_BYTES))
+        self.epochs = LeaderEpochs()
+        self.producers = ProducerStates()
+        self.transactions = PartitionTransactions()
+        self.caught_up_ms = 0
+        self.fetched_offset = 0
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset up to which readers of committed data see records."""
+        high_watermark = self.log.high_watermark
+        first_unstable = self.transactions.first_unstable_offset(high_watermark)
+        return high_watermark if first_unstable is None else min(first_unstable, high_watermark)
+
+    def lead(self, epoch: int) -> None:
+        """Begin to lead: what is appended from now on belongs to this epoch."""
+        self.epochs.begin(epoch, self.log.end_offset)
+
+    def append(self, batch: RecordBatch, *, log_append_time_ms: int | None, now_ms: int) -> int:
+        """Append a checked batch as the leader; return the base offset it got."""
+        base_offset = self.log.append(batch, leader_epoch=self.epochs.current, log_append_time_ms=log_append_time_ms)
+        timestamp = batch.max_timestamp if log_append_time_ms is None else log_append_time_ms
+        self._remember(batch, base_offset=base_offset, timestamp=timestamp, now_ms=now_ms)
+        return base_offset
+
+    def follow(self, leader: Replica, now_ms: int) -> None:
+        """Become equal to the leader's replica: drop what it does not have, copy what it has, and take over where its log starts."""
+        common_end = self._common_end(leader)
+        if common_end < max(self.log.start_offset, leader.log.start_offset):
+            self._restart(leader.log.start_offset)
+        else:
+            self.truncate(common_end)
+        for batch in read_batches(leader.log.read(self.log.end_offset, leader.log.size_bytes)):
+            self._copy(batch, now_ms)
+        self.log.advance_start(leader.log.start_offset)
+        self.caught_up_ms, self.fetched_offset = now_ms, self.log.end_offset
+
+    def truncate(self, end_offset: int) -> None:
+        """Drop the batches that reach beyond an offset."""
+        if end_offset >= self.log.end_offset:
+            return
+        self.log.truncate(end_offset)
+        self.epochs.truncate(self.log.end_offset)
+        self._forget_producers()
+        for batch in self.log.batches():
+            self._remember(batch, base_offset=batch.base_offset, timestamp=batch.max_timestamp, now_ms=batch.max_timestamp)
+
+    def retain(self, *, retention_bytes: int, oldest_timestamp_ms: int) -> None:
+        """Drop old records (retention.bytes, retention.ms), and the aborted transactions that only they belonged to."""
+        self.log.retain(retention_bytes=retention_bytes, oldest_timestamp_ms=oldest_timestamp_ms)
+        self.transactions.forget_before(self.log.start_offset)
+
+    def _restart(self, offset: int) -> None:
+        self.log.restart(offset)
+        self.epochs.truncate(0)
+        self._forget_producers()
+
+    def _forget_producers(self) -> None:
+        self.producers.forget_all()
+        self.transactions.forget_all()
+
+    def _common_end(self, leader: Replica) -> int:
+        """Return the offset up to which both logs are the same: where the newest epoch that both have ends first (KIP-101, KIP-279)."""
+        epoch = self.epochs.current
+        while True:
+            theirs = leader.epochs.end_of(epoch, leader.log.end_offset)
+            ours = self.epochs.end_of(theirs.epoch, self.log.end_offset)
+            if ours.epoch == theirs.epoch:
+                return max(min(ours.end_offset, theirs.end_offset), 0)
+            epoch = ours.epoch
+
+    def _copy(self, batch: RecordBatch, now_ms: int) -> None:
+        if batch.partition_leader_epoch > self.epochs.current:
+            self.epochs.begin(batch.partition_leader_epoch, batch.base_offset)
+        self.log.copy(batch)
+        self._remember(batch, base_offset=batch.base_offset, timestamp=batch.max_timestamp, now_ms=now_ms)
+
+    def _remember(self, batch: RecordBatch, *, base_offset: int, timestamp: int, now_ms: int) -> None:
+        """Keep what a batch says about its producer and its transaction."""
+        marker = read_marker(batch) if batch.is_control else None
+        if marker is not None:
+            producer_id, epoch, committed, coordinator_epoch, _ = marker
+            self.producers.record_marker(producer_id, epoch, coordinator_epoch, timestamp=timestamp, now_ms=now_ms)
+            self.transactions.end(producer_id, base_offset, committed=committed)
+            return
+        self.producers.record(batch, base_offset=base_offset, timestamp=timestamp, now_ms=now_ms)
+        if batch.is_transactional:
+            self.transactions.write(batch.producer_id, base_offset)

@@ -1,0 +1,66 @@
+"""Waiting until what was appended is committed: on all replicas in sync (E7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
+
+from levada.broker.partition import Appended, Partition
+from levada.broker.purgatory import Delayed
+from levada.broker.state import BrokerState
+from levada.error_codes import ErrorCode
+
+
+class Written(NamedTuple):
+    """Up to where a partition has to be replicated. leader, epoch: whose leader appended it, in which leader epoch."""
+
+    partition: Partition
+    end_offset: int
+    leader: int
+    epoch: int
+
+    @classmethod
+    def of(cls, partition: Partition, appended: Appended) -> Written:
+        """Return what a partition has just appended, or found to be a duplicate."""
+        return cls(partition, appended.end_offset, partition.leader, partition.epochs.at(appended.end_offset - 1))
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether a leader has been elected that does not have it."""
+        return not self.partition.holds(self.end_offset, self.epoch)
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether it is on all replicas in sync."""
+        return not self.is_lost and self.end_offset <= self.partition.log.high_watermark
+
+    def outcome(self, state: BrokerState) -> ErrorCode | None:
+        """Return what a producer that waits for all replicas is told, None while it has to wait."""
+        if not state.cluster.has(self.partition):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self.partition.leader != self.leader or self.is_lost:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if not self.is_committed:
+            return None
+        return ErrorCode.NONE if self.partition.has_enough_in_sync else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+def when_replicated(
+    state: BrokerState, written: Sequence[Written], owner: Hashable, now_ms: int, timeout_ms: int, finish: Callable[[], None]
+) -> None:
+    """Call finish() once the outcome of everything written is known, or after a timeout. owner: as in Purgatory."""
+
+    def is_known() -> bool:
+        return all(one.outcome(state) is not None for one in written)
+
+    if is_known():
+        finish()
+        return
+    names = dict.fromkeys(one.partition.name for one in written)
+    state.purgatory.add(Delayed(is_known, lambda at_ms: finish(), names, owner), now_ms + timeout_ms)
+
+
+def told(written: Written, state: BrokerState) -> ErrorCode:
+    """Return the outcome as it is answered now: REQUEST_TIMED_OUT if it is not known."""
+    outcome = written.outcome(state)
+    return ErrorCode.REQUEST_TIMED_OUT if outcome is None else outcome
