@@ -33,7 +33,7 @@ def test_E7_a_producer_waits_for_replicas_that_are_held_back() -> None:
         assert waiting.result(PATIENCE_S).offset == 1
 
 
-def test_M_A1_a_broker_that_stops_and_returns_costs_no_record() -> None:
+def test_a_broker_that_stops_and_returns_costs_no_record() -> None:
     with EmbeddedKafka(brokers=3) as kafka:
         kafka.create_topic("t", 1)
         to = {"bootstrap_servers": kafka.bootstrap_servers}

@@ -120,7 +120,7 @@ class Side:
 
     def _request(self, step: Step) -> FetchRequest:
         by_id = step.version >= 13
-        named = {"topic": "" if by_id else self.topic, "topic_id": self.topic_id if by_id else ZERO_UUID}
+        topic, topic_id = ("", self.topic_id) if by_id else (self.topic, ZERO_UUID)
         wanted = [FetchPartition(partition=at, fetch_offset=offset, partition_max_bytes=1 << 20) for at, offset in step.offsets.items()]
         chosen = 0
         if step.session is not None:
@@ -130,8 +130,8 @@ class Side:
             min_bytes=1,
             session_id=chosen,
             session_epoch=step.epoch,
-            topics=[FetchTopic(partitions=wanted, **named)] if wanted else [],
-            forgotten_topics_data=[ForgottenTopic(partitions=list(step.forget), **named)] if step.forget else [],
+            topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=wanted)] if wanted else [],
+            forgotten_topics_data=[ForgottenTopic(topic=topic, topic_id=topic_id, partitions=list(step.forget))] if step.forget else [],
         )
 
 

@@ -51,6 +51,7 @@ class Cluster:
         self.nodes: dict[int, Node] = {}
         self.stopped: set[int] = set()
         self._paused: set[int] = set()
+        self._following: frozenset[int] = frozenset()
         self.group_coordinators = Placement(GROUP_METADATA_TOPIC, settings.offsets_topic_num_partitions, self.nodes)
         self.transaction_coordinators = Placement(TRANSACTION_STATE_TOPIC, settings.transaction_state_log_num_partitions, self.nodes)
         self.share_coordinators = Placement(SHARE_GROUP_STATE_TOPIC, settings.share_coordinator_state_topic_num_partitions, self.nodes)
@@ -74,6 +75,7 @@ class Cluster:
     def join(self, node: Node) -> None:
         """Add a node, or give a known one its new address."""
         self.nodes[node.id] = node
+        self._update_following()
 
     def topic(self, name: str) -> Topic | None:
         """The topic of this name."""
@@ -140,16 +142,18 @@ class Cluster:
 
     def replicate(self, partition: Partition) -> None:
         """Let a partition's followers copy what they lack, but for those that are down or held back."""
-        partition.replicate(self.nodes.keys() - self.stopped - self._paused, self.now_ms)
+        partition.replicate(self._following, self.now_ms)
 
     def pause_replication(self, node_id: int) -> None:
         """Let a node copy nothing as a follower from now on. It goes on to lead."""
         self._replicate_all()
         self._paused.add(node_id)
+        self._update_following()
 
     def resume_replication(self, node_id: int) -> None:
         """Let a node follow again: it catches up at once."""
         self._paused.discard(node_id)
+        self._update_following()
         self._replicate_all()
 
     def drop_lagging(self, leader: int) -> None:
@@ -157,11 +161,13 @@ class Cluster:
         since_ms = self.now_ms - self.settings.replica_lag_time_max_ms
         for partition in self._partitions():
             if partition.leader == leader and partition.drop_lagging(since_ms):
+                self.replicate(partition)
                 self.tell_watchers(partition)
 
     def stop_node(self, node_id: int) -> None:
         """A node goes down: other nodes lead and coordinate in its place."""
         self.stopped.add(node_id)
+        self._update_following()
         alive = self.alive
         self._move_coordinators(node_id)
         for partition in self._partitions():
@@ -173,12 +179,17 @@ class Cluster:
     def start_node(self, node_id: int) -> None:
         """A node comes up: it catches up as a follower, and leads what nobody else could."""
         self.stopped.discard(node_id)
+        self._update_following()
         for down in self.stopped:
             self._move_coordinators(down)
         for partition in self._partitions():
             if partition.leader == NO_LEADER:
                 partition.elect_any(self.alive, self.now_ms)
         self._replicate_all()
+
+    def _update_following(self) -> None:
+        # Kept, because every append asks for it.
+        self._following = frozenset(self.nodes.keys() - self.stopped - self._paused)
 
     def _move_coordinators(self, down: int) -> None:
         for placement in (self.group_coordinators, self.transaction_coordinators, self.share_coordinators):

@@ -144,7 +144,8 @@ class Partition:
     @property
     def has_enough_in_sync(self) -> bool:
         """Whether as many replicas are in sync as min.insync.replicas asks for; of fewer replicas, whether all are."""
-        return len(self.isr) >= min(self.config.min_insync_replicas, len(self.replicas))
+        in_sync = len(self.isr)
+        return in_sync == len(self.replicas) or in_sync >= self.config.min_insync_replicas
 
     def check_in_sync(self) -> None:
         """Raise NOT_ENOUGH_REPLICAS when acks=all cannot be honoured (E7)."""
@@ -157,6 +158,9 @@ class Partition:
     def replicate(self, nodes: Collection[int], now_ms: int) -> None:
         """Let the replicas on some nodes copy what they lack, and commit what all in sync have then."""
         if self.leader == NO_LEADER:
+            return
+        if len(self.replicas) == 1:
+            self._commit()
             return
         followers = [replica for node_id, replica in self.replicas.items() if node_id in nodes and replica is not self._leading]
         for replica in followers:
@@ -178,9 +182,13 @@ class Partition:
         return replica is not self._leading and replica.fetched_offset < self.log.end_offset
 
     def _commit(self) -> None:
-        if self.has_enough_in_sync:
-            followers = [replica.fetched_offset for node_id in self.isr if (replica := self.replicas[node_id]) is not self._leading]
-            self.log.advance_high_watermark(min([self.log.end_offset, *followers]))
+        if not self.has_enough_in_sync:
+            return
+        end_offset = self.log.end_offset
+        for node_id in self.isr:
+            if node_id != self.leader:  # The leader has fetched from nobody.
+                end_offset = min(end_offset, self.replicas[node_id].fetched_offset)
+        self.log.advance_high_watermark(end_offset)
 
     # Elections
 

@@ -108,7 +108,7 @@ def test_a_replica_that_lags_is_out_of_sync_after_a_time_and_in_sync_when_it_has
     trio.leader.send(produce_request("t", make_batch(b"b")), 9)
     trio.leader.answers()
     trio.advance(LAG_MS // 2)
-    assert trio.partition.isr == (1, 2)
+    assert list(trio.partition.isr) == [1, 2]
     assert trio.partition.log.high_watermark == 2
     trio.cluster.resume_replication(3)
     assert trio.partition.isr == (1, 2, 3)

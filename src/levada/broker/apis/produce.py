@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from levada.broker.admission import RefusedRecordsError, is_transactional
 from levada.broker.cluster import Topic
 from levada.broker.partition import Partition
-from levada.broker.replication.waiting import Written, told, when_replicated
+from levada.broker.replication.waiting import Written, when_replicated
 from levada.broker.state import Answer, Api, BrokerState, Call, Unanswered
 from levada.broker.verification import unverified
 from levada.error_codes import ErrorCode
@@ -62,15 +62,15 @@ def handle(call: Call) -> Answer:
         call.state.purgatory.wake(written.partition.name, call.now_ms)
     if is_silent(request):
         return Unanswered(close=_has_failure(response))
-    return _when_all_in_sync_have_it(call, writer, response) if request.acks == ALL_IN_SYNC else response
+    return _when_all_in_sync_have_it(call, writer, response) if request.acks == ALL_IN_SYNC and writer.appended else response
 
 
 def _when_all_in_sync_have_it(call: Call, writer: _Writer, response: ProduceResponse) -> Answer:
     promise: Promise[Response] = Promise()
 
-    def finish() -> None:
-        for written, answer in writer.appended:
-            answer.error_code = told(written, call.state)
+    def finish(codes: Sequence[ErrorCode]) -> None:
+        for (_, answer), code in zip(writer.appended, codes, strict=True):
+            answer.error_code = code
         promise.resolve(response)
 
     waited_for = [written for written, _ in writer.appended]

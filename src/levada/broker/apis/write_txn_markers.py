@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from levada.broker.cluster import GROUP_METADATA_TOPIC
 from levada.broker.endings import end_offsets
 from levada.broker.marker import Marker
-from levada.broker.replication.waiting import Written, told, when_replicated
+from levada.broker.replication.waiting import Written, when_replicated
 from levada.broker.state import Answer, Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -39,8 +39,9 @@ def handle(call: Call) -> Answer:
     outcomes = [_write(call, marker) for marker in request.markers]
     promise: Promise[Response] = Promise()
 
-    def finish() -> None:
-        results = [_result(marker, _codes(call, parts)) for marker, parts in zip(request.markers, outcomes, strict=True)]
+    def finish(codes: Sequence[ErrorCode]) -> None:
+        told = iter(codes)
+        results = [_result(marker, _codes(parts, told)) for marker, parts in zip(request.markers, outcomes, strict=True)]
         promise.resolve(WriteTxnMarkersResponse(markers=results))
 
     written = [outcome for parts in outcomes for part in parts for outcome in part if isinstance(outcome, Written)]
@@ -48,8 +49,8 @@ def handle(call: Call) -> Answer:
     return promise
 
 
-def _codes(call: Call, outcomes: list[list[_Outcome]]) -> Iterable[list[ErrorCode]]:
-    return ([told(found, call.state) if isinstance(found, Written) else found for found in part] for part in outcomes)
+def _codes(outcomes: list[list[_Outcome]], told: Iterator[ErrorCode]) -> Iterable[list[ErrorCode]]:
+    return ([next(told) if isinstance(found, Written) else found for found in part] for part in outcomes)
 
 
 def refuse(request: WriteTxnMarkersRequest, version: int, code: ErrorCode) -> WriteTxnMarkersResponse:

@@ -40,27 +40,33 @@ class Written(NamedTuple):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if self.partition.leader != self.leader or self.is_lost:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if not self.is_committed:
+        if self.end_offset > self.partition.log.high_watermark:
             return None
         return ErrorCode.NONE if self.partition.has_enough_in_sync else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
 def when_replicated(
-    state: BrokerState, written: Sequence[Written], owner: Hashable, now_ms: int, timeout_ms: int, finish: Callable[[], None]
+    state: BrokerState,
+    written: Sequence[Written],
+    owner: Hashable,
+    now_ms: int,
+    timeout_ms: int,
+    finish: Callable[[Sequence[ErrorCode]], None],
 ) -> None:
-    """Call finish() once the outcome of everything written is known, or after a timeout. owner: as in Purgatory."""
+    """Call finish() with the outcome of each of what was written, once all are known, or after a timeout. owner: as in Purgatory.
 
-    def is_known() -> bool:
-        return all(one.outcome(state) is not None for one in written)
+    What is not known by then is REQUEST_TIMED_OUT: it may still be committed.
+    """
 
-    if is_known():
-        finish()
+    def outcomes() -> list[ErrorCode | None]:
+        return [one.outcome(state) for one in written]
+
+    def finish_at(at_ms: int) -> None:
+        finish([ErrorCode.REQUEST_TIMED_OUT if outcome is None else outcome for outcome in outcomes()])
+
+    known = [outcome for outcome in outcomes() if outcome is not None]
+    if len(known) == len(written):
+        finish(known)
         return
     names = dict.fromkeys(one.partition.name for one in written)
-    state.purgatory.add(Delayed(is_known, lambda at_ms: finish(), names, owner), now_ms + timeout_ms)
-
-
-def told(written: Written, state: BrokerState) -> ErrorCode:
-    """Return the outcome as it is answered now: REQUEST_TIMED_OUT if it is not known."""
-    outcome = written.outcome(state)
-    return ErrorCode.REQUEST_TIMED_OUT if outcome is None else outcome
+    state.purgatory.add(Delayed(lambda: None not in outcomes(), finish_at, names, owner), now_ms + timeout_ms)
