@@ -235,3 +235,12 @@ def test_M_P5_polls_that_do_not_wait_get_on_all_the_same(kafka: EmbeddedKafka) -
             found += consumer.poll(timeout=0)
             time.sleep(0.01)
         assert [record.value for record in found] == [b"b"]
+
+
+def test_E10_a_consumer_whose_fetch_sessions_are_evicted_reads_on(kafka: EmbeddedKafka) -> None:
+    with KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest", fetch_max_wait_ms=50) as consumer:
+        consumer.assign([T0])
+        for value in (b"0", b"1", b"2"):
+            write(kafka, [value])
+            assert [record.value for record in consumer.poll(timeout=20)] == [value]
+            kafka.forget_fetch_sessions()
