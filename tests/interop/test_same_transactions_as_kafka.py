@@ -76,6 +76,7 @@ class Side:
         self.tv2 = tv2
         self.wire: Any = Wire(kafka.bootstrap_servers)
         self._ids: dict[int, int] = {}
+        self._first_epoch = 0
         kafka.create_topic(name, 2)
         question = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
         wait_until(lambda: not self.wire.ask(question, 9).topics[0].error_code)
@@ -88,7 +89,19 @@ class Side:
         question = FindCoordinatorRequest(key_type=1, coordinator_keys=[found.id])
         wait_until(lambda: not self.wire.ask(question, 4).coordinators[0].error_code)
         wait_until(lambda: found.described().error_code not in NOT_YET)
+        self._first_epoch = self._epoch_of_coordinators()
         return found
+
+    def _epoch_of_coordinators(self) -> int:
+        """The epoch that coordinators have by now: it rises whenever their node is started again, as other tests do."""
+        question = MetadataRequest(topics=[MetadataRequestTopic(name="__transaction_state")], allow_auto_topic_creation=False)
+        epochs = {partition.leader_epoch for partition in self.wire.ask(question, 9).topics[0].partitions}
+        assert len(epochs) <= 1
+        return max(epochs, default=0)
+
+    def coordinator_epoch(self, relative: int) -> int:
+        """An epoch by how far it is from that of the coordinators."""
+        return relative if relative < 0 else self._first_epoch + relative
 
     def settle(self, producer: TransactionalProducer) -> tuple[Any, ...]:
         """Wait until no markers are being written; return how the id is described then."""
@@ -140,7 +153,7 @@ class Side:
                         one.producer_epoch,
                         one.last_sequence,
                         one.last_timestamp > 0,
-                        one.coordinator_epoch,
+                        one.coordinator_epoch if one.coordinator_epoch < 0 else one.coordinator_epoch - self._first_epoch,
                         one.current_txn_start_offset,
                     )
                     for one in part.active_producers
@@ -432,7 +445,7 @@ def marked(side: Side, producer: TransactionalProducer, *, epoch: int, coordinat
         producer_epoch=epoch,
         transaction_result=False,
         topics=[WritableTxnMarkerTopic(name=topic or side.topic, partition_indexes=[0])],
-        coordinator_epoch=coordinator_epoch,
+        coordinator_epoch=side.coordinator_epoch(coordinator_epoch),
     )
     (answer,) = side.wire.ask(WriteTxnMarkersRequest(markers=[marker]), 1).markers
     return [part.error_code for found in answer.topics for part in found.partitions]
