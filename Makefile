@@ -65,7 +65,7 @@ WORKERS ?= 2
 
 suite:
 	$(IN_VENV) $(BIN)/pytest -m "not spark" -n $(WORKERS) --dist loadgroup
-	$(IN_VENV) $(BIN)/pytest -m spark
+	$(IN_VENV) $(BIN)/pytest -m spark -n $(WORKERS) --dist loadgroup
 
 interpreted:
 	$(IN_VENV) LEVADA_PURE=1 $(BIN)/pytest tests/unit/wire tests/unit/record tests/unit/ack_buffer

@@ -238,9 +238,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def _group_of(item: pytest.Item) -> str:
-    """All of one real Kafka together, so that it starts once, and as much of a file as is left."""
+    """All of one real Kafka together, so that it starts once, the same for a Spark session, and as much of a file as is left."""
     if item.get_closest_marker("spark"):
-        return "spark"
+        sessions = ("connector", "spark")
+        used = [name for name in sessions if name in getattr(item, "fixturenames", ())]
+        return f"spark-{used[0]}" if used else item.path.relative_to(ROOT).as_posix()
     # A test on several faces has the face and the broker in one parameter.
     values = item.callspec.params.values() if hasattr(item, "callspec") else ()
     parameters = {part for value in values for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, str)}
