@@ -50,7 +50,7 @@ class _Task:
     """
 
     __slots__ = (
-        "blocked",
+        "blocked_on",
         "deadline_ms",
         "describe",
         "losses",
@@ -79,7 +79,7 @@ class _Task:
         self.timer_ms = NEVER_MS
         self.losses = 0
         self.sent_to: Peer | None = None
-        self.blocked = False
+        self.blocked_on: dict[_Task, None] | None = None
         self.queued = False
 
 
@@ -91,7 +91,7 @@ class FlowRunner:
         self._network = network
         self._tasks: dict[Promise[Any], _Task] = {}
         self._runnable: deque[_Task] = deque()
-        self._blocked: dict[_Task, None] = {}
+        self._blocked: dict[Peer | None, dict[_Task, None]] = {}
         self._timers: list[tuple[int, int, _Task]] = []
         self._numbers = count()
         self._seen_changes = 0
@@ -133,9 +133,9 @@ class FlowRunner:
         return timers[0][0] if timers else NEVER_MS
 
     def retry_blocked(self) -> None:
-        """Have the next poll look at everybody who waits for a connection."""
-        for task in self._blocked:
-            self._let_go_on(task)
+        """Have the next poll look at who waits for a connection, on each at the first: while that one waits, so do those behind it."""
+        for waiting in self._blocked.values():
+            self._let_go_on(next(iter(waiting)))
 
     def cancel(self, promise: Promise[Any], now_ms: int) -> None:
         """End the flow of a promise that is no longer waited for, as its deadline would. Does nothing once it has ended."""
@@ -145,7 +145,7 @@ class FlowRunner:
 
     def fail(self, error: Exception) -> None:
         """End the flows that want to send something: no node will ever take it."""
-        for task in list(self._blocked):
+        for task in [task for waiting in self._blocked.values() for task in waiting]:
             self._abort(task, error)
 
     def close(self, ended: Ended) -> None:
@@ -179,8 +179,9 @@ class FlowRunner:
 
     def _suspend(self, task: _Task, outcome: Promise[Any] | None) -> None:
         if outcome is None:
-            task.blocked = True
-            self._blocked[task] = None
+            assert isinstance(task.step, Call)
+            task.blocked_on = self._blocked.setdefault(task.step.node, {})  # type: ignore[arg-type]
+            task.blocked_on[task] = None
         elif not task.watched:
             self._watch(task, outcome, lambda _: self._let_go_on(task))
         at_ms = min(task.deadline_ms, task.wake_ms)
@@ -284,12 +285,20 @@ class FlowRunner:
             task.losses = self._network.losses(step.node)  # type: ignore[arg-type]
 
     def _unblock(self, task: _Task) -> None:
-        if task.blocked:
-            task.blocked = False
-            del self._blocked[task]
+        if task.blocked_on is not None:
+            self._leave_queue(task, task.blocked_on)
         for promise, callback in task.watched:
             promise.forget(callback)
         task.watched.clear()
+
+    def _leave_queue(self, task: _Task, queue: dict[_Task, None]) -> None:
+        del queue[task]
+        task.blocked_on = None
+        if queue:
+            self._let_go_on(next(iter(queue)))
+        else:
+            assert isinstance(task.step, Call)
+            del self._blocked[task.step.node]  # type: ignore[arg-type]
 
     def _finish(self, task: _Task, value: Any, error: BaseException | None) -> None:
         self._unblock(task)

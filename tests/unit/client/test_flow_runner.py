@@ -181,6 +181,28 @@ def test_calls_that_wait_for_a_connection_are_not_tried_again_and_again(client: 
     assert client.sim.run_until(promise, 1000)
 
 
+def test_many_calls_behind_a_busy_connection_cost_a_look_each(client: SimClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    client.updated()
+    flows, looks = client.engine.flows, []
+    begin = flows._begin_call
+
+    def note(task: Any, call: Any, now_ms: int) -> None:
+        looks.append(task)
+        begin(task, call, now_ms)
+
+    monkeypatch.setattr(flows, "_begin_call", note)
+    order: list[int] = []
+
+    def ask(number: int) -> Flow[None]:
+        yield Call(MetadataRequest(topics=[]), 1)
+        order.append(number)
+
+    many = [client.start(ask(number)) for number in range(500)]
+    assert client.sim.run_until(many[-1], 60_000)
+    assert order == list(range(500))
+    assert len(looks) < 4 * len(many)
+
+
 def test_an_idle_engine_looks_at_nothing(client: SimClient, monkeypatch: pytest.MonkeyPatch) -> None:
     client.updated()
     client.sim.advance(1000)
