@@ -220,6 +220,23 @@ def test_O15_a_coordinator_that_moved_is_found_again() -> None:
 # commit_async()
 
 
+def test_O15_a_commit_to_a_topic_that_was_created_again_succeeds_a_moment_later(world: World) -> None:
+    consumer = world.consumer(T0, **MANUAL)
+    consumer.pause([T0])
+    consumer.poll(0.5)
+    consumer.commit({T0: 0})
+    world.cluster.remove(world.cluster.topic("t"))
+    world.topic("t", 2)
+    told: list[Any] = []
+    consumer.commit_async({T0: 1}, lambda offsets, error: told.append(error))
+    world.simulation.advance(1_000)
+    consumer.commit_async({T0: 2}, lambda offsets, error: told.append(error))
+    world.simulation.advance(1_000)
+    consumer.close()
+    assert [type(error) for error in told] == [RetriableCommitError, type(None)]
+    assert committed(world) == 2
+
+
 def test_O13_callbacks_run_in_order_inside_a_later_call(world: World) -> None:
     consumer = world.consumer(T0, **MANUAL)
     read(consumer, 3)
@@ -447,6 +464,25 @@ def test_O12_what_fails_for_a_moment_is_committed_a_moment_later(world: World, c
         consumer.poll(1)
     assert committed(world) == 3
     assert "automatic commit failed" in caplog.text
+
+
+def test_O12_while_a_coordinator_loads_automatic_commits_are_rare_and_the_log_is_told_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = world.consumer(T0, **AUTO)
+    read(consumer, 3)
+    with caplog.at_level(logging.WARNING):
+        for offset in (3, 4):
+            world.cluster.group_coordinators.begin_loading("g")
+            before = world.requests("OffsetCommit")
+            consumer.poll(15)
+            assert 10 <= world.requests("OffsetCommit") - before <= 20, "retry.backoff.max.ms is a second"
+            world.cluster.group_coordinators.end_loading("g")
+            consumer.poll(2)
+            assert committed(world) == offset
+            world.append("t", [b"more"], epoch=0)
+            read(consumer, 1)
+    assert caplog.text.count("automatic commit failed, and is repeated") == 2
 
 
 def test_O12_rows_decoded_ahead_are_not_committed(world: World) -> None:
