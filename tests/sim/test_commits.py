@@ -435,6 +435,41 @@ def test_O12_close_commits_what_was_handed_out(world: World) -> None:
     assert committed(world) == 2
 
 
+def test_O12_a_record_whose_handling_failed_is_not_committed_at_close(world: World) -> None:
+    world.append("t", [b"other"], epoch=0, partition=1)
+    with pytest.raises(LookupError), world.consumer(T0, T1, **AUTO) as consumer:
+        for record in consumer:
+            if record.value == b"1":
+                raise LookupError("not handled")
+    assert committed(world) == 1
+    with pytest.raises(LookupError), world.consumer(T0, **AUTO) as consumer:
+        assert next(iter(consumer)).offset == 1
+        raise LookupError("after a loop that was left")
+    assert committed(world) == 1
+
+
+def test_O12_an_error_after_a_record_was_done_with_takes_nothing_back(world: World) -> None:
+    with pytest.raises(LookupError), world.consumer(T0, **AUTO) as consumer:
+        for record in consumer:
+            if record.offset == 1:
+                consumer.commit()
+                raise LookupError("after the commit")
+    assert committed(world) == 2
+    with pytest.raises(LookupError), world.consumer(T0, **AUTO) as consumer:
+        for _ in consumer:
+            break
+        consumer.poll(0)
+        raise LookupError("after a call for more")
+    assert committed(world) == 3
+    with pytest.raises(LookupError), world.consumer(T0, **AUTO) as consumer:
+        consumer.seek(T0, 0)
+        for _ in consumer:
+            break
+        consumer.seek(T0, 2)
+        raise LookupError("after a seek")
+    assert committed(world) == 2
+
+
 def test_O12_close_commits_although_wakeup_was_called(world: World) -> None:
     consumer = world.consumer(T0, **AUTO)
     read(consumer, 3)

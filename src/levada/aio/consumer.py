@@ -256,12 +256,16 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         """Stop reading and close the connections, with enable.auto.commit after a last commit; idempotent.
 
         timeout: seconds for that commit and for earlier ones, default 30. Raises IllegalStateError in another event loop.
+        The end of an `async with` block closes, too. When an exception leaves the block, the last commit leaves out the record that a loop
+        over the consumer was given last, so that the group is given it again.
         """
-        limit_s = CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout)
+        await self._close(CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout))
+
+    async def _close(self, limit_s: float, *, after_error: bool = False) -> None:
         if self._driver.has_ended():
             return
         try:
-            await self._driver.call(self._consuming.close(limit_s))
+            await self._driver.call(self._consuming.close(limit_s, after_error=after_error))
         except KafkaError:
             # The brokers cannot be told; they forget a fetch session by themselves.
             pass
@@ -272,7 +276,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self.close()
+        await self._close(CLOSE_TIMEOUT_S, after_error=error is not None)
 
 
 def _nothing(offsets: object, error: object) -> None:

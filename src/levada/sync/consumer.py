@@ -278,8 +278,14 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     # Its end
 
     def close(self, timeout: float | None = None) -> None:
-        """Stop reading and close the connections, with enable.auto.commit after a last commit; idempotent. timeout: seconds, default 30."""
-        limit_s = CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout)
+        """Stop reading and close the connections, with enable.auto.commit after a last commit; idempotent. timeout: seconds, default 30.
+
+        The end of a `with` block closes, too. When an exception leaves the block, the last commit leaves out the record that a loop over
+        the consumer was given last, so that the group is given it again.
+        """
+        self._close(CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout))
+
+    def _close(self, limit_s: float, *, after_error: bool = False) -> None:
         try:
             self._driver.check_usable()
         except KafkaError:
@@ -288,7 +294,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
             return
         with self._sole:
             try:
-                self._driver.call(self._consuming.close(limit_s))
+                self._driver.call(self._consuming.close(limit_s, after_error=after_error))
             except KafkaError:
                 # The brokers cannot be told; they forget a fetch session by themselves.
                 pass
@@ -299,7 +305,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+        self._close(CLOSE_TIMEOUT_S, after_error=error is not None)
 
 
 class _SoleThread:
