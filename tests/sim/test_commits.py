@@ -14,6 +14,7 @@ from levada.errors import (
     BrokerError,
     ConfigError,
     GroupAuthorizationError,
+    IllegalStateError,
     InvalidGroupIdError,
     NoOffsetForPartitionError,
     RetriableCommitError,
@@ -60,7 +61,7 @@ def read(consumer: Any, count: int) -> list[bytes]:
 # commit()
 
 
-def test_O14_commit_stores_the_positions_behind_what_was_handed_out(world: World) -> None:
+def test_O14_commit_stores_the_positions_after_what_was_handed_out(world: World) -> None:
     consumer = world.consumer(T0, T1, **MANUAL)
     read(consumer, 3)
     consumer.commit()
@@ -225,7 +226,7 @@ def test_O15_a_commit_to_a_topic_that_was_created_again_succeeds_a_moment_later(
     consumer.pause([T0])
     consumer.poll(0.5)
     consumer.commit({T0: 0})
-    world.cluster.remove(world.cluster.topic("t"))
+    world.cluster.remove(world.cluster.topics["t"])
     world.topic("t", 2)
     told: list[Any] = []
     consumer.commit_async({T0: 1}, lambda offsets, error: told.append(error))
@@ -342,6 +343,63 @@ def test_O6_a_seek_wins_over_what_is_committed(world: World) -> None:
     consumer.poll(0)
     consumer.seek(T0, 1)
     assert read(consumer, 2) == [b"1", b"2"]
+
+
+def test_O5_seek_to_committed_reads_again_what_was_not_committed(world: World) -> None:
+    consumer = world.consumer(T0, T1, **MANUAL)
+    read(consumer, 2)
+    store(world, 1)
+    consumer.seek_to_committed()
+    assert consumer.consumed_offsets() == {}
+    assert read(consumer, 2) == [b"1", b"2"]
+    consumer.seek_to_committed([T0])
+    assert (consumer.position(T0), consumer.position(T1)) == (1, 0)
+
+
+def test_O5_seek_to_committed_where_nothing_is_committed_goes_where_the_policy_says(world: World) -> None:
+    consumer = world.consumer(T0, **MANUAL)
+    read(consumer, 3)
+    consumer.seek_to_committed()
+    assert consumer.position(T0) == 0
+    strict = world.consumer(T0, **MANUAL, auto_offset_reset="none")
+    strict.seek(T0, 2)
+    strict.seek_to_committed()
+    with pytest.raises(NoOffsetForPartitionError, match="has committed nothing"):
+        strict.poll(5)
+    with pytest.raises(InvalidGroupIdError):
+        world.consumer(T0).seek_to_committed()
+    with pytest.raises(IllegalStateError, match="t-1 is not assigned"):
+        consumer.seek_to_committed([T1])
+
+
+def test_O5_seek_to_committed_asks_anew_though_a_look_up_is_under_way(world: World) -> None:
+    store(world, 2)
+    world.faults.delay("OffsetFetch", 500)
+    consumer = world.consumer(T0, **MANUAL)
+    consumer.poll(0)
+    world.simulation.advance(100)
+    consumer.commit({T0: 1})
+    consumer.seek_to_committed()
+    begun_ms = world.now_ms
+    assert read(consumer, 2) == [b"1", b"2"]
+    assert world.now_ms - begun_ms < 2_000
+
+
+def test_O5_a_seek_to_a_committed_offset_notices_a_log_that_was_truncated(world: World) -> None:
+    consumer = world.consumer(T0, **MANUAL)
+    read(consumer, 3)
+    consumer.commit()
+    consumer.seek(T0, consumer.committed([T0])[T0])
+    assert consumer.consumed_offsets() == {T0: OffsetAndMetadata(3, 0)}
+    world.cluster.move_leader(world.partition("t"), 1, lose_from=1)
+    world.append("t", [b"new"], epoch=1)
+    consumer.seek(T0, OffsetAndMetadata(3, 0, "of the first leader"))
+    assert read(consumer, 1) == [b"new"]
+    for wrong in ("3", OffsetAndMetadata("3")):  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            consumer.seek(T0, wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="cannot seek t-0 to -1"):
+        consumer.seek(T0, OffsetAndMetadata(-1))
 
 
 def test_O2_partitions_that_stay_keep_their_positions_and_new_ones_are_looked_up(world: World) -> None:

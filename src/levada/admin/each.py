@@ -63,7 +63,7 @@ def take(doing: Doing, answer: Answer[K, V], key: K, code: int, value: V, messag
 
 
 def lost(doing: Doing, keys: Iterable[K], fault: ConnectError) -> Answer[K, Any]:
-    """Return the answer that did not come: all is to be asked for again, though it may have been done. In the end the fault is the error."""
+    """Return the answer that did not come: what may be asked again is, though it may have been done; of the rest the fault is the error."""
     answer: Answer[K, Any] = Answer()
     for key in keys:
         if doing.attempts.may_go_on(key):

@@ -123,17 +123,26 @@ class Consuming:
         """Return the partitions now assigned."""
         return set(self.reading.look(lambda core: core.subscription.assignment))
 
-    def seek(self, tp: TopicPartition, offset: int) -> None:
+    def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go on at this offset."""
-        place = topic_partition(tp), whole("offset", offset)
+        wanted = topic_partition(tp)
+        given = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        place = whole("offset", given.offset), whole("leader epoch", given.leader_epoch)
         self.end_iteration()
-        self.reading.change(lambda core, _: core.seek(*place))
+        self.reading.change(lambda core, _: core.seek(wanted, *place))
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
         """Go on at one end of the log."""
         wanted = topic_partitions(partitions)
         self.end_iteration()
         self.reading.change(lambda core, _: core.seek_to(wanted, to))
+
+    def seek_to_committed(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on where the group has committed."""
+        wanted = topic_partitions(partitions)
+        self.group_metadata()
+        self.end_iteration()
+        self.reading.change(lambda core, _: core.seek_to_committed(wanted))
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these partitions until resume()."""
@@ -231,7 +240,7 @@ class Consuming:
         return self.reading.look(lambda core: core.commits.group)
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions behind what was handed out."""
+        """Return the positions after what was handed out."""
         return self.reading.look(lambda core: core.commits.handed_out(self._not_given))
 
     def commit(self, offsets: OffsetsToCommit | None, timeout: float | None) -> CallerFlow[None]:
