@@ -389,7 +389,9 @@ def test_O5_a_seek_to_a_committed_offset_notices_a_log_that_was_truncated(world:
     consumer = world.consumer(T0, **MANUAL)
     read(consumer, 3)
     consumer.commit()
-    consumer.seek(T0, consumer.committed([T0])[T0])
+    at = consumer.committed([T0])[T0]
+    assert at is not None
+    consumer.seek(T0, at)
     assert consumer.consumed_offsets() == {T0: OffsetAndMetadata(3, 0)}
     world.cluster.move_leader(world.partition("t"), 1, lose_from=1)
     world.append("t", [b"new"], epoch=1)
