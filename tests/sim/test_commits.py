@@ -378,7 +378,7 @@ def test_O5_seek_to_committed_asks_anew_though_a_look_up_is_under_way(world: Wor
     consumer = world.consumer(T0, **MANUAL)
     consumer.poll(0)
     world.simulation.advance(100)
-    consumer.commit({T0: 1})
+    store(world, 1)
     consumer.seek_to_committed()
     begun_ms = world.now_ms
     assert read(consumer, 2) == [b"1", b"2"]

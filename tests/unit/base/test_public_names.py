@@ -94,7 +94,7 @@ def test_every_name_is_there() -> None:
         (lv.errors.TimeoutError, "code", "only what a broker answered has a code"),
     ],
 )
-def test_what_is_not_there_yet_is_answered_with_advice(cls: type, name: str, advice: str) -> None:
+def test_what_is_not_there_yet_is_answered_with_advice(cls: Any, name: str, advice: str) -> None:
     assert not hasattr(cls, name)
     for thing in (cls, cls.__new__(cls)):
         with pytest.raises(AttributeError, match=rf"{cls.__name__} has no {name}\(\): .*{advice}"):
