@@ -5,13 +5,13 @@
     python examples/tail_to_kafka.py --bootstrap localhost:9092 --exactly-once tail --file app.log
 
 Each line of the file goes to the topic of its first word (ERROR -> log.error), each change of a table to the table's topic (db.orders).
-A message's position is a number that rises: the offset behind a line, the id of a change. Messages go to several partitions of several
+A message's position is a number that rises: the offset after a line, the id of a change. Messages go to several partitions of several
 topics and are acknowledged in any order, so the position to go on from is kept by an AckBuffer: `safe` is the last position such that
 it and all before it are in Kafka. It is stored durably from time to time. Whenever this program is killed, nothing is lost, and what is
-sent twice lies behind the stored position.
+sent twice comes after the stored position.
 
 With --exactly-once NAME instead of --positions nothing is sent twice either, for readers with isolation.level=read_committed: messages are
-sent in transactions, and each takes the position behind its messages with it, as an offset of the group NAME. Several messages share a
+sent in transactions, and each takes the position after its messages with it, as an offset of the group NAME. Several messages share a
 transaction, so they appear a little later.
 
 Ctrl-C or SIGTERM ends it in order. An id that cannot be written ends it with an error: started again, it goes on from the stored positions.
@@ -47,7 +47,7 @@ PAUSE_S = 0.05
 
 
 class Message(NamedTuple):
-    """What is sent, and the position behind it."""
+    """What is sent, and the position after it."""
 
     position: int
     topic: str
@@ -61,12 +61,12 @@ class Source(Protocol):
     name: str
 
     def read(self, after: int) -> Iterator[Message]:
-        """Yield what is there behind a position, or the next of it, in order; 0 is the beginning."""
+        """Yield what is there after a position, or the next of it, in order; 0 is the beginning."""
         ...
 
 
 class FileSource:
-    """Lines of a file that is only appended to. A position is the offset of the byte behind a line."""
+    """Lines of a file that is only appended to. A position is the offset of the byte after a line."""
 
     name = "file"
     LEVELS = ("debug", "info", "warning", "error")
@@ -75,7 +75,7 @@ class FileSource:
         self._path = path
 
     def read(self, after: int) -> Iterator[Message]:
-        """Yield the whole lines behind a position."""
+        """Yield the whole lines after a position."""
         if not self._path.exists():
             return
         with self._path.open("rb") as file:
@@ -120,7 +120,7 @@ class DatabaseSource:
             )
 
     def read(self, after: int) -> Iterator[Message]:
-        """Yield the next changes behind a position; nothing is locked while they are sent."""
+        """Yield the next changes after a position; nothing is locked while they are sent."""
         with closing(sqlite3.connect(self._path, timeout=LOCKED_S)) as database:
             rows = database.execute('SELECT id, "table", key, change FROM changes WHERE id > ? ORDER BY id LIMIT 1000', (after,)).fetchall()
         for id, table, key, change in rows:
@@ -167,7 +167,7 @@ class Keeper:
 
 
 def follow(source: Source, producer: lv.KafkaProducer[Any, Any], positions: Positions, stop: threading.Event) -> None:
-    """Send what is there behind the stored position, and what comes, until told to stop."""
+    """Send what is there after the stored position, and what comes, until told to stop."""
     position = positions.load(source.name)
     with lv.AckBuffer(ROOM, after=position, retain=False) as buffer:
         keeper = Keeper(source.name, buffer, positions)
@@ -191,7 +191,7 @@ def follow(source: Source, producer: lv.KafkaProducer[Any, Any], positions: Posi
 
 
 def follow_in_transactions(source: Source, bootstrap: str, name: str, stop: threading.Event) -> None:
-    """Send what is there behind the committed position, and what comes, with its position, until told to stop."""
+    """Send what is there after the committed position, and what comes, with its position, until told to stop."""
     place = lv.TopicPartition(f"{name}.{source.name}.position", 0)
     with lv.KafkaProducer(bootstrap_servers=bootstrap, transactional_id=f"{name}-{source.name}", max_block_ms=10_000) as producer:
         # First, because this ends what a reader that was killed has left open.

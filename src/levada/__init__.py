@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from levada._pure import obey_environment
 from levada._python import refuse_free_threading
+from levada.not_yet import no_such_name
 
 __version__ = "0.1.0"
 
@@ -149,7 +150,7 @@ def __getattr__(name: str) -> Any:
     if name == "errors":
         return import_module("levada.errors")
     if name not in _HOME:
-        raise AttributeError(f"module 'levada' has no attribute {name!r}")
+        raise no_such_name(__name__, name)
     return getattr(import_module(_HOME[name]), name)
 
 

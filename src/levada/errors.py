@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 from levada.error_codes import ErrorCode
+from levada.not_yet import ERROR, lacks
 from levada.types import AnyRecord, TopicPartition
 
 E = TypeVar("E", bound="KafkaError")
@@ -21,6 +22,7 @@ class Persisted(Enum):
     UNKNOWN = "unknown"
 
 
+@lacks(ERROR)
 class KafkaError(Exception):
     """Base of everything levada raises on purpose.
 

@@ -1,7 +1,8 @@
-"""Methods that people look for in a client and that are not there, each with what to do instead.
+"""Methods and classes that people look for in a client and that are not there, each with what to do instead.
 
 A method that levada will have, and one that another Python client has under another name, is answered with a sentence instead of a bare
-AttributeError: `@lacks(PRODUCER)` on the class. `hasattr` still says False. Whoever builds such a method removes its line here.
+AttributeError: `@lacks(PRODUCER)` on the class. `hasattr` still says False. Whoever builds such a method removes its line here. For the
+names of classes in a module there is no_such_name().
 """
 
 from __future__ import annotations
@@ -10,6 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, TypeVar
 
 C = TypeVar("C", bound=type)
+
+_CLASSES = dict.fromkeys(("Producer", "SerializingProducer", "AIOKafkaProducer", "AIOProducer"), "KafkaProducer")
+_CLASSES |= dict.fromkeys(("Consumer", "DeserializingConsumer", "AIOKafkaConsumer", "AIOConsumer"), "KafkaConsumer")
+_CLASSES |= dict.fromkeys(("AdminClient", "KafkaAdminClient", "AIOKafkaAdminClient"), "KafkaAdmin")
+_ON_ASYNCIO = "AIO"
 
 
 class Absent:
@@ -21,6 +27,14 @@ class Absent:
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
         raise AttributeError(f"{owner.__name__} has no {self.name}(): {self.advice}", name=self.name, obj=instance)
+
+
+def no_such_name(module: str, name: str) -> AttributeError:
+    """Return the error for a name that a module of levada lacks; another client's name for a class comes with ours."""
+    ours = _CLASSES.get(name)
+    home = "levada.aio" if name.startswith(_ON_ASYNCIO) else module
+    advice = "" if ours is None else f"; use {home}.{ours}"
+    return AttributeError(f"module {module!r} has no attribute {name!r}{advice}", name=name)
 
 
 def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
@@ -41,15 +55,21 @@ _GROUPS: Final = "membership of consumer groups is not there yet; assign() parti
 _REQUEST: Final = "it is not there yet; request() sends any request of Kafka's protocol"
 
 _TELEMETRY: Final = "telemetry (KIP-714) is not there yet; metrics() tells what a client has counted"
-_EVERY: Final[Mapping[str, str]] = {"client_instance_id": _TELEMETRY}
+_EVERY: Final[Mapping[str, str]] = {
+    "client_instance_id": _TELEMETRY,
+    "start": "leave it out; a client connects when it is used",
+    "stop": "use close(), or a with block (asyncio: async with)",
+}
 
 PRODUCER: Final[Mapping[str, str]] = {
     **_EVERY,
     "produce": "use send(), which returns a handle on the record's outcome",
     "produce_batch": "use send_many(), or send_arrow() for columns",
     "purge": "use abort_pending()",
-    "send_and_wait": "use send(...).result()",
-    "poll": "callbacks run by themselves, on the producer's own thread",
+    "send_and_wait": "use send(...).result(); asyncio: await (await send(...))",
+    "create_batch": "use send_many(topic, records, partition=n), or send_arrow() for columns",
+    "send_batch": "use send_many(topic, records, partition=n), or send_arrow() for columns",
+    "poll": "leave it out; callbacks run by themselves",
     "list_topics": "use partitions_for(topic), or KafkaAdmin.list_topics()",
     "partitions_for_topic": "use partitions_for()",
     "bootstrap_connected": "nothing is to be waited for; send() waits for metadata itself",
@@ -75,6 +95,7 @@ CONSUMER: Final[Mapping[str, str]] = {
     "partitions_for_topic": "use partitions_for()",
     "get_watermark_offsets": "use beginning_offsets() and end_offsets()",
     "highwater": "use end_offsets() or current_lag()",
+    "last_stable_offset": "use end_offsets() of a consumer with isolation.level=read_committed",
     "incremental_assign": "use assign() with all partitions; those that were assigned before keep their positions",
 }
 ADMIN: Final[Mapping[str, str]] = {
@@ -100,4 +121,10 @@ ADMIN: Final[Mapping[str, str]] = {
         ),
         _REQUEST,
     ),
+}
+ERROR: Final[Mapping[str, str]] = {
+    "code": "only what a broker answered has a code: BrokerError.code, an attribute",
+    "name": "use error.code.name, of a BrokerError",
+    "str": "use str(error)",
+    "txn_requires_abort": "use `except TransactionAbortableError`",
 }

@@ -13,8 +13,9 @@ import levada as lv
 from broker_kit import produce_request
 from consumer_kit import batch
 from face_kit import EVERYWHERE, SimulatedKafka, face_and_broker
+from levada.broker.apis import find_coordinator
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError, GroupError, UnknownTopicOrPartitionError, UnsupportedVersionError
+from levada.errors import BrokerError, DisconnectError, GroupError, UnknownTopicOrPartitionError, UnsupportedVersionError
 from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -303,3 +304,42 @@ def test_X1_retries_bounds_how_often_a_call_is_tried_again() -> None:
             admin.describe_transactions(["tx"])
         assert failed.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert kafka.node.faults.requests["DescribeTransactions"] == 3
+
+
+def test_X1_retries_are_those_of_each_partition_not_of_all_together() -> None:
+    with Simulation(seed=1) as simulation:
+        kafka = SimulatedKafka(simulation)
+        kafka.create_topic("t", 6)
+        admin = simulation.admin(bootstrap_servers=kafka.bootstrap_servers, retries=2)
+        partitions = [lv.TopicPartition("t", number) for number in range(6)]
+        faults = kafka.node.faults
+        faults.fail_next("DescribeProducers", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2)
+        assert admin.describe_producers(partitions) == dict.fromkeys(partitions, ())
+        faults.disconnect("DescribeProducers", nth=1, applied=False)
+        assert admin.describe_producers(partitions) == dict.fromkeys(partitions, ())
+        for _ in range(3):
+            faults.disconnect("DescribeProducers", applied=False)
+        with pytest.raises(DisconnectError) as failed:
+            admin.describe_producers(partitions)
+        assert failed.value.outcomes == dict.fromkeys(partitions, failed.value)
+
+
+@pytest.mark.parametrize("call", ["describe_transactions", "fence_producers"])
+def test_X5_an_id_whose_look_up_is_refused_is_named_and_the_others_are_done(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = find_coordinator._find
+
+    def refuse_one(request: Any, key: str) -> Any:
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return find_coordinator._no_coordinator(key, code) if key == "secret" else find(request, key)
+
+    monkeypatch.setattr(find_coordinator, "_find", refuse_one)
+    with Simulation(seed=1) as simulation:
+        kafka = SimulatedKafka(simulation)
+        admin = simulation.admin(bootstrap_servers=kafka.bootstrap_servers)
+        admin.fence_producers(["a", "b"])
+        before = kafka.node.faults.requests["InitProducerId"]
+        with pytest.raises(BrokerError, match="coordinator of transaction 'secret'") as failed:
+            getattr(admin, call)(["secret", "a", "b"])
+        assert failed.value.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert failed.value.outcomes == {"secret": failed.value, "a": None, "b": None}
+        assert kafka.node.faults.requests["InitProducerId"] - before == (2 if call == "fence_producers" else 0)

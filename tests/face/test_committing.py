@@ -71,6 +71,16 @@ def test_O6_O14_reading_goes_on_where_the_group_has_committed(kafka: Any, topic:
         assert reader.consumed_offsets()[first].offset == COUNT
 
 
+def test_O12_a_record_whose_handling_failed_is_read_again(kafka: Any, topic: str) -> None:
+    group, first = f"g-{uuid4().hex}", lv.TopicPartition(topic, 0)
+    with pytest.raises(LookupError), consumer(kafka, group, first) as reader:
+        for record in reader:
+            if record.offset == 4:
+                raise LookupError("not handled")
+    with consumer(kafka, group, first) as reader:
+        assert values(reader, 1) == [4]
+
+
 # What is different on asyncio
 
 

@@ -16,7 +16,10 @@ PRINTS = {
         *("callback: orders-0@1", "handle: 0", "refused: no False"),
         *("audit: orders 6 None", "audit: orders -1 None", "offsets: [0, 1, 2]", "sent: 3.0 failed: 0.0"),
     ],
-    "Transactions": ["dropped: TransactionAbortedError", "invoices: [b'for customer-3', b'for customer-4']"],
+    "Transactions": [
+        *("dropped: TransactionAbortedError", "invoices: [b'for customer-3', b'for customer-4']"),
+        *("again: no price list yet", "bills: [b'APPLES', b'PEARS', b'PLUMS']"),
+    ],
     "Knowing up to where everything is safe": ["safe: 200", "still safe: 200 - failed: 201", "safe in the end: 202"],
     "Consuming": ["a poll: True", "in all: 45", "from 3 on: 3 lag 2"],
     "Committing offsets": ["read: [0, 1, 2, 3]", "not committed: 3", "callback: 5 None", "committed: 5 next: 5"],

@@ -22,6 +22,8 @@ PRINTS = [
     ["partitions: ["],
     ["written: orders 0", "written: [1, 2, 3]"],
     ["offset: 0", "failed: None"],
+    ["positions: 10", "bills: 10"],
+    ["committed: 3"],
 ]
 OPTIONS = re.findall(r"^\| `([a-z._]+)` \| `([a-z._]+)` \| (read as it is|refused).*\|$", PAGE, re.M)
 NO_OPTIONS = {"metric_group_prefix", "loop", "selector", "on_delivery"}

@@ -14,6 +14,7 @@ from levada.errors import (
     BrokerError,
     ConfigError,
     GroupAuthorizationError,
+    IllegalStateError,
     InvalidGroupIdError,
     NoOffsetForPartitionError,
     RetriableCommitError,
@@ -60,7 +61,7 @@ def read(consumer: Any, count: int) -> list[bytes]:
 # commit()
 
 
-def test_O14_commit_stores_the_positions_behind_what_was_handed_out(world: World) -> None:
+def test_O14_commit_stores_the_positions_after_what_was_handed_out(world: World) -> None:
     consumer = world.consumer(T0, T1, **MANUAL)
     read(consumer, 3)
     consumer.commit()
@@ -220,6 +221,23 @@ def test_O15_a_coordinator_that_moved_is_found_again() -> None:
 # commit_async()
 
 
+def test_O15_a_commit_to_a_topic_that_was_created_again_succeeds_a_moment_later(world: World) -> None:
+    consumer = world.consumer(T0, **MANUAL)
+    consumer.pause([T0])
+    consumer.poll(0.5)
+    consumer.commit({T0: 0})
+    world.cluster.remove(world.cluster.topics["t"])
+    world.topic("t", 2)
+    told: list[Any] = []
+    consumer.commit_async({T0: 1}, lambda offsets, error: told.append(error))
+    world.simulation.advance(1_000)
+    consumer.commit_async({T0: 2}, lambda offsets, error: told.append(error))
+    world.simulation.advance(1_000)
+    consumer.close()
+    assert [type(error) for error in told] == [RetriableCommitError, type(None)]
+    assert committed(world) == 2
+
+
 def test_O13_callbacks_run_in_order_inside_a_later_call(world: World) -> None:
     consumer = world.consumer(T0, **MANUAL)
     read(consumer, 3)
@@ -327,6 +345,65 @@ def test_O6_a_seek_wins_over_what_is_committed(world: World) -> None:
     assert read(consumer, 2) == [b"1", b"2"]
 
 
+def test_O5_seek_to_committed_reads_again_what_was_not_committed(world: World) -> None:
+    consumer = world.consumer(T0, T1, **MANUAL)
+    read(consumer, 2)
+    store(world, 1)
+    consumer.seek_to_committed()
+    assert consumer.consumed_offsets() == {}
+    assert read(consumer, 2) == [b"1", b"2"]
+    consumer.seek_to_committed([T0])
+    assert (consumer.position(T0), consumer.position(T1)) == (1, 0)
+
+
+def test_O5_seek_to_committed_where_nothing_is_committed_goes_where_the_policy_says(world: World) -> None:
+    consumer = world.consumer(T0, **MANUAL)
+    read(consumer, 3)
+    consumer.seek_to_committed()
+    assert consumer.position(T0) == 0
+    strict = world.consumer(T0, **MANUAL, auto_offset_reset="none")
+    strict.seek(T0, 2)
+    strict.seek_to_committed()
+    with pytest.raises(NoOffsetForPartitionError, match="has committed nothing"):
+        strict.poll(5)
+    with pytest.raises(InvalidGroupIdError):
+        world.consumer(T0).seek_to_committed()
+    with pytest.raises(IllegalStateError, match="t-1 is not assigned"):
+        consumer.seek_to_committed([T1])
+
+
+def test_O5_seek_to_committed_asks_anew_though_a_look_up_is_under_way(world: World) -> None:
+    store(world, 2)
+    world.faults.delay("OffsetFetch", 500)
+    consumer = world.consumer(T0, **MANUAL)
+    consumer.poll(0)
+    world.simulation.advance(100)
+    store(world, 1)
+    consumer.seek_to_committed()
+    begun_ms = world.now_ms
+    assert read(consumer, 2) == [b"1", b"2"]
+    assert world.now_ms - begun_ms < 2_000
+
+
+def test_O5_a_seek_to_a_committed_offset_notices_a_log_that_was_truncated(world: World) -> None:
+    consumer = world.consumer(T0, **MANUAL)
+    read(consumer, 3)
+    consumer.commit()
+    at = consumer.committed([T0])[T0]
+    assert at is not None
+    consumer.seek(T0, at)
+    assert consumer.consumed_offsets() == {T0: OffsetAndMetadata(3, 0)}
+    world.cluster.move_leader(world.partition("t"), 1, lose_from=1)
+    world.append("t", [b"new"], epoch=1)
+    consumer.seek(T0, OffsetAndMetadata(3, 0, "of the first leader"))
+    assert read(consumer, 1) == [b"new"]
+    for wrong in ("3", OffsetAndMetadata("3")):  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            consumer.seek(T0, wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="cannot seek t-0 to -1"):
+        consumer.seek(T0, OffsetAndMetadata(-1))
+
+
 def test_O2_partitions_that_stay_keep_their_positions_and_new_ones_are_looked_up(world: World) -> None:
     consumer = world.consumer(T0, **MANUAL)
     read(consumer, 3)
@@ -418,6 +495,41 @@ def test_O12_close_commits_what_was_handed_out(world: World) -> None:
     assert committed(world) == 2
 
 
+def test_O12_a_record_whose_handling_failed_is_not_committed_at_close(world: World) -> None:
+    world.append("t", [b"other"], epoch=0, partition=1)
+    with pytest.raises(LookupError), world.consumer(T0, T1, **AUTO) as consumer:
+        for record in consumer:
+            if record.value == b"1":
+                raise LookupError("not handled")
+    assert committed(world) == 1
+    with pytest.raises(LookupError), world.consumer(T0, **AUTO) as consumer:
+        assert next(iter(consumer)).offset == 1
+        raise LookupError("after a loop that was left")
+    assert committed(world) == 1
+
+
+def test_O12_an_error_after_a_record_was_done_with_takes_nothing_back(world: World) -> None:
+    with pytest.raises(LookupError), world.consumer(T0, **AUTO) as consumer:
+        for record in consumer:
+            if record.offset == 1:
+                consumer.commit()
+                raise LookupError("after the commit")
+    assert committed(world) == 2
+    with pytest.raises(LookupError), world.consumer(T0, **AUTO) as consumer:
+        for _ in consumer:
+            break
+        consumer.poll(0)
+        raise LookupError("after a call for more")
+    assert committed(world) == 3
+    with pytest.raises(LookupError), world.consumer(T0, **AUTO) as consumer:
+        consumer.seek(T0, 0)
+        for _ in consumer:
+            break
+        consumer.seek(T0, 2)
+        raise LookupError("after a seek")
+    assert committed(world) == 2
+
+
 def test_O12_close_commits_although_wakeup_was_called(world: World) -> None:
     consumer = world.consumer(T0, **AUTO)
     read(consumer, 3)
@@ -447,6 +559,25 @@ def test_O12_what_fails_for_a_moment_is_committed_a_moment_later(world: World, c
         consumer.poll(1)
     assert committed(world) == 3
     assert "automatic commit failed" in caplog.text
+
+
+def test_O12_while_a_coordinator_loads_automatic_commits_are_rare_and_the_log_is_told_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = world.consumer(T0, **AUTO)
+    read(consumer, 3)
+    with caplog.at_level(logging.WARNING):
+        for offset in (3, 4):
+            world.cluster.group_coordinators.begin_loading("g")
+            before = world.requests("OffsetCommit")
+            consumer.poll(15)
+            assert 10 <= world.requests("OffsetCommit") - before <= 20, "retry.backoff.max.ms is a second"
+            world.cluster.group_coordinators.end_loading("g")
+            consumer.poll(2)
+            assert committed(world) == offset
+            world.append("t", [b"more"], epoch=0)
+            read(consumer, 1)
+    assert caplog.text.count("automatic commit failed, and is repeated") == 2
 
 
 def test_O12_rows_decoded_ahead_are_not_committed(world: World) -> None:

@@ -56,7 +56,7 @@ def end(handle: TransactionHandle, coordinators: CoordinatorFinder, attempts: At
             code, last = yield from _ask(handle, coordinators, commits=commits)
             if code is ErrorCode.NONE:
                 return
-            if not code.retriable or not attempts.may_go_on():
+            if not code.retriable or not attempts.may_go_on(handle.transactional_id):
                 said = (COMMIT_SAYS if commits else ABORT_SAYS).get(code, last)
                 raise broker_error(code, ": ".join(filter(None, [_name(handle), said])))
             yield from attempts.pause(tries, refresh=False)

@@ -54,7 +54,7 @@ def take(doing: Doing, answer: Answer[K, V], key: K, code: int, value: V, messag
         answer.found[key] = value
         return Reaction.NOTHING
     reaction = doing.policy.reaction(code)
-    if reaction is Reaction.RAISE or not doing.attempts.may_go_on():
+    if reaction is Reaction.RAISE or not doing.attempts.may_go_on(key):
         answer.errors[key] = broker_error(code, doing.name(key) + (f": {message}" if message else ""))
         return Reaction.RAISE
     answer.again[key] = ErrorCode.of(code).name
@@ -63,7 +63,11 @@ def take(doing: Doing, answer: Answer[K, V], key: K, code: int, value: V, messag
 
 
 def lost(doing: Doing, keys: Iterable[K], fault: ConnectError) -> Answer[K, Any]:
-    """Return the answer that did not come: all is to be asked for again, though it may have been done. Raises the fault in the end."""
-    if not doing.attempts.may_go_on():
-        raise fault
-    return Answer.missing(keys, str(fault))
+    """Return the answer that did not come: what may be asked again is, though it may have been done; of the rest the fault is the error."""
+    answer: Answer[K, Any] = Answer()
+    for key in keys:
+        if doing.attempts.may_go_on(key):
+            answer.again[key] = str(fault)
+        else:
+            answer.errors[key] = fault
+    return answer

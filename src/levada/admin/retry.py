@@ -25,7 +25,7 @@ ON_ADMIN_ERROR = RetryPolicy(
 
 
 class Attempts(Retries):
-    """The repetitions of one administrative request. retries: how often at most.
+    """The repetitions of one administrative request. retries: how often at most for each topic, partition or id.
 
     answers_lost: requests that were sent and never answered, so that the cluster may have done what they asked for.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
@@ -15,7 +15,7 @@ from levada.client.destination import Coordinator, ThisNode
 from levada.client.fan_out import Answer, Spawn, Whom
 from levada.client.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
-from levada.errors import ConnectError, UnsupportedVersionError
+from levada.errors import BrokerError, ConnectError, UnsupportedVersionError
 from levada.flow import Call, Flow
 from levada.protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
 from levada.protocol.messages.describe_producers import ProducerState as ProducerStateMessage
@@ -29,8 +29,10 @@ from levada.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from levada.protocol.schema import Request
 from levada.types import AbortTransactionSpec, TopicPartition
 
+R = TypeVar("R")
 V = TypeVar("V")
 
 FIRST_VERSION_WITH_DURATION = 1
@@ -124,14 +126,12 @@ def describe_transactions(
     doing = Doing(lambda key: f"describe transaction '{key}'", ON_TRANSACTION_ERROR, attempts)
 
     def ask(_: Whom, wanted: list[str]) -> Flow[Answer[str, TransactionDescription]]:
+        def read(response: DescribeTransactionsResponse, coordinator_id: int) -> tuple[int, TransactionDescription]:
+            (found,) = response.transaction_states
+            return found.error_code, _description(found, coordinator_id)
+
         (key,) = wanted
-        try:
-            coordinator = yield from finder.find(CoordinatorKind.TRANSACTION, key)
-            response: DescribeTransactionsResponse = yield Call(DescribeTransactionsRequest(transactional_ids=wanted), coordinator)
-        except ConnectError as fault:
-            return lost(doing, wanted, fault)
-        (found,) = response.transaction_states
-        return _taken(doing, finder, key, found.error_code, _description(found, coordinator.node_id))
+        return _ask_coordinator(doing, finder, key, DescribeTransactionsRequest(transactional_ids=wanted), read)
 
     return each(doing, ids, spawn, route=_coordinator, ask=ask)
 
@@ -146,14 +146,12 @@ def fence_producers(
     doing = Doing(lambda key: f"fence the producers of '{key}'", ON_TRANSACTION_ERROR, attempts)
 
     def ask(_: Whom, wanted: list[str]) -> Flow[Answer[str, FencedProducer]]:
+        def read(response: InitProducerIdResponse, coordinator_id: int) -> tuple[int, FencedProducer]:
+            return response.error_code, FencedProducer(response.producer_id, response.producer_epoch)
+
         (key,) = wanted
         request = InitProducerIdRequest(transactional_id=key, transaction_timeout_ms=timeout_ms)
-        try:
-            coordinator = yield from finder.find(CoordinatorKind.TRANSACTION, key)
-            response: InitProducerIdResponse = yield Call(request, coordinator)
-        except ConnectError as fault:
-            return lost(doing, wanted, fault)
-        return _taken(doing, finder, key, response.error_code, FencedProducer(response.producer_id, response.producer_epoch))
+        return _ask_coordinator(doing, finder, key, request, read)
 
     return each(doing, ids, spawn, route=_coordinator, ask=ask)
 
@@ -250,7 +248,21 @@ def _coordinator(key: str) -> Coordinator:
     return Coordinator(CoordinatorKind.TRANSACTION, key)
 
 
-def _taken(doing: Doing, finder: CoordinatorFinder, key: str, code: int, value: V) -> Answer[str, V]:
+def _ask_coordinator(
+    doing: Doing, finder: CoordinatorFinder, key: str, request: Request[R], read: Callable[[R, int], tuple[int, V]]
+) -> Flow[Answer[str, V]]:
+    """Find the coordinator of a transactional id and ask it once.
+
+    read: returns the error code and the value of its response; is also given its node id.
+    """
+    try:
+        coordinator = yield from finder.find(CoordinatorKind.TRANSACTION, key)
+        response: R = yield Call(request, coordinator)
+    except ConnectError as fault:
+        return lost(doing, [key], fault)
+    except BrokerError as refused:
+        return Answer(errors={key: refused})
+    code, value = read(response, coordinator.node_id)
     answer: Answer[str, V] = Answer(refresh=False)
     if take(doing, answer, key, code, value) is Reaction.REFIND:
         finder.forget(CoordinatorKind.TRANSACTION, key)

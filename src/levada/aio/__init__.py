@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from levada.not_yet import no_such_name
+
 if TYPE_CHECKING:
     from levada.aio.ack_buffer import AckBuffer
     from levada.aio.admin import KafkaAdmin
@@ -47,5 +49,5 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise no_such_name(__name__, name)
     return getattr(import_module(_HOME[name]), name)

@@ -6,7 +6,8 @@ retriable: for an administrator, a topic that does not exist is an answer; for a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -41,19 +42,18 @@ class RetryPolicy:
 
 
 class Retries:
-    """The repetitions of one operation. limit: how often at most, None for as long as its time lasts."""
+    """The repetitions of one operation. limit: how often at most for each of its subjects, None for as long as its time lasts."""
 
     def __init__(self, metadata: Metadata, backoff: ExponentialBackoff, limit: int | None = None) -> None:
         self.metadata = metadata
         self._backoff = backoff
-        self._left = limit
+        self._limit = limit
+        self._used: Counter[Hashable] = Counter()
 
-    def may_go_on(self) -> bool:
-        """Take one retry from the allowance; False when there is none left."""
-        if self._left is None:
-            return True
-        self._left -= 1
-        return self._left >= 0
+    def may_go_on(self, subject: Hashable) -> bool:
+        """Take one retry from a subject's allowance; False when there is none left."""
+        self._used[subject] += 1
+        return self._limit is None or self._used[subject] <= self._limit
 
     def pause(self, attempts: int, *, refresh: bool) -> Flow[None]:
         """Let some time pass after this many earlier attempts; with `refresh`, until there is fresh metadata too."""

@@ -18,6 +18,10 @@ class Config:
     and so are other clients' names for the same thing (`Option.aliases`).
     """
 
+    WHO: ClassVar[str]
+    """Whose settings these are, in the words of an error."""
+    ADVICE_ON_TEXT: ClassVar[str] = ""
+    """What to do instead of passing text where the settings belong."""
     OPTIONS: ClassVar[dict[str, Option]] = {}
     ALIASES: ClassVar[dict[str, str]] = {}
     """Names that other clients have for an option, with ours."""
@@ -48,7 +52,8 @@ class Config:
     def parse(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> Self:
         """Read settings by dotted or snake_case name. Raises ConfigError for an unknown key, a bad value or a contradiction."""
         if settings is not None and not isinstance(settings, Mapping):
-            raise ConfigError(f"settings are a mapping, or keywords such as bootstrap_servers='host:9092'; got {settings!r}")
+            advice = cls.ADVICE_ON_TEXT if isinstance(settings, str) else ""
+            raise ConfigError(f"settings are a mapping, or keywords such as bootstrap_servers='host:9092'; got {settings!r}{advice}")
         values: dict[str, Any] = {}
         written: dict[str, str] = {}
         for key, raw in [*(settings or {}).items(), *keywords.items()]:
@@ -114,7 +119,7 @@ class Config:
             return f"; it is an option of the {owners[0]}"
         close = difflib.get_close_matches(name, [*cls.OPTIONS, *cls.ALIASES], n=1, cutoff=0.7)
         if not close:
-            return f"; {cls.__name__} knows {len(cls.OPTIONS)} options, see docs/CONFIGURATION.md"
+            return f"; {cls.WHO} knows {len(cls.OPTIONS)} options, see docs/CONFIGURATION.md"
         meant = cls.ALIASES.get(close[0], close[0])
         return f"; did you mean '{_attribute(meant) if snake else meant}'?"
 

@@ -24,6 +24,7 @@ COMMON_NOT_YET = {
 class ClientConfig(Config):
     """Settings shared by producer, consumer and admin client."""
 
+    WHO: ClassVar[str] = "a client"
     NOT_YET: ClassVar[Mapping[str, str]] = COMMON_NOT_YET
     FOREIGN: ClassVar[Mapping[str, str]] = foreign.CLIENT
 
@@ -115,6 +116,8 @@ class ClientConfig(Config):
 
 class AdminConfig(ClientConfig):
     """Settings of KafkaAdmin."""
+
+    WHO: ClassVar[str] = "an admin client"
 
     connections_max_idle_ms: int = milliseconds(300_000, "Close a connection that nothing has used for this long.", high=INT64_MAX)
     retries: int = integer(2**31 - 1, "How often a retriable failure is tried again, within the time of the call.")

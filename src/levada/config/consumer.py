@@ -14,6 +14,8 @@ from levada.errors import ConfigError
 class ConsumerConfig(ClientConfig):
     """Settings of KafkaConsumer."""
 
+    WHO: ClassVar[str] = "a consumer"
+    ADVICE_ON_TEXT: ClassVar[str] = "; a topic is read after consumer.assign(consumer.partitions_for(topic))"
     NOT_YET: ClassVar[Mapping[str, str]] = {
         **COMMON_NOT_YET,
         **dict.fromkeys(

@@ -109,6 +109,7 @@ CONSUMER: Final[Mapping[str, str]] = {
     "exclude.internal.topics": "it is for subscriptions by pattern; consumer groups are not there yet",
     "fetch.error.backoff.ms": "did you mean 'retry.backoff.ms'? It is the first pause, and doubles up to retry.backoff.max.ms",
     "fetch.queue.backoff.ms": _NO_PLACE,
+    "on.commit": "pass a callback to commit_async()",
     "offset.commit.cb": "pass a callback to commit_async()",
     "offset.store.method": "offsets are stored by brokers only",
     "offset.store.path": "offsets are stored by brokers only",

@@ -20,6 +20,7 @@ IDEMPOTENT_IN_FLIGHT_LIMIT = 5
 class ProducerConfig(ClientConfig):
     """Settings of KafkaProducer."""
 
+    WHO: ClassVar[str] = "a producer"
     NOT_YET: ClassVar[Mapping[str, str]] = {
         **COMMON_NOT_YET,
         "interceptor.classes": "class names are never looked up; give objects as 'interceptors'",

@@ -93,6 +93,7 @@ def _context(doc: str) -> Any:
 class RegistryConfig(Config):
     """Settings of SchemaRegistryClient."""
 
+    WHO: ClassVar[str] = "a registry client"
     NOT_YET: ClassVar[Mapping[str, str]] = {
         **{
             f"{prefix}bearer.auth.{key}": _OAUTH
@@ -228,6 +229,8 @@ def _schema_id(doc: str) -> Any:
 
 class SerializerConfig(Config):
     """Settings of AvroSerializer and ProtobufSerializer."""
+
+    WHO: ClassVar[str] = "a serializer"
 
     auto_register_schemas: bool = boolean(
         True, "Register the schema when the first value is written. Otherwise it has to be registered already."

@@ -86,6 +86,8 @@ class Commits:
         """What was not waited for, in order, until who made it was told."""
         self._automatic: Promise[None] | None = None
         """The last automatic commit, while it is under way."""
+        self._failed_attempts = 0
+        """How many automatic commits failed since one succeeded, for a reason that may pass."""
         self.due_ms = NEVER_MS if interval_ms is None else now_ms + interval_ms
         """When a call for records is to commit."""
 
@@ -162,17 +164,27 @@ class Commits:
 
     def _end_automatic(self, done: Promise[None], begun_ms: int) -> None:
         self._automatic = None
-        if done.error is None or isinstance(done.error, ENDED):
-            return
-        if isinstance(done.error, KafkaError) and done.error.retriable:
-            self.due_ms = min(self.due_ms, begun_ms + self._backoff.delay_ms(0))
-            self._announce()
-        self._log.log(logging.WARNING, "%s", f"automatic commit failed: {done.error}")
+        if done.error is None:
+            self._failed_attempts = 0
+        elif isinstance(done.error, KafkaError) and done.error.retriable:
+            self._repeat_automatic(done.error, begun_ms)
+        elif not isinstance(done.error, ENDED):
+            self._log.log(logging.WARNING, "%s", f"automatic commit failed: {done.error}")
+
+    def _repeat_automatic(self, error: KafkaError, begun_ms: int) -> None:
+        """Make the next one due after a pause that grows. The log is told once, until one succeeds."""
+        if not self._failed_attempts:
+            self._log.log(logging.WARNING, "%s", f"automatic commit failed, and is repeated until one succeeds: {error}")
+        self.due_ms = min(self.due_ms, begun_ms + self._backoff.delay_ms(self._failed_attempts))
+        self._failed_attempts += 1
+        self._announce()
 
     def _once(self, group: ConsumerGroupMetadata, offsets: Offsets) -> Flow[None]:
         if not offsets:
             return
         answer = yield from commit_once(self._finder, group, offsets, self._metadata)
+        if answer.refresh:
+            self._metadata.request_update()
         raise_first(lambda tp: f"{tp}: commit for group '{group.group_id}'", offsets, answer.errors)
         if answer.again:
             why = "; ".join(f"{tp}: {reason}" for tp, reason in answer.again.items())

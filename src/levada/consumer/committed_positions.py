@@ -7,7 +7,7 @@ has moved meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from levada.client.ended import ENDED
 from levada.client.fan_out import Spawn
@@ -40,11 +40,12 @@ class CommittedPositions:
         self._spawn = spawn
         self._now = now
         self._reset_to = reset_to
-        self._asked: set[PartitionState] = set()
+        self._asked: dict[PartitionState, int] = {}
+        """The generation of each that is being looked up; a newer one has to be asked for again."""
 
     def put(self, states: Sequence[PartitionState]) -> None:
         """Look up the positions of those that are not being looked up already."""
-        fresh = [state for state in states if state not in self._asked]
+        fresh = {state: state.generation for state in states if self._asked.get(state) != state.generation}
         if fresh:
             for state in fresh:
                 state.last_error = f"the coordinator of group '{self._group_id}' has not said yet what is committed"
@@ -63,18 +64,20 @@ class CommittedPositions:
                 f"{', '.join(without)}: group '{self._group_id}' has committed nothing, and auto.offset.reset is 'none'; seek() first"
             )
 
-    def _look_up_beside(self, states: Sequence[PartitionState]) -> Flow[None]:
+    def _look_up_beside(self, asked: Mapping[PartitionState, int]) -> Flow[None]:
         try:
-            yield from self.look_up(states)
+            yield from self.look_up(list(asked))
         except ENDED:
             raise
         except KafkaError as error:
             # The caller sees it once, in place of the first partition's records, and its next call asks again.
-            first = next((state for state in states if _awaits(state, state.generation)), None)
+            first = next((state for state, generation in asked.items() if _awaits(state, generation)), None)
             if first is not None:
                 self._buffer.add(CompletedFetch(first, first.generation, first.fetch_offset, error=error))
         finally:
-            self._asked.difference_update(states)
+            for state, generation in asked.items():
+                if self._asked.get(state) == generation:
+                    del self._asked[state]
 
     def _take(self, state: PartitionState, at: OffsetAndMetadata | None) -> None:
         state.heard(self._now.ms)

@@ -129,14 +129,19 @@ class ConsumerCore:
         self.subscription.assign_ranges(ranges, now_ms)
         self._follow_assignment(now_ms)
 
-    def seek(self, tp: TopicPartition, offset: int) -> None:
-        """Move a position (O5)."""
-        self.subscription.seek(tp, offset)
+    def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
+        """Move a position (O5). leader_epoch: of the record before it, so that a log truncated since then is noticed (KIP-320)."""
+        self.subscription.seek(tp, offset, leader_epoch)
         self._buffer.drop_stale()
 
     def seek_to(self, partitions: Collection[TopicPartition], to: OffsetSpec) -> None:
         """Have positions looked up at one end of the log (O5)."""
         self.subscription.seek_to(partitions, to)
+        self._buffer.drop_stale()
+
+    def seek_to_committed(self, partitions: Collection[TopicPartition]) -> None:
+        """Have positions looked up where the group has committed."""
+        self.subscription.seek_to_committed(partitions)
         self._buffer.drop_stale()
 
     def rewind(self, records: Iterable[AnyRecord], generation: int) -> None:

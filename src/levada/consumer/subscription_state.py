@@ -2,14 +2,15 @@
 
 Each assigned partition is in one of four states:
 
-    INITIALIZING   assigned, nobody has asked for its records yet
+    INITIALIZING   it is to begin where its group has committed, else by auto.offset.reset; nobody has asked for its records yet
     AWAIT_RESET    its position is being looked up at the beginning or the end of the log
     FETCHING       it has a position
     VALIDATING     it has a position, and somebody else leads now: nothing is fetched until that log is known to hold what was read
 
 assign() starts in INITIALIZING and keeps partitions that stay. The first poll moves INITIALIZING to AWAIT_RESET by auto.offset.reset, or
 reports that there is no position. A lookup that answers, and any seek, lead to FETCHING. seek_to_beginning and seek_to_end lead back to
-AWAIT_RESET, lazily: the lookup happens when somebody needs the position. position_validator leads from FETCHING to VALIDATING and back.
+AWAIT_RESET, and seek_to_committed to INITIALIZING, lazily: the lookup happens when somebody needs the position. position_validator leads
+from FETCHING to VALIDATING and back.
 
 A partition has two offsets. `position` is what the caller sees: the next record to be handed out. `fetch_offset` runs ahead of it: the
 next offset to ask the broker for. Both belong to a `generation`; whatever moves the position by force begins a new one, and everything
@@ -68,15 +69,14 @@ class StatusFacts(NamedTuple):
     leads_to: frozenset[PartitionStatus]
 
 
+_SOUGHT = frozenset({PartitionStatus.INITIALIZING, PartitionStatus.AWAIT_RESET, PartitionStatus.FETCHING})
+"""Where a seek may lead, from everywhere."""
+
 STATUSES: Mapping[PartitionStatus, StatusFacts] = {
-    PartitionStatus.INITIALIZING: StatusFacts(False, False, frozenset({PartitionStatus.AWAIT_RESET, PartitionStatus.FETCHING})),
-    PartitionStatus.AWAIT_RESET: StatusFacts(False, False, frozenset({PartitionStatus.AWAIT_RESET, PartitionStatus.FETCHING})),
-    PartitionStatus.FETCHING: StatusFacts(
-        True, True, frozenset({PartitionStatus.FETCHING, PartitionStatus.AWAIT_RESET, PartitionStatus.VALIDATING})
-    ),
-    PartitionStatus.VALIDATING: StatusFacts(
-        True, False, frozenset({PartitionStatus.VALIDATING, PartitionStatus.FETCHING, PartitionStatus.AWAIT_RESET})
-    ),
+    PartitionStatus.INITIALIZING: StatusFacts(False, False, _SOUGHT),
+    PartitionStatus.AWAIT_RESET: StatusFacts(False, False, _SOUGHT),
+    PartitionStatus.FETCHING: StatusFacts(True, True, _SOUGHT | {PartitionStatus.VALIDATING}),
+    PartitionStatus.VALIDATING: StatusFacts(True, False, _SOUGHT | {PartitionStatus.VALIDATING}),
 }
 
 NO_ENDS: Mapping[TopicPartition, int] = {}
@@ -244,6 +244,14 @@ class PartitionState:
         self.asked_offset = gave_up
         self.reset_reason = reason
         self.position = self.fetch_offset = UNKNOWN_OFFSET
+
+    def await_committed(self) -> None:
+        """Begin a new generation without a position, as if the partition had just been assigned."""
+        self._begin_generation()
+        self._enter(PartitionStatus.INITIALIZING)
+        self.position = self.fetch_offset = UNKNOWN_OFFSET
+        self.reset_to = self.asked_offset = None
+        self.reset_reason = ""
 
     def await_validation(self) -> None:
         """Fetch no more until it is known whether the log of a new leader holds what was read."""
@@ -431,10 +439,18 @@ class SubscriptionState:
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
         """Ask for the position to be looked up; no partitions means all (O5)."""
-        states = [self.state(tp) for tp in partitions] or list(self)
-        for state in states:
+        for state in self._these_or_all(partitions):
             state.belongs_to(None)
             state.await_reset(to)
+
+    def seek_to_committed(self, partitions: Iterable[TopicPartition]) -> None:
+        """Ask for the positions that a group has committed to be looked up; no partitions means all."""
+        for state in self._these_or_all(partitions):
+            state.belongs_to(None)
+            state.await_committed()
+
+    def _these_or_all(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
+        return [self.state(tp) for tp in partitions] or list(self)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop handing out and fetching, keeping positions and what is buffered (O4)."""

@@ -63,14 +63,18 @@ OnReset: TypeAlias = Callable[[PositionReset], None]
 
 
 class Iteration:
-    """The records that a loop over a consumer has, and how many it was given. is_over: it may have no more of them."""
+    """The records that a loop over a consumer has, and how many it was given. is_over: it may have no more of them.
 
-    __slots__ = ("generation", "given", "is_over", "records")
+    committed: how many it was given when the program committed what it was given.
+    """
+
+    __slots__ = ("committed", "generation", "given", "is_over", "records")
 
     def __init__(self, records: Sequence[AnyRecord], generation: int) -> None:
         self.records = records
         self.generation = generation
         self.given = 0
+        self.committed = 0
         self.is_over = False
 
     @property
@@ -91,6 +95,9 @@ class Consuming:
         self._engine = engine
         self._host = host
         self._iteration: Iteration | None = None
+        self._in_hand: tuple[AnyRecord, int] | None = None
+        """The record that the last loop was given last, until a call for more or a commit shows that the program is done with it; and the
+        newest generation when that loop ended."""
         self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...], bool], Any] = {}
 
     # What is read
@@ -116,17 +123,26 @@ class Consuming:
         """Return the partitions now assigned."""
         return set(self.reading.look(lambda core: core.subscription.assignment))
 
-    def seek(self, tp: TopicPartition, offset: int) -> None:
+    def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go on at this offset."""
-        place = topic_partition(tp), whole("offset", offset)
+        wanted = topic_partition(tp)
+        given = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        place = whole("offset", given.offset), whole("leader epoch", given.leader_epoch)
         self.end_iteration()
-        self.reading.change(lambda core, _: core.seek(*place))
+        self.reading.change(lambda core, _: core.seek(wanted, *place))
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
         """Go on at one end of the log."""
         wanted = topic_partitions(partitions)
         self.end_iteration()
         self.reading.change(lambda core, _: core.seek_to(wanted, to))
+
+    def seek_to_committed(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on where the group has committed."""
+        wanted = topic_partitions(partitions)
+        self.group_metadata()
+        self.end_iteration()
+        self.reading.change(lambda core, _: core.seek_to_committed(wanted))
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these partitions until resume()."""
@@ -162,7 +178,7 @@ class Consuming:
     def poll(self, timeout: float | None, max_records: int | None) -> CallerFlow[ConsumerRecords[Any, Any]]:
         """Return the next records."""
         self._check_assigned()
-        self.end_iteration()
+        self._end_iteration_for_more()
         self.tell_of_commits()
         limit = self.config.max_poll_records if max_records is None else positive("max_records", max_records)
         return ConsumerRecords((yield from self.reading.records(self._over_ms(timeout), limit)))
@@ -177,7 +193,7 @@ class Consuming:
     ) -> CallerFlow[Any]:
         """Return the next records as columns."""
         self._check_assigned()
-        self.end_iteration()
+        self._end_iteration_for_more()
         self.tell_of_commits()
         limit = None if max_records is None else positive("max_records", max_records)
         most = ARROW_BYTES if max_bytes is None else positive("max_bytes", max_bytes)
@@ -198,9 +214,24 @@ class Consuming:
         iteration, self._iteration = self._iteration, None
         if iteration is not None:
             iteration.is_over = True
-            if iteration.left:
-                with suppress(ClosedError):
+            with suppress(ClosedError):
+                if iteration.left:
                     self.reading.change(lambda core, _: core.rewind(iteration.left, iteration.generation))
+                if iteration.given > iteration.committed:
+                    newest = self.reading.look(lambda core: core.subscription.generations.newest)
+                    self._in_hand = iteration.records[iteration.given - 1], newest
+
+    def _end_iteration_for_more(self) -> None:
+        """Whoever asks for more is done with what came before."""
+        self.end_iteration()
+        self._in_hand = None
+
+    def _take_back_in_hand(self) -> None:
+        """An exception came between a record and the next call: it was not worked off, and is not to be committed."""
+        in_hand, self._in_hand = self._in_hand, None
+        if in_hand is not None:
+            record, generation = in_hand
+            self.reading.change(lambda core, _: core.rewind([record], generation))
 
     # Committing
 
@@ -209,7 +240,7 @@ class Consuming:
         return self.reading.look(lambda core: core.commits.group)
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions behind what was handed out."""
+        """Return the positions after what was handed out."""
         return self.reading.look(lambda core: core.commits.handed_out(self._not_given))
 
     def commit(self, offsets: OffsetsToCommit | None, timeout: float | None) -> CallerFlow[None]:
@@ -218,7 +249,7 @@ class Consuming:
         group = self.group_metadata()
         self.tell_of_commits()
         yield from self.run(
-            lambda core, _: core.commits.commit(core.commits.handed_out(self._not_given) if wanted is None else wanted),
+            lambda core, _: core.commits.commit(self._given() if wanted is None else wanted),
             timeout,
             f"commit for group '{group.group_id}'",
         )
@@ -230,9 +261,7 @@ class Consuming:
         if not (callback is None or callable(callback)):
             raise TypeError(f"a callback is called with the offsets and an error or None, got {callback!r}")
         self.tell_of_commits()
-        return self._host.change(
-            lambda _: self.core.commits.begin(self.core.commits.handed_out(self._not_given) if wanted is None else wanted, callback)
-        )
+        return self._host.change(lambda _: self.core.commits.begin(self._given() if wanted is None else wanted, callback))
 
     def committed(self, partitions: Iterable[TopicPartition | PartitionInfo], timeout: float | None) -> CallerFlow[Committed]:
         """Return what the group has committed."""
@@ -249,6 +278,13 @@ class Consuming:
                     commit.callback(dict(commit.offsets), error)
             elif error is not None:
                 log.warning("%s", error)
+
+    def _given(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what is to be committed by a program that says no offsets, which is thereby done with all that it was given."""
+        self._in_hand = None
+        if self._iteration is not None:
+            self._iteration.committed = self._iteration.given
+        return self.core.commits.handed_out(self._not_given)
 
     @property
     def _not_given(self) -> Sequence[AnyRecord]:
@@ -288,10 +324,15 @@ class Consuming:
         """Describe every topic this user may see."""
         return self.run(lambda core, _: core.list_topics(), timeout, "list topics")
 
-    def close(self, timeout: float) -> CallerFlow[None]:
-        """Commit for the last time, tell of commits, and stop reading; the driver is to be closed next, whatever happens here."""
+    def close(self, timeout: float, *, after_error: bool = False) -> CallerFlow[None]:
+        """Commit for the last time, tell of commits, and stop reading; the driver is to be closed next, whatever happens here.
+
+        after_error: the program ends with an exception, so the record that a loop was given last is not committed.
+        """
         try:
             self.end_iteration()
+            if after_error:
+                self._take_back_in_hand()
             yield from self._commit_at_close(timeout)
             self.tell_of_commits()
         finally:

@@ -89,8 +89,12 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         with self._sole:
             return self._consuming.finished()
 
-    def seek(self, tp: TopicPartition, offset: int) -> None:
-        """Go on at this offset. Raises IllegalStateError when the partition is not assigned, ValueError for a negative offset."""
+    def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Go on at this offset. Raises IllegalStateError when the partition is not assigned, ValueError for a negative offset.
+
+        offset: of the next record to read, a number or an OffsetAndMetadata as committed() returns. With the leader epoch of the latter a
+        log that was truncated since then is noticed (KIP-320).
+        """
         with self._sole:
             self._consuming.seek(tp, offset)
 
@@ -103,6 +107,15 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         """Go on at the end of the log (with read_committed: of the decided part), looked up when needed."""
         with self._sole:
             self._consuming.seek_to(partitions, OffsetSpec.LATEST)
+
+    def seek_to_committed(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Go on at the offsets that the group.id has committed, looked up when needed; without partitions, of all assigned ones.
+
+        Where nothing is committed auto.offset.reset decides; with "none" the next poll() raises NoOffsetForPartitionError. Raises
+        InvalidGroupIdError without a group.id. For programs that read again after an aborted transaction.
+        """
+        with self._sole:
+            self._consuming.seek_to_committed(partitions)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these partitions until resume(); positions and what is fetched already stay."""
@@ -194,7 +207,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     def commit(self, offsets: OffsetsToCommit | None = None, *, timeout: float | None = None) -> None:
         """Commit offsets for the group.id, and wait until the brokers have them.
 
-        offsets: of the next record to read, by partition, as numbers or OffsetAndMetadata; default: the positions behind everything that
+        offsets: of the next record to read, by partition, as numbers or OffsetAndMetadata; default: the positions after everything that
         was handed out. Waits for commits made before, repeats what may yet succeed until `timeout`, in seconds. Raises InvalidGroupIdError
         without a group.id, BrokerError, TimeoutError (what was not confirmed may be committed all the same), WakeupError.
         """
@@ -218,7 +231,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         return self._call(self._consuming.committed(partitions, timeout))
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions behind everything that was handed out, as commit() would commit them; no broker is asked.
+        """Return the positions after everything that was handed out, as commit() would commit them; no broker is asked.
 
         With group_metadata() it is what send_offsets_to_transaction() of a producer takes.
         """
@@ -278,8 +291,14 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
     # Its end
 
     def close(self, timeout: float | None = None) -> None:
-        """Stop reading and close the connections, with enable.auto.commit after a last commit; idempotent. timeout: seconds, default 30."""
-        limit_s = CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout)
+        """Stop reading and close the connections, with enable.auto.commit after a last commit; idempotent. timeout: seconds, default 30.
+
+        The end of a `with` block closes, too. When an exception leaves the block, the last commit leaves out the record that a loop over
+        the consumer was given last, so that the group is given it again.
+        """
+        self._close(CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout))
+
+    def _close(self, limit_s: float, *, after_error: bool = False) -> None:
         try:
             self._driver.check_usable()
         except KafkaError:
@@ -288,7 +307,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
             return
         with self._sole:
             try:
-                self._driver.call(self._consuming.close(limit_s))
+                self._driver.call(self._consuming.close(limit_s, after_error=after_error))
             except KafkaError:
                 # The brokers cannot be told; they forget a fetch session by themselves.
                 pass
@@ -299,7 +318,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+        self._close(CLOSE_TIMEOUT_S, after_error=error is not None)
 
 
 class _SoleThread:

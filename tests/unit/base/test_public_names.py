@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import levada as lv
-from levada import not_yet
+from levada import aio, not_yet
+from levada.error_codes import ErrorCode
 
 CLIENTS = [lv.KafkaProducer, lv.KafkaConsumer, lv.KafkaAdmin, lv.KafkaClient]
 CLASSES = [value for name in lv.__all__ if isinstance(value := getattr(lv, name), type)]
@@ -85,13 +86,37 @@ def test_every_name_is_there() -> None:
         (lv.KafkaConsumer, "commit_sync", r"use commit\(\)"),
         (lv.KafkaProducer, "produce", r"use send\(\)"),
         (lv.KafkaAdmin, "create_acls", r"request\(\)"),
+        (aio.KafkaProducer, "start", "a client connects when it is used"),
+        (aio.KafkaConsumer, "stop", r"use close\(\)"),
+        (aio.KafkaProducer, "create_batch", r"use send_many\("),
+        (lv.KafkaConsumer, "last_stable_offset", "isolation.level=read_committed"),
+        (lv.errors.TransactionAbortableError, "txn_requires_abort", "except TransactionAbortableError"),
+        (lv.errors.TimeoutError, "code", "only what a broker answered has a code"),
     ],
 )
-def test_what_is_not_there_yet_is_answered_with_advice(cls: type, name: str, advice: str) -> None:
+def test_what_is_not_there_yet_is_answered_with_advice(cls: Any, name: str, advice: str) -> None:
     assert not hasattr(cls, name)
-    for thing in (cls, object.__new__(cls)):
+    for thing in (cls, cls.__new__(cls)):
         with pytest.raises(AttributeError, match=rf"{cls.__name__} has no {name}\(\): .*{advice}"):
             getattr(thing, name)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "ours"),
+    [
+        (lv, "Producer", "levada.KafkaProducer"),
+        (lv, "KafkaAdminClient", "levada.KafkaAdmin"),
+        (lv, "AIOKafkaConsumer", "levada.aio.KafkaConsumer"),
+        (aio, "AIOKafkaProducer", "levada.aio.KafkaProducer"),
+    ],
+)
+def test_a_class_of_another_client_is_answered_with_ours(module: Any, name: str, ours: str) -> None:
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'; use {ours}$"):
+        getattr(module, name)
+
+
+def test_the_code_of_a_brokers_answer_is_an_attribute() -> None:
+    assert lv.errors.BrokerError(code=ErrorCode.NOT_COORDINATOR).code is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_misspelt_name_is_a_plain_attribute_error() -> None:

@@ -168,9 +168,10 @@ def test_a_flow_that_raises_ends_the_whole_question(client: SimClient) -> None:
 
 def test_retries_may_be_limited(client: SimClient) -> None:
     retries = Retries(client.metadata, ExponentialBackoff(1, 1, Random(1)), 2)
-    assert [retries.may_go_on() for _ in range(4)] == [True, True, False, False]
+    assert [retries.may_go_on("a") for _ in range(4)] == [True, True, False, False]
+    assert retries.may_go_on("b"), "each subject has its own"
     endless = Retries(client.metadata, ExponentialBackoff(1, 1, Random(1)))
-    assert all(endless.may_go_on() for _ in range(100))
+    assert all(endless.may_go_on("a") for _ in range(100))
 
 
 def test_a_policy_says_what_the_codes_mean_that_it_does_not_name() -> None:

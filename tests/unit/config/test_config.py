@@ -76,7 +76,7 @@ def test_white_space_around_an_address_does_no_harm() -> None:
         ({"delivery.timeout.ms": 10}, "'delivery.timeout.ms' must be at least linger.ms + request.timeout.ms = 30005, got 10"),
         ({"client.id": "\ud800"}, "'client.id': expected text that can be written as UTF-8, got '\\ud800'"),
         ({"client.id": "\N{EURO SIGN}" * 11_000}, "'client.id': must take at most 32767 bytes, takes 33000"),
-        ({"qqqqqq": 1}, "unknown option 'qqqqqq'; ProducerConfig knows"),
+        ({"qqqqqq": 1}, "unknown option 'qqqqqq'; a producer knows"),
     ],
 )
 def test_M_C13_a_mistake_fails_at_construction_and_names_the_option(settings: dict[str, Any], message: str) -> None:

@@ -128,3 +128,22 @@ def test_advice_names_only_options_that_exist_and_hides_none(config: type[Config
 def test_no_name_has_two_meanings(config: type[Config]) -> None:
     aliases = [alias for option in config.OPTIONS.values() for alias in option.aliases]
     assert len(aliases) == len({*aliases, *config.OPTIONS}) - len(config.OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("config", "who"),
+    [(ClientConfig, "a client"), (AdminConfig, "an admin client"), (ConsumerConfig, "a consumer"), (ProducerConfig, "a producer")],
+)
+def test_a_key_like_no_other_is_answered_in_words_of_the_user(config: type[Config], who: str) -> None:
+    with pytest.raises(ConfigError, match=rf"unknown option 'zebra'; {who} knows {len(config.OPTIONS)} options"):
+        config.parse({**SERVERS, "zebra": 1})
+
+
+def test_a_topic_in_place_of_the_settings_is_answered_with_assign() -> None:
+    with pytest.raises(ConfigError, match=r"got 'orders'; a topic is read after consumer\.assign\(consumer\.partitions_for\(topic\)\)"):
+        ConsumerConfig.parse("orders", bootstrap_servers="a:9092")  # type: ignore[arg-type]
+
+
+def test_on_commit_is_answered_with_commit_async() -> None:
+    with pytest.raises(ConfigError, match=r"pass a callback to commit_async\(\)"):
+        ConsumerConfig.parse({**SERVERS, "on_commit": print})

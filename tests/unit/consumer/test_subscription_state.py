@@ -125,5 +125,5 @@ def test_a_partition_that_is_assigned_again_is_another_one() -> None:
 
 def test_every_status_has_its_facts() -> None:
     assert set(STATUSES) == set(PartitionStatus)
-    assert set().union(*(facts.leads_to for facts in STATUSES.values())) == set(PartitionStatus) - {PartitionStatus.INITIALIZING}
+    assert set().union(*(facts.leads_to for facts in STATUSES.values())) == set(PartitionStatus)
     assert all(facts.has_position for facts in STATUSES.values() if facts.is_fetched)
