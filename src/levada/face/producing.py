@@ -8,6 +8,7 @@ from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from levada.ack_buffer import AckWindow
 from levada.client.engine import Engine
 from levada.clock import epoch_ms
 from levada.config import ProducerConfig
@@ -344,8 +345,11 @@ def _check_callback(on_delivery: Any) -> None:
 
 
 def _check_ack(ack: Any) -> None:
-    if ack is not None and not is_ack(ack):
-        raise TypeError(f"ack is a pair of an AckBuffer and a sequence that its put() returned, got {ack!r}")
+    if ack is None or is_ack(ack):
+        return
+    if type(ack) is tuple and len(ack) == 2 and isinstance(ack[0], AckWindow) and type(ack[1]) is int:
+        raise ValueError(f"ack: put() of {ack[0]!r} has not returned a sequence {ack[1]}")
+    raise TypeError(f"ack is a pair of an AckBuffer and a sequence that its put() returned, got {ack!r}")
 
 
 def _records(count: int) -> str:

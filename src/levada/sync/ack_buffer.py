@@ -48,8 +48,8 @@ class AckBuffer(WaitingAckBuffer):
         """
         if threading.get_ident() in CALLBACK_THREADS:
             raise IllegalStateError("AckBuffer.put() in a callback could wait for acknowledgements that come after it")
-        sequence = self.try_put(id)
-        return sequence if sequence is not None else _sleep_through(lambda wake: self.putting(id, timeout, wake))
+        sequence = self._try_put(id)
+        return sequence if sequence is not None else _sleep_through(lambda wake: self._putting(id, timeout, wake))
 
     def get(self, timeout: float | None = None) -> Any:
         """Return the next id in the order of put(), when it and all before it are marked, and free its slot.
@@ -57,13 +57,13 @@ class AckBuffer(WaitingAckBuffer):
         timeout: seconds. Raises TimeoutError, NotAcknowledgedError when that id has failed, ClosedError, and IllegalStateError without
         `retain`.
         """
-        id = self.take()
-        return id if id is not None else _sleep_through(lambda wake: self.getting(timeout, wake))
+        id = self._take()
+        return id if id is not None else _sleep_through(lambda wake: self._getting(timeout, wake))
 
     def wait_empty(self, timeout: float | None = None) -> None:
         """Wait until every id that was put is safe. Raises TimeoutError, NotAcknowledgedError as soon as an id has failed, ClosedError."""
-        if not self.is_empty():
-            _sleep_through(lambda wake: self.emptying(timeout, wake))
+        if not self._is_empty():
+            _sleep_through(lambda wake: self._emptying(timeout, wake))
 
     def __enter__(self) -> Self:
         return self
