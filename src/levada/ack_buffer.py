@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 else:
     from levada import _pure as cython
 
-from levada.errors import ClosedError, IllegalStateError, NotAcknowledgedError
+from levada.errors import ClosedError, IllegalStateError, NotAcknowledgedError, not_written
 
 PENDING, MARKED, FAILED = 0, 1, 2
 FULL, CHANGED = -1, -2
@@ -230,7 +230,8 @@ class AckWindow:
         Raises NotAcknowledgedError when it has failed, ClosedError, and IllegalStateError without `retain`.
         """
         if not self.retain:
-            raise IllegalStateError("get() is for an AckBuffer that keeps ids until they are taken; this one was made with retain=False")
+            wrong = "get() is for an AckBuffer that keeps ids until they are taken; this one was made with retain=False"
+            raise not_written(IllegalStateError(wrong))
         if self.closed:
             raise self._closed_error()
         if self._taken == self._safe:
@@ -293,8 +294,8 @@ class AckWindow:
                 raise failure
 
     def _closed_error(self) -> ClosedError:
-        """Return the error for calls after close()."""
-        return ClosedError(f"the AckBuffer is closed; everything up to {self._safe_id!r} is safe")
+        """Return the error for calls after close(). Nothing was sent by the call: `persisted` is about no record of before."""
+        return not_written(ClosedError(f"the AckBuffer is closed; everything up to {self._safe_id!r} is safe"))
 
     # The end, and waiting
 

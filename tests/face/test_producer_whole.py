@@ -160,8 +160,9 @@ def test_K2_interceptors_see_each_record_and_its_outcome(any_kafka: Any, new_top
         with pytest.raises(SerializationError) as refused:
             producer.send(topic, 7)
         assert first.told[2:] == second.told[2:] == [(-1, -1, refused.value, ["a", "b"])]
-        with pytest.raises(IllegalStateError, match="interceptors see records one by one"):
+        with pytest.raises(IllegalStateError, match="interceptors see records one by one") as misused:
             producer.send_arrow(topic, [], value="v")
+        assert misused.value.persisted is Persisted.NO
         assert first.closed == 0
     assert (first.closed, second.closed) == (1, 1)
     (record,) = lv.scan(topic, bootstrap_servers=any_kafka.bootstrap_servers)

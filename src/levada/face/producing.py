@@ -199,9 +199,8 @@ class Producing:
         """
         self._check_usable()
         if self._interceptors:
-            raise IllegalStateError(
-                "interceptors see records one by one, and would not see these rows; use send(), or a producer without them"
-            )
+            wrong = "interceptors see records one by one, and would not see these rows; use send(), or a producer without them"
+            raise not_written(IllegalStateError(wrong))
         if columns["key"] is None and columns["value"] is None and columns["headers"] is None:
             raise ValueError(
                 f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"

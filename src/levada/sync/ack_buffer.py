@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from levada.clock import NEVER_MS
-from levada.errors import IllegalStateError
+from levada.errors import IllegalStateError, not_written
 from levada.face.ack_waiting import Sleeping, WaitingAckBuffer, Wake
 from levada.face.callbacks import CALLBACK_THREADS
 from levada.sync.waiter import Waiter
@@ -47,7 +47,7 @@ class AckBuffer(WaitingAckBuffer):
         acknowledgements wait for; ClosedError.
         """
         if threading.get_ident() in CALLBACK_THREADS:
-            raise IllegalStateError("AckBuffer.put() in a callback could wait for acknowledgements that come after it")
+            raise not_written(IllegalStateError("AckBuffer.put() in a callback could wait for acknowledgements that come after it"))
         sequence = self._try_put(id)
         return sequence if sequence is not None else _sleep_through(lambda wake: self._putting(id, timeout, wake))
 
@@ -90,7 +90,7 @@ def _sleep_through(start: Callable[[Wake], Sleeping[T]]) -> T:
 
 def _refuse_to_wait_for_itself() -> None:
     if threading.get_ident() in CALLBACK_THREADS:
-        raise IllegalStateError("an AckBuffer cannot be waited for in a callback: the acknowledgements come after it")
+        raise not_written(IllegalStateError("an AckBuffer cannot be waited for in a callback: the acknowledgements come after it"))
     asyncio: Any = sys.modules.get("asyncio")
     if asyncio is not None and asyncio._get_running_loop() is not None:
-        raise IllegalStateError("waiting for this AckBuffer would stop the running event loop; use levada.aio.AckBuffer there")
+        raise not_written(IllegalStateError("waiting for this AckBuffer would stop the running event loop; use levada.aio.AckBuffer there"))

@@ -236,14 +236,16 @@ def test_Q6_close_ends_everything_but_what_is_safe() -> None:
     assert not buffer.fail(1, RuntimeError("late"))
     assert buffer.safe == buffer.drain() == 1
     for call in (lambda: put(buffer, 3), lambda: put(buffer, 2), buffer._take, buffer._is_empty):
-        with pytest.raises(ClosedError, match="everything up to 1 is safe"):
+        with pytest.raises(ClosedError, match="everything up to 1 is safe") as closed:
             call()
+        assert closed.value.persisted is Persisted.NO
 
 
 def test_get_is_for_a_buffer_that_retains() -> None:
     buffer = lv.AckBuffer(4, retain=False)
-    with pytest.raises(IllegalStateError, match="retain=False"):
+    with pytest.raises(IllegalStateError, match="retain=False") as misused:
         buffer._take()
+    assert misused.value.persisted is Persisted.NO
 
 
 @pytest.mark.parametrize("kind", [lv.AckBuffer, aio.AckBuffer])
