@@ -1,7 +1,8 @@
 """Records that failed, and whose failure the program has not looked at: flush() and close() log a warning about them.
 
 A failure counts as looked at when its error is read: by its callback, its AckBuffer, result() or exception(), or in a report of
-send_arrow(). So it does when a call on its transaction raises with that error as the cause. Reading an error is noted where the error is, so a record that is written costs nothing. Methods are called under the engine's lock.
+send_arrow(); and when a call on its transaction raises with that error as the cause. Reading is noted where the error is, so a record
+that is written costs nothing. Methods are called under the engine's lock.
 """
 
 from __future__ import annotations
