@@ -19,16 +19,17 @@ cdef class AckWindow:
     cdef bint _has_room, _has_moved
 
     @cython.locals(sequence=cython.longlong)
-    cpdef long long offer(self, id, double now_s) except -3
+    cpdef long long _offer(self, id, double now_s) except -3
     @cython.locals(sequence=cython.longlong, slot=Py_ssize_t)
     cdef long long _append(self, id, last, double now_s) except -3
     @cython.locals(sequence=cython.longlong)
     cdef long long _offer_again(self, id, last, double now_s) except -3
     @cython.locals(slot=Py_ssize_t)
     cdef bint _revive(self, long long sequence, double now_s) except -1
+    cdef bint _was_put(self, long long sequence) except -1
     cpdef bint mark(self, long long sequence) except -1
     cpdef bint fail(self, long long sequence, error) except -1
-    cpdef settle(self, long long sequence, error)
+    cpdef _settle(self, long long sequence, error)
     @cython.locals(slot=Py_ssize_t)
     cdef Py_ssize_t _pending(self, long long sequence) except -2
     @cython.locals(slot=Py_ssize_t)
@@ -38,14 +39,14 @@ cdef class AckWindow:
     @cython.locals(slot=Py_ssize_t)
     cdef int _advance(self) except -1
     cpdef drain(self)
-    cpdef take(self)
+    cpdef _take(self)
     @cython.locals(slot=Py_ssize_t)
     cdef _free(self)
-    cpdef int wake(self) except -1
-    cpdef bint is_empty(self) except -1
+    cpdef int _wake(self) except -1
+    cpdef bint _is_empty(self) except -1
     @cython.locals(failures=dict)
     cdef _first_failure(self)
     cdef int _raise_failure(self) except -1
-    cpdef closed_error(self)
+    cpdef _closed_error(self)
 
 cdef int _wake_all(list waiting) except -1

@@ -9,7 +9,7 @@ Theory. Ids stand in a ring in the order in which they were put; a sequence coun
 
     taken <= safe <= next <= taken + size
 
-    below taken         slots that are free again: their ids were handed out by take() or drain(); without `retain` taken is safe
+    below taken         slots that are free again: their ids were handed out by get() or drain(); without `retain` taken is safe
     taken .. safe       marked, and every id before them is marked too
     safe .. next        the window: the first is not marked, those behind it may be
     from next on        not put yet
@@ -18,12 +18,12 @@ An id in the window is PENDING, MARKED or FAILED:
 
     PENDING -> MARKED   mark(): once, for good
     PENDING -> FAILED   fail()
-    FAILED  -> PENDING  offer() of the same id; it keeps its sequence, and those behind it stay as they are
+    FAILED  -> PENDING  put() of the same id; it keeps its sequence, and those behind it stay as they are
 
 Nothing else changes a state, so `safe` never goes back and never passes an id that is pending or failed. Marking the first id of the window
 moves `safe` over all marked ids behind it; each is passed once, so an operation is O(1) in the mean. After close() no state changes.
 
-Nobody waits in here. Who has to wait leaves a function with await_change(), looks once more, and sleeps until that function is called.
+Nobody waits in here. Who has to wait leaves a function with _await_change(), looks once more, and sleeps until that function is called.
 
 A [c] module: compiled, each step is a call that no other thread sees half done, as in producer/appender.py. Code of an id's own class
 (comparing, freeing it) may run between two steps, never within one. Interpreted, a lock makes the steps whole.
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 else:
     from levada import _pure as cython
 
-from levada.errors import ClosedError, IllegalStateError, NotAcknowledgedError
+from levada.errors import ClosedError, IllegalStateError, NotAcknowledgedError, not_written
 
 PENDING, MARKED, FAILED = 0, 1, 2
 FULL, CHANGED = -1, -2
@@ -50,9 +50,7 @@ NO_SLOT = -1
 class AckWindow:
     """See the module's theory. Everything but waiting; all methods may be called from any thread."""
 
-    def __init__(self, size: int, *, after: Any = None, retain: bool = True) -> None:
-        if size < 1:
-            raise ValueError(f"an AckBuffer has room for at least one id, got size={size}")
+    def __init__(self, size: int, after: Any, retain: bool) -> None:
         self.size = size
         self.retain = retain
         self.closed = False
@@ -73,7 +71,7 @@ class AckWindow:
 
     # Putting
 
-    def offer(self, id: Any, now_s: float) -> int:
+    def _offer(self, id: Any, now_s: float) -> int:
         """Put an id, or a failed one again; return its sequence, -1 when there is no free slot. now_s: monotonic seconds.
 
         Raises ValueError when the id does not come after the one before it, NotAcknowledgedError when there is no free slot and an id has
@@ -93,7 +91,7 @@ class AckWindow:
 
     def _append(self, id: Any, last: Any, now_s: float) -> int:
         if self.closed:
-            raise self.closed_error()
+            raise self._closed_error()
         if self._last_id is not last:
             return CHANGED
         sequence = self._next
@@ -112,7 +110,7 @@ class AckWindow:
             if self._ids[sequence % self.size] == id and self._revive(sequence, now_s):
                 return sequence
         if self.closed:
-            raise self.closed_error()
+            raise self._closed_error()
         raise ValueError(f"ids must rise: {id!r} does not come after {last!r}; only an id that has failed may be put again")
 
     def _revive(self, sequence: int, now_s: float) -> bool:
@@ -124,6 +122,10 @@ class AckWindow:
         del self._failures[sequence]
         return True
 
+    def _was_put(self, sequence: int) -> bool:
+        """Whether an id has this sequence, or had it."""
+        return 0 <= sequence < self._next
+
     # What becomes of them
 
     def mark(self, sequence: int) -> bool:
@@ -133,7 +135,7 @@ class AckWindow:
         called from any thread, in any order, and in callbacks.
         """
         marked = self._mark(sequence)
-        self.wake()
+        self._wake()
         return marked
 
     def mark_many(self, sequences: Iterable[int]) -> int:
@@ -143,7 +145,7 @@ class AckWindow:
             for sequence in sequences:
                 marked += self._mark(sequence)
         finally:
-            self.wake()
+            self._wake()
         return marked
 
     def fail(self, sequence: int, error: BaseException) -> bool:
@@ -155,11 +157,11 @@ class AckWindow:
         if not isinstance(error, BaseException):
             raise TypeError(f"an id fails with an exception, got {error!r}")
         failed = self._fail(sequence, error)
-        self.wake()
+        self._wake()
         return failed
 
-    def settle(self, sequence: int, error: BaseException | None) -> None:
-        """Mark or fail without waking anybody, for a caller that settles many and then calls wake()."""
+    def _settle(self, sequence: int, error: BaseException | None) -> None:
+        """Mark or fail without waking anybody, for a caller that settles many and then calls _wake()."""
         if error is None:
             self._mark(sequence)
         else:
@@ -219,24 +221,25 @@ class AckWindow:
         """Free the slots of all ids up to `safe` and return `safe`. Never waits and never raises, after close() neither."""
         while self._taken < self._safe:
             self._free()
-        self.wake()
+        self._wake()
         return self._safe_id
 
-    def take(self) -> Any:
+    def _take(self) -> Any:
         """Return the next id in the order they were put and free its slot; None while it is not marked.
 
         Raises NotAcknowledgedError when it has failed, ClosedError, and IllegalStateError without `retain`.
         """
         if not self.retain:
-            raise IllegalStateError("get() is for an AckBuffer that keeps ids until they are taken; this one was made with retain=False")
+            wrong = "get() is for an AckBuffer that keeps ids until they are taken; this one was made with retain=False"
+            raise not_written(IllegalStateError(wrong))
         if self.closed:
-            raise self.closed_error()
+            raise self._closed_error()
         if self._taken == self._safe:
             if self._safe in self._failures:
                 self._raise_failure()
             return None
         id = self._free()
-        self.wake()
+        self._wake()
         return id
 
     def _free(self) -> Any:
@@ -258,14 +261,14 @@ class AckWindow:
         """How many ids were put and are not safe: pending, failed, or marked behind such a one."""
         return self._next - self._safe
 
-    def put_at_s(self) -> float | None:
+    def _oldest_put_at_s(self) -> float | None:
         """Return when the oldest id that is not safe was put, None when all are safe."""
         return self._put_at_s[self._safe % self.size] if self._safe < self._next else None
 
-    def is_empty(self) -> bool:
+    def _is_empty(self) -> bool:
         """Whether every id that was put is safe. Raises NotAcknowledgedError when one has failed, ClosedError."""
         if self.closed:
-            raise self.closed_error()
+            raise self._closed_error()
         self._raise_failure()
         return self._safe == self._next
 
@@ -290,9 +293,9 @@ class AckWindow:
             if failure is not None:
                 raise failure
 
-    def closed_error(self) -> ClosedError:
-        """Return the error for calls after close()."""
-        return ClosedError(f"the AckBuffer is closed; everything up to {self._safe_id!r} is safe")
+    def _closed_error(self) -> ClosedError:
+        """Return the error for calls after close(). Nothing was sent by the call: `persisted` is about no record of before."""
+        return not_written(ClosedError(f"the AckBuffer is closed; everything up to {self._safe_id!r} is safe"))
 
     # The end, and waiting
 
@@ -303,22 +306,22 @@ class AckWindow:
         """
         self.closed = True
         self._has_moved = self._has_room = True
-        self.wake()
+        self._wake()
 
-    def await_change(self, wake: Callable[[], object], *, room: bool) -> None:
+    def _await_change(self, wake: Callable[[], object], *, room: bool) -> None:
         """Call `wake` once, from any thread, at the next change: when slots become free (room), or when `safe` moves or an id fails.
 
         Look again after this and before sleeping, or a change just before it is missed. wake: takes no lock and does not raise.
         """
         (self._waiting_for_room if room else self._waiting_for_safe).append(wake)
 
-    def forget(self, wake: Callable[[], object], *, room: bool) -> None:
-        """Take back await_change(); harmless when it has been called."""
+    def _forget(self, wake: Callable[[], object], *, room: bool) -> None:
+        """Take back _await_change(); harmless when it has been called."""
         waiting = self._waiting_for_room if room else self._waiting_for_safe
         if wake in waiting:
             waiting.remove(wake)
 
-    def wake(self) -> None:
+    def _wake(self) -> None:
         """Wake those who wait for what has changed since the last time."""
         if self._has_room:
             self._has_room = False
@@ -327,7 +330,7 @@ class AckWindow:
             self._has_moved = False
             _wake_all(self._waiting_for_safe)
 
-    def note_blocked(self, seconds: float) -> None:
+    def _note_blocked(self, seconds: float) -> None:
         """Add to the time that put() has waited."""
         self.blocked_time += seconds
 
@@ -361,11 +364,11 @@ if not cython.compiled:
         "_advance",
         "_free",
         "drain",
-        "take",
+        "_take",
         "_first_failure",
-        "await_change",
-        "forget",
-        "wake",
+        "_await_change",
+        "_forget",
+        "_wake",
     )
     for _name in STEPS:
         setattr(AckWindow, _name, _whole(getattr(AckWindow, _name)))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from levada.suggestion import did_you_mean
+
 
 class ErrorCode(IntEnum):
     """A code as it stands in a response. A code this table does not know is read as UNKNOWN_SERVER_ERROR."""
@@ -151,6 +153,17 @@ class ErrorCode(IntEnum):
     def of(cls, code: int) -> ErrorCode:
         """Return the member for a code from the wire, UNKNOWN_SERVER_ERROR for one from a newer broker."""
         return _BY_VALUE.get(code, cls.UNKNOWN_SERVER_ERROR)
+
+    @classmethod
+    def named(cls, code: ErrorCode | str | int) -> ErrorCode:
+        """Return the member that a program names by itself, its name or its number. Raises ValueError for what is none, with a hint."""
+        if isinstance(code, int) and not isinstance(code, bool) and code in _BY_VALUE:
+            return _BY_VALUE[code]
+        if isinstance(code, str):
+            if code in cls.__members__:
+                return cls[code]
+            raise ValueError(f"no error code of Kafka is named {code!r}{did_you_mean(code, cls.__members__)}")
+        raise ValueError(f"no error code of Kafka is {code!r}; expected an ErrorCode, its name or its number, {min(cls)} to {max(cls)}")
 
     @property
     def retriable(self) -> bool:

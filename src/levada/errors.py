@@ -403,7 +403,10 @@ class ProducerFencedError(BrokerError):
 class TransactionAbortableError(KafkaError):
     """The transaction cannot be committed, for the reason that the message names and `__cause__` has; abort_transaction() goes on.
 
-    Raised by every call on the transaction but abort_transaction(), send() included, whose record was not taken then.
+    Raised by every call on the transaction but abort_transaction(), send() included, whose record was not taken then (`persisted` "no").
+    From other calls it is about the transaction: nothing of it is or will be committed, but records that were sent before may be in the
+    log, where readers with isolation.level=read_uncommitted find them. So `persisted` is "unknown" there, whatever the cause says of its
+    own record.
     """
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from levada.measure import Measure
+from levada.suggestion import did_you_mean
 
 S = TypeVar("S")
 
@@ -20,6 +21,11 @@ class MetricName(NamedTuple):
     name: str
     group: str
     tags: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def own_tags(self) -> dict[str, str]:
+        """Its tags but for the client's id, which all metrics of a client have."""
+        return {tag: text for tag, text in self.tags if tag != "client-id"}
 
 
 class Metrics(Mapping[MetricName, float]):
@@ -41,16 +47,38 @@ class Metrics(Mapping[MetricName, float]):
         """Return the metric of this name, of the client as a whole or with these tags; underscores stand for dashes.
 
         metrics.value("record-send-rate"), metrics.value("record-send-rate", topic="orders"), metrics.value("request-rate",
-        node_id="node-1"). Raises KeyError.
+        node_id="node-1"). Raises KeyError for a name or tags that no metric has, with what is near to them.
         """
         wanted = {tag.replace("_", "-"): value for tag, value in tags.items()}
         for metric, value in self._values.items():
-            if metric.name == name and {tag: text for tag, text in metric.tags if tag != "client-id"} == wanted:
+            if metric.name == name and metric.own_tags == wanted:
                 return value
-        raise KeyError(f"{name}{wanted or ''}")
+        raise KeyError(self._advice(name, wanted))
+
+    def _advice(self, name: str, wanted: Mapping[str, str]) -> str:
+        tagged = [dict(metric.own_tags) for metric in self if metric.name == name]
+        if not tagged:
+            return f"no metric is named {name!r}{did_you_mean(name, {metric.name for metric in self})}"
+        known = sorted({_described(tags) for tags in tagged})
+        hint = did_you_mean(_described(wanted), known)
+        shown = ", ".join(known[:_SHOWN]) + (f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else "")
+        return f"the metric {name!r} has no value for {_described(wanted)}{hint or f'; there is one for {shown}'}"
+
+    def __str__(self) -> str:
+        """A line for each metric, sorted by group and name."""
+        lines = sorted((metric.group, metric.name, _described(metric.own_tags), value) for metric, value in self._values.items())
+        return "\n".join(f"{group} {name} ({tags}): {value:g}" for group, name, tags, value in lines)
 
     def __repr__(self) -> str:
         return f"<Metrics: {len(self)} values>"
+
+
+_SHOWN = 5
+
+
+def _described(tags: Mapping[str, str]) -> str:
+    """Return tags as value() takes them."""
+    return ", ".join(f"{tag.replace('-', '_')}={text!r}" for tag, text in tags.items()) or "the client as a whole"
 
 
 class Reading(NamedTuple, Generic[S]):

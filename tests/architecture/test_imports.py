@@ -22,6 +22,7 @@ BASE = {
     "metrics",
     "interceptors",
     "not_yet",
+    "suggestion",
     "_pure",
     "_python",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
@@ -30,9 +31,9 @@ PARTITIONS = 3
 
 @pytest.fixture
 def topic(embedded: EmbeddedKafka, request: pytest.FixtureRequest) -> str:
-    name = request.node.name
+    name = re.sub(r"[^a-z_A-Z]", "-", request.node.name)
     embedded.create_topic(name, PARTITIONS)
-    return str(name)
+    return name
 
 
 def judged(embedded: EmbeddedKafka, topic: str, events: list[Event]) -> Report:
@@ -91,3 +92,56 @@ def test_what_send_raises_and_what_the_cluster_refuses_are_told(embedded: Embedd
     ends = [event for event in events if event.type is not Type.INVOKE]
     assert [(event.op, event.type) for event in ends] == [(Op.SEND, kind) for kind in (Type.INFO, Type.FAIL, Type.INFO, Type.OK)]
     judged(embedded, topic, events).require_clean()
+
+
+def test_a_service_is_recorded_by_giving_it_the_recording_producer(embedded: EmbeddedKafka, topic: str) -> None:
+    events: list[Event] = []
+    offsets = {lv.TopicPartition(topic, 0): 7}
+
+    async def run() -> None:
+        async with levada.aio.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers, transactional_id=f"{topic}-tasks") as producer:
+            await producer.init_transactions()
+            recording = AsyncRecordingProducer(producer, Recorder(events.append, 2))
+            async with recording.transaction():
+                await recording.send(topic)
+                await recording.send_offsets_to_transaction(offsets, f"{topic}-tasks")
+            with pytest.raises(LookupError):
+                async with recording.transaction():
+                    await recording.send(topic)
+                    await recording.flush(5)
+                    raise LookupError
+
+    with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers, transactional_id=topic) as producer:
+        producer.init_transactions()
+        recording = RecordingProducer(producer, Recorder(events.append, 1))
+        with recording.transaction():
+            recording.send(topic)
+            recording.send_offsets_to_transaction(offsets, topic)
+        with pytest.raises(LookupError), recording.transaction():
+            recording.send(topic)
+            recording.flush(5)
+            raise LookupError
+    asyncio.run(run())
+    report = judged(embedded, topic, events)
+    report.require_clean()
+    assert (report.transactions, report.records) == ({"committed": 2, "not committed": 2}, 4)
+    with lv.KafkaAdmin(bootstrap_servers=embedded.bootstrap_servers) as admin:
+        for group in (topic, f"{topic}-tasks"):
+            assert [at.offset for at in admin.list_consumer_group_offsets(group).values() if at] == [7]
+
+
+@pytest.mark.parametrize("value", [None, b"short", bytes(8), bytes(12), b"not recorded by anybody"])
+def test_a_record_that_nobody_recorded_is_refused(embedded: EmbeddedKafka, topic: str, value: bytes | None) -> None:
+    with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
+        producer.send(topic, value)
+    with lv.KafkaClient(bootstrap_servers=embedded.bootstrap_servers) as client:
+        with pytest.raises(ValueError, match="nobody recorded this"):
+            read_log(client, [topic])
+        with pytest.raises(TypeError, match="expected a list of topics"):
+            read_log(client, topic)
+
+
+@pytest.mark.parametrize("process", [0, -4, 1 << 23])
+def test_a_recorder_refuses_a_number_that_values_cannot_hold(process: int) -> None:
+    with pytest.raises(ValueError, match=f"from 1 to 8388607 that nobody else in the run has, got {process}"):
+        Recorder([].append, process)

@@ -139,7 +139,7 @@ class Failing(Recording):
         raise ZeroDivisionError("on_send")
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, headers: Any) -> None:
-        raise SystemExit("on_acknowledgement")
+        raise (ValueError if isinstance(error, SerializationError) else SystemExit)("on_acknowledgement")
 
     def close(self) -> None:
         raise ZeroDivisionError("close")
@@ -160,8 +160,9 @@ def test_K2_interceptors_see_each_record_and_its_outcome(any_kafka: Any, new_top
         with pytest.raises(SerializationError) as refused:
             producer.send(topic, 7)
         assert first.told[2:] == second.told[2:] == [(-1, -1, refused.value, ["a", "b"])]
-        with pytest.raises(IllegalStateError, match="interceptors see records one by one"):
+        with pytest.raises(IllegalStateError, match="interceptors see records one by one") as misused:
             producer.send_arrow(topic, [], value="v")
+        assert misused.value.persisted is Persisted.NO
         assert first.closed == 0
     assert (first.closed, second.closed) == (1, 1)
     (record,) = lv.scan(topic, bootstrap_servers=any_kafka.bootstrap_servers)
@@ -169,7 +170,22 @@ def test_K2_interceptors_see_each_record_and_its_outcome(any_kafka: Any, new_top
     assert {record.exc_info[0].__name__ for record in caplog.records if record.exc_info and record.exc_info[0]} == {
         "ZeroDivisionError",
         "SystemExit",
+        "ValueError",
     }
+
+
+def test_K2_ctrl_c_in_an_interceptor_comes_out_of_send(embedded: Any, new_topic: NewTopicName) -> None:
+    """Where send() raises, its own thread tells the interceptors."""
+
+    class Interrupted(ProducerInterceptor):
+        def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None, headers: Any) -> None:
+            raise KeyboardInterrupt
+
+    topic = new_topic(embedded)
+    with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers, interceptors=[Interrupted()]) as producer:
+        with pytest.raises(KeyboardInterrupt):
+            producer.send(topic, 7)
+        assert producer.send(topic, b"7").result(PATIENCE_S).offset == 0
 
 
 def test_K2_an_interceptor_that_returns_no_record_is_passed_over(

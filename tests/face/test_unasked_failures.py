@@ -88,6 +88,17 @@ def test_records_of_one_batch_are_asked_about_one_by_one(kafka: EmbeddedKafka, c
     assert line.startswith("4 records failed and were not asked about")
 
 
+def test_what_a_transaction_raised_is_not_counted(kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture) -> None:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id="told") as producer:
+        for value, topic in ((TOO_LARGE, "t"), (b"x" * 500, "small")):
+            with pytest.raises(lv.errors.TransactionAbortableError) as raised, producer.transaction():
+                producer.send("t", b"v")
+                producer.send(topic, value)
+            assert isinstance(raised.value.__cause__, lv.errors.RecordTooLargeError)
+            assert raised.value.persisted is lv.Persisted.UNKNOWN, "the first record may be in the log, aborted"
+    assert warnings(caplog) == []
+
+
 def test_on_asyncio_too(kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture) -> None:
     async def program() -> None:
         async with aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:

@@ -109,7 +109,7 @@ def test_Q4_records_of_one_batch_may_be_acknowledged_to_several_buffers(sim: Sim
         for number, buffer in enumerate(buffers):
             producer.send("t", partition=0, ack=(buffer, buffer.put(turn)))
             if turn == 0:
-                buffer.await_change(lambda number=number: woken.append(number), room=False)  # type: ignore[misc]
+                buffer._await_change(lambda number=number: woken.append(number), room=False)  # type: ignore[misc]
     producer.flush()
     assert [buffer.safe for buffer in buffers] == [3, 3, 3]
     assert sorted(woken) == [0, 1, 2]
@@ -254,13 +254,28 @@ def test_Q9_a_send_that_raises_leaves_the_sequence_as_it_is(sim: Simulation, bro
     assert buffer.mark(sequence)
 
 
-@pytest.mark.parametrize("ack", [5, (), (5, 5), (AckBuffer(1), "0"), (AckBuffer(1), -1), (AckBuffer(1), 1 << 70), [AckBuffer(1), 0]])
+@pytest.mark.parametrize("ack", [5, (), (5, 5), (AckBuffer(1), "0"), (AckBuffer(1), True), [AckBuffer(1), 0]])
 def test_Q4_an_ack_is_a_buffer_and_a_sequence(sim: Simulation, broker: BrokerNode, ack: Any) -> None:
     table = pa.table({"value": ["a"]})
     with a_producer(sim) as producer:
         for send in (lambda: producer.send("t", b"v", ack=ack), lambda: producer.send_arrow("t", table, value="value", ack=ack)):
             with pytest.raises(TypeError, match="ack is a pair of an AckBuffer and a sequence"):
                 send()
+
+
+@pytest.mark.parametrize("sequence", [-1, 2, 1 << 70])
+def test_Q4_a_sequence_that_was_never_put_is_refused_at_the_call(sim: Simulation, broker: BrokerNode, sequence: int) -> None:
+    table = pa.table({"value": ["a"]})
+    buffer = AckBuffer(4)
+    buffer.put(1)
+    buffer.put(2)
+    ack = (buffer, sequence)
+    with a_producer(sim) as producer:
+        for send in (lambda: producer.send("t", b"v", ack=ack), lambda: producer.send_arrow("t", table, value="value", ack=ack)):
+            with pytest.raises(ValueError, match=f"has not returned a sequence {sequence}"):
+                send()
+        producer.send("t", b"v", ack=(buffer, 1)).result()
+    assert (buffer.in_flight, buffer.safe) == (2, None)
 
 
 def test_Q9_a_failure_that_a_buffer_was_told_of_is_not_warned_about(

@@ -19,18 +19,18 @@ class AckBuffer(WaitingAckBuffer):
 
     async def put(self, id: Any, timeout: float | None = None) -> int:
         """Take an id in, and return its sequence, as levada.AckBuffer.put(). A put() that is cancelled while it waits takes nothing in."""
-        sequence = self.try_put(id)
-        return sequence if sequence is not None else await _sleep_through(lambda wake: self.putting(id, timeout, wake))
+        sequence = self._try_put(id)
+        return sequence if sequence is not None else await _sleep_through(lambda wake: self._putting(id, timeout, wake))
 
     async def get(self, timeout: float | None = None) -> Any:
         """Return the next id, as levada.AckBuffer.get(). A get() that is cancelled while it waits takes nothing out."""
-        id = self.take()
-        return id if id is not None else await _sleep_through(lambda wake: self.getting(timeout, wake))
+        id = self._take()
+        return id if id is not None else await _sleep_through(lambda wake: self._getting(timeout, wake))
 
     async def wait_empty(self, timeout: float | None = None) -> None:
         """Wait until every id that was put is safe. Raises TimeoutError, NotAcknowledgedError as soon as an id has failed, ClosedError."""
-        if not self.is_empty():
-            await _sleep_through(lambda wake: self.emptying(timeout, wake))
+        if not self._is_empty():
+            await _sleep_through(lambda wake: self._emptying(timeout, wake))
 
     async def __aenter__(self) -> Self:
         return self

@@ -6,12 +6,13 @@ per request; the rest of the broker is not involved. A blackhole lasts until cle
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
+from levada.suggestion import did_you_mean
 from levada.types import TopicPartition
 
 Act = Callable[[int], None]
@@ -66,17 +67,46 @@ NO_FAULT = Fault(applied=True)
 SWALLOWED = Fault(drop=True)
 
 
+class RequestCounts(Mapping[str, int]):
+    """How many requests of each API came in, by name. ConfigError for an API that the broker does not serve: it could only be 0."""
+
+    def __init__(self, apis: Iterable[str]) -> None:
+        self._counts = dict.fromkeys(sorted(apis), 0)
+
+    def __getitem__(self, api: str) -> int:
+        self.check(api)
+        return self._counts[api]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._counts)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def __repr__(self) -> str:
+        return repr({api: count for api, count in self._counts.items() if count})
+
+    def check(self, api: str) -> None:
+        """Raise ConfigError for the name of an API that is not served."""
+        if api not in self._counts:
+            hint = did_you_mean(api, self._counts) if isinstance(api, str) else ""
+            raise ConfigError(f"the broker serves no API {api!r}{hint or '; it serves ' + ', '.join(self._counts)}")
+
+    def add(self, api: str) -> None:
+        """Count a request; for the node itself."""
+        self._counts[api] += 1
+
+
 class Faults:
     """The faults a test has asked for, by API name ("Produce"). Safe to call while the broker runs in another thread.
 
     known_apis: those that are served. by_partition: those of which one partition can fail.
 
-    requests: how many requests of each API came in so far. bytes_at_a_time: the server reads and writes at most so many at once; None for
-    as many as there are.
+    requests: how many requests of each API came in so far, by name. bytes_at_a_time: the server reads and writes at most so many at once;
+    None for as many as there are.
     """
 
     def __init__(self, known_apis: frozenset[str], by_partition: frozenset[str]) -> None:
-        self._known = known_apis
         self._by_partition = by_partition
         self._waiting: dict[str, deque[Fault]] = {}
         self._partition_faults: dict[str, deque[Fault]] = {}
@@ -84,29 +114,31 @@ class Faults:
         self._blackholes: set[tuple[str | None, int | None]] = set()
         self._holds: list[Hold] = []
         self._wakeups: list[Callable[[], None]] = []
-        self.requests: Counter[str] = Counter()
+        self.requests = RequestCounts(known_apis)
         self.bytes_at_a_time: int | None = None
 
     def fail_next(
         self,
         api: str,
-        error_code: ErrorCode,
+        error_code: ErrorCode | str | int,
         times: int = 1,
         *,
         topic: str | None = None,
         partition: int = 0,
         applied: bool = False,
     ) -> None:
-        """Answer the next `times` requests with an error, in all their partitions or only in one.
+        """Answer the next `times` requests with an error, in all their partitions or only in one. What was asked is not done.
 
-        applied: do what was asked and answer with the error all the same, as when an acknowledgement is lost inside the cluster; not for
-        one partition. ConfigError for an API that cannot fail like this.
+        error_code: a levada.error_codes.ErrorCode, its name ("NOT_COORDINATOR") or its number (16). applied: do what was asked and answer
+        with the error all the same, as when an acknowledgement is lost inside the cluster; not for one partition. ValueError for a code
+        that Kafka does not have, ConfigError for an API that cannot fail like this.
         """
+        code = ErrorCode.named(error_code)
         if topic is None:
-            self._add(api, [Fault(error_code=error_code, applied=applied)] * times)
+            self._add(api, [Fault(error_code=code, applied=applied)] * times)
             return
-        fault = Fault(error_code=error_code, partition=TopicPartition(topic, partition))
-        self._check(api)
+        fault = Fault(error_code=code, partition=TopicPartition(topic, partition))
+        self.requests.check(api)
         if applied or api not in self._by_partition:
             what = "be carried out and fail" if applied else "fail"
             raise ConfigError(f"one partition of {api} cannot {what}; leave out topic= to let the whole request do so")
@@ -137,7 +169,7 @@ class Faults:
     def blackhole(self, api: str | None = None, *, node: int | None = None) -> None:
         """Read requests from now on without carrying them out or answering, until clear(). None: of every API, on every node."""
         if api is not None:
-            self._check(api)
+            self.requests.check(api)
         self._blackholes.add((api, node))
 
     def close_mid_frame(self, api: str, nth: int = 1, *, after_bytes: int = 10) -> None:
@@ -153,7 +185,7 @@ class Faults:
 
     def cap_version(self, api: str, max_version: int) -> None:
         """Serve the API only up to this version from now on, as an older broker would; -1 takes the API away."""
-        self._check(api)
+        self.requests.check(api)
         self._caps[api] = max_version
 
     def clear(self) -> None:
@@ -170,7 +202,7 @@ class Faults:
 
     def next_fault(self, api: str, node_id: int) -> Fault:
         """Return and use up what is to happen to this request of a node."""
-        self.requests[api] += 1
+        self.requests.add(api)
         if any(wanted in (None, api) and at in (None, node_id) for wanted, at in self._blackholes):
             return SWALLOWED
         waiting = self._waiting.get(api)
@@ -202,9 +234,5 @@ class Faults:
             wakeup()
 
     def _add(self, api: str, faults: list[Fault]) -> None:
-        self._check(api)
+        self.requests.check(api)
         self._waiting.setdefault(api, deque()).extend(faults)
-
-    def _check(self, api: str) -> None:
-        if api not in self._known:
-            raise ConfigError(f"the broker serves no API '{api}'; it serves {', '.join(sorted(self._known))}")

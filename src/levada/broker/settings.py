@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import Any
 
 from levada.errors import ConfigError
+from levada.suggestion import did_you_mean
 
 MAX_INT64 = (1 << 63) - 1
 
@@ -67,9 +67,7 @@ class BrokerSettings:
         known = [field.name for field in fields(cls)]
         for name in settings:
             if name not in known:
-                close = get_close_matches(name, known, n=1)
-                hint = f"; did you mean '{close[0]}'?" if close else ""
-                raise ConfigError(f"unknown broker setting '{name}'{hint}")
+                raise ConfigError(f"unknown broker setting '{name}'{did_you_mean(name, known)}")
         return cls(**settings)
 
     def __post_init__(self) -> None:

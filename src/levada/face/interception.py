@@ -41,21 +41,23 @@ class Interceptors:
         """Return a callback for a record that tells the interceptors of its outcome, and then the user's own callback."""
 
         def told(metadata: RecordMetadata, error: Exception | None) -> None:
-            self._acknowledge(metadata, error, headers)
+            # SystemExit too, as of a callback: nothing that one raises may end the thread that serves all records.
+            self._acknowledge(metadata, error, headers, held=BaseException)
             if callback is not None:
                 callback(metadata, error)  # type: ignore[arg-type]
 
         return told
 
     def on_send_error(self, record: ProducerRecord | ToSend, error: Exception) -> None:
-        """Tell the interceptors of a record that send() raised an error for (K6)."""
+        """Tell the interceptors of a record that send() raised an error for (K6). In the thread of send(): Ctrl-C comes out of it."""
         partition = record.partition if isinstance(record.partition, int) else NO_PARTITION
-        self._acknowledge(RecordMetadata(record.topic, partition, UNKNOWN_OFFSET, NO_TIMESTAMP), error, record.headers)
+        metadata = RecordMetadata(record.topic, partition, UNKNOWN_OFFSET, NO_TIMESTAMP)
+        self._acknowledge(metadata, error, record.headers, held=Exception)
 
-    def _acknowledge(self, metadata: RecordMetadata, error: Exception | None, headers: Any) -> None:
+    def _acknowledge(self, metadata: RecordMetadata, error: Exception | None, headers: Any, *, held: type[BaseException]) -> None:
+        """Call all of them. held: what is logged when one raises it; anything else ends the call."""
         for interceptor in self._interceptors:
             try:
                 interceptor.on_acknowledgement(metadata, error, headers)
-            except BaseException:
-                # SystemExit too, as of a callback: nothing that one raises may end the thread that serves all records.
+            except held:
                 log.exception("%s-%s: the interceptor %r failed", metadata.topic, metadata.partition, interceptor)

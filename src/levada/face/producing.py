@@ -8,6 +8,7 @@ from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from levada.ack_buffer import AckWindow
 from levada.client.engine import Engine
 from levada.clock import epoch_ms
 from levada.config import ProducerConfig
@@ -198,9 +199,8 @@ class Producing:
         """
         self._check_usable()
         if self._interceptors:
-            raise IllegalStateError(
-                "interceptors see records one by one, and would not see these rows; use send(), or a producer without them"
-            )
+            wrong = "interceptors see records one by one, and would not see these rows; use send(), or a producer without them"
+            raise not_written(IllegalStateError(wrong))
         if columns["key"] is None and columns["value"] is None and columns["headers"] is None:
             raise ValueError(
                 f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"
@@ -344,8 +344,11 @@ def _check_callback(on_delivery: Any) -> None:
 
 
 def _check_ack(ack: Any) -> None:
-    if ack is not None and not is_ack(ack):
-        raise TypeError(f"ack is a pair of an AckBuffer and a sequence that its put() returned, got {ack!r}")
+    if ack is None or is_ack(ack):
+        return
+    if type(ack) is tuple and len(ack) == 2 and isinstance(ack[0], AckWindow) and type(ack[1]) is int:
+        raise ValueError(f"ack: put() of {ack[0]!r} has not returned a sequence {ack[1]}")
+    raise TypeError(f"ack is a pair of an AckBuffer and a sequence that its put() returned, got {ack!r}")
 
 
 def _records(count: int) -> str:

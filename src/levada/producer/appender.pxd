@@ -24,7 +24,6 @@ cdef extern from *:
 
 cdef int FULL, STARVED, BATCH_OVERHEAD, CALLBACK_SIZE, CALLBACKS_AHEAD, FIRST_SIZE, RECORD_OVERHEAD, NO_PARTITION
 cdef int FORKS
-cdef long long MOST_SEQUENCES
 cdef int UNABLE, OPEN, AGAIN, APPENDED, DUE_LATER, DUE_NOW
 cdef tuple NO_HEADERS
 
@@ -75,7 +74,7 @@ cdef class Appender:
     cpdef list take_filled(self)
 
 cpdef Py_ssize_t batch_memory(Py_ssize_t allowance, callback=*, ack=*) except -1
-@cython.locals(sequence=cython.longlong)
+@cython.locals(pair=tuple, buffer=AckWindow)
 cpdef bint is_ack(ack) except -1
 cdef _note(
     Delivery delivery, ProducerBatch batch, Py_ssize_t index, long long timestamp, bytes key, bytes value, callback, tuple ack

@@ -52,7 +52,6 @@ FIRST_SIZE = 512
 RECORD_OVERHEAD = 96
 """Header of a batch, and all of a record but key, value and headers, at their longest."""
 NO_PARTITION = -1
-MOST_SEQUENCES = 1 << 62
 NO_HEADERS: tuple[()] = ()
 # What became of an append. From DUE_LATER on the engine has to be told.
 UNABLE, OPEN, AGAIN, APPENDED, DUE_LATER, DUE_NOW = -2, -1, 0, 1, 2, 3
@@ -76,14 +75,17 @@ def batch_memory(allowance: int, callback: Any = None, ack: Any = None) -> int:
 
 
 def is_ack(ack: Any) -> bool:
-    """Whether this is a pair of an AckBuffer and a sequence."""
-    if type(ack) is not tuple or len(ack) != 2 or not isinstance(ack[0], AckWindow) or type(ack[1]) is not int:
+    """Whether this is a pair of an AckBuffer and a sequence that its put() returned."""
+    if type(ack) is not tuple:
         return False
+    pair: tuple[Any, ...] = ack
+    if len(pair) != 2 or not isinstance(pair[0], AckWindow) or type(pair[1]) is not int:
+        return False
+    buffer: AckWindow = pair[0]
     try:
-        sequence = ack[1]
+        return buffer._was_put(pair[1])
     except OverflowError:  # Compiled, it is a number of C.
         return False
-    return 0 <= sequence < MOST_SEQUENCES
 
 
 def runs_in_one_piece() -> bool:

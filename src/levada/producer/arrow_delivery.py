@@ -58,8 +58,8 @@ class ArrowOutcomes:
             waiting -= 1
             if waiting == 0:
                 error = self.first_error()
-                buffer.settle(sequence, error)
-                buffer.wake()
+                buffer._settle(sequence, error)
+                buffer._wake()
 
         for promise in self.promises:
             promise.on_done(one_settled)

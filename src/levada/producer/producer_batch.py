@@ -209,10 +209,10 @@ class ProducerBatch:
         succeeded = self.succeeded
         for position in range(0, len(acks), 3):
             if acks[position] is not buffer:
-                buffer.wake()
+                buffer._wake()
                 buffer = acks[position]
-            buffer.settle(acks[position + 1], None if succeeded else self.error_of(acks[position + 2]))
-        buffer.wake()
+            buffer._settle(acks[position + 1], None if succeeded else self.error_of(acks[position + 2]))
+        buffer._wake()
 
     def share_charge(self, parts: Sequence[ProducerBatch]) -> None:
         """Hand over to parts what this batch is charged."""

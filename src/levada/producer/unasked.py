@@ -1,7 +1,8 @@
 """Records that failed, and whose failure the program has not looked at: flush() and close() log a warning about them.
 
 A failure counts as looked at when its error is read: by its callback, its AckBuffer, result() or exception(), or in a report of
-send_arrow(). That is noted where the error is, so a record that is written costs nothing. Methods are called under the engine's lock.
+send_arrow(); and when a call on its transaction raises with that error as the cause. Reading is noted where the error is, so a record
+that is written costs nothing. Methods are called under the engine's lock.
 """
 
 from __future__ import annotations
@@ -36,9 +37,18 @@ class Unasked:
         self._kept: deque[Failed] = deque()
         self._older = 0
         self._first: KafkaError | None = None
+        self._told: KafkaError | None = None
+
+    def told(self, cause: KafkaError) -> None:
+        """Count no records that failed with this error, or because of it: the program is told of it by another error."""
+        self._told = cause
+        # A callback may run after the call that raises: add() looks, too.
+        self._kept = deque(failed for failed in self._kept if not self._is_told(failed))
 
     def add(self, failed: Failed) -> None:
         """Take up records that have failed, and whose callbacks have run."""
+        if self._is_told(failed):
+            return
         self._kept.append(failed)
         if len(self._kept) > KEPT:
             self._count(self._kept.popleft())
@@ -50,6 +60,10 @@ class Unasked:
         told = self._older, self._first
         self._older, self._first = 0, None
         return told
+
+    def _is_told(self, failed: Failed) -> bool:
+        error = failed.error
+        return self._told is not None and error is not None and self._told in (error, error.__cause__)
 
     def _count(self, failed: Failed) -> None:
         if failed.unasked:

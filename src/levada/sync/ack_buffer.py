@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from levada.clock import NEVER_MS
-from levada.errors import IllegalStateError
+from levada.errors import IllegalStateError, not_written
 from levada.face.ack_waiting import Sleeping, WaitingAckBuffer, Wake
 from levada.face.callbacks import CALLBACK_THREADS
 from levada.sync.waiter import Waiter
@@ -47,9 +47,9 @@ class AckBuffer(WaitingAckBuffer):
         acknowledgements wait for; ClosedError.
         """
         if threading.get_ident() in CALLBACK_THREADS:
-            raise IllegalStateError("AckBuffer.put() in a callback could wait for acknowledgements that come after it")
-        sequence = self.try_put(id)
-        return sequence if sequence is not None else _sleep_through(lambda wake: self.putting(id, timeout, wake))
+            raise not_written(IllegalStateError("AckBuffer.put() in a callback could wait for acknowledgements that come after it"))
+        sequence = self._try_put(id)
+        return sequence if sequence is not None else _sleep_through(lambda wake: self._putting(id, timeout, wake))
 
     def get(self, timeout: float | None = None) -> Any:
         """Return the next id in the order of put(), when it and all before it are marked, and free its slot.
@@ -57,13 +57,13 @@ class AckBuffer(WaitingAckBuffer):
         timeout: seconds. Raises TimeoutError, NotAcknowledgedError when that id has failed, ClosedError, and IllegalStateError without
         `retain`.
         """
-        id = self.take()
-        return id if id is not None else _sleep_through(lambda wake: self.getting(timeout, wake))
+        id = self._take()
+        return id if id is not None else _sleep_through(lambda wake: self._getting(timeout, wake))
 
     def wait_empty(self, timeout: float | None = None) -> None:
         """Wait until every id that was put is safe. Raises TimeoutError, NotAcknowledgedError as soon as an id has failed, ClosedError."""
-        if not self.is_empty():
-            _sleep_through(lambda wake: self.emptying(timeout, wake))
+        if not self._is_empty():
+            _sleep_through(lambda wake: self._emptying(timeout, wake))
 
     def __enter__(self) -> Self:
         return self
@@ -90,7 +90,7 @@ def _sleep_through(start: Callable[[Wake], Sleeping[T]]) -> T:
 
 def _refuse_to_wait_for_itself() -> None:
     if threading.get_ident() in CALLBACK_THREADS:
-        raise IllegalStateError("an AckBuffer cannot be waited for in a callback: the acknowledgements come after it")
+        raise not_written(IllegalStateError("an AckBuffer cannot be waited for in a callback: the acknowledgements come after it"))
     asyncio: Any = sys.modules.get("asyncio")
     if asyncio is not None and asyncio._get_running_loop() is not None:
-        raise IllegalStateError("waiting for this AckBuffer would stop the running event loop; use levada.aio.AckBuffer there")
+        raise not_written(IllegalStateError("waiting for this AckBuffer would stop the running event loop; use levada.aio.AckBuffer there"))

@@ -147,8 +147,8 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
     def begin_transaction(self, timeout: float | None = None) -> None:
         """Begin a transaction; every record that is sent from now on belongs to it, until it is committed or aborted.
 
-        Asks nobody, unless the transaction before ended with a lost answer: then it first does as init_transactions() (timeout: seconds for
-        that, default max.block.ms). Raises IllegalStateError while one is open.
+        Sends no request, but when the answer to the end of the transaction before was lost: then it first does as init_transactions()
+        (timeout: seconds for that, default max.block.ms). Raises IllegalStateError while one is open.
         """
         self._driver.call(self._transacting.begin(timeout))
 

@@ -44,12 +44,16 @@ class Sending(Generic[K_in, V_in]):
         without a key spreads records. timestamp: milliseconds since the epoch or an aware datetime, default now. headers: pairs of name
         and bytes or None. on_delivery: called with (RecordMetadata, error or None) on the client's own thread; it must be quick. ack: an
         AckBuffer and the sequence that its put() returned: marked when the record is written, failed when it is not, before on_delivery
-        is called. A send() that raises leaves the sequence as it is.
+        is called. Where send() raises, the sequence is neither marked nor failed.
 
         Waits, up to max.block.ms, only for metadata of a new topic, for a partition that does not exist yet, and for room in buffer.memory.
         What the cluster or the limits have against the record comes through the handle and the callback: TimeoutError,
-        BufferExhaustedError, RecordTooLargeError, UnknownTopicOrPartitionError, DeliveryTimeout, ... Wrong arguments are raised:
-        SerializationError, ValueError, TypeError.
+        BufferExhaustedError, RecordTooLargeError, UnknownTopicOrPartitionError, DeliveryTimeout, ...
+
+        Raises for wrong arguments SerializationError, ValueError and TypeError, and ClosedError after close(). With a transactional.id,
+        IllegalStateError while no transaction is open; TransactionAbortableError when the transaction cannot be committed any more, with
+        what it failed with as the cause: call abort_transaction(); ProducerFencedError and other errors that are `fatal`: close this
+        producer. A record whose send() raises was not taken (`persisted` "no").
         """
         delivery = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
         if delivery is None:

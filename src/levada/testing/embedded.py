@@ -40,17 +40,18 @@ class EmbeddedKafka:
     coordinators moved between them. port: of the first one. Other keyword arguments are broker settings with Kafka's names in snake_case
     (`num_partitions`, `auto_create_topics_enable`, `message_max_bytes`, `log_retention_ms`, ...); see levada.broker.settings. Everything is
     forgotten when it ends.
+
+    faults: what is to go wrong next, a levada.broker.control.Faults.
     """
 
     def __init__(self, *, port: int = 0, brokers: int = 1, **settings: Any) -> None:
         if arguments.whole("brokers", brokers) < 1:
             raise ConfigError(f"brokers must be at least 1, not {brokers}")
-        self.faults = Faults(NAMES, FAIL_BY_PARTITION)
-        """What is to go wrong next: errors, answers that are lost, late or held, disconnects, blackholes, older versions."""
+        self._faults = Faults(NAMES, FAIL_BY_PARTITION)
         settings.setdefault("default_replication_factor", min(brokers, _MOST_REPLICAS))
         self._lock = threading.RLock()
         cluster = Cluster(BrokerSettings.of(**settings), SystemRandom())
-        self.nodes = [BrokerNode(node_id=number, cluster=cluster, faults=self.faults, **settings) for number in range(1, brokers + 1)]
+        self.nodes = [BrokerNode(node_id=number, cluster=cluster, faults=self._faults, **settings) for number in range(1, brokers + 1)]
         self.node = self.nodes[0]
         self._servers = [self._server(node, 0 if index else port) for index, node in enumerate(self.nodes)]
         if brokers > 1:
@@ -83,6 +84,15 @@ class EmbeddedKafka:
         if not all(server.port for server in self._servers):
             raise RuntimeError("EmbeddedKafka has no port yet: enter its `with` block, or call start(), first")
         return ",".join(server.address for server in self._servers)
+
+    @property
+    def faults(self) -> Faults:
+        """What is to go wrong next: errors, answers that are lost, late or held, disconnects, blackholes, older versions.
+
+        help(kafka.faults) explains its methods: fail_next, drop_response, disconnect, delay, hold, blackhole, close_mid_frame, throttle,
+        cap_version, clear, requests.
+        """
+        return self._faults
 
     # Topics
 

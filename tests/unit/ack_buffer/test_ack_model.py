@@ -54,14 +54,14 @@ class AckBufferMachine(RuleBasedStateMachine):
         model = self.model
         id = (model.ids[-1] if model.ids else 0) + step
         if len(model.ids) - model.first_free < model.size:
-            assert self.buffer.offer(id, 0.0) == len(model.ids)
+            assert self.buffer._offer(id, 0.0) == len(model.ids)
             model.ids.append(id)
             model.states.append("pending")
         elif "failed" in model.states:
             with pytest.raises(NotAcknowledgedError):
-                self.buffer.offer(id, 0.0)
+                self.buffer._offer(id, 0.0)
         else:
-            assert self.buffer.offer(id, 0.0) == FULL
+            assert self.buffer._offer(id, 0.0) == FULL
 
     @precondition(lambda self: self.model.ids)
     @rule(data=st.data())
@@ -69,11 +69,11 @@ class AckBufferMachine(RuleBasedStateMachine):
         model = self.model
         sequence = data.draw(st.integers(0, len(model.ids) - 1))
         if model.states[sequence] == "failed":
-            assert self.buffer.offer(model.ids[sequence], 0.0) == sequence
+            assert self.buffer._offer(model.ids[sequence], 0.0) == sequence
             model.states[sequence] = "pending"
         else:
             with pytest.raises(ValueError, match="must rise"):
-                self.buffer.offer(model.ids[sequence], 0.0)
+                self.buffer._offer(model.ids[sequence], 0.0)
 
     def near(self, data: st.DataObject) -> int:
         return data.draw(st.integers(self.model.first_free - 2, len(self.model.ids) + 1))
@@ -101,13 +101,13 @@ class AckBufferMachine(RuleBasedStateMachine):
     def take(self) -> None:
         model = self.model
         if model.taken < model.safe:
-            assert self.buffer.take() == model.ids[model.taken]
+            assert self.buffer._take() == model.ids[model.taken]
             model.taken += 1
         elif model.states[model.safe : model.safe + 1] == ["failed"]:
             with pytest.raises(NotAcknowledgedError):
-                self.buffer.take()
+                self.buffer._take()
         else:
-            assert self.buffer.take() is None
+            assert self.buffer._take() is None
 
     @rule()
     def drain(self) -> None:
@@ -138,7 +138,7 @@ class AckBufferMachine(RuleBasedStateMachine):
         assert self.buffer.mark_many(range(len(self.model.ids))) == 0
         assert self.buffer.drain() == safe
         with pytest.raises(ClosedError):
-            self.buffer.offer(1 << 40, 0.0)
+            self.buffer._offer(1 << 40, 0.0)
 
 
 AckBufferMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=50, deadline=None)

@@ -116,7 +116,7 @@ def test_a_mark_after_the_end_of_the_loop_is_harmless() -> None:
 
     async def abandon() -> None:
         await buffer.put(1)
-        buffer.await_change(Sleeper().wake, room=False)
+        buffer._await_change(Sleeper().wake, room=False)
 
     asyncio.run(abandon())
 

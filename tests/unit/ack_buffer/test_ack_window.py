@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 from typing import Any
 
 import pytest
 
 import levada as lv
+from levada import aio
 from levada.errors import ClosedError, IllegalStateError, NotAcknowledgedError, Persisted, RecordTooLargeError
 
 NOW_S = 100.0
@@ -16,7 +18,7 @@ FULL = -1
 
 
 def put(buffer: lv.AckBuffer, *ids: Any) -> list[int]:
-    return [buffer.offer(id, NOW_S) for id in ids]
+    return [buffer._offer(id, NOW_S) for id in ids]
 
 
 def test_Q3_put_counts_up_and_finds_no_slot_in_a_full_buffer() -> None:
@@ -91,10 +93,10 @@ def test_Q5_Q7_take_gives_every_id_once_in_order_and_only_when_it_is_safe() -> N
     put(buffer, "a", "b", "c")
 
     buffer.mark(1)
-    assert buffer.take() is None
+    assert buffer._take() is None
 
     buffer.mark(0)
-    assert [buffer.take(), buffer.take(), buffer.take()] == ["a", "b", None]
+    assert [buffer._take(), buffer._take(), buffer._take()] == ["a", "b", None]
     assert put(buffer, "d", "e", "f") == [3, 4, 5]
 
 
@@ -193,14 +195,14 @@ def test_Q9_take_raises_the_failure_in_its_turn() -> None:
     buffer = lv.AckBuffer(4)
     put(buffer, 1, 2, 3)
     buffer.fail(1, RuntimeError("refused"))
-    assert buffer.take() is None
+    assert buffer._take() is None
 
     buffer.mark(0)
-    assert buffer.take() == 1
+    assert buffer._take() == 1
     with pytest.raises(NotAcknowledgedError, match="id 2"):
-        buffer.take()
+        buffer._take()
     with pytest.raises(NotAcknowledgedError, match="id 2"):
-        buffer.is_empty()
+        buffer._is_empty()
 
 
 def test_Q9_an_id_that_did_not_fail_is_not_put_again() -> None:
@@ -233,18 +235,36 @@ def test_Q6_close_ends_everything_but_what_is_safe() -> None:
     assert not buffer.mark(1)
     assert not buffer.fail(1, RuntimeError("late"))
     assert buffer.safe == buffer.drain() == 1
-    for call in (lambda: put(buffer, 3), lambda: put(buffer, 2), buffer.take, buffer.is_empty):
-        with pytest.raises(ClosedError, match="everything up to 1 is safe"):
+    for call in (lambda: put(buffer, 3), lambda: put(buffer, 2), buffer._take, buffer._is_empty):
+        with pytest.raises(ClosedError, match="everything up to 1 is safe") as closed:
             call()
+        assert closed.value.persisted is Persisted.NO
 
 
 def test_get_is_for_a_buffer_that_retains() -> None:
     buffer = lv.AckBuffer(4, retain=False)
-    with pytest.raises(IllegalStateError, match="retain=False"):
-        buffer.take()
+    with pytest.raises(IllegalStateError, match="retain=False") as misused:
+        buffer._take()
+    assert misused.value.persisted is Persisted.NO
 
 
-@pytest.mark.parametrize("size", [0, -5])
+@pytest.mark.parametrize("kind", [lv.AckBuffer, aio.AckBuffer])
+def test_Q6_help_knows_the_arguments_and_nothing_internal(kind: Any) -> None:
+    assert list(inspect.signature(kind).parameters) == ["size", "after", "retain"]
+    told = {name for name in dir(kind(1)) if not name.startswith("_")}
+    state = {"safe", "failure", "in_flight", "oldest_age", "blocked_time", "size", "retain", "closed"}
+    assert told == {"put", "get", "wait_empty", "mark", "mark_many", "fail", "drain", "close"} | state
+
+
+def test_Q6_wrong_arguments_are_named() -> None:
+    wrong: Any = "5"
+    with pytest.raises(TypeError, match="size must be a whole number, got '5'"):
+        lv.AckBuffer(wrong)
+    with pytest.raises(TypeError, match="retain is True or False, got '5'"):
+        lv.AckBuffer(5, retain=wrong)
+
+
+@pytest.mark.parametrize("size", [0, -5, 1 << 70])
 def test_Q6_the_size_is_given_at_construction_and_at_least_one(size: int) -> None:
     with pytest.raises(ValueError, match=f"size={size}"):
         lv.AckBuffer(size)
@@ -252,24 +272,24 @@ def test_Q6_the_size_is_given_at_construction_and_at_least_one(size: int) -> Non
 
 def test_the_age_is_that_of_the_oldest_id_that_is_not_safe() -> None:
     buffer = lv.AckBuffer(4)
-    assert buffer.put_at_s() is None
+    assert buffer._oldest_put_at_s() is None
 
-    buffer.offer(1, 10.0)
-    buffer.offer(2, 20.0)
+    buffer._offer(1, 10.0)
+    buffer._offer(2, 20.0)
     buffer.mark(0)
-    assert buffer.put_at_s() == 20.0
+    assert buffer._oldest_put_at_s() == 20.0
 
     buffer.fail(1, RuntimeError("refused"))
-    buffer.offer(2, 30.0)
-    assert buffer.put_at_s() == 30.0
+    buffer._offer(2, 30.0)
+    assert buffer._oldest_put_at_s() == 30.0
 
 
 def test_what_waits_for_room_and_what_waits_for_progress_are_woken_once_each() -> None:
     buffer = lv.AckBuffer(4)
     put(buffer, 1, 2, 3)
     woken: list[str] = []
-    buffer.await_change(lambda: woken.append("room"), room=True)
-    buffer.await_change(lambda: woken.append("progress"), room=False)
+    buffer._await_change(lambda: woken.append("room"), room=True)
+    buffer._await_change(lambda: woken.append("progress"), room=False)
 
     buffer.mark(1)
     assert woken == []
@@ -286,12 +306,12 @@ def test_settling_many_wakes_only_when_told() -> None:
     buffer = lv.AckBuffer(4)
     put(buffer, 1, 2)
     woken: list[str] = []
-    buffer.await_change(lambda: woken.append("progress"), room=False)
+    buffer._await_change(lambda: woken.append("progress"), room=False)
 
-    buffer.settle(0, None)
-    buffer.settle(1, RuntimeError("refused"))
+    buffer._settle(0, None)
+    buffer._settle(1, RuntimeError("refused"))
     assert (buffer.safe, woken) == (1, [])
-    buffer.wake()
+    buffer._wake()
     assert woken == ["progress"]
 
 
@@ -300,9 +320,9 @@ def test_one_that_waits_no_more_is_not_woken() -> None:
     put(buffer, 1)
     woken: list[str] = []
     wake = lambda: woken.append("progress")  # noqa: E731
-    buffer.await_change(wake, room=False)
-    buffer.forget(wake, room=False)
-    buffer.forget(wake, room=False)
+    buffer._await_change(wake, room=False)
+    buffer._forget(wake, room=False)
+    buffer._forget(wake, room=False)
 
     buffer.mark(0)
 

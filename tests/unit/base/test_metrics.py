@@ -70,9 +70,29 @@ def test_a_value_is_found_by_its_name_and_tags() -> None:
     assert METRICS.value("rate", node_id="node-1") == 3
     assert METRICS[MetricName("rate", "g", (CLIENT,))] == 1
     assert (len(METRICS), len(list(METRICS)), repr(METRICS)) == (3, 3, "<Metrics: 3 values>")
-    for name, tags in (("other", {}), ("rate", {"topic": "u"})):
-        with pytest.raises(KeyError):
-            METRICS.value(name, **tags)
+
+
+@pytest.mark.parametrize(
+    ("name", "tags", "said"),
+    [
+        ("rtae", {}, "no metric is named 'rtae'; did you mean 'rate'?"),
+        ("x", {}, "no metric is named 'x'\""),
+        ("rate", {"topic": "u"}, "no value for topic='u'; did you mean 'topic='t''?"),
+        ("rate", {"group": "xyz"}, "no value for group='xyz'; there is one for node_id='node-1', the client as a whole, topic='t'"),
+    ],
+)
+def test_a_value_that_does_not_exist_is_a_KeyError_with_what_is_near(name: str, tags: dict[str, str], said: str) -> None:
+    with pytest.raises(KeyError) as raised:
+        METRICS.value(name, **tags)
+    assert said in f'{raised.value.args[0]}"'
+
+
+def test_metrics_print_a_line_each() -> None:
+    assert str(METRICS).splitlines() == [
+        "g rate (the client as a whole): 1",
+        "nodes rate (node_id='node-1'): 3",
+        "topics rate (topic='t'): 2",
+    ]
 
 
 def test_the_page_of_metrics_is_current() -> None:

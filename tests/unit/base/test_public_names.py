@@ -130,3 +130,7 @@ def test_a_method_that_is_built_has_to_leave_the_list() -> None:
         @not_yet.lacks({"subscribe": "use something else"})
         class Built:
             def subscribe(self) -> None: ...
+
+
+def test_dir_names_what_is_public() -> None:
+    assert {name for name in dir(lv) if not name.startswith("_")} == set(lv.__all__)

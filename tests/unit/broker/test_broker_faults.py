@@ -28,6 +28,52 @@ from transaction_kit import TransactionalProducer, read
 PATIENCE_S = 10
 
 
+# What is asked for
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, "NOT_COORDINATOR", 16])
+def test_E12_an_error_code_is_named_by_itself_its_name_or_its_number(bench: Bench, client: Client, code: ErrorCode | str | int) -> None:
+    bench.node.faults.fail_next("Produce", code)
+    assert client.produce("t", make_batch(b"a")).error_code == ErrorCode.NOT_COORDINATOR
+    bench.node.faults.fail_next("Produce", code, topic="t")
+    assert client.produce("t", make_batch(b"a")).error_code == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("NOT_CORDINATOR", "did you mean 'NOT_COORDINATOR'"),
+        ("not_coordinator", "did you mean 'NOT_COORDINATOR'"),
+        (4711, "expected an ErrorCode, its name or its number, -1 to 133"),
+        (True, "expected an ErrorCode"),
+        (None, "expected an ErrorCode"),
+    ],
+)
+def test_E12_what_is_no_error_code_is_refused_at_the_call(bench: Bench, client: Client, code: Any, said: str) -> None:
+    for topic in (None, "t"):
+        with pytest.raises(ValueError, match=said):
+            bench.node.faults.fail_next("Produce", code, topic=topic)
+    assert client.produce("t", make_batch(b"a")).error_code == ErrorCode.NONE
+
+
+def test_E12_requests_are_counted_by_names_that_exist(bench: Bench, client: Client) -> None:
+    counts = bench.node.faults.requests
+    assert (counts["Produce"], counts["EndTxn"]) == (0, 0)
+    client.produce("t", make_batch(b"a"))
+    assert counts["Produce"] == 1
+    assert dict(counts)["EndTxn"] == 0
+    assert "'Produce': 1" in repr(counts)
+    assert "EndTxn" not in repr(counts)
+    with pytest.raises(ConfigError, match="no API 'InitProducerID'; did you mean 'InitProducerId'"):
+        counts["InitProducerID"]
+    with pytest.raises(ConfigError, match="no API 'Heartbeat'; it serves AddOffsetsToTxn, "):
+        counts["Heartbeat"]
+
+
+def test_E12_help_knows_the_faults_of_an_embedded_broker() -> None:
+    assert "fail_next" in (EmbeddedKafka.faults.__doc__ or "")
+
+
 # Held answers
 
 

@@ -31,3 +31,16 @@ def test_of_old_failures_a_number_and_the_first_error_remain() -> None:
         unasked.add(failed(str(number)))
     count, first = unasked.take()
     assert (count, str(first)) == (6 * KEPT, "0")
+
+
+def test_what_a_transaction_was_said_to_fail_with_is_told() -> None:
+    unasked = Unasked()
+    cause, before, after = failed("cause"), failed("before"), failed("after")
+    for collateral in (before, after):
+        collateral.error.__cause__ = cause.error
+    for one in (failed("another"), cause, before):
+        unasked.add(one)
+    unasked.told(cause.error)
+    unasked.add(after)
+    count, first = unasked.take()
+    assert (count, str(first)) == (2, "another")

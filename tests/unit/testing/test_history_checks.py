@@ -191,7 +191,7 @@ def test_X_K1_an_acknowledged_record_that_the_log_lacks() -> None:
     story.send(2, told=1)
     assert found(story) == [
         "K1: 1:2 was acknowledged and is not in the log\n"
-        "    send begun at 3000 ms, ok at 4000 ms\n"
+        "    send begun at 2000 ms, ok at 3000 ms\n"
         "    acknowledged: t-0@1",
     ]  # fmt: skip
 
@@ -281,7 +281,7 @@ def test_X_K4_a_poll_saw_something_else() -> None:
     story.poll(2, at=0)
     (finding,) = story.report().findings
     assert (finding.check, finding.what) == ("K4", "t-0@0 holds 2 values")
-    assert finding.evidence == ("the log: 1:1", "process 9 at 5000 ms: 1:2")
+    assert finding.evidence == ("the log: 1:1", "process 9 at 4000 ms: 1:2")
 
 
 def test_X_K4_a_record_that_nobody_sent() -> None:
@@ -355,7 +355,7 @@ def test_X_K12_an_operation_that_took_too_long() -> None:
     story.tell(Op.SEND, Type.INVOKE, value=value_of(1, 1), topic=TOPIC, within_ms=10_000)
     story.now_ms += 10_001
     story.tell(Op.SEND, Type.INFO, value=value_of(1, 1), topic=TOPIC)
-    assert found(story) == ["K12: sending 1:1 to t took 11001 ms, and may take 10000 ms\n    send begun at 1000 ms, info at 12001 ms"]
+    assert found(story) == ["K12: sending 1:1 to t took 11001 ms, and may take 10000 ms\n    send begun at 0 ms, info at 11001 ms"]
 
 
 def test_X_K12_an_operation_that_never_ends() -> None:
@@ -371,13 +371,13 @@ def test_X_K12_an_outcome_that_was_never_told_before_the_process_closed() -> Non
     story = Story()
     story.send(1, None, within_ms=60_000)
     story.tell(Op.PROCESS, Type.OK)
-    assert "never ended, although process 1 closed at 2000 ms" in found(story)[0]
+    assert "never ended, although process 1 closed at 1000 ms" in found(story)[0]
 
 
 @pytest.mark.parametrize(
     ("figures", "finding"),
     [
-        ({"rss_bytes": 101}, "takes 101 bytes at 2000 ms, and may take 100"),
+        ({"rss_bytes": 101}, "takes 101 bytes at 1000 ms, and may take 100"),
         ({"fds": 6}, "has 6 fds after close, and had 5 before"),
         ({"threads": 3}, "has 3 threads after close, and had 2 before"),
         ({"tasks": 1}, "has 1 tasks after close, and had 0 before"),
@@ -443,3 +443,18 @@ def test_figures_of_a_run() -> None:
 )
 def test_M_P3_what_an_error_says_of_its_operation(error: BaseException, outcome: Type) -> None:
     assert outcome_of(error) is outcome
+
+
+def test_a_report_shows_the_first_findings_of_each_check() -> None:
+    story = Story()
+    for number in range(1, 9):
+        story.send(number, told=number)
+    story.stands(9, 50)
+    told = str(story.report()).splitlines()
+    assert told[0] == "9 findings"
+    assert len([line for line in told if line.startswith("K1: 1:")]) == 5
+    assert "K1: and 3 more" in told
+    assert any(line.startswith("K4: ") for line in told)
+    lone = Story()
+    lone.send(1, told=1)
+    assert str(lone.report()).startswith("1 finding\n")

@@ -55,6 +55,10 @@ class ProducerRecords:
         self._numbering.error = error
         self._accumulator.abort(self._failures.fatal)
 
+    def told(self, cause: KafkaError) -> None:
+        """Do not warn about records that failed with this error, or because of it."""
+        self._accumulator.unasked.told(cause)
+
     def look_again(self) -> None:
         """Have partitions looked at that could not be sent."""
         self._accumulator.backlogs.place_parked()

@@ -64,6 +64,10 @@ class Records(Protocol):
         """Fail everything: the producer cannot go on."""
         ...
 
+    def told(self, cause: KafkaError) -> None:
+        """The program is told that records failed with this error."""
+        ...
+
     def look_again(self) -> None:
         """What kept partitions from being sent may be gone."""
         ...
@@ -121,7 +125,7 @@ class Transactions:
         if self.state is State.FATAL_ERROR and self._error is not None:
             return _again(self._error)
         if self.state in ENDING_BADLY and self._error is not None:
-            return self._abortable()
+            return self._abortable(self._error)
         return IllegalStateError(
             f"records of transactional id {self.transactional_id!r} are sent within a transaction; the producer is {self.state.value}; "
             f"{ADVICE[self.state]}"
@@ -137,9 +141,10 @@ class Transactions:
                 f"{call}: the producer of transactional id {self.transactional_id!r} is {self.state.value}{under_way}; {ADVICE[self.state]}"
             )
 
-    def _abortable(self) -> KafkaError:
-        error = TransactionAbortableError(f"{self._name}: cannot be committed; call abort_transaction(); the cause: {self._error}")
-        error.__cause__ = self._error
+    def _abortable(self, cause: KafkaError) -> KafkaError:
+        error = TransactionAbortableError(f"{self._name}: cannot be committed; call abort_transaction(); the cause: {cause}")
+        error.__cause__ = cause
+        self._records.told(cause)
         return error
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -162,6 +162,11 @@ class History(NamedTuple):
     def of(cls, events: Iterable[Event]) -> History:
         """Return the history of these events."""
         return cls(tuple(sorted(events, key=lambda event: event.at_ms)))
+
+    def from_its_start(self) -> History:
+        """Return it with times that count from the first event."""
+        began_ms = self.events[0].at_ms if self.events else 0
+        return self._replace(events=tuple(replace(event, at_ms=event.at_ms - began_ms) for event in self.events))
 
     @classmethod
     def read(cls, *paths: str | os.PathLike[str]) -> History:

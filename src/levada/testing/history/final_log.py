@@ -32,8 +32,10 @@ def read_log(
     """Return every record of the topics' logs up to the high watermark, records of aborted transactions included.
 
     What a RecordingProducer wrote, in the order of the logs. timeout: seconds without progress in a partition. pause: how to wait between
-    attempts. Raises TimeoutError, ValueError for records that nobody recorded, CorruptRecordError for a wrong checksum.
+    attempts. Raises TimeoutError, ValueError for records that nobody recorded, CorruptRecordError for a wrong checksum of a batch.
     """
+    if isinstance(topics, str):
+        raise TypeError(f"expected a list of topics, got {topics!r}; write [{topics!r}]")
     return [found for topic in topics for found in _read_topic(_Reader(client, topic, timeout, pause))]
 
 

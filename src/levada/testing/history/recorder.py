@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
+from zlib import crc32
 
 from levada.errors import KafkaError, Persisted
 from levada.producer.delivery import Delivery
 from levada.testing.history.events import UNKNOWN, Event, Found, Op, Type, Writer, value_of
-from levada.types import AnyRecord, RecordMetadata
+from levada.types import AnyRecord, ConsumerGroupMetadata, RecordMetadata
 
 if TYPE_CHECKING:
     from levada.aio import KafkaProducer as AsyncKafkaProducer
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from levada.sync.producer import KafkaProducer
 
 VALUE_BYTES: Final = 8
+CRC_BYTES: Final = 4
+HEAD_BYTES: Final = VALUE_BYTES + CRC_BYTES
+MOST_PROCESSES: Final = (1 << 23) - 1
 SEND_WITHIN_MS: Final = 180_000
 """How long a record may take with default settings: max.block.ms and delivery.timeout.ms."""
 END_WITHIN_MS: Final = 60_000
@@ -44,11 +48,18 @@ def found_in(records: Iterable[AnyRecord]) -> list[Found]:
     return [Found(record.topic, record.partition, record.offset, value_in(record.value)) for record in records]
 
 
+def recorded(value: int, payload: bytes = b"") -> bytes:
+    """Return a record's bytes: its value, a checksum by which value_in() knows what was recorded, and the payload."""
+    number = value.to_bytes(VALUE_BYTES, "big")
+    return number + crc32(number).to_bytes(CRC_BYTES, "big") + payload
+
+
 def value_in(data: Any) -> int:
-    """Return the number at the beginning of a record's value. Raises ValueError for a value that has none."""
-    if data is None or len(data) < VALUE_BYTES:
-        raise ValueError(f"a value of a history begins with a number of {VALUE_BYTES} bytes, this is {data!r}")
-    return int.from_bytes(data[:VALUE_BYTES], "big")
+    """Return the value at the beginning of recorded() bytes. Raises ValueError for what is none."""
+    number = b"" if data is None else bytes(data[:VALUE_BYTES])
+    if len(number) < VALUE_BYTES or data[VALUE_BYTES:HEAD_BYTES] != crc32(number).to_bytes(CRC_BYTES, "big"):
+        raise ValueError(f"nobody recorded this: a recorded value begins with a number of 8 bytes and its checksum of 4, got {data!r:.80}")
+    return int.from_bytes(number, "big")
 
 
 def monotonic_ms() -> int:
@@ -69,6 +80,8 @@ class Recorder:
     """Tells the events of one process. process: a number from 1 to 8388607 that nobody else in the run has. now_ms: a shared clock."""
 
     def __init__(self, write: Writer, process: int, *, now_ms: Callable[[], int] = monotonic_ms) -> None:
+        if not 1 <= process <= MOST_PROCESSES:
+            raise ValueError(f"process is a number from 1 to {MOST_PROCESSES} that nobody else in the run has, got {process}")
         self.process = process
         self._write = write
         self._now_ms = now_ms
@@ -156,7 +169,8 @@ class _Recording:
 class RecordingProducer(_Recording):
     """A blocking producer whose records, and the ends of whose transactions, are written into a history.
 
-    One per thread: a history holds the order in which one thread sends. The producer must take bytes. send_within_ms: max.block.ms +
+    A service that reads, writes and commits what it has read is recorded by giving it this instead of its producer. One per thread: a
+    history holds the order in which one thread sends. The producer must take bytes. send_within_ms: max.block.ms +
     delivery.timeout.ms; end_within_ms: max.block.ms. It does not close the producer.
     """
 
@@ -172,12 +186,10 @@ class RecordingProducer(_Recording):
         self._producer: Any = producer
 
     def send(self, topic: str, *, payload: bytes = b"", key: bytes | None = None, partition: int | None = None) -> Delivery:
-        """Send the next value, with `payload` behind its eight bytes. Raises as KafkaProducer.send()."""
+        """Send the next value, with `payload` behind its twelve bytes. Raises as KafkaProducer.send()."""
         value, ended = self._sending(topic, partition)
         try:
-            sent: Delivery = self._producer.send(
-                topic, value.to_bytes(VALUE_BYTES, "big") + payload, key, partition=partition, on_delivery=ended
-            )
+            sent: Delivery = self._producer.send(topic, recorded(value, payload), key, partition=partition, on_delivery=ended)
         except BaseException as error:
             ended(None, error)
             raise
@@ -198,6 +210,28 @@ class RecordingProducer(_Recording):
         with self._ending(Op.ABORT):
             self._producer.abort_transaction()
 
+    def flush(self, timeout: float | None = None) -> None:
+        """As KafkaProducer.flush(). The records themselves tell how they end."""
+        self._producer.flush(timeout)
+
+    def send_offsets_to_transaction(self, offsets: Any, group: ConsumerGroupMetadata | str, timeout: float | None = None) -> None:
+        """As KafkaProducer.send_offsets_to_transaction(). Offsets are not part of a history: a record that is written twice shows."""
+        self._producer.send_offsets_to_transaction(offsets, group, timeout)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Begin a transaction of an initialized producer; commit it at the end of the block, abort it on an exception."""
+        self.begin_transaction()
+        try:
+            yield self
+            self.commit_transaction()
+        except BaseException as error:
+            try:
+                self.abort_transaction()
+            except KafkaError as failed:
+                error.add_note(f"the transaction could not be aborted either: {failed}")
+            raise
+
 
 class AsyncRecordingProducer(_Recording):
     """The same around an asyncio producer; one per task."""
@@ -217,9 +251,7 @@ class AsyncRecordingProducer(_Recording):
         """As RecordingProducer.send()."""
         value, ended = self._sending(topic, partition)
         try:
-            sent: AsyncDelivery = await self._producer.send(
-                topic, value.to_bytes(VALUE_BYTES, "big") + payload, key, partition=partition, on_delivery=ended
-            )
+            sent: AsyncDelivery = await self._producer.send(topic, recorded(value, payload), key, partition=partition, on_delivery=ended)
         except BaseException as error:
             ended(None, error)
             raise
@@ -239,6 +271,28 @@ class AsyncRecordingProducer(_Recording):
         """Abort the transaction."""
         with self._ending(Op.ABORT):
             await self._producer.abort_transaction()
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """As KafkaProducer.flush(). The records themselves tell how they end."""
+        await self._producer.flush(timeout)
+
+    async def send_offsets_to_transaction(self, offsets: Any, group: ConsumerGroupMetadata | str, timeout: float | None = None) -> None:
+        """As KafkaProducer.send_offsets_to_transaction(). Offsets are not part of a history: a record that is written twice shows."""
+        await self._producer.send_offsets_to_transaction(offsets, group, timeout)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """Begin a transaction of an initialized producer; commit it at the end of the block, abort it on an exception."""
+        await self.begin_transaction()
+        try:
+            yield self
+            await self.commit_transaction()
+        except BaseException as error:
+            try:
+                await self.abort_transaction()
+            except KafkaError as failed:
+                error.add_note(f"the transaction could not be aborted either: {failed}")
+            raise
 
 
 class RecordingConsumer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -12,7 +12,8 @@ from levada.testing.history.events import Found, History, Type
 from levada.testing.history.ledger import Ledger
 from levada.types import TopicPartition
 
-_SHOWN = 20
+_SHOWN = 5
+"""How many findings of each check are printed."""
 
 
 class Report(NamedTuple):
@@ -40,14 +41,23 @@ class Report(NamedTuple):
         return frozenset(finding.check for finding in self.findings)
 
     def require_clean(self) -> None:
-        """Raise AssertionError with the whole report if there is a finding."""
+        """Raise AssertionError if there is a finding, with the first few of each check and the figures."""
         if self.findings:
             raise AssertionError(str(self))
 
     def __str__(self) -> str:
         count = len(self.findings)
-        shown = [str(finding) for finding in self.findings[:_SHOWN]] + ([f"... and {count - _SHOWN} more"] if count > _SHOWN else [])
-        return "\n".join(("clean" if not count else f"{count} findings", *shown, *self._figure_lines()))
+        verdict = "clean" if not count else f"{count} finding{'s' if count > 1 else ''}"
+        return "\n".join((verdict, *self._finding_lines(), *self._figure_lines()))
+
+    def _finding_lines(self) -> Iterator[str]:
+        found: dict[str, list[Finding]] = defaultdict(list)
+        for finding in self.findings:
+            found[finding.check].append(finding)
+        for check, findings in found.items():
+            yield from map(str, findings[:_SHOWN])
+            if len(findings) > _SHOWN:
+                yield f"{check}: and {len(findings) - _SHOWN} more"
 
     def _figure_lines(self) -> list[str]:
         lines = [f"sends: {_counts(self.sends)}; records in the log: {self.records}"]
@@ -66,12 +76,13 @@ def check(history: History, *, log: Iterable[Found], committed: Iterable[Found],
     """Hold a history and the final state of its topics against every check.
 
     log: every record of the logs (read_log). committed: what a read_committed reader returns from the beginning (read_committed). skip:
-    checks that this run does not promise, such as K2 and K3 without idempotence. Raises ValueError for a history that contradicts itself
+    checks that this run does not promise, such as K2 and K3 without idempotence. Times in findings
+    count from the first event. Raises ValueError for a history that contradicts itself
     or a check that does not exist.
     """
     if unknown := set(skip) - set(CHECKS):
         raise ValueError(f"no such checks: {', '.join(sorted(unknown))}; there are {', '.join(CHECKS)}")
-    ledger, reads = Ledger(history), FinalReads(tuple(log), tuple(committed))
+    ledger, reads = Ledger(history.from_its_start()), FinalReads(tuple(log), tuple(committed))
     findings = (finding for name, one in CHECKS.items() if name not in skip for finding in one(ledger, reads))
     acknowledged = sorted(
         (send.ended.at_ms, TopicPartition(send.ended.topic, send.ended.partition)) for send in ledger.acknowledged() if send.ended
