@@ -8,7 +8,8 @@ one has failed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from levada.client.features import FinalizedFeatures
 from levada.error_codes import ErrorCode
@@ -30,9 +31,11 @@ from levada.producer.transactions.outcome import Settled, settled_by_abort
 from levada.producer.transactions.reactions import MEANING, Reaction
 from levada.producer.transactions.records import Records
 from levada.producer.transactions.requests import ANNOUNCING, FEATURE, Ending, protocol_for
-from levada.producer.transactions.states import ADVICE, Event, State, after
+from levada.producer.transactions.states import ADVICE, Event, State, advice, after
 from levada.promise import Promise
 from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, TransactionHandle
+
+T = TypeVar("T")
 
 SENDING = frozenset({State.IN_TRANSACTION, State.PREPARING})
 OPEN = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR})
@@ -70,6 +73,7 @@ class Transactions:
         self._is_forgotten_there = False
         self._in_doubt = False
         self._error: KafkaError | None = None
+        self._handle: TransactionHandle | None = None
         self._committing_offsets = False
         records.admit(self.refusal)
 
@@ -82,7 +86,7 @@ class Transactions:
         if state is None:
             raise IllegalStateError(
                 f"{call or event.value}: the producer of transactional id {self.transactional_id!r} is {self.state.value}; "
-                f"{ADVICE[self.state]}"
+                f"{advice(self.state, event)}"
             )
         self.state = state
         self._records.admit(None if state is State.IN_TRANSACTION else self.refusal)
@@ -105,7 +109,8 @@ class Transactions:
         if self.state is not State.IN_TRANSACTION or self._committing_offsets:
             under_way = "; send_offsets_to_transaction() is under way" if self._committing_offsets else ""
             raise IllegalStateError(
-                f"{call}: the producer of transactional id {self.transactional_id!r} is {self.state.value}{under_way}; {ADVICE[self.state]}"
+                f"{call}: the producer of transactional id {self.transactional_id!r} is {self.state.value}{under_way}; "
+                f"{advice(self.state, Event.COMMIT)}"
             )
 
     def _abortable(self) -> KafkaError:
@@ -186,6 +191,15 @@ class Transactions:
         """Whether there is a transaction that abort_transaction() would abort."""
         return self.state in OPEN
 
+    @property
+    def holds_anything(self) -> bool:
+        """Whether partitions or groups are part of the transaction, as far as the coordinator may know."""
+        return bool(self._partitions or self._groups or self._announcing)
+
+    def call(self, call: Callable[[Transactions], Flow[T]]) -> Flow[T]:
+        """Run one of the calls below; a TimeoutError of it says what the coordinator answered last."""
+        return self._asking.explain(call(self))
+
     def initialize(self) -> Flow[None]:
         """Get a producer id and epoch; any other producer of this transactional id is fenced, and its open transaction aborted."""
         self._take(Event.INITIALIZE)
@@ -237,6 +251,7 @@ class Transactions:
         if self.state in (State.OUTCOME_UNKNOWN, State.MUST_INITIALIZE_AGAIN):
             yield from self.initialize()
         self._take(Event.BEGIN)
+        self._records.begin()
         self.protocol = protocol_for(self._features.level(FEATURE))
         self._error = None
         self._is_forgotten_there = self._in_doubt = False
@@ -257,12 +272,15 @@ class Transactions:
             question = requests.commit_offsets(self.transactional_id, self.identity, group, offsets, self.protocol.offsets)
             yield from self._ask_in_transaction(question)
             done = True
+        except TimeoutError as late:
+            last = f" (last: {self._asking.last})" if self._asking.last else ""
+            self.failed(TimeoutError(f"the offsets of group {group.group_id!r} were not taken in time: {late}{last}"))
+            raise self.refusal() from late
         finally:
             self._committing_offsets = False
             if not done:
                 # They may have become part of the transaction, or not: so it can only be aborted.
-                last = f" (last: {self._asking.last})" if self._asking.last else ""
-                self.failed(TimeoutError(f"the offsets of group {group.group_id!r} were not taken in time{last}"))
+                self.failed(TimeoutError(f"the call that sent the offsets of group {group.group_id!r} was broken off"))
 
     def _ask_in_transaction(self, question: requests.Question) -> Flow[None]:
         answer = yield from self._asking.ask(question, lambda: self.state is State.IN_TRANSACTION)
@@ -341,12 +359,14 @@ class Transactions:
                 self._take(Event.NOT_PREPARED)
 
     def hand_over(self) -> Flow[TransactionHandle]:
-        """Deliver every record, and leave the transaction open for somebody else to end."""
-        yield from self.prepare("detach_transaction()")
-        self._take(Event.HAND_OVER)
-        return TransactionHandle(
-            self.transactional_id, *self.identity, self.protocol.end[1], tuple(sorted(self._partitions)), tuple(sorted(self._groups))
-        )
+        """Deliver every record, and leave the transaction open for somebody else to end. Repeated, it returns the same handle."""
+        if self._handle is None:
+            yield from self.prepare("detach_transaction()")
+            self._take(Event.HAND_OVER)
+            self._handle = TransactionHandle(
+                self.transactional_id, *self.identity, self.protocol.end[1], tuple(sorted(self._partitions)), tuple(sorted(self._groups))
+            )
+        return self._handle
 
     def abort_open(self) -> Flow[None]:
         """Abort the transaction that is open, if there is one: the producer is closed."""
@@ -358,8 +378,7 @@ class Transactions:
     def _ending(self, *, commits: bool) -> Ending | None:
         """Return the end to be asked for; None where the coordinator knows of no transaction."""
         # Also where it has just said that it does not know this producer id: asked for a new epoch, it would fence whoever has one open.
-        is_known_there = bool(self._partitions or self._groups or self._announcing)
-        return Ending(commits, self.identity, self.protocol.end) if is_known_there else None
+        return Ending(commits, self.identity, self.protocol.end) if self.holds_anything else None
 
     def _end(self, ending: Ending | None) -> Flow[None]:
         if ending is None:
@@ -419,8 +438,10 @@ class Transactions:
         if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE, Reaction.FENCED):
             self._take(Event.ENDED_WITH_LOSS)
             if answer.reaction is Reaction.FENCED:
-                # By the coordinator, after transaction.timeout.ms, or by another producer: who asks for the next epoch is told.
-                yield from self.initialize()
+                # By the coordinator, after transaction.timeout.ms, or by another producer: who asks for the next epoch is told. Without an
+                # answer begin() asks for it: nothing is left to abort.
+                with suppress(TimeoutError):
+                    yield from self.initialize()
             return
         self.fatal(self._error_of(answer, "EndTxn"))
         raise self.refusal()
