@@ -754,6 +754,22 @@ def test_T3_a_timeout_beyond_the_brokers_limit_is_named(sim: Simulation, broker:
 # The end
 
 
+def test_D3_topics_are_forgotten_once_their_epoch_has_passed(sim: Simulation, broker: BrokerNode) -> None:
+    broker.create_topic("once", 1)
+    producer = new_producer(sim, metadata_max_idle_ms=5000, metadata_max_age_ms=1000)
+    with producer.transaction():
+        producer.send("once", b"v")
+    for _ in range(10):
+        sim.advance(1000)
+        with producer.transaction():
+            producer.send("t", b"v")
+    assert ("once" in producer._core.accumulator.topics) is not is_tv2(broker)
+    with producer.transaction():
+        producer.send("once", b"again")
+    records = sim.scan("once", bootstrap_servers=SERVERS, isolation_level="read_committed")
+    assert [record.value for record in records] == [b"v", b"again"]
+
+
 def test_K10_close_aborts_what_is_open(sim: Simulation, broker: BrokerNode, caplog: pytest.LogCaptureFixture) -> None:
     producer = new_producer(sim, transaction_timeout_ms=600_000)
     producer.init_transactions()
