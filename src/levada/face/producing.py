@@ -206,11 +206,12 @@ class Producing:
                 f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"
             )
         _check_ack(ack)
+        transaction = self.core.appending.transaction_number
         queues = yield from self.await_topic(topic)
         parts, rejected = self._sorted(queues, data, columns)
         may_wait = not self._host.in_callback
         for rows in parts:
-            had_room = yield from self.core.appending.send_rows(queues, rows, delivery, may_wait=may_wait)
+            had_room = yield from self.core.appending.send_rows(queues, rows, delivery, transaction, may_wait=may_wait)
             may_wait = may_wait and had_room
         error = delivery.reject(rejected)
         with self._lock:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.coordinator_finder import CoordinatorFinder
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError, ConnectError, DisconnectError, ProtocolError, UnsupportedVersionError, UnwritableError
+from levada.errors import BrokerError, ConnectError, DisconnectError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError
 from levada.flow import Call, Flow, Sleep
+from levada.producer.transactions.outcome import may_be_carried_out
 from levada.producer.transactions.reactions import REACTIONS, Api, Reaction
 from levada.producer.transactions.requests import Question, worst
+
+T = TypeVar("T")
 
 SOON_MS = 20
 """How soon what belongs to a new transaction is asked for again while the coordinator completes the one before (KAFKA-5482)."""
@@ -32,30 +35,45 @@ class Asking:
     """Asks one question at a time, or several beside one another.
 
     lost: whether a request was sent, and no answer came: it may still arrive. Whoever makes sure that this does no harm sets it back.
-    last: the last failure of the question that was asked last.
+    last: the last failure of the question that was asked last; empty once it has an answer that can be acted on.
+    in_doubt: whether an attempt of that question, before the one that was answered at last, may have been carried out.
     """
 
     def __init__(self, coordinators: CoordinatorFinder, backoff: ExponentialBackoff) -> None:
         self.lost = False
         self.last = ""
+        self.in_doubt = False
         self._coordinators = coordinators
         self._backoff = backoff
 
     def ask(self, question: Question, is_wanted: Callable[[], bool] = lambda: True) -> Flow[Answer]:
         """Ask until there is an answer that can be acted on, or nobody wants it any more; then the reaction is still to ask again."""
-        self.last = ""
+        self.last, self.in_doubt = "", False
         attempts = 0
         while True:
             answer = yield from self._ask_once(question)
             if answer.reaction not in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
+                self.last = ""
                 return answer
-            self.last = f"{question.api.value}: {answer.code.name}{answer.text and f' ({answer.text})'}"
+            self.in_doubt |= may_be_carried_out(answer.code)
+            of = f"coordinator of {question.whom.kind.name.lower()} {question.whom.key!r}"
+            self.last = f"{question.api.value}: {of}: {answer.code.name}{answer.text and f' ({answer.text})'}"
             if answer.reaction is Reaction.FIND_COORDINATOR:
                 self._coordinators.forget(question.whom.kind, question.whom.key)
             yield Sleep(self._pause_ms(question.api, answer.code, attempts))
             if not is_wanted():
                 return answer
             attempts += 1
+
+    def explain(self, call: Flow[T]) -> Flow[T]:
+        """Run a call; when its time is over, the TimeoutError says what was answered last, and by whom."""
+        self.last = ""
+        try:
+            return (yield from call)
+        except TimeoutError as late:
+            if type(late) is not TimeoutError or not self.last:
+                raise
+            raise TimeoutError(f"{late} (last: {self.last})") from late
 
     def _pause_ms(self, api: Api, code: ErrorCode, attempts: int) -> int:
         if code is ErrorCode.CONCURRENT_TRANSACTIONS and api in _OF_A_NEW_TRANSACTION:
