@@ -197,21 +197,27 @@ def test_M_B18_a_task_that_is_cancelled_while_a_block_begins_leaves_no_transacti
     asyncio.run(asyncio.wait_for(program(), PATIENCE_S))
 
 
-def test_M_B18_an_exception_while_a_block_begins_leaves_no_transaction_open(
+def test_M_B18_an_exception_while_a_block_begins_or_ends_leaves_no_transaction_open(
     fast: EmbeddedKafka, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with lv.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name) as producer:
         producer.init_transactions()
         call = producer._driver.call
 
-        def interrupted(flow: Any) -> Any:
+        def interrupted_after(flow: Any) -> Any:
             monkeypatch.undo()
             call(flow)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(producer._driver, "call", interrupted)
+        def interrupted_before(flow: Any) -> Any:
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(producer._driver, "call", interrupted_after)
         with pytest.raises(KeyboardInterrupt), producer.transaction():
             pytest.fail("the block was not entered")
+        with pytest.raises(KeyboardInterrupt), producer.transaction():
+            monkeypatch.setattr(producer._driver, "call", interrupted_before)
         with producer.transaction():
             producer.send("entered", b"v")
 

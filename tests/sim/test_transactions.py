@@ -230,7 +230,16 @@ def test_T1_calls_that_do_not_fit_say_what_to_do(sim: Simulation, broker: Broker
         plain.init_transactions()
 
 
-@pytest.mark.parametrize("call", ["commit_transaction", "abort_transaction", "detach_transaction"])
+def test_T1_a_block_whose_transaction_was_aborted_has_nothing_to_end(sim: Simulation, producer: lv.KafkaProducer) -> None:
+    with producer.transaction():
+        producer.send("t", b"1", partition=0)
+        producer.abort_transaction()
+    with producer.transaction():
+        producer.send("t", b"2", partition=0)
+    assert seen(sim) == [b"2"]
+
+
+@pytest.mark.parametrize("call", ["commit_transaction", "detach_transaction"])
 def test_T1_a_block_refuses_calls_that_would_end_its_transaction(sim: Simulation, producer: lv.KafkaProducer, call: str) -> None:
     with producer.transaction():
         producer.send("t", b"1", partition=0)

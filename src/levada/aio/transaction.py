@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from levada.aio.driver import Driver
 from levada.face.transacting import Block, Transacting
+from levada.flow import CallerFlow
 
 if TYPE_CHECKING:
     from levada.aio.consumer import KafkaConsumer
@@ -24,13 +25,16 @@ class Transaction:
         await self._driver.call(self._block.send_offsets(consumer))
 
     async def __aenter__(self) -> Self:
+        await self._run(self._block.enter())
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._run(self._block.leave(error))
+
+    async def _run(self, step: CallerFlow[None]) -> None:
         try:
-            await self._driver.call(self._block.enter())
+            await self._driver.call(step)
         except BaseException as broken_off:
             if self._block.is_open:
                 await self._driver.call(self._block.leave(broken_off))
             raise
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self._driver.call(self._block.leave(error))

@@ -77,9 +77,12 @@ class Transacting:
         return self.run(Transactions.commit, timeout, "commit_transaction()")
 
     def abort(self, timeout: float | None) -> CallerFlow[None]:
-        """Abort."""
-        self._refuse_in_block("abort_transaction()")
-        return self.run(Transactions.abort, timeout, "abort_transaction()")
+        """Abort. A block whose transaction it was has nothing left to end then."""
+        return self.run(self._abort, timeout, "abort_transaction()")
+
+    def _abort(self, transactions: Transactions) -> Flow[None]:
+        yield from transactions.abort()
+        self.block = None
 
     def hand_over(self, timeout: float | None) -> CallerFlow[TransactionHandle]:
         """Leave the transaction open for another process."""
@@ -114,7 +117,7 @@ class Block:
 
     @property
     def is_open(self) -> bool:
-        """Whether this block has begun a transaction and not ended it: also where enter() was broken off after that."""
+        """Whether this block has begun a transaction that was not ended: also where enter() was broken off after that."""
         return self._transacting.block is self
 
     def enter(self) -> CallerFlow[None]:
@@ -147,6 +150,8 @@ class Block:
         What an abort raises becomes a note of the exception that made it necessary; unless that is an error of the transaction too, and the
         abort has learned that the producer cannot go on: a program has to know that first.
         """
+        if not self.is_open:
+            return
         self._transacting.block = None
         if error is None:
             try:

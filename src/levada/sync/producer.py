@@ -192,8 +192,8 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
 
         The first one does init_transactions(), where the program has not. timeout: seconds for each step, offsets that are sent within the
         block included, default max.block.ms. What the calls raise comes out of the block; an exception within it passes through, unless it
-        is an error of levada and the abort learns that the producer is fenced: then that comes out. Within the block commit_transaction(),
-        abort_transaction() and detach_transaction() raise IllegalStateError.
+        is an error of levada and the abort learns that the producer is fenced: then that comes out. Within the block commit_transaction()
+        and detach_transaction() raise IllegalStateError; after abort_transaction() its end does nothing.
         """
         return Transaction(self._driver, self._transacting, timeout)
 

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from levada.face.transacting import Block, Transacting
+from levada.flow import CallerFlow
 from levada.sync.driver import Driver
 
 if TYPE_CHECKING:
@@ -29,13 +30,16 @@ class Transaction:
         self._driver.call(self._block.send_offsets(consumer))
 
     def __enter__(self) -> Self:
+        self._run(self._block.enter())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._run(self._block.leave(error))
+
+    def _run(self, step: CallerFlow[None]) -> None:
         try:
-            self._driver.call(self._block.enter())
+            self._driver.call(step)
         except BaseException as broken_off:
             if self._block.is_open:
                 self._driver.call(self._block.leave(broken_off))
             raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._driver.call(self._block.leave(error))

@@ -116,7 +116,7 @@ ADVICE: Mapping[State, str] = {
     _S.ABORTABLE_ERROR: "call abort_transaction()",
     _S.OUTCOME_UNKNOWN: "repeat the call that got no answer, or begin_transaction() to go on with another one",
     _S.MUST_INITIALIZE_AGAIN: "call begin_transaction(), which does that",
-    _S.HANDED_OVER: "close this producer, and make another one for the next transaction",
+    _S.HANDED_OVER: "detach_transaction() returns its handle again; make another producer for the next transaction",
     _S.FATAL_ERROR: "close this producer and make another one",
 }
 """What a program does about a record or a call that does not fit the state; some calls have advice of their own."""
