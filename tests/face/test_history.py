@@ -143,5 +143,6 @@ def test_a_record_that_nobody_recorded_is_refused(embedded: EmbeddedKafka, topic
 
 @pytest.mark.parametrize("process", [0, -4, 1 << 23])
 def test_a_recorder_refuses_a_number_that_values_cannot_hold(process: int) -> None:
+    events: list[Event] = []
     with pytest.raises(ValueError, match=f"from 1 to 8388607 that nobody else in the run has, got {process}"):
-        Recorder([].append, process)
+        Recorder(events.append, process)
