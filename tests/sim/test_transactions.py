@@ -513,6 +513,64 @@ def test_T8_an_abort_after_a_commit_without_an_answer_says_which_of_them_it_was(
     assert seen(sim) == ([b"1", b"2"] if applied else [b"2"])
 
 
+def take_over(sim: Simulation) -> None:
+    """Have another producer of the same transactional id initialized."""
+    with new_producer(sim) as other:
+        other.init_transactions()
+
+
+@pytest.mark.parametrize("applied", [True, False])
+@pytest.mark.parametrize("call", ["commit_transaction", "abort_transaction", "begin_transaction"])
+def test_T8_T10_after_a_takeover_a_commit_without_an_answer_stays_unknown(
+    sim: Simulation, broker: BrokerNode, producer: lv.KafkaProducer, applied: bool, call: str
+) -> None:
+    unknown_commit(sim, broker, producer, applied=applied)
+    take_over(sim)
+    with pytest.raises(ProducerFencedError, match="whether it was committed is not known"):
+        getattr(producer, call)()
+    assert state(producer) is State.FATAL_ERROR
+    assert seen(sim) == ([b"1"] if applied else [])
+
+
+@pytest.mark.parametrize("applied", [True, False])
+@pytest.mark.parametrize("call", ["commit_transaction", "abort_transaction"])
+def test_T8_once_the_id_is_forgotten_a_commit_without_an_answer_stays_unknown(
+    sim: Simulation, broker: BrokerNode, producer: lv.KafkaProducer, applied: bool, call: str
+) -> None:
+    unknown_commit(sim, broker, producer, applied=applied)
+    if not applied:
+        broker.time_out_transaction("x")
+    broker.expire_transactional_id("x")
+    with pytest.raises(TransactionOutcomeUnknownError, match=r"whether it was committed is not known.*begin_transaction\(\) goes on"):
+        getattr(producer, call)()
+    with producer.transaction():
+        producer.send("t", b"2", partition=0)
+    assert seen(sim) == ([b"1", b"2"] if applied else [b"2"])
+
+
+def test_T8_T10_a_takeover_between_two_attempts_of_one_commit_leaves_it_unknown(sim: Simulation, broker: BrokerNode) -> None:
+    producer = new_producer(sim, retry_backoff_ms=1000, retry_backoff_max_ms=1000)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("t", b"1", partition=0)
+    producer.flush()
+    broker.faults.disconnect("EndTxn", applied=True)
+    broker.faults.fail_next("EndTxn", ErrorCode.PRODUCER_FENCED)
+    with pytest.raises(ProducerFencedError, match="whether it was committed is not known"):
+        producer.commit_transaction()
+    assert seen(sim) == [b"1"]
+
+
+def test_T8_T10_a_commit_that_is_fenced_at_its_first_attempt_is_not_committed(broker: BrokerNode, producer: lv.KafkaProducer) -> None:
+    producer.begin_transaction()
+    producer.send("t", b"1", partition=0)
+    producer.flush()
+    broker.faults.fail_next("EndTxn", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    broker.faults.fail_next("EndTxn", ErrorCode.PRODUCER_FENCED)
+    with pytest.raises(ProducerFencedError, match="nothing of it is committed"):
+        producer.commit_transaction()
+
+
 @pytest.mark.parametrize("applied", [True, False])
 def test_T8_an_abort_without_an_answer_is_repeated(sim: Simulation, broker: BrokerNode, producer: lv.KafkaProducer, applied: bool) -> None:
     producer.begin_transaction()

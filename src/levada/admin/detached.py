@@ -26,11 +26,13 @@ _NOT_OPEN = (
     "it is open no more: it took longer than transaction.timeout.ms and its coordinator aborted it, or a producer was initialized "
     "with this transactional id, which aborts what is open"
 )
+# Another call may have committed it before that, here or elsewhere.
+_NOT_KNOWN = f"whether it was committed is not known: {_NOT_OPEN}; this call has not committed it, one before it may have"
 
 COMMIT_SAYS: Mapping[ErrorCode, str] = {
     ErrorCode.INVALID_TXN_STATE: f"not committed: it was aborted before, or {_NOT_OPEN}",
-    ErrorCode.PRODUCER_FENCED: f"not committed: {_NOT_OPEN}",
-    ErrorCode.INVALID_PRODUCER_EPOCH: f"not committed: {_NOT_OPEN}",
+    ErrorCode.PRODUCER_FENCED: _NOT_KNOWN,
+    ErrorCode.INVALID_PRODUCER_EPOCH: _NOT_KNOWN,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: "its coordinator has forgotten the transactional id; whether it was committed is not known",
 }
 ABORT_SAYS: Mapping[ErrorCode, str] = {

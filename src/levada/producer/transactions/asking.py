@@ -10,6 +10,7 @@ from levada.client.coordinator_finder import CoordinatorFinder
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, DisconnectError, ProtocolError, UnsupportedVersionError, UnwritableError
 from levada.flow import Call, Flow, Sleep
+from levada.producer.transactions.outcome import may_be_carried_out
 from levada.producer.transactions.reactions import REACTIONS, Api, Reaction
 from levada.producer.transactions.requests import Question, worst
 
@@ -32,24 +33,29 @@ class Asking:
     """Asks one question at a time, or several beside one another.
 
     lost: whether a request was sent, and no answer came: it may still arrive. Whoever makes sure that this does no harm sets it back.
-    last: the last failure of the question that was asked last.
+    last: the last failure of the question that was asked last; empty once it has an answer that can be acted on.
+    in_doubt: whether an attempt of that question, before the one that was answered at last, may have been carried out.
     """
 
     def __init__(self, coordinators: CoordinatorFinder, backoff: ExponentialBackoff) -> None:
         self.lost = False
         self.last = ""
+        self.in_doubt = False
         self._coordinators = coordinators
         self._backoff = backoff
 
     def ask(self, question: Question, is_wanted: Callable[[], bool] = lambda: True) -> Flow[Answer]:
         """Ask until there is an answer that can be acted on, or nobody wants it any more; then the reaction is still to ask again."""
-        self.last = ""
+        self.last, self.in_doubt = "", False
         attempts = 0
         while True:
             answer = yield from self._ask_once(question)
             if answer.reaction not in (Reaction.RETRY, Reaction.FIND_COORDINATOR):
+                self.last = ""
                 return answer
-            self.last = f"{question.api.value}: {answer.code.name}{answer.text and f' ({answer.text})'}"
+            self.in_doubt |= may_be_carried_out(answer.code)
+            of = f"coordinator of {question.whom.kind.name.lower()} {question.whom.key!r}"
+            self.last = f"{question.api.value}: {of}: {answer.code.name}{answer.text and f' ({answer.text})'}"
             if answer.reaction is Reaction.FIND_COORDINATOR:
                 self._coordinators.forget(question.whom.kind, question.whom.key)
             yield Sleep(self._pause_ms(question.api, answer.code, attempts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from levada.errors import KafkaError
 from levada.flow import Flow
@@ -14,8 +15,41 @@ from levada.producer.sequences import ProducerIdentity
 from levada.producer.transaction_manager import TransactionManager
 
 
+class Records(Protocol):
+    """What a transaction has to do with the producer's records."""
+
+    @property
+    def lost_numbers(self) -> bool:
+        """Whether sequence numbers were given to records that failed, so that those that follow would leave a gap."""
+        ...
+
+    def identify(self, identity: ProducerIdentity) -> None:
+        """Number from now on under that identity."""
+        ...
+
+    def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
+        """Take records from now on, or refuse them with that error."""
+        ...
+
+    def deliver(self) -> Flow[None]:
+        """Return when each record taken so far is acknowledged or has failed."""
+        ...
+
+    def drop_unsent(self, cause: KafkaError | None) -> None:
+        """Fail what is not on its way to a broker. cause: of the transaction's failure, None where the program aborts it."""
+        ...
+
+    def fail_all(self, error: KafkaError) -> None:
+        """Fail everything: the producer cannot go on."""
+        ...
+
+    def look_again(self) -> None:
+        """What kept partitions from being sent may be gone."""
+        ...
+
+
 class ProducerRecords:
-    """See levada.producer.transactions.transactions.Records."""
+    """See Records."""
 
     def __init__(
         self, accumulator: RecordAccumulator, failed_sends: FailedSends, failures: Failures, numbering: TransactionManager

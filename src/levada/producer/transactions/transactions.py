@@ -8,9 +8,10 @@ one has failed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from levada.client.features import FinalizedFeatures
+from levada.error_codes import ErrorCode
 from levada.errors import (
     IllegalStateError,
     KafkaError,
@@ -25,7 +26,9 @@ from levada.producer.producer_batch import ProducerBatch
 from levada.producer.sequences import NO_IDENTITY, ProducerIdentity
 from levada.producer.transactions import requests
 from levada.producer.transactions.asking import Answer, Asking
+from levada.producer.transactions.outcome import Settled, settled_by_abort
 from levada.producer.transactions.reactions import MEANING, Reaction
+from levada.producer.transactions.records import Records
 from levada.producer.transactions.requests import ANNOUNCING, FEATURE, Ending, protocol_for
 from levada.producer.transactions.states import ADVICE, Event, State, after
 from levada.promise import Promise
@@ -34,39 +37,6 @@ from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartitio
 SENDING = frozenset({State.IN_TRANSACTION, State.PREPARING})
 OPEN = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR})
 ENDING_BADLY = frozenset({State.ABORTABLE_ERROR, State.ABORTING})
-
-
-class Records(Protocol):
-    """What a transaction has to do with the producer's records."""
-
-    @property
-    def lost_numbers(self) -> bool:
-        """Whether sequence numbers were given to records that failed, so that those that follow would leave a gap."""
-        ...
-
-    def identify(self, identity: ProducerIdentity) -> None:
-        """Number from now on under that identity."""
-        ...
-
-    def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
-        """Take records from now on, or refuse them with that error."""
-        ...
-
-    def deliver(self) -> Flow[None]:
-        """Return when each record taken so far is acknowledged or has failed."""
-        ...
-
-    def drop_unsent(self, cause: KafkaError | None) -> None:
-        """Fail what is not on its way to a broker. cause: of the transaction's failure, None where the program aborts it."""
-        ...
-
-    def fail_all(self, error: KafkaError) -> None:
-        """Fail everything: the producer cannot go on."""
-        ...
-
-    def look_again(self) -> None:
-        """What kept partitions from being sent may be gone."""
-        ...
 
 
 class Transactions:
@@ -98,6 +68,7 @@ class Transactions:
         self._announcing: Promise[Any] | None = None
         self._unanswered: Ending | None = None
         self._is_forgotten_there = False
+        self._in_doubt = False
         self._error: KafkaError | None = None
         self._committing_offsets = False
         records.admit(self.refusal)
@@ -243,21 +214,23 @@ class Transactions:
             self.fatal(error)
         return _again(error)
 
-    def _settle(self) -> Flow[bool]:
-        """Abort what may still be open after an answer that was lost, before the new epoch; return whether it was aborted.
+    def _settle(self) -> Flow[Settled]:
+        """Abort what may still be open after an answer that was lost, before the new epoch; return what became of it.
 
         Asked for in the same way as the end that got no answer: the coordinator says then which of the two came first. Brokers before 4.0
         would fence this producer, too, if they met its open transaction when asked for the new epoch.
         """
         ending = self._unanswered
         if ending is None:
-            return True
+            return Settled.ABORTED
         answer = yield from self._asking.ask(requests.end(self.transactional_id, ending._replace(commits=False)))
+        settled = settled_by_abort(answer.code) if ending.commits else Settled.ABORTED
+        self._in_doubt = settled is Settled.UNKNOWN
         if answer.reaction in (Reaction.FATAL, Reaction.REFUSED):
             self.fatal(self._error_of(answer, "EndTxn"))
             raise self.refusal()
         self._unanswered = None
-        return answer.reaction is Reaction.DONE or not ending.commits
+        return settled
 
     def begin(self) -> Flow[None]:
         """Begin a transaction; after an end with a lost answer, initialize anew first."""
@@ -266,7 +239,7 @@ class Transactions:
         self._take(Event.BEGIN)
         self.protocol = protocol_for(self._features.level(FEATURE))
         self._error = None
-        self._is_forgotten_there = False
+        self._is_forgotten_there = self._in_doubt = False
         self._partitions, self._new_partitions, self._groups, self._announced_groups = {}, {}, {}, set()
         self._announcing = None
 
@@ -325,7 +298,8 @@ class Transactions:
     def abort(self) -> Flow[None]:
         """Drop the transaction; its records not yet sent fail with TransactionAbortedError.
 
-        After a commit without an answer: find out whether it was carried out; if so, raise IllegalStateError.
+        After a commit without an answer: find out whether it was carried out; if so, raise IllegalStateError, and
+        TransactionOutcomeUnknownError or ProducerFencedError where the coordinator can no longer tell.
         """
         if self._unanswered is not None and self._unanswered.commits:
             yield from self._abort_instead()
@@ -340,15 +314,19 @@ class Transactions:
         yield from self._end(ending)
 
     def _abort_instead(self) -> Flow[None]:
-        name, state = self._name, self.state
+        name, settled = self._name, Settled.UNKNOWN
         self._take(Event.INITIALIZE, "abort_transaction()")
         try:
-            was_aborted = yield from self._settle()
+            settled = yield from self._settle()
         finally:
             if self.state is State.INITIALIZING:
                 self._take(Event.ANSWER_LOST if self._unanswered is not None else Event.ENDED_WITH_LOSS)
-        if not was_aborted:
-            raise IllegalStateError(f"abort_transaction(): {name} was {state.value}: it was committed; begin_transaction() goes on")
+        if settled is Settled.UNKNOWN:
+            # Another producer may have taken over: who asks for the next epoch is told.
+            yield from self.initialize()
+            raise TransactionOutcomeUnknownError(f"abort_transaction(): {name}: {settled.value}; begin_transaction() goes on")
+        if settled is Settled.COMMITTED:
+            raise IllegalStateError(f"abort_transaction(): {name}: {settled.value}; begin_transaction() goes on")
 
     def _let_go_of_records(self) -> Flow[None]:
         self._records.drop_unsent(self._error)
@@ -387,6 +365,7 @@ class Transactions:
         if ending is None:
             self._ended()
             return
+        is_repeated = self._unanswered is not None
         self._unanswered = ending
         answer: Answer | None = None
         try:
@@ -397,6 +376,7 @@ class Transactions:
             if answer is None and self.state is not State.FATAL_ERROR:
                 self._take(Event.ANSWER_LOST)
         self._unanswered = None
+        self._in_doubt = ending.commits and (is_repeated or self._asking.in_doubt) and answer.code is not ErrorCode.INVALID_TXN_STATE
         if answer.reaction is Reaction.DONE:
             if not self.protocol.announces:
                 self._identify(answer.reply)
@@ -423,6 +403,9 @@ class Transactions:
     def _not_committed(self, answer: Answer) -> None:
         """The coordinator refused to commit."""
         error = self._error_of(answer, "EndTxn")
+        if answer.reaction is Reaction.ABORT_AND_INITIALIZE and self._in_doubt:
+            self._take(Event.ENDED_WITH_LOSS)
+            raise TransactionOutcomeUnknownError(f"{error}; begin_transaction() goes on with another one") from error
         if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE):
             self._is_forgotten_there |= answer.reaction is Reaction.ABORT_AND_INITIALIZE
             self._error = error
@@ -461,12 +444,15 @@ class Transactions:
             self.fatal(error)
 
     def _error_of(self, answer: Answer, request: str) -> KafkaError:
-        what = ": ".join(filter(None, [self._name, request, answer.text, MEANING.get(answer.code)]))
+        doubt = Settled.UNKNOWN.value if self._in_doubt else ""
         if answer.reaction is Reaction.FENCED:
+            what = ": ".join(filter(None, [self._name, request, answer.text]))
             return ProducerFencedError(
                 f"{what}: another producer has taken over the transactional id, or the transaction was open for longer than "
-                f"transaction.timeout.ms={self._timeout_ms} and the coordinator aborted it; nothing of it is committed; close this producer"
+                f"transaction.timeout.ms={self._timeout_ms} and the coordinator aborted it; {doubt or 'nothing of it is committed'}; "
+                "close this producer"
             )
+        what = ": ".join(filter(None, [self._name, request, answer.text, MEANING.get(answer.code), doubt]))
         return broker_error(answer.code, what)
 
 
