@@ -236,6 +236,9 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         for; nor in a finalizer that interrupts the producer's own work, after which the records are still sent. One warning gives the
         number of failures that the program has not looked at. In a forked child this does nothing.
 
+        In a transaction: a commit or abort that another thread has under way is waited for, and a transaction that is open is aborted, each
+        for at most max.block.ms. What is left then is logged; the other thread's call raises TransactionOutcomeUnknownError.
+
         Then interceptors, serializers and the partitioner are closed, those that have a close(); what one of them raises is logged.
         """
         self._end(self._producing.close(timeout), timeout)

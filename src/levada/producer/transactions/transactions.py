@@ -13,6 +13,7 @@ from typing import Any
 from levada.client.features import FinalizedFeatures
 from levada.error_codes import ErrorCode
 from levada.errors import (
+    ClosedError,
     IllegalStateError,
     KafkaError,
     ProducerFencedError,
@@ -36,6 +37,7 @@ from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartitio
 
 SENDING = frozenset({State.IN_TRANSACTION, State.PREPARING})
 OPEN = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR})
+ENDING = frozenset({State.PREPARING, State.COMMITTING, State.ABORTING})
 ENDING_BADLY = frozenset({State.ABORTABLE_ERROR, State.ABORTING})
 
 
@@ -71,6 +73,7 @@ class Transactions:
         self._in_doubt = False
         self._error: KafkaError | None = None
         self._committing_offsets = False
+        self._call_over: Promise[None] | None = None
         records.admit(self.refusal)
 
     # State
@@ -86,6 +89,7 @@ class Transactions:
             )
         self.state = state
         self._records.admit(None if state is State.IN_TRANSACTION else self.refusal)
+        self._tell_call_over()
 
     def refusal(self) -> KafkaError:
         """Return the error for a record, or a call, that the state does not allow."""
@@ -259,6 +263,7 @@ class Transactions:
             done = True
         finally:
             self._committing_offsets = False
+            self._tell_call_over()
             if not done:
                 # They may have become part of the transaction, or not: so it can only be aborted.
                 last = f" (last: {self._asking.last})" if self._asking.last else ""
@@ -348,10 +353,33 @@ class Transactions:
             self.transactional_id, *self.identity, self.protocol.end[1], tuple(sorted(self._partitions)), tuple(sorted(self._groups))
         )
 
-    def abort_open(self) -> Flow[None]:
-        """Abort the transaction that is open, if there is one: the producer is closed."""
-        if self.is_open and not self._committing_offsets:
-            yield from self.abort()
+    # For the end of the producer (closing)
+
+    @property
+    def last_failure(self) -> str:
+        """What failed when the coordinator was asked last; empty once it has answered."""
+        return self._asking.last
+
+    @property
+    def unanswered(self) -> Ending | None:
+        """The end that was asked for, until there is an answer to it."""
+        return self._unanswered
+
+    @property
+    def is_in_call(self) -> bool:
+        """Whether a call is under way that decides about the transaction."""
+        settles = self.state is State.INITIALIZING and self._unanswered is not None
+        return settles or self.state in ENDING or self._committing_offsets
+
+    def call_over(self) -> Promise[None]:
+        """Return a promise that is resolved when no such call is under way any more."""
+        self._call_over = self._call_over or Promise()
+        return self._call_over
+
+    def _tell_call_over(self) -> None:
+        if self._call_over is not None and not self.is_in_call:
+            over, self._call_over = self._call_over, None
+            over.resolve(None)
 
     # The end
 
@@ -370,8 +398,8 @@ class Transactions:
         answer: Answer | None = None
         try:
             answer = yield from self._asking.ask(requests.end(self.transactional_id, ending))
-        except TimeoutError as late:
-            raise self._unknown(ending, late) from late
+        except (TimeoutError, ClosedError) as broken_off:
+            raise self._unknown(ending, broken_off) from broken_off
         finally:
             if answer is None and self.state is not State.FATAL_ERROR:
                 self._take(Event.ANSWER_LOST)
@@ -387,12 +415,14 @@ class Transactions:
         else:
             yield from self._not_aborted(answer)
 
-    def _unknown(self, ending: Ending, late: TimeoutError) -> TransactionOutcomeUnknownError:
+    def _unknown(self, ending: Ending, broken_off: KafkaError) -> TransactionOutcomeUnknownError:
         call = "commit_transaction()" if ending.commits else "abort_transaction()"
+        advice = f"repeat {call} to learn it, or begin_transaction() to go on with another one"
+        if isinstance(broken_off, ClosedError):
+            advice = "init_transactions() of the next producer of the transactional id settles it; read then what is committed"
         last = f" (last: {self._asking.last})" if self._asking.last else ""
         return TransactionOutcomeUnknownError(
-            f"{self._name}: {late}{last}; whether it was {'committed' if ending.commits else 'aborted'} is not known; "
-            f"repeat {call} to learn it, or begin_transaction() to go on with another one"
+            f"{self._name}: {broken_off}{last}; whether it was {'committed' if ending.commits else 'aborted'} is not known; {advice}"
         )
 
     def _ended(self) -> None:
