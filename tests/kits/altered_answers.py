@@ -29,7 +29,7 @@ def altered(api: str, change: Change, *, times: int | None = None) -> Iterator[l
             change(response)
         return encoded(exchange, response)
 
-    node._Exchange._encoded = _encoded  # type: ignore[method-assign]
+    node._Exchange._encoded = _encoded  # type: ignore[method-assign, assignment]
     try:
         yield changed
     finally:
@@ -50,7 +50,7 @@ def truncated(api: str, *, times: int) -> Iterator[list[str]]:
         frame = b"".join(bytes(piece) for piece in pieces)[4:-3]
         return [len(frame).to_bytes(4, "big") + frame]
 
-    node._Exchange._encoded = _encoded  # type: ignore[method-assign]
+    node._Exchange._encoded = _encoded  # type: ignore[method-assign, assignment]
     try:
         yield cut
     finally:

@@ -18,8 +18,8 @@ from levada.types import OffsetAndMetadata, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SERVERS = "kafka:9092"
-SOON = {"linger_ms": 0, "request_timeout_ms": 1000, "delivery_timeout_ms": 5000, "max_block_ms": 4000}
-MANUAL = {"group_id": "g", "enable_auto_commit": False, "auto_offset_reset": "latest"}
+SOON: dict[str, Any] = {"linger_ms": 0, "request_timeout_ms": 1000, "delivery_timeout_ms": 5000, "max_block_ms": 4000}
+MANUAL: dict[str, Any] = {"group_id": "g", "enable_auto_commit": False, "auto_offset_reset": "latest"}
 
 
 @pytest.fixture

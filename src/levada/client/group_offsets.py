@@ -6,7 +6,7 @@ error codes mean is a table per API; an administrator has tables of its own, whe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -175,17 +175,20 @@ def fetch_offsets(
     *,
     stable: bool = True,
     policy: RetryPolicy = ON_FETCH_ERROR,
+    unstable: Callable[[list[TopicPartition]], None] = lambda partitions: None,
 ) -> Flow[Committed]:
     """Return what a group has committed for these partitions, None for all that it has committed for.
 
     stable: wait for transactions that may yet change the offsets (KIP-447); brokers before 2.5 cannot. Raises the errors that time does
-    not mend, and TimeoutError.
+    not mend, and TimeoutError. unstable: told with each answer which partitions wait for such a transaction.
     """
     asking: FanOut[str, Committed] = FanOut(
         retries,
         None,
         route=lambda group: CoordinatedGroup(group, finder).coordinator,
-        ask=lambda _, groups: _fetch_once(CoordinatedGroup(groups[0], finder), partitions, retries.metadata, stable=stable, policy=policy),
+        ask=lambda _, groups: _fetch_once(
+            CoordinatedGroup(groups[0], finder), partitions, retries.metadata, stable=stable, policy=policy, unstable=unstable
+        ),
     )
     try:
         yield from asking.run([group_id])
@@ -197,7 +200,13 @@ def fetch_offsets(
 
 
 def _fetch_once(
-    group: CoordinatedGroup, partitions: Collection[TopicPartition] | None, metadata: Metadata, *, stable: bool, policy: RetryPolicy
+    group: CoordinatedGroup,
+    partitions: Collection[TopicPartition] | None,
+    metadata: Metadata,
+    *,
+    stable: bool,
+    policy: RetryPolicy,
+    unstable: Callable[[list[TopicPartition]], None],
 ) -> Flow[Answer[str, Committed]]:
     ids = None if partitions is None else _known_ids(metadata, {tp.topic for tp in partitions})
     who = group.who
@@ -211,6 +220,7 @@ def _fetch_once(
         return Answer(again={group.group_id: f"{who} left the group out of its answer"}, refresh=False)
     group_code = said_of_group.error_code
     parts = list(_parts(said_of_group.topics, {topic_id: name for name, topic_id in (ids or {}).items()}))
+    unstable([part.tp for part in parts if part.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT])
     refresh = group.take_codes(policy, [group_code, *(part.error_code for part in parts)])
     if group_code and policy.reaction(group_code) is not Reaction.RAISE:
         return Answer(again={group.group_id: f"{who}: {ErrorCode.of(group_code).name}"}, refresh=refresh)
