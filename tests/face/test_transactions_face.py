@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -199,6 +200,94 @@ def test_M_B18_a_cancelled_task_aborts_its_transaction(fast: EmbeddedKafka, name
 
     asyncio.run(asyncio.wait_for(program(), PATIENCE_S))
     assert [r.value for r in lv.scan("cancelled", bootstrap_servers=fast.bootstrap_servers, isolation_level="read_committed")] == [b"next"]
+
+
+def test_M_B18_a_task_that_is_cancelled_while_a_block_begins_leaves_no_transaction_open(fast: EmbeddedKafka, name: str) -> None:
+    async def program() -> None:
+        async with aio.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name) as producer:
+            await producer.init_transactions()
+
+            async def work() -> None:
+                async with producer.transaction():
+                    await producer.send("entered", b"v")
+
+            for steps in range(5):
+                task = asyncio.create_task(work())
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+                await work()
+
+    asyncio.run(asyncio.wait_for(program(), PATIENCE_S))
+
+
+def test_M_B18_an_exception_while_a_block_begins_leaves_no_transaction_open(
+    fast: EmbeddedKafka, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lv.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name) as producer:
+        producer.init_transactions()
+        call = producer._driver.call
+
+        def interrupted(flow: Any) -> Any:
+            monkeypatch.undo()
+            call(flow)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(producer._driver, "call", interrupted)
+        with pytest.raises(KeyboardInterrupt), producer.transaction():
+            pytest.fail("the block was not entered")
+        with producer.transaction():
+            producer.send("entered", b"v")
+
+
+def test_T9_columns_do_not_go_on_in_the_next_transaction(fast: EmbeddedKafka, name: str) -> None:
+    fast.create_topic("torn", partitions=1)
+    with lv.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name, batch_size=50_000, linger_ms=0) as producer:
+        taken, ended = threading.Event(), threading.Event()
+        schema = pa.schema([("v", pa.binary())])
+
+        def pieces() -> Iterator[pa.RecordBatch]:
+            yield pa.RecordBatch.from_pydict({"v": [bytes(1000)] * 2000}, schema)
+            yield pa.RecordBatch.from_pydict({"v": [bytes(1000)] * 2000}, schema)
+            taken.set()
+            ended.wait(PATIENCE_S)
+            yield pa.RecordBatch.from_pydict({"v": [b"third"]}, schema)
+
+        producer.init_transactions()
+        producer.begin_transaction()
+        with ThreadPoolExecutor(1) as pool:
+            sending = pool.submit(producer.send_arrow, "torn", pa.RecordBatchReader.from_batches(schema, pieces()), value="v")
+            taken.wait(PATIENCE_S)
+            producer.commit_transaction()
+            producer.begin_transaction()
+            ended.set()
+            with pytest.raises(IllegalStateError, match="the transaction in which this call began has ended"):
+                sending.result(PATIENCE_S).result(PATIENCE_S)
+        with pytest.raises(TransactionAbortableError, match="the transaction in which this call began has ended"):
+            producer.commit_transaction()
+        producer.abort_transaction()
+    seen = lv.scan("torn", bootstrap_servers=fast.bootstrap_servers, isolation_level="read_committed")
+    assert b"third" not in [record.value for record in seen]
+
+
+def test_T9_a_record_that_waits_does_not_go_into_the_next_transaction(name: str) -> None:
+    async def program() -> None:
+        with EmbeddedKafka(auto_create_topics_enable=False) as kafka:
+            async with aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=name) as producer:
+                await producer.init_transactions()
+                await producer.begin_transaction()
+                waiting = asyncio.create_task(producer.send("late", b"v"))
+                await asyncio.sleep(0)
+                await producer.commit_transaction()
+                await producer.begin_transaction()
+                kafka.create_topic("late", partitions=1)
+                with pytest.raises(IllegalStateError, match="the transaction in which this call began has ended"):
+                    await waiting
+                await producer.commit_transaction()
+
+    asyncio.run(asyncio.wait_for(program(), PATIENCE_S))
 
 
 def test_a_producer_that_is_dropped_aborts_its_transaction(fast: EmbeddedKafka, name: str) -> None:

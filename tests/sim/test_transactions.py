@@ -214,10 +214,10 @@ def test_T1_calls_that_do_not_fit_say_what_to_do(sim: Simulation, broker: Broker
     with pytest.raises(IllegalStateError, match=r"begin_transaction\(\): .*'x' is not initialized; call init_transactions\(\) first"):
         producer.begin_transaction()
     producer.init_transactions()
-    with pytest.raises(IllegalStateError, match=r"init_transactions\(\): .* is ready, with no transaction open"):
+    with pytest.raises(IllegalStateError, match=r"init_transactions\(\): .* was done before; call begin_transaction\(\)"):
         producer.init_transactions()
     for call in (producer.commit_transaction, producer.abort_transaction, producer.detach_transaction):
-        with pytest.raises(IllegalStateError, match=r"call begin_transaction\(\) first"):
+        with pytest.raises(IllegalStateError, match=r"is ready, with no transaction open; there is nothing to end"):
             call()
     with pytest.raises(IllegalStateError, match=r"are sent within a transaction.*call begin_transaction\(\) first") as refused:
         producer.send("t", b"v")
@@ -228,6 +228,75 @@ def test_T1_calls_that_do_not_fit_say_what_to_do(sim: Simulation, broker: Broker
     plain = sim.producer(bootstrap_servers=SERVERS)
     with pytest.raises(IllegalStateError, match=r"needs a producer with the option transactional\.id"):
         plain.init_transactions()
+
+
+@pytest.mark.parametrize("call", ["commit_transaction", "abort_transaction", "detach_transaction"])
+def test_T1_a_block_refuses_calls_that_would_end_its_transaction(sim: Simulation, producer: lv.KafkaProducer, call: str) -> None:
+    with producer.transaction():
+        producer.send("t", b"1", partition=0)
+        with pytest.raises(IllegalStateError, match=rf"{call}\(\) within .* the block ends the transaction by itself"):
+            getattr(producer, call)()
+    assert seen(sim) == [b"1"]
+
+
+def test_T6_a_block_refuses_offsets_of_a_consumer_that_commits_them_itself(
+    sim: Simulation, broker: BrokerNode, producer: lv.KafkaProducer
+) -> None:
+    with sim.consumer(bootstrap_servers=SERVERS, group_id="g") as consumer, producer.transaction() as txn:
+        with pytest.raises(IllegalStateError, match=r"enable\.auto\.commit=true"):
+            txn.send_offsets(consumer)
+        with pytest.raises(TypeError, match=r"takes a KafkaConsumer, got None"):
+            txn.send_offsets(None)  # type: ignore[arg-type]
+
+
+def test_T1_a_transaction_that_was_handed_over_has_one_handle(producer: lv.KafkaProducer) -> None:
+    producer.begin_transaction()
+    producer.send("t", b"1", partition=0)
+    assert producer.detach_transaction() == producer.detach_transaction()
+
+
+# How long calls wait
+
+
+@pytest.mark.parametrize("broker", [1], indirect=True, ids=["TV1"])
+def test_T8_a_call_that_takes_too_long_says_what_the_coordinator_answered(sim: Simulation, broker: BrokerNode) -> None:
+    producer = new_producer(sim)
+    broker.faults.fail_next("InitProducerId", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=100)
+    with pytest.raises(TimeoutError, match=r"last: InitProducerId: coordinator of transaction 'x': COORDINATOR_LOAD_IN_PROGRESS"):
+        producer.init_transactions(timeout=0.5)
+    broker.faults.clear()
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("t", b"1", partition=0)
+    broker.faults.fail_next("AddPartitionsToTxn", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, times=100)
+    with pytest.raises(TimeoutError, match=r"last: AddPartitionsToTxn: coordinator of transaction 'x': COORDINATOR_LOAD_IN_PROGRESS"):
+        producer.commit_transaction(timeout=0.5)
+
+
+def test_T8_the_timeout_of_a_block_holds_for_offsets_that_the_producer_sends(
+    sim: Simulation, broker: BrokerNode, producer: lv.KafkaProducer
+) -> None:
+    begun_ms = sim.now_ms
+    with pytest.raises(TransactionAbortableError, match=r"TxnOffsetCommit: .*UNKNOWN_TOPIC_OR_PARTITION"), producer.transaction(timeout=1):
+        producer.send_offsets_to_transaction({TopicPartition("not-there", 0): 1}, "g")
+    assert sim.now_ms - begun_ms < 2000
+
+
+@pytest.mark.parametrize("broker", [1], indirect=True, ids=["TV1"])
+def test_T8_an_abort_that_was_carried_out_leaves_a_late_initialization_to_the_next_transaction(
+    sim: Simulation, broker: BrokerNode, producer: lv.KafkaProducer
+) -> None:
+    producer.begin_transaction()
+    producer.send("t", b"1", partition=0)
+    producer.flush()
+    broker.faults.fail_next("EndTxn", ErrorCode.INVALID_PRODUCER_EPOCH, applied=True)
+    broker.faults.blackhole("InitProducerId")
+    producer.abort_transaction(timeout=0.5)
+    assert state(producer) is State.MUST_INITIALIZE_AGAIN
+    broker.faults.clear()
+    with producer.transaction():
+        producer.send("t", b"2", partition=0)
+    assert seen(sim) == [b"2"]
 
 
 # Records that fail
@@ -343,6 +412,15 @@ def test_M_A23_T10_a_producer_that_was_replaced_stays_fenced(sim: Simulation, pr
             successor.send("t", b"new")
     producer.close()
     assert seen(sim) == [b"new"]
+
+
+@pytest.mark.parametrize("broker", [2], indirect=True, ids=["TV2"])
+def test_T10_a_block_of_a_fenced_producer_says_so_first(sim: Simulation, broker: BrokerNode, producer: lv.KafkaProducer) -> None:
+    with pytest.raises(ProducerFencedError) as refused, producer.transaction():
+        take_over(sim)
+        producer.send("t", b"1", partition=0)
+    assert isinstance(refused.value.__cause__, TransactionAbortableError)
+    assert "cause: t-0: the transaction's coordinator" in str(refused.value.__cause__), "the partition is named once"
 
 
 def test_M_A22_a_transaction_that_took_too_long_is_aborted_and_the_producer_told(sim: Simulation, broker: BrokerNode) -> None:
@@ -610,7 +688,7 @@ def test_T8_offsets_that_are_not_taken_in_time_cost_the_transaction(
     producer.begin_transaction()
     for _ in range(10):
         broker.faults.disconnect("TxnOffsetCommit", applied=True)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TransactionAbortableError, match=r"not taken in time.*last: TxnOffsetCommit: coordinator of group 'g': NETWORK_EXC"):
         producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "g", timeout=1)
     broker.faults.clear()
     with pytest.raises(TransactionAbortableError, match="the offsets of group 'g' were not taken in time"):
@@ -676,14 +754,32 @@ def test_T3_a_timeout_beyond_the_brokers_limit_is_named(sim: Simulation, broker:
 # The end
 
 
-def test_K10_close_aborts_what_is_open(sim: Simulation, broker: BrokerNode) -> None:
+def test_D3_topics_are_forgotten_once_their_epoch_has_passed(sim: Simulation, broker: BrokerNode) -> None:
+    broker.create_topic("once", 1)
+    producer = new_producer(sim, metadata_max_idle_ms=5000, metadata_max_age_ms=1000)
+    with producer.transaction():
+        producer.send("once", b"v")
+    for _ in range(10):
+        sim.advance(1000)
+        with producer.transaction():
+            producer.send("t", b"v")
+    assert ("once" in producer._core.accumulator.topics) is not is_tv2(broker)
+    with producer.transaction():
+        producer.send("once", b"again")
+    records = sim.scan("once", bootstrap_servers=SERVERS, isolation_level="read_committed")
+    assert [record.value for record in records] == [b"v", b"again"]
+
+
+def test_K10_close_aborts_what_is_open(sim: Simulation, broker: BrokerNode, caplog: pytest.LogCaptureFixture) -> None:
     producer = new_producer(sim, transaction_timeout_ms=600_000)
     producer.init_transactions()
     producer.begin_transaction()
     producer.send("t", b"sent")
     producer.flush()
     dropped = producer.send("t", b"not sent")
-    producer.close()
+    with caplog.at_level("WARNING"):
+        producer.close()
+    assert [text for text in caplog.messages if "1 of them were not acknowledged" in text]
     assert isinstance(dropped.exception(), TransactionAbortedError)
     assert seen(sim) == []
     with new_producer(sim) as successor, successor.transaction():

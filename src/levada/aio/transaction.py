@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from levada.aio.driver import Driver
-from levada.face.transacting import Transacting
+from levada.face.transacting import Block, Transacting
 
 if TYPE_CHECKING:
     from levada.aio.consumer import KafkaConsumer
@@ -17,17 +17,20 @@ class Transaction:
 
     def __init__(self, driver: Driver, transacting: Transacting, timeout: float | None) -> None:
         self._driver = driver
-        self._transacting = transacting
-        self._timeout = timeout
+        self._block = Block(transacting, timeout)
 
     async def send_offsets(self, consumer: KafkaConsumer[Any, Any]) -> None:
         """Commit within the transaction how far a consumer has read, for its group.id. As levada.Transaction.send_offsets()."""
-        offsets, group = consumer.consumed_offsets(), consumer.group_metadata()
-        await self._driver.call(self._transacting.send_offsets(offsets, group, self._timeout))
+        await self._driver.call(self._block.send_offsets(consumer))
 
     async def __aenter__(self) -> Self:
-        await self._driver.call(self._transacting.enter(self._timeout))
+        try:
+            await self._driver.call(self._block.enter())
+        except BaseException as broken_off:
+            if self._block.is_open:
+                await self._driver.call(self._block.leave(broken_off))
+            raise
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self._driver.call(self._transacting.leave(error, self._timeout))
+        await self._driver.call(self._block.leave(error))

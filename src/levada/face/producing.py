@@ -207,11 +207,12 @@ class Producing:
                 f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"
             )
         _check_ack(ack)
+        transaction = self.core.appending.transaction_number
         queues = yield from self.await_topic(topic)
         parts, rejected = self._sorted(queues, data, columns)
         may_wait = not self._host.in_callback
         for rows in parts:
-            had_room = yield from self.core.appending.send_rows(queues, rows, delivery, may_wait=may_wait)
+            had_room = yield from self.core.appending.send_rows(queues, rows, delivery, transaction, may_wait=may_wait)
             may_wait = may_wait and had_room
         error = delivery.reject(rejected)
         with self._lock:
@@ -330,7 +331,7 @@ class Producing:
                 return ""
         limit_s = longest_s if timeout is None else min(timeout, longest_s)
         try:
-            yield from run_flow(self._host, self._engine, closing.end(transaction), limit_s, "close()")
+            yield from run_flow(self._host, self._engine, self.core.end_transaction(), limit_s, "close()")
         except TimeoutError:
             last = f" (last: {transaction.last_failure})" if transaction.last_failure else ""
             return f"it did not end within {limit_s:g} s{last}"

@@ -3,38 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from levada.client.engine import Engine
 from levada.config import ProducerConfig
 from levada.errors import IllegalStateError, KafkaError
 from levada.face import arguments
+from levada.face.consuming import Consuming
 from levada.face.producing import CallbackHost
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
 from levada.producer.core import ProducerCore
 from levada.producer.transactions.transactions import Transactions
-from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TransactionHandle
+from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, TransactionHandle
 
 T = TypeVar("T")
 
 
+class Consumer(Protocol):
+    """A consumer of either face."""
+
+    def consumed_offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """Return the positions behind everything that was handed out."""
+        ...
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return on whose behalf offsets are committed."""
+        ...
+
+
 class Transacting:
-    """The transactional calls of one producer. A timeout is in seconds, None for max.block.ms."""
+    """The transactional calls of one producer. A timeout is in seconds, None for that of the block it is in, or max.block.ms.
+
+    block: whose transaction is open.
+    """
 
     def __init__(self, config: ProducerConfig, core: ProducerCore, engine: Engine, host: CallbackHost) -> None:
         self._default_s = config.max_block_ms / 1000
         self._transactions = core.transaction
+        self.block: Block | None = None
         self._engine = engine
         self._host = host
 
+    @property
+    def needs_initialization(self) -> bool:
+        """Whether init_transactions() was not called yet."""
+        return self._transactions is not None and self._transactions.needs_initialization
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a transaction that can be aborted."""
+        return self._transactions is not None and self._transactions.is_open
+
     def initialize(self, timeout: float | None) -> CallerFlow[None]:
         """Get a producer id and epoch."""
-        return self._run(Transactions.initialize, timeout, "init_transactions()")
+        return self.run(Transactions.initialize, timeout, "init_transactions()")
 
     def begin(self, timeout: float | None) -> CallerFlow[None]:
         """Begin a transaction."""
-        return self._run(Transactions.begin, timeout, "begin_transaction()")
+        return self.run(Transactions.begin, timeout, "begin_transaction()")
 
     def send_offsets(
         self, offsets: Mapping[Any, OffsetAndMetadata | int], group: ConsumerGroupMetadata | str, timeout: float | None
@@ -42,54 +69,100 @@ class Transacting:
         """Make offsets part of the transaction."""
         wanted, whose = arguments.offsets_to_commit(offsets), arguments.group_metadata(group)
         call = "send_offsets_to_transaction()"
-        return self._run(lambda transactions: transactions.send_offsets(wanted, whose), timeout, call)
+        return self.run(lambda transactions: transactions.send_offsets(wanted, whose), timeout, call)
 
     def commit(self, timeout: float | None) -> CallerFlow[None]:
         """Commit."""
-        return self._run(Transactions.commit, timeout, "commit_transaction()")
+        self._refuse_in_block("commit_transaction()")
+        return self.run(Transactions.commit, timeout, "commit_transaction()")
 
     def abort(self, timeout: float | None) -> CallerFlow[None]:
         """Abort."""
-        return self._run(Transactions.abort, timeout, "abort_transaction()")
+        self._refuse_in_block("abort_transaction()")
+        return self.run(Transactions.abort, timeout, "abort_transaction()")
 
     def hand_over(self, timeout: float | None) -> CallerFlow[TransactionHandle]:
         """Leave the transaction open for another process."""
-        return self._run(Transactions.hand_over, timeout, "detach_transaction()")
+        self._refuse_in_block("detach_transaction()")
+        return self.run(Transactions.hand_over, timeout, "detach_transaction()")
 
-    # Blocks
+    def _refuse_in_block(self, call: str) -> None:
+        if self.block is not None:
+            raise IllegalStateError(
+                f"{call} within `with producer.transaction()`: the block ends the transaction by itself, it commits at its end and aborts "
+                "on an exception; to end it by a call, begin it by begin_transaction()"
+            )
 
-    def enter(self, timeout: float | None) -> CallerFlow[None]:
-        """Begin a transaction, after initializing the producer where that is needed."""
-        if self._transactions is not None and self._transactions.needs_initialization:
-            yield from self.initialize(timeout)
-        yield from self.begin(timeout)
-
-    def leave(self, error: BaseException | None, timeout: float | None) -> CallerFlow[None]:
-        """End the transaction of a block: commit; or abort when an exception ended it, or when it cannot be committed.
-
-        What an abort raises becomes a note of the exception that made it necessary.
-        """
-        if error is None:
-            try:
-                yield from self.commit(timeout)
-                return
-            except BaseException as failed:
-                yield from self._abort_after(failed, timeout)
-                raise
-        yield from self._abort_after(error, timeout)
-
-    def _abort_after(self, error: BaseException, timeout: float | None) -> CallerFlow[None]:
-        if self._transactions is None or not self._transactions.is_open:
-            return
-        try:
-            yield from self.abort(timeout)
-        except KafkaError as failed:
-            error.add_note(f"the transaction could not be aborted either, which its coordinator does later: {failed}")
-
-    def _run(self, call: Callable[[Transactions], Flow[T]], timeout: float | None, what: str) -> CallerFlow[T]:
+    def run(self, call: Callable[[Transactions], Flow[T]], timeout: float | None, what: str) -> CallerFlow[T]:
+        """Run a call of the transactions on the engine."""
         if self._host.in_callback:
             raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
         if self._transactions is None:
             raise IllegalStateError(f"{what} needs a producer with the option transactional.id")
+        if timeout is None and self.block is not None:
+            timeout = self.block.timeout
         limit_s = self._default_s if timeout is None else timeout
-        return (yield from run_flow(self._host, self._engine, call(self._transactions), limit_s, what))
+        return (yield from run_flow(self._host, self._engine, self._transactions.call(call), limit_s, what))
+
+
+class Block:
+    """One transaction that is begun and ended by a block of the program. timeout: seconds for each step, None for max.block.ms."""
+
+    def __init__(self, transacting: Transacting, timeout: float | None) -> None:
+        self.timeout = timeout
+        self._transacting = transacting
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this block has begun a transaction and not ended it: also where enter() was broken off after that."""
+        return self._transacting.block is self
+
+    def enter(self) -> CallerFlow[None]:
+        """Begin a transaction, after initializing the producer where that is needed. When it is broken off, leave() ends what it began."""
+        if self._transacting.needs_initialization:
+            yield from self._transacting.initialize(self.timeout)
+        yield from self._transacting.run(self._begin, self.timeout, "begin_transaction()")
+
+    def _begin(self, transactions: Transactions) -> Flow[None]:
+        yield from transactions.begin()
+        self._transacting.block = self
+
+    def send_offsets(self, consumer: Consumer) -> CallerFlow[None]:
+        """Commit within the transaction how far a consumer has read."""
+        consuming = getattr(consumer, "_consuming", None)
+        if not isinstance(consuming, Consuming):
+            raise TypeError(
+                f"send_offsets() takes a KafkaConsumer, got {consumer!r}; send_offsets_to_transaction() of the producer takes offsets"
+            )
+        if consuming.config.enable_auto_commit:
+            raise IllegalStateError(
+                "send_offsets(): the consumer has enable.auto.commit=true and would commit its offsets also where this transaction, and "
+                "with it the records, is aborted; set enable.auto.commit=false"
+            )
+        return self._transacting.send_offsets(consumer.consumed_offsets(), consumer.group_metadata(), self.timeout)
+
+    def leave(self, error: BaseException | None) -> CallerFlow[None]:
+        """End the transaction: commit; or abort when an exception ended the block, or when it cannot be committed.
+
+        What an abort raises becomes a note of the exception that made it necessary; unless that is an error of the transaction too, and the
+        abort has learned that the producer cannot go on: a program has to know that first.
+        """
+        self._transacting.block = None
+        if error is None:
+            try:
+                yield from self._transacting.commit(self.timeout)
+                return
+            except BaseException as failed:
+                yield from self._abort_after(failed)
+                raise
+        yield from self._abort_after(error)
+
+    def _abort_after(self, error: BaseException) -> CallerFlow[None]:
+        if not self._transacting.is_open:
+            return
+        try:
+            yield from self._transacting.abort(self.timeout)
+        except KafkaError as failed:
+            if failed.fatal and isinstance(error, KafkaError):
+                raise failed from error
+            error.add_note(f"the transaction could not be aborted either, which its coordinator does later: {failed}")

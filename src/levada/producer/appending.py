@@ -71,6 +71,11 @@ class Appending:
         self._max_block_ms = max_block_ms
         self._limit = f"max.block.ms={max_block_ms}"
 
+    @property
+    def transaction_number(self) -> int:
+        """How many transactions have begun."""
+        return self._accumulator.transactions_begun
+
     def deadline_ms(self, *, may_wait: bool = True) -> int:
         """Return until when a call that begins now may wait."""
         return self._host.now_ms() + (self._max_block_ms if may_wait else 0)
@@ -80,7 +85,7 @@ class Appending:
         deadline_ms = self.deadline_ms(may_wait=may_wait)
         append = partial(self._accumulator.append, record)
         try:
-            return (yield from self._append(append, (record.topic, record.partition), deadline_ms))
+            return (yield from self._append(append, (record.topic, record.partition), deadline_ms, self.transaction_number))
         except KafkaError as error:
             if error.fatal or isinstance(error, RAISED):
                 not_written(error)
@@ -94,9 +99,12 @@ class Appending:
         self._host.look()
         return delivery
 
-    def send_rows(self, topic: TopicQueues, rows: RowsOfPartition, outcomes: ArrowOutcomes, *, may_wait: bool = True) -> CallerFlow[bool]:
+    def send_rows(
+        self, topic: TopicQueues, rows: RowsOfPartition, outcomes: ArrowOutcomes, transaction_number: int, *, may_wait: bool = True
+    ) -> CallerFlow[bool]:
         """Append rows of columns to their partition and note what became of each; False when the last of them could not be taken.
 
+        transaction_number: of the transaction that was open when the call began; no row goes into another one.
         Raises KafkaError, but for a TimeoutError, as long as no row of the call has an outcome: rows that were taken keep theirs.
         """
         tp = TopicPartition(topic.name, rows.partition)
@@ -104,7 +112,7 @@ class Appending:
         while first < len(rows.rows):
             append = partial(self._accumulator.append_rows, topic.name, rows, first)
             try:
-                batch, index, end = yield from self._append(append, tp, self.deadline_ms(may_wait=may_wait))
+                batch, index, end = yield from self._append(append, tp, self.deadline_ms(may_wait=may_wait), transaction_number)
             except KafkaError as error:
                 if outcomes.is_empty and not isinstance(error, TimeoutError):
                     not_written(error)
@@ -181,13 +189,18 @@ class Appending:
     # Memory
 
     def _append(
-        self, append: Callable[[int, Ticket | None], T | Ticket | None], tp: tuple[str, int | None], deadline_ms: int
+        self,
+        append: Callable[[int, Ticket | None], T | Ticket | None],
+        tp: tuple[str, int | None],
+        deadline_ms: int,
+        transaction_number: int,
     ) -> CallerFlow[T]:
-        """Call append until it succeeds, and wait for what it lacks."""
+        """Call append until it succeeds, and wait for what it lacks; not beyond the transaction of that number."""
         ticket: Ticket | None = None
         try:
             while True:
                 with self._host.lock:
+                    self._check_transaction(tp[0], transaction_number)
                     got = append(self._host.now_ms(), ticket)
                     if isinstance(got, Ticket):
                         ticket = got
@@ -203,6 +216,13 @@ class Appending:
             if ticket is not None:
                 self._cancel(ticket)
             self._host.look()
+
+    def _check_transaction(self, topic: str, number: int) -> None:
+        if number != self.transaction_number:
+            raise IllegalStateError(
+                f"topic {topic!r}: the transaction in which this call began has ended, and another one has begun, before all of the call's "
+                "records were taken; those left do not go into that one; let the call return before the transaction is ended"
+            )
 
     def _cancel(self, ticket: Ticket) -> None:
         """Give back what a ticket has gathered; it may be what another thread waits for."""

@@ -196,9 +196,23 @@ class ProducerCore:
 
     def finish(self) -> Flow[None]:
         """End the transaction, if there is one, then return when each record is done."""
-        if self.transaction is not None:
-            yield from closing.end(self.transaction)
+        yield from self.end_transaction()
         yield from self.flushing().run()
+
+    def end_transaction(self) -> Flow[None]:
+        """Wait for the end that another call asks for, then abort what is open."""
+        if self.transaction is not None:
+            self._tell(self._aborted_by_close(self.transaction))
+            yield from closing.end(self.transaction)
+
+    def _aborted_by_close(self, transaction: Transactions) -> str:
+        count = self.unfinished()
+        if not transaction.is_open or not (count or transaction.holds_anything):
+            return ""
+        return (
+            f"the producer of transactional.id={transaction.transactional_id} is closed with a transaction open, which is aborted: "
+            f"none of its records count, {count:,} of them were not acknowledged; call commit_transaction() first"
+        )
 
     def end_by_itself(self, limit_ms: int, name: str) -> Flow[None]:
         """Flush a producer that nobody can close any more, for at most so long, and say what could not be sent."""

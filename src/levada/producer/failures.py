@@ -28,6 +28,7 @@ from levada.protocol.messages.produce import PartitionProduceResponse
 ADVICE = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this user may not write to the topic",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "this user may not write idempotently; grant IdempotentWrite or set enable.idempotence=false",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "its epoch has passed: another producer took over the transactional id, or the coordinator aborted",
     ErrorCode.UNSUPPORTED_VERSION: "client and broker share no suitable version of Produce",
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "the broker does not know the codec; choose another compression.type",
     ErrorCode.INVALID_TIMESTAMP: "a timestamp is further from the broker's clock than the topic allows",
@@ -69,7 +70,7 @@ class Failures:
     def refuse(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int) -> None:
         """The broker's error is final (K18)."""
         code = ErrorCode.of(answer.error_code)
-        said = answer.error_message or ADVICE.get(code) or "the broker refused the batch"
+        said = (answer.error_message or ADVICE.get(code) or "the broker refused the batch").removeprefix(f"{batch.tp}: ")
         # An attempt before this one, whose answer was lost, may have been appended when the topic still took such records.
         persisted = batch.persisted()
         errors = {

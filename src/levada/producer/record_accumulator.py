@@ -81,6 +81,7 @@ class RecordAccumulator:
         self.flushes = 0
         self.closed = False
         self.refusal: Callable[[], KafkaError] | None = None
+        self.transactions_begun = 0
         self.delivery_timeout_ms = delivery_timeout_ms
         self.next_expiry_ms = NEVER_MS
         self.backlogs = Backlogs(linger_ms)

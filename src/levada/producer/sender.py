@@ -132,9 +132,7 @@ class Sender:
                 self._accumulator.off_the_wire(batch)
 
     def _refresh_topics(self, snapshot: ClusterSnapshot) -> None:
-        # Their sequences go on for as long as the coordinator keeps the epoch.
-        wanted = self._metadata.topics if self.transaction is None else self._accumulator.topics.keys()
-        dropped = self._accumulator.refresh(snapshot, wanted)
+        dropped = self._accumulator.refresh(snapshot, self._metadata.topics | self._numbered_by_coordinator())
         self.counters.forget(topic.name for topic in dropped)
         if self._transactions is not None:
             self._transactions.forget(queue for topic in dropped for queue in topic.partitions)
@@ -143,6 +141,12 @@ class Sender:
                 topic.was_recreated = False
                 if self._transactions is not None:
                     self._transactions.topic_recreated(topic.partitions)
+
+    def _numbered_by_coordinator(self) -> set[str]:
+        """Return the topics whose sequences go on, because only the coordinator of transactions can raise the epoch."""
+        if self.transaction is None or self._transactions is None:
+            return set()
+        return {name for name, topic in self._accumulator.topics.items() if self._transactions.has_numbered(topic.partitions)}
 
     # Sending
 

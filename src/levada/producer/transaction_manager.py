@@ -190,7 +190,11 @@ class TransactionManager:
 
     def forget(self, queues: Iterable[PartitionQueue]) -> None:
         """A topic was dropped with its sequences: the broker remembers them, so another topic that begins at 0 might be the same one."""
-        self._has_forgotten |= any(queue.sequences.identity == self.identity and queue.sequences.next for queue in queues)
+        self._has_forgotten |= self.has_numbered(queues)
+
+    def has_numbered(self, queues: Iterable[PartitionQueue]) -> bool:
+        """Whether sequence numbers were given to any of these partitions under the present identity."""
+        return any(queue.sequences.identity == self.identity and queue.sequences.next for queue in queues)
 
     def topics_began(self) -> None:
         """New topics begin at 0: under a new epoch, if sequences were forgotten under this one."""

@@ -146,9 +146,10 @@ class KafkaAdmin(KafkaClient):
         """Commit a transaction that its producer has handed over by detach_transaction(), in this process or another one.
 
         Asks again until there is an answer. To repeat the call is safe, after a success too, as long as nobody makes another producer with
-        this transactional id: do not before the outcome is known. Raises ProducerFencedError or BrokerError (INVALID_TXN_STATE) where it
-        was not committed: after transaction.timeout.ms the coordinator aborts it. Raises BrokerError (INVALID_PRODUCER_ID_MAPPING) where
-        the coordinator has forgotten the id, which says nothing; TransactionOutcomeUnknownError when the time is over.
+        this transactional id: do not before the outcome is known. Raises BrokerError (INVALID_TXN_STATE) where it was not
+        committed: after transaction.timeout.ms the coordinator aborts it. Raises ProducerFencedError and BrokerError
+        (INVALID_PRODUCER_ID_MAPPING) where this call has not committed it, and the coordinator can no longer tell whether one before has;
+        TransactionOutcomeUnknownError when the time is over.
 
         A success does not tell that an administrator aborted it by force before, nor that a topic was deleted meanwhile. Records become
         visible a few milliseconds after the answer.

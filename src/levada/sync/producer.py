@@ -175,16 +175,18 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         timeout: seconds, default max.block.ms. Raises TransactionAbortableError when a record has failed, with that record's error as the
         cause: call abort_transaction(). ProducerFencedError: another producer took over, close this one. TimeoutError: not every record was
         acknowledged in time; the transaction is still open. TransactionOutcomeUnknownError: it may be committed or not; repeat the call to
-        learn it, or go on with begin_transaction().
+        learn it, or go on with begin_transaction(), as the error says. On brokers of Kafka 4.0 or newer a producer that was fenced may
+        learn that from abort_transaction() only, as in Java: until then its records, and this call, fail with errors that are not fatal.
         """
         self._driver.call(self._transacting.commit(timeout))
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Abort the transaction: readers with isolation.level=read_committed see nothing of it. Records not sent yet fail.
 
-        timeout: seconds, default max.block.ms. Raises ProducerFencedError when another producer took over,
-        TransactionOutcomeUnknownError (the transaction is not committed), and TimeoutError; the last two calls may be repeated. After a
-        commit whose outcome is not known it aborts the transaction, or raises IllegalStateError where it was committed.
+        timeout: seconds, default max.block.ms. Raises ProducerFencedError when another producer took over, and TimeoutError and
+        TransactionOutcomeUnknownError (the transaction is not committed), after which the call may be repeated. After a commit whose
+        outcome is not known it aborts the transaction, or raises IllegalStateError where it was committed; and where the coordinator can no
+        longer tell, ProducerFencedError or a TransactionOutcomeUnknownError that leads to begin_transaction().
         """
         self._driver.call(self._transacting.abort(timeout))
 
@@ -192,16 +194,20 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         """Return a block: `with producer.transaction() as txn:` begins a transaction, commits it at the end, and aborts it on an exception.
 
         The first one does init_transactions(), where the program has not. One that reads with a group's offsets, too, calls that before it
-        reads: until then a transaction that an earlier run left open keeps the offsets back, and no record arrives. timeout: seconds for
-        each step, default max.block.ms.
-        What the calls raise comes out of the block; an exception within it passes through.
+        reads: until then a transaction that an earlier run left open keeps the offsets back, and no record arrives.
+
+        timeout: seconds for each step, offsets that are sent within the
+        block included, default max.block.ms. What the calls raise comes out of the block; an exception within it passes through, unless it
+        is an error of levada and the abort learns that the producer is fenced: then that comes out. Within the block commit_transaction(),
+        abort_transaction() and detach_transaction() raise IllegalStateError.
         """
         return Transaction(self._driver, self._transacting, timeout)
 
     def detach_transaction(self, timeout: float | None = None) -> TransactionHandle:
         """Deliver every record of the transaction and leave it open, to be ended by KafkaAdmin, in this or another process.
 
-        Returns what ends it: commit_detached(handle) and abort_detached(handle) of KafkaAdmin. This producer can only be closed then.
+        Returns what ends it: commit_detached(handle) and abort_detached(handle) of KafkaAdmin. This producer can only be closed then;
+        repeated, the call returns the same handle.
         A transaction that nobody ends is aborted after transaction.timeout.ms. timeout and errors: those of commit_transaction().
         """
         return self._driver.call(self._transacting.hand_over(timeout))
@@ -236,6 +242,8 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
 
     def close(self, timeout: float | None = None) -> None:
         """Wait until all records are acknowledged or have failed, then close every connection. Idempotent.
+
+        A transaction that is open is aborted first: none of its records count, those not sent yet fail, and one warning says so.
 
         timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. From a callback nothing is waited
         for; nor in a finalizer that interrupts the producer's own work, after which the records are still sent. One warning gives the

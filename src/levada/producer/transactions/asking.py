@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.coordinator_finder import CoordinatorFinder
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError, ConnectError, DisconnectError, ProtocolError, UnsupportedVersionError, UnwritableError
+from levada.errors import BrokerError, ConnectError, DisconnectError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError
 from levada.flow import Call, Flow, Sleep
 from levada.producer.transactions.outcome import may_be_carried_out
 from levada.producer.transactions.reactions import REACTIONS, Api, Reaction
 from levada.producer.transactions.requests import Question, worst
+
+T = TypeVar("T")
 
 SOON_MS = 20
 """How soon what belongs to a new transaction is asked for again while the coordinator completes the one before (KAFKA-5482)."""
@@ -62,6 +64,16 @@ class Asking:
             if not is_wanted():
                 return answer
             attempts += 1
+
+    def explain(self, call: Flow[T]) -> Flow[T]:
+        """Run a call; when its time is over, the TimeoutError says what was answered last, and by whom."""
+        self.last = ""
+        try:
+            return (yield from call)
+        except TimeoutError as late:
+            if type(late) is not TimeoutError or not self.last:
+                raise
+            raise TimeoutError(f"{late} (last: {self.last})") from late
 
     def _pause_ms(self, api: Api, code: ErrorCode, attempts: int) -> int:
         if code is ErrorCode.CONCURRENT_TRANSACTIONS and api in _OF_A_NEW_TRANSACTION:

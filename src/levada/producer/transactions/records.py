@@ -31,6 +31,10 @@ class Records(Protocol):
         """Take records from now on, or refuse them with that error."""
         ...
 
+    def begin(self) -> None:
+        """What is taken from now on belongs to another transaction. A send that is under way goes on in none."""
+        ...
+
     def deliver(self) -> Flow[None]:
         """Return when each record taken so far is acknowledged or has failed."""
         ...
@@ -71,6 +75,10 @@ class ProducerRecords:
     def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
         """Take records from now on, or refuse them."""
         self._accumulator.admit(refusal)
+
+    def begin(self) -> None:
+        """Take records of another transaction."""
+        self._accumulator.transactions_begun += 1
 
     def deliver(self) -> Flow[None]:
         """Return when each record taken so far is acknowledged or has failed, its callback included."""

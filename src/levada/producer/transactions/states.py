@@ -119,7 +119,23 @@ ADVICE: Mapping[State, str] = {
     _S.HANDED_OVER: "close this producer, and make another one for the next transaction",
     _S.FATAL_ERROR: "close this producer and make another one",
 }
-"""What a program does about a call that does not fit the state."""
+"""What a program does about a record or a call that does not fit the state; some calls have advice of their own."""
+
+_INITIALIZED = "once is enough: init_transactions() was done before"
+_NOTHING_OPEN = "there is nothing to end: begin_transaction() begins a transaction, which this call then ends"
+_OF_CALLS: Mapping[tuple[State, Event], str] = {
+    (_S.READY, _E.INITIALIZE): f"{_INITIALIZED}; call begin_transaction()",
+    (_S.IN_TRANSACTION, _E.INITIALIZE): f"{_INITIALIZED}; commit_transaction() or abort_transaction() ends the transaction",
+    (_S.READY, _E.COMMIT): _NOTHING_OPEN,
+    (_S.READY, _E.ABORT): _NOTHING_OPEN,
+    (_S.MUST_INITIALIZE_AGAIN, _E.COMMIT): _NOTHING_OPEN,
+    (_S.MUST_INITIALIZE_AGAIN, _E.ABORT): _NOTHING_OPEN,
+}
+
+
+def advice(state: State, call: Event) -> str:
+    """Return what a program does about a call that does not fit the state."""
+    return _OF_CALLS.get((state, call), ADVICE[state])
 
 
 def after(state: State, event: Event) -> State | None:

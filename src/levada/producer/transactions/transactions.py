@@ -8,7 +8,8 @@ one has failed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from levada.client.features import FinalizedFeatures
 from levada.error_codes import ErrorCode
@@ -27,13 +28,15 @@ from levada.producer.producer_batch import ProducerBatch
 from levada.producer.sequences import NO_IDENTITY, ProducerIdentity
 from levada.producer.transactions import requests
 from levada.producer.transactions.asking import Answer, Asking
-from levada.producer.transactions.outcome import Settled, settled_by_abort
+from levada.producer.transactions.outcome import Settled, not_known, settled_by_abort, told_again
 from levada.producer.transactions.reactions import MEANING, Reaction
 from levada.producer.transactions.records import Records
 from levada.producer.transactions.requests import ANNOUNCING, FEATURE, Ending, protocol_for
-from levada.producer.transactions.states import ADVICE, Event, State, after
+from levada.producer.transactions.states import ADVICE, Event, State, advice, after
 from levada.promise import Promise
 from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, TransactionHandle
+
+T = TypeVar("T")
 
 SENDING = frozenset({State.IN_TRANSACTION, State.PREPARING})
 OPEN = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR})
@@ -72,6 +75,7 @@ class Transactions:
         self._is_forgotten_there = False
         self._in_doubt = False
         self._error: KafkaError | None = None
+        self._handle: TransactionHandle | None = None
         self._committing_offsets = False
         self._call_over: Promise[None] | None = None
         records.admit(self.refusal)
@@ -85,7 +89,7 @@ class Transactions:
         if state is None:
             raise IllegalStateError(
                 f"{call or event.value}: the producer of transactional id {self.transactional_id!r} is {self.state.value}; "
-                f"{ADVICE[self.state]}"
+                f"{advice(self.state, event)}"
             )
         self.state = state
         self._records.admit(None if state is State.IN_TRANSACTION else self.refusal)
@@ -94,7 +98,7 @@ class Transactions:
     def refusal(self) -> KafkaError:
         """Return the error for a record, or a call, that the state does not allow."""
         if self.state is State.FATAL_ERROR and self._error is not None:
-            return _again(self._error)
+            return told_again(self._error)
         if self.state in ENDING_BADLY and self._error is not None:
             return self._abortable()
         return IllegalStateError(
@@ -109,7 +113,8 @@ class Transactions:
         if self.state is not State.IN_TRANSACTION or self._committing_offsets:
             under_way = "; send_offsets_to_transaction() is under way" if self._committing_offsets else ""
             raise IllegalStateError(
-                f"{call}: the producer of transactional id {self.transactional_id!r} is {self.state.value}{under_way}; {ADVICE[self.state]}"
+                f"{call}: the producer of transactional id {self.transactional_id!r} is {self.state.value}{under_way}; "
+                f"{advice(self.state, Event.COMMIT)}"
             )
 
     def _abortable(self) -> KafkaError:
@@ -190,6 +195,15 @@ class Transactions:
         """Whether there is a transaction that abort_transaction() would abort."""
         return self.state in OPEN
 
+    @property
+    def holds_anything(self) -> bool:
+        """Whether partitions or groups are part of the transaction, as far as the coordinator may know."""
+        return bool(self._partitions or self._groups or self._announcing)
+
+    def call(self, call: Callable[[Transactions], Flow[T]]) -> Flow[T]:
+        """Run one of the calls below; a TimeoutError of it says what the coordinator answered last."""
+        return self._asking.explain(call(self))
+
     def initialize(self) -> Flow[None]:
         """Get a producer id and epoch; any other producer of this transactional id is fenced, and its open transaction aborted."""
         self._take(Event.INITIALIZE)
@@ -216,7 +230,7 @@ class Transactions:
         error.fatal = False
         if answer.reaction is not Reaction.REFUSED:
             self.fatal(error)
-        return _again(error)
+        return told_again(error)
 
     def _settle(self) -> Flow[Settled]:
         """Abort what may still be open after an answer that was lost, before the new epoch; return what became of it.
@@ -241,6 +255,7 @@ class Transactions:
         if self.state in (State.OUTCOME_UNKNOWN, State.MUST_INITIALIZE_AGAIN):
             yield from self.initialize()
         self._take(Event.BEGIN)
+        self._records.begin()
         self.protocol = protocol_for(self._features.level(FEATURE))
         self._error = None
         self._is_forgotten_there = self._in_doubt = False
@@ -261,13 +276,16 @@ class Transactions:
             question = requests.commit_offsets(self.transactional_id, self.identity, group, offsets, self.protocol.offsets)
             yield from self._ask_in_transaction(question)
             done = True
+        except TimeoutError as late:
+            last = f" (last: {self._asking.last})" if self._asking.last else ""
+            self.failed(TimeoutError(f"the offsets of group {group.group_id!r} were not taken in time: {late}{last}"))
+            raise self.refusal() from late
         finally:
             self._committing_offsets = False
             self._tell_call_over()
             if not done:
                 # They may have become part of the transaction, or not: so it can only be aborted.
-                last = f" (last: {self._asking.last})" if self._asking.last else ""
-                self.failed(TimeoutError(f"the offsets of group {group.group_id!r} were not taken in time{last}"))
+                self.failed(TimeoutError(f"the call that sent the offsets of group {group.group_id!r} was broken off"))
 
     def _ask_in_transaction(self, question: requests.Question) -> Flow[None]:
         answer = yield from self._asking.ask(question, lambda: self.state is State.IN_TRANSACTION)
@@ -346,12 +364,14 @@ class Transactions:
                 self._take(Event.NOT_PREPARED)
 
     def hand_over(self) -> Flow[TransactionHandle]:
-        """Deliver every record, and leave the transaction open for somebody else to end."""
-        yield from self.prepare("detach_transaction()")
-        self._take(Event.HAND_OVER)
-        return TransactionHandle(
-            self.transactional_id, *self.identity, self.protocol.end[1], tuple(sorted(self._partitions)), tuple(sorted(self._groups))
-        )
+        """Deliver every record, and leave the transaction open for somebody else to end. Repeated, it returns the same handle."""
+        if self._handle is None:
+            yield from self.prepare("detach_transaction()")
+            self._take(Event.HAND_OVER)
+            self._handle = TransactionHandle(
+                self.transactional_id, *self.identity, self.protocol.end[1], tuple(sorted(self._partitions)), tuple(sorted(self._groups))
+            )
+        return self._handle
 
     # For the end of the producer (closing)
 
@@ -386,8 +406,7 @@ class Transactions:
     def _ending(self, *, commits: bool) -> Ending | None:
         """Return the end to be asked for; None where the coordinator knows of no transaction."""
         # Also where it has just said that it does not know this producer id: asked for a new epoch, it would fence whoever has one open.
-        is_known_there = bool(self._partitions or self._groups or self._announcing)
-        return Ending(commits, self.identity, self.protocol.end) if is_known_there else None
+        return Ending(commits, self.identity, self.protocol.end) if self.holds_anything else None
 
     def _end(self, ending: Ending | None) -> Flow[None]:
         if ending is None:
@@ -399,7 +418,7 @@ class Transactions:
         try:
             answer = yield from self._asking.ask(requests.end(self.transactional_id, ending))
         except (TimeoutError, ClosedError) as broken_off:
-            raise self._unknown(ending, broken_off) from broken_off
+            raise not_known(self._name, ending, broken_off, self._asking.last) from broken_off
         finally:
             if answer is None and self.state is not State.FATAL_ERROR:
                 self._take(Event.ANSWER_LOST)
@@ -414,16 +433,6 @@ class Transactions:
             self._not_committed(answer)
         else:
             yield from self._not_aborted(answer)
-
-    def _unknown(self, ending: Ending, broken_off: KafkaError) -> TransactionOutcomeUnknownError:
-        call = "commit_transaction()" if ending.commits else "abort_transaction()"
-        advice = f"repeat {call} to learn it, or begin_transaction() to go on with another one"
-        if isinstance(broken_off, ClosedError):
-            advice = "init_transactions() of the next producer of the transactional id settles it; read then what is committed"
-        last = f" (last: {self._asking.last})" if self._asking.last else ""
-        return TransactionOutcomeUnknownError(
-            f"{self._name}: {broken_off}{last}; whether it was {'committed' if ending.commits else 'aborted'} is not known; {advice}"
-        )
 
     def _ended(self) -> None:
         # Under the newer protocol whatever was lost carries an epoch that has passed.
@@ -449,8 +458,10 @@ class Transactions:
         if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE, Reaction.FENCED):
             self._take(Event.ENDED_WITH_LOSS)
             if answer.reaction is Reaction.FENCED:
-                # By the coordinator, after transaction.timeout.ms, or by another producer: who asks for the next epoch is told.
-                yield from self.initialize()
+                # By the coordinator, after transaction.timeout.ms, or by another producer: who asks for the next epoch is told. Without an
+                # answer begin() asks for it: nothing is left to abort.
+                with suppress(TimeoutError):
+                    yield from self.initialize()
             return
         self.fatal(self._error_of(answer, "EndTxn"))
         raise self.refusal()
@@ -484,12 +495,3 @@ class Transactions:
             )
         what = ": ".join(filter(None, [self._name, request, answer.text, MEANING.get(answer.code), doubt]))
         return broker_error(answer.code, what)
-
-
-def _again(error: KafkaError) -> KafkaError:
-    """Return a copy of an error that was told before: raising one changes it."""
-    copy = type(error).__new__(type(error))
-    copy.__dict__.update(error.__dict__)
-    copy.args = error.args
-    copy.__cause__ = error.__cause__
-    return copy
