@@ -8,7 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +19,14 @@ import pytest
 import levada as lv
 from face_kit import WITH_SOCKETS, face_and_broker
 from levada import aio
-from levada.errors import IllegalStateError, ProducerFencedError, TransactionAbortableError, TransactionAbortedError
+from levada.broker.control import Hold
+from levada.errors import (
+    IllegalStateError,
+    ProducerFencedError,
+    TransactionAbortableError,
+    TransactionAbortedError,
+    TransactionOutcomeUnknownError,
+)
 from levada.testing import EmbeddedKafka
 from levada.types import TopicPartition
 
@@ -43,6 +52,23 @@ def committed(kafka: Any, topic: str, wanted: int) -> list[Any]:
         if len(records) >= wanted or time.monotonic() > deadline:
             return sorted(record.value for record in records)
         time.sleep(0.02)
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert condition()
+
+
+@contextmanager
+def held(api: str, kafka: EmbeddedKafka) -> Iterator[Hold]:
+    """Keep back the next answer of an API until the end of the block."""
+    hold = kafka.faults.hold(api)
+    try:
+        yield hold
+    finally:
+        hold.release()
 
 
 def test_T7_many_partitions_are_committed_together_and_what_is_aborted_between_is_not_seen(
@@ -300,6 +326,51 @@ def test_a_second_call_while_one_is_under_way_is_refused(fast: EmbeddedKafka, na
                 call()
         committing.join(PATIENCE_S)
     assert committed(fast, "twice", 1) == [b"v"]
+
+
+def test_K10_close_waits_for_the_commit_of_another_thread(fast: EmbeddedKafka, name: str) -> None:
+    producer = lv.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("closed", b"v")
+    with ThreadPoolExecutor(1) as pool, held("EndTxn", fast) as hold:
+        committing = pool.submit(producer.commit_transaction)
+        until(lambda: hold.waiting)
+        closing = Thread(target=producer.close)
+        closing.start()
+        until(lambda: producer._core.transaction is not None and producer._core.transaction._call_over is not None)
+        assert not committing.done()
+        hold.release()
+        committing.result(PATIENCE_S)
+        closing.join(PATIENCE_S)
+    assert committed(fast, "closed", 1) == [b"v"]
+
+
+def test_T8_a_commit_that_close_gives_up_is_not_known_on_both_faces(fast: EmbeddedKafka, name: str) -> None:
+    async def program() -> None:
+        producer = aio.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name)
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await producer.send("given-up", b"v")
+        with held("EndTxn", fast) as hold:
+            committing = asyncio.create_task(producer.commit_transaction())
+            while not hold.waiting:
+                await asyncio.sleep(0.005)
+            await producer.close(0.05)
+            with pytest.raises(TransactionOutcomeUnknownError, match=f"'{name}'.*the client was closed.*whether it was committed"):
+                await committing
+
+    asyncio.run(asyncio.wait_for(program(), PATIENCE_S))
+    producer = lv.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("given-up", b"v")
+    with ThreadPoolExecutor(1) as pool, held("EndTxn", fast) as hold:
+        committing = pool.submit(producer.commit_transaction)
+        until(lambda: hold.waiting)
+        producer.close(0.05)
+        with pytest.raises(TransactionOutcomeUnknownError, match=f"'{name}'.*the client was closed.*whether it was committed"):
+            committing.result(PATIENCE_S)
 
 
 def test_a_call_in_a_callback_would_wait_for_itself(fast: EmbeddedKafka, name: str) -> None:

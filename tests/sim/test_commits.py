@@ -424,11 +424,16 @@ def test_O10_a_log_that_was_truncated_since_the_commit_is_noticed(world: World) 
 
 
 @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
-def test_O16_an_offset_that_a_transaction_may_change_is_waited_for(world: World, isolation_level: str) -> None:
+def test_O16_an_offset_that_a_transaction_may_change_is_waited_for_and_a_warning_says_so_once(
+    world: World, isolation_level: str, caplog: pytest.LogCaptureFixture
+) -> None:
     store(world, 1)
     world.cluster.group_offsets.commit_in_transaction("g", 7, 0, {T0: OffsetAndMetadata(2, 0)})
     consumer = world.consumer(T0, isolation_level=isolation_level, **MANUAL)
-    assert not consumer.poll(2)
+    for _ in range(3):
+        assert not consumer.poll(1)
+    (told,) = [text for text in caplog.messages if "wait for an open transaction" in text]
+    assert told.startswith("t-0: no records yet, as the offsets of group 'g'") and "init_transactions()" in told
     with pytest.raises(TimeoutError, match="UNSTABLE_OFFSET_COMMIT"):
         consumer.committed([T0], timeout=2)
     world.cluster.group_offsets.end_transaction(7, committed=True, groups=["g"])

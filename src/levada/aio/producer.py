@@ -182,6 +182,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
 
         timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. Then interceptors,
         serializers and the partitioner are closed, those that have a close(); what one of them raises is logged.
+        Of a transaction it ends what levada.KafkaProducer.close() does, another task's commit included.
         Raises IllegalStateError in another event loop.
         """
         await self._end(self._producing.close(timeout))

@@ -6,7 +6,7 @@ error codes mean is a table per API; an administrator has tables of its own, whe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from levada.client.metadata import Metadata
 from levada.client.partition_answer import Part, PartitionAnswer, partition_answer
 from levada.client.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
-from levada.errors import ConnectError, TimeoutError, UnsupportedVersionError, broker_error
+from levada.errors import ConnectError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError, broker_error
 from levada.flow import Call, Flow
 from levada.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from levada.protocol.messages.offset_fetch import (
@@ -72,6 +72,11 @@ class CoordinatedGroup(NamedTuple):
         """Where to send what is about the group."""
         return Coordinator(CoordinatorKind.GROUP, self.group_id)
 
+    @property
+    def who(self) -> str:
+        """The coordinator, in an error's words."""
+        return f"the coordinator of group '{self.group_id}'"
+
     def take_codes(self, policy: RetryPolicy, codes: Iterable[int]) -> bool:
         """Act on an answer's error codes; return whether asking again needs fresh metadata first."""
         reactions = {policy.reaction(code) for code in codes if code}
@@ -119,15 +124,17 @@ def commit_once(
     call = Call(_commit_request(group, offsets, ids or {}), coordinated.coordinator, min_version=FIRST_VERSION_IN_KAFKA, max_version=newest)
     try:
         response = yield call
-    except ConnectError as fault:
-        return Answer(again=dict.fromkeys(offsets, str(fault)), refresh=False)
+    except UnwritableError:
+        raise
+    except (ConnectError, ProtocolError) as fault:
+        return Answer(again=dict.fromkeys(offsets, f"{coordinated.who}: {fault}"), refresh=False)
     names = {topic_id: name for name, topic_id in (ids or {}).items()}
     parts = [
         Part(TopicPartition(topic.name or names.get(topic.topic_id, ""), part.partition_index), part.error_code, None)
         for topic in response.topics
         for part in topic.partitions
     ]
-    answer = partition_answer(f"the coordinator of group '{group.group_id}'", offsets, parts, policy, "commit an offset")
+    answer = partition_answer(coordinated.who, offsets, parts, policy, "commit an offset")
     answer.refresh = coordinated.take_codes(policy, (part.error_code for part in parts))
     return answer
 
@@ -168,17 +175,20 @@ def fetch_offsets(
     *,
     stable: bool = True,
     policy: RetryPolicy = ON_FETCH_ERROR,
+    unstable: Callable[[list[TopicPartition]], None] = lambda partitions: None,
 ) -> Flow[Committed]:
     """Return what a group has committed for these partitions, None for all that it has committed for.
 
     stable: wait for transactions that may yet change the offsets (KIP-447); brokers before 2.5 cannot. Raises the errors that time does
-    not mend, and TimeoutError.
+    not mend, and TimeoutError. unstable: told with each answer which partitions wait for such a transaction.
     """
     asking: FanOut[str, Committed] = FanOut(
         retries,
         None,
         route=lambda group: CoordinatedGroup(group, finder).coordinator,
-        ask=lambda _, groups: _fetch_once(CoordinatedGroup(groups[0], finder), partitions, retries.metadata, stable=stable, policy=policy),
+        ask=lambda _, groups: _fetch_once(
+            CoordinatedGroup(groups[0], finder), partitions, retries.metadata, stable=stable, policy=policy, unstable=unstable
+        ),
     )
     try:
         yield from asking.run([group_id])
@@ -190,37 +200,54 @@ def fetch_offsets(
 
 
 def _fetch_once(
-    group: CoordinatedGroup, partitions: Collection[TopicPartition] | None, metadata: Metadata, *, stable: bool, policy: RetryPolicy
+    group: CoordinatedGroup,
+    partitions: Collection[TopicPartition] | None,
+    metadata: Metadata,
+    *,
+    stable: bool,
+    policy: RetryPolicy,
+    unstable: Callable[[list[TopicPartition]], None],
 ) -> Flow[Answer[str, Committed]]:
     ids = None if partitions is None else _known_ids(metadata, {tp.topic for tp in partitions})
-    who = f"the coordinator of group '{group.group_id}'"
+    who = group.who
     try:
-        response = yield from _call_in_some_version(group, partitions, ids, stable=stable)
-    except ConnectError as fault:
-        return Answer(again={group.group_id: str(fault)}, refresh=False)
-    group_code, parts = _parts(response, {topic_id: name for name, topic_id in (ids or {}).items()})
+        said_of_group = yield from _call_in_some_version(group, partitions, ids, stable=stable)
+    except UnwritableError:
+        raise
+    except (ConnectError, ProtocolError) as fault:
+        return Answer(again={group.group_id: f"{who}: {fault}"}, refresh=False)
+    if said_of_group is None:
+        return Answer(again={group.group_id: f"{who} left the group out of its answer"}, refresh=False)
+    group_code = said_of_group.error_code
+    parts = list(_parts(said_of_group.topics, {topic_id: name for name, topic_id in (ids or {}).items()}))
+    unstable([part.tp for part in parts if part.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT])
     refresh = group.take_codes(policy, [group_code, *(part.error_code for part in parts)])
     if group_code and policy.reaction(group_code) is not Reaction.RAISE:
         return Answer(again={group.group_id: f"{who}: {ErrorCode.of(group_code).name}"}, refresh=refresh)
     if group_code:
         return Answer(errors={group.group_id: broker_error(group_code, f"offsets of group '{group.group_id}'")})
-    said = partition_answer(who, {part.tp: None for part in parts}, parts, policy, "the committed offset")
+    asked = [part.tp for part in parts] if partitions is None else partitions
+    said = partition_answer(who, dict.fromkeys(asked), parts, policy, "the committed offset")
     for error in said.errors.values():
         return Answer(errors={group.group_id: error})
     for tp, reason in said.again.items():
         return Answer(again={group.group_id: f"{tp}: {reason}"}, refresh=refresh)
-    return Answer(found={group.group_id: {**dict.fromkeys(partitions or ()), **said.found}})
+    return Answer(found={group.group_id: {tp: said.found[tp] for tp in asked}})
 
 
 def _call_in_some_version(
     group: CoordinatedGroup, partitions: Collection[TopicPartition] | None, ids: Mapping[str, UUID] | None, *, stable: bool
 ) -> Flow[Any]:
-    """Ask in the newest form that the coordinator knows. Only where it knows none is UnsupportedVersionError raised."""
+    """Ask in the newest form that the coordinator knows; return what the answer says of the group, None where it leaves the group out.
+
+    Only where the coordinator knows no form is UnsupportedVersionError raised.
+    """
     newest = LAST_VERSION_BY_NAME if ids is None else OffsetFetchRequest.MAX_VERSION
     indexes = None if partitions is None else _by_topic(partitions)
     try:
         request = _request_with_groups(group.group_id, indexes, ids or {}, stable=stable)
-        return (yield Call(request, group.coordinator, min_version=FIRST_FETCH_VERSION_WITH_GROUPS, max_version=newest))
+        response = yield Call(request, group.coordinator, min_version=FIRST_FETCH_VERSION_WITH_GROUPS, max_version=newest)
+        return next((each for each in response.groups if each.group_id == group.group_id), None)
     except UnsupportedVersionError:
         topics = None if indexes is None else [OffsetFetchRequestTopic(name=name, partition_indexes=at) for name, at in indexes.items()]
         request = OffsetFetchRequest(group_id=group.group_id, topics=topics)
@@ -246,15 +273,7 @@ def _request_with_groups(
     return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)], require_stable=stable)
 
 
-def _parts(response: Any, names: Mapping[UUID, str]) -> tuple[int, list[Part]]:
-    """Return the group's error code and its partitions, in whichever form they came."""
-    if not response.groups:
-        return response.error_code, list(_parts_of(response.topics, {}))
-    (group,) = response.groups
-    return group.error_code, list(_parts_of(group.topics, names))
-
-
-def _parts_of(topics: Iterable[Any], names: Mapping[UUID, str]) -> Iterator[Part]:
+def _parts(topics: Iterable[Any], names: Mapping[UUID, str]) -> Iterator[Part]:
     for topic in topics:
         name = topic.name or names.get(topic.topic_id, "")
         for part in topic.partitions:

@@ -22,19 +22,24 @@ from levada.types import OffsetAndMetadata, TopicPartition
 
 
 class CommittedPositions:
-    """See the module's theory. Used under the engine's lock. fetch: asks for committed offsets. reset_to: auto.offset.reset."""
+    """See the module's theory. Used under the engine's lock. reset_to: auto.offset.reset.
+
+    fetch: asks for committed offsets, and tells with each answer which of them a transaction that has not ended may yet change.
+    unstable: those of the last answer.
+    """
 
     def __init__(
         self,
         *,
         group_id: str,
         buffer: FetchBuffer,
-        fetch: Callable[[Collection[TopicPartition]], Flow[Committed]],
+        fetch: Callable[[Collection[TopicPartition], Callable[[list[TopicPartition]], None]], Flow[Committed]],
         spawn: Spawn,
         now: Now,
         reset_to: OffsetSpec | None,
     ) -> None:
-        self._group_id = group_id
+        self.group_id = group_id
+        self.unstable: list[TopicPartition] = []
         self._buffer = buffer
         self._fetch = fetch
         self._spawn = spawn
@@ -48,21 +53,27 @@ class CommittedPositions:
         fresh = {state: state.generation for state in states if self._asked.get(state) != state.generation}
         if fresh:
             for state in fresh:
-                state.last_error = f"the coordinator of group '{self._group_id}' has not said yet what is committed"
+                state.last_error = f"the coordinator of group '{self.group_id}' has not said yet what is committed"
             self._asked.update(fresh)
             self._spawn.start(self._look_up_beside(fresh)).on_done(_raise_bug)
 
     def look_up(self, states: Sequence[PartitionState]) -> Flow[None]:
         """Give partitions their positions. Raises NoOffsetForPartitionError without one and without auto.offset.reset."""
         generations = {state: state.generation for state in states}
-        found = yield from self._fetch([state.tp for state in states])
+        try:
+            found = yield from self._fetch([state.tp for state in states], self._note_unstable)
+        finally:
+            self.unstable = []
         awaiting = [state for state in states if _awaits(state, generations[state])]
         for state in awaiting:
             self._take(state, found.get(state.tp))
         if without := [str(state.tp) for state in awaiting if state.status is PartitionStatus.INITIALIZING]:
             raise NoOffsetForPartitionError(
-                f"{', '.join(without)}: group '{self._group_id}' has committed nothing, and auto.offset.reset is 'none'; seek() first"
+                f"{', '.join(without)}: group '{self.group_id}' has committed nothing, and auto.offset.reset is 'none'; seek() first"
             )
+
+    def _note_unstable(self, partitions: list[TopicPartition]) -> None:
+        self.unstable = partitions
 
     def _look_up_beside(self, asked: Mapping[PartitionState, int]) -> Flow[None]:
         try:

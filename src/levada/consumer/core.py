@@ -66,9 +66,6 @@ class ConsumerCore:
         self._may_create = settings.allow_auto_create_topics
         self._api_timeout_ms = settings.default_api_timeout_ms
         self._buffer = FetchBuffer(self.subscription, settings.fetch.buffer_bytes)
-        self._stalls = Stalls(
-            self.subscription, engine.metadata, engine.network, patience_ms=settings.default_api_timeout_ms, deferred=engine.deferred
-        )
         spawn = FlowsBeside(engine.flows, engine.now)
         asking: Mapping[str, Any] = {"metadata": engine.metadata, "backoff": backoff, "spawn": spawn, "now": engine.now}
         self._finder = OffsetFinder(isolation_level=read.isolation_level, **asking)
@@ -82,6 +79,7 @@ class ConsumerCore:
         resetter = PositionResetter(isolation_level=read.isolation_level, **positions)
         self.commits = self._new_commits(settings)
         self._committed = None if settings.group_id is None else self._committed_positions(settings.group_id, spawn)
+        self._stalls = self._new_stalls()
         self._fetcher = Fetcher(
             subscription=self.subscription,
             buffer=self._buffer,
@@ -250,8 +248,22 @@ class ConsumerCore:
 
     def committed(self, partitions: Sequence[TopicPartition]) -> Flow[Committed]:
         """Return what the group has committed for these partitions. Raises InvalidGroupIdError without a group.id."""
-        group_id = self.commits.group.group_id
-        return fetch_offsets(self._engine.coordinators, group_id, partitions, Retries(self._engine.metadata, self._backoff))
+        return self._fetch_committed(partitions, lambda unstable: None)
+
+    def _fetch_committed(self, partitions: Sequence[TopicPartition], unstable: Callable[[list[TopicPartition]], None]) -> Flow[Committed]:
+        retries = Retries(self._engine.metadata, self._backoff)
+        return fetch_offsets(self._engine.coordinators, self.commits.group.group_id, partitions, retries, unstable=unstable)
+
+    def _new_stalls(self) -> Stalls:
+        engine = self._engine
+        return Stalls(
+            self.subscription,
+            engine.metadata,
+            engine.network,
+            self._committed,
+            patience_ms=self._api_timeout_ms,
+            deferred=engine.deferred,
+        )
 
     def _new_commits(self, settings: ConsumerSettings) -> Commits:
         return Commits(
@@ -271,7 +283,7 @@ class ConsumerCore:
         return CommittedPositions(
             group_id=group_id,
             buffer=self._buffer,
-            fetch=lambda partitions: self.committed(list(partitions)),
+            fetch=lambda partitions, unstable: self._fetch_committed(list(partitions), unstable),
             spawn=spawn,
             now=self._engine.now,
             reset_to=self._reset_to,

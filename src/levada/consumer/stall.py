@@ -5,7 +5,8 @@ A caller that gets no records must be able to tell an idle topic from a fault. A
 What time cannot mend is raised: a topic or partition that does not exist, one that may not be read, and addresses that no Kafka listens at
 (by the call that would otherwise return without a record, or sooner). What time may mend, such as brokers that do not answer, is not: the
 call returns nothing, as Java's does. Once nothing was heard of a partition for default.api.timeout.ms a warning says so, with the cause;
-the next one comes when it was heard of again, and was lost again.
+the next one comes when it was heard of again, and was lost again. A call that ends without a record while the group's offsets wait for
+an open transaction writes that at once: only who began the transaction, or time, can end it.
 
 Nobody walks over all partitions to find that out: what metadata holds against them is looked up when it, or the assignment, changes; and
 since a partition is only heard of later and later, the first one cannot be overdue before the time that the last full look came up with.
@@ -23,6 +24,7 @@ from levada.client.metadata import Metadata
 from levada.client.network_client import NetworkClient
 from levada.client.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS
+from levada.consumer.committed_positions import CommittedPositions
 from levada.consumer.subscription_state import PartitionState, SubscriptionState
 from levada.errors import BrokerError, KafkaError
 
@@ -33,13 +35,17 @@ LOOK_AROUND_MS = 250
 
 
 class Stalls:
-    """Looks at partitions that wait for a broker. Used under the engine's lock. patience_ms: default.api.timeout.ms."""
+    """Looks at partitions that wait for a broker. Used under the engine's lock.
+
+    committed: looks up committed offsets, None without a group. patience_ms: default.api.timeout.ms.
+    """
 
     def __init__(
         self,
         subscription: SubscriptionState,
         metadata: Metadata,
         network: NetworkClient,
+        committed: CommittedPositions | None,
         *,
         patience_ms: int,
         deferred: deque[Callable[[], None]],
@@ -47,6 +53,7 @@ class Stalls:
         self._subscription = subscription
         self._metadata = metadata
         self._network = network
+        self._committed = committed
         self._patience_ms = patience_ms
         self._log = DeferredLog(logging.getLogger(__name__), deferred)
         self._marks = subscription.listen()
@@ -59,6 +66,8 @@ class Stalls:
         """When partitions that a warning was written about had last been heard of."""
         self._told = False
         """Whether a warning says that no broker was ever reached."""
+        self._told_unstable = False
+        """Whether a warning says that committed offsets wait for a transaction."""
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
         """Return the error to raise, None while waiting on is right. last_word: the call would return without a record."""
@@ -68,6 +77,7 @@ class Stalls:
         fault = self._missing(now_ms, LAST_WORD_GRACE_MS if last_word else UNKNOWN_GRACE_MS) if self._suspects else None
         if fault is None and now_ms >= self._overdue_ms:
             self._warn(now_ms)
+        self._look_for_open_transaction(last_word=last_word)
         return fault
 
     def next_look_ms(self, now_ms: int) -> int:
@@ -102,6 +112,19 @@ class Stalls:
             error = self._network.bootstrap_error(round((now_ms - since_ms) / 1000, 1))
             self._log.log(logging.WARNING, "%s; still trying", error)
         return None
+
+    def _look_for_open_transaction(self, *, last_word: bool) -> None:
+        """Write it once where a call ends without a record because the group's offsets are not settled."""
+        committed = self._committed
+        if committed is None or not committed.unstable:
+            self._told_unstable = False
+        elif last_word and not self._told_unstable:
+            self._told_unstable = True
+            text = (
+                "%s: no records yet, as the offsets of group '%s' wait for an open transaction; init_transactions() of a producer with the "
+                "transactional.id that began it aborts it, else its coordinator does after transaction.timeout.ms"
+            )
+            self._log.log(logging.WARNING, text, ", ".join(map(str, sorted(committed.unstable))), committed.group_id)
 
     def _missing(self, now_ms: int, grace_ms: int) -> BrokerError | None:
         for state in self._suspects:

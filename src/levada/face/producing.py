@@ -31,6 +31,7 @@ from levada.producer.partitioning import Partitioning
 from levada.producer.producer_batch import Ack, DeliveryCallback
 from levada.producer.record_accumulator import ToSend
 from levada.producer.sender import SenderSettings
+from levada.producer.transactions import closing
 from levada.record.compression import Codec
 from levada.serialization import to_bytes
 from levada.types import Headers, PartitionInfo
@@ -267,8 +268,9 @@ class Producing:
             log.warning(text)
 
     def close(self, timeout: float | None) -> CallerFlow[float | None]:
-        """Take no more records, wait until those sent are done, and give up what is not when the time is over.
+        """Take no more records, end the transaction, wait until records are done, and give up what is not when the time is over.
 
+        Waits max.block.ms at most for the coordinator of the transaction.
         Returns how many seconds the driver may take to end, None for as long as callbacks take.
         """
         over_ms = deadline_ms(self._host.now_ms(), timeout)
@@ -293,21 +295,48 @@ class Producing:
             else:
                 yield from self._last_flush(QUIET_EXIT_S)
                 left_s = ERROR_EXIT_S - QUIET_EXIT_S
-                with self._lock:
-                    count = self.core.unfinished()
-                if count:
-                    log.warning("waiting up to %g s for %s to be acknowledged; Ctrl-C gives up", left_s, _records(count))
+                if unfinished := self._unfinished():
+                    log.warning("waiting up to %g s for %s; Ctrl-C gives up", left_s, unfinished)
                     why = yield from self._last_flush(left_s)
         finally:
             self._give_up(why)
         return LAST_CALLBACKS_S
 
+    def _unfinished(self) -> str:
+        """Say what a close would wait for; empty when for nothing."""
+        with self._lock:
+            count, transaction = self.core.unfinished(), self.core.transaction
+            if count:
+                return f"{_records(count)} to be acknowledged"
+            is_left = transaction is not None and closing.needs_end(transaction)
+        return f"the end of the transaction of transactional.id={self.config.transactional_id}" if is_left else ""
+
     def _last_flush(self, timeout: float | None) -> CallerFlow[str]:
-        """Flush for so long; return why what is left then was not acknowledged."""
+        """End the transaction and flush, for so long; return why what is left then was not done."""
+        over_ms = deadline_ms(self._host.now_ms(), timeout)
+        if why := (yield from self._end_transaction(timeout)):
+            return why
+        left_s = None if timeout is None else max(over_ms - self._host.now_ms(), 0) / 1000
         try:
-            yield from run_flow(self._host, self._engine, self.core.finish(), timeout, "close()")
+            yield from run_flow(self._host, self._engine, self.core.flushing().run(), left_s, "close()")
         except KafkaError as error:
             return f"not acknowledged within {timeout:g} s" if type(error) is TimeoutError else str(error)
+        return ""
+
+    def _end_transaction(self, timeout: float | None) -> CallerFlow[str]:
+        """Wait for the transaction's end, or abort it; return why it did not end. A coordinator is waited for as long as max.block.ms."""
+        transaction, longest_s = self.core.transaction, self.config.max_block_ms / 1000
+        with self._lock:
+            if transaction is None or not closing.needs_end(transaction):
+                return ""
+        limit_s = longest_s if timeout is None else min(timeout, longest_s)
+        try:
+            yield from run_flow(self._host, self._engine, self.core.end_transaction(), limit_s, "close()")
+        except TimeoutError:
+            last = f" (last: {transaction.last_failure})" if transaction.last_failure else ""
+            return f"it did not end within {limit_s:g} s{last}"
+        except KafkaError as error:
+            return str(error)
         return ""
 
     def _give_up(self, why: str) -> None:
@@ -315,12 +344,11 @@ class Producing:
         with self._lock:
             count = self.core.unfinished()
             transaction = self.core.transaction
-            is_open = transaction is not None and transaction.is_open
+            left_behind = "" if transaction is None else closing.left_behind(transaction)
             self.core.abort()
         self._host.look()
-        if is_open:
-            text = "the producer of transactional.id=%s was closed with a transaction open, which its coordinator aborts later: %s"
-            log.warning(text, self.config.transactional_id, why)
+        if left_behind:
+            log.warning("the producer of transactional.id=%s was closed with %s: %s", self.config.transactional_id, left_behind, why)
         if count:
             log.warning("the producer was closed and gave up %s: %s", _records(count), why)
 

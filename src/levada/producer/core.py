@@ -30,6 +30,7 @@ from levada.producer.producer_batch import Final, ProducerBatch
 from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.sender import Sender, SenderSettings
 from levada.producer.transaction_manager import TransactionManager
+from levada.producer.transactions import closing
 from levada.producer.transactions.asking import Asking
 from levada.producer.transactions.records import ProducerRecords
 from levada.producer.transactions.transactions import Transactions
@@ -194,11 +195,15 @@ class ProducerCore:
         return Flushing(self.accumulator, self.failed_sends)
 
     def finish(self) -> Flow[None]:
-        """Abort the transaction that is open, if there is one, then return when each record is done."""
+        """End the transaction, if there is one, then return when each record is done."""
+        yield from self.end_transaction()
+        yield from self.flushing().run()
+
+    def end_transaction(self) -> Flow[None]:
+        """Wait for the end that another call asks for, then abort what is open."""
         if self.transaction is not None:
             self._tell(self._aborted_by_close(self.transaction))
-            yield from self.transaction.abort_open()
-        yield from self.flushing().run()
+            yield from closing.end(self.transaction)
 
     def _aborted_by_close(self, transaction: Transactions) -> str:
         count = self.unfinished()

@@ -160,6 +160,9 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
     ) -> None:
         """Commit offsets of a group within the transaction: they count once it is committed (KIP-98, KIP-447).
 
+        Until it is ended, consumers of the group are not told where to begin: a program that may have been killed within a transaction
+        calls init_transactions() before it reads, which aborts that one.
+
         offsets: of the next record to read, per partition. group: a consumer's group_metadata(), or the id of a group that has no members.
         timeout: seconds, default max.block.ms. Raises TransactionAbortableError when the offsets were refused, as those of a member that
         its group has lost, or not taken in time: the transaction can only be aborted then. Raises IllegalStateError outside of one.
@@ -190,7 +193,10 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
     def transaction(self, timeout: float | None = None) -> Transaction:
         """Return a block: `with producer.transaction() as txn:` begins a transaction, commits it at the end, and aborts it on an exception.
 
-        The first one does init_transactions(), where the program has not. timeout: seconds for each step, offsets that are sent within the
+        The first one does init_transactions(), where the program has not. One that reads with a group's offsets, too, calls that before it
+        reads: until then a transaction that an earlier run left open keeps the offsets back, and no record arrives.
+
+        timeout: seconds for each step, offsets that are sent within the
         block included, default max.block.ms. What the calls raise comes out of the block; an exception within it passes through, unless it
         is an error of levada and the abort learns that the producer is fenced: then that comes out. Within the block commit_transaction()
         and detach_transaction() raise IllegalStateError; after abort_transaction() its end does nothing.
@@ -242,6 +248,9 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         timeout: seconds; then what is left fails with ClosedError. None leaves it to delivery.timeout.ms. From a callback nothing is waited
         for; nor in a finalizer that interrupts the producer's own work, after which the records are still sent. One warning gives the
         number of failures that the program has not looked at. In a forked child this does nothing.
+
+        In a transaction: a commit or abort that another thread has under way is waited for, and a transaction that is open is aborted,
+        for at most max.block.ms in all. What is left then is logged; the other thread's call raises TransactionOutcomeUnknownError.
 
         Then interceptors, serializers and the partitioner are closed, those that have a close(); what one of them raises is logged.
         """

@@ -23,9 +23,11 @@ class Transaction:
     def send_offsets(self, consumer: KafkaConsumer[Any, Any]) -> None:
         """Commit within the transaction how far a consumer has read: what was handed out to the program, for its group.id.
 
-        What the consumer reads and the producer writes in this block count together, or not at all. Raises IllegalStateError
-        for a consumer with enable.auto.commit, which would commit them in any case, InvalidGroupIdError for one without group.id, and what
-        KafkaProducer.send_offsets_to_transaction() raises.
+        What the consumer reads and the producer writes in this block count together, or not at all. Call init_transactions() of the
+        producer before the first poll: a transaction that an earlier run left open keeps the group's offsets back.
+
+        Raises IllegalStateError for a consumer with enable.auto.commit, which would commit them in any case, InvalidGroupIdError for one
+        without group.id, and what KafkaProducer.send_offsets_to_transaction() raises.
         """
         self._driver.call(self._block.send_offsets(consumer))
 

@@ -105,7 +105,10 @@ class Asking:
         finally:
             self.lost |= not answered
         subject, code = worst(question.api, question.codes(reply))
-        return Answer(REACTIONS[question.api][code], code, subject, reply)
+        reaction = REACTIONS[question.api][code]
+        if reaction is Reaction.DONE and (missing := question.missing(reply)):
+            return Answer(Reaction.RETRY, ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer leaves out: {missing}", reply)
+        return Answer(reaction, code, subject, reply)
 
     @staticmethod
     def _not_found(question: Question, error: BrokerError) -> Answer:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import Enum
 
 from levada.error_codes import ErrorCode
+from levada.errors import ClosedError, KafkaError, TransactionOutcomeUnknownError
+from levada.producer.transactions.requests import Ending
 
 
 class Settled(Enum):
@@ -32,3 +34,24 @@ def may_be_carried_out(code: ErrorCode) -> bool:
     A coordinator that cannot write to its log in time, or loses it meanwhile, answers so, and what it has written may still count.
     """
     return code not in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS)
+
+
+def not_known(name: str, ending: Ending, broken_off: KafkaError, last: str) -> TransactionOutcomeUnknownError:
+    """Return the error for an end that was asked for and not waited for until its answer. last: what failed last, empty for nothing."""
+    call = "commit_transaction()" if ending.commits else "abort_transaction()"
+    advice = f"repeat {call} to learn it, or begin_transaction() to go on with another one"
+    if isinstance(broken_off, ClosedError):
+        advice = "init_transactions() of the next producer of the transactional id settles it; read then what is committed"
+    why = f"{broken_off} (last: {last})" if last else str(broken_off)
+    return TransactionOutcomeUnknownError(
+        f"{name}: {why}; whether it was {'committed' if ending.commits else 'aborted'} is not known; {advice}"
+    )
+
+
+def told_again(error: KafkaError) -> KafkaError:
+    """Return a copy of an error that was told before: raising one changes it."""
+    copy = type(error).__new__(type(error))
+    copy.__dict__.update(error.__dict__)
+    copy.args = error.args
+    copy.__cause__ = error.__cause__
+    return copy

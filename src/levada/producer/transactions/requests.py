@@ -8,7 +8,7 @@ by itself, which only the epoch that the newer EndTxn raises keeps out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from levada.client.destination import Coordinator, CoordinatorKind
@@ -67,13 +67,17 @@ class Ending(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A request to a coordinator. codes: what its answer says about each subject, by the subject's name in words."""
+    """A request to a coordinator. codes: what its answer says about each subject, by the subject's name in words.
+
+    missing: what an answer without an error lacks all the same, in words; empty when it is whole.
+    """
 
     api: Api
     whom: Coordinator
     request: Request
     versions: tuple[int, int]
     codes: Callable[[Any], Mapping[str, int]]
+    missing: Callable[[Any], str] = lambda reply: ""
 
 
 SEVERITY = (
@@ -112,11 +116,16 @@ def initialize(transactional_id: str, timeout_ms: int, identity: ProducerIdentit
         producer_epoch=identity.epoch,
     )
     oldest = FIRST_INIT_WITH_IDENTITY if identity.is_valid else 0
-    return Question(Api.INIT_PRODUCER_ID, _transaction(transactional_id), request, (oldest, 32767), _one_code)
+
+    def missing(reply: Any) -> str:
+        return "" if reply.producer_id >= 0 and reply.producer_epoch >= 0 else "no producer id and epoch"
+
+    return Question(Api.INIT_PRODUCER_ID, _transaction(transactional_id), request, (oldest, 32767), _one_code, missing)
 
 
-def add_partitions(transactional_id: str, identity: ProducerIdentity, partitions: Iterable[TopicPartition]) -> Question:
+def add_partitions(transactional_id: str, identity: ProducerIdentity, partitions: Collection[TopicPartition]) -> Question:
     """Announce partitions."""
+    asked = [str(tp) for tp in partitions]
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=transactional_id,
         v3_and_below_producer_id=identity.producer_id,
@@ -134,7 +143,8 @@ def add_partitions(transactional_id: str, identity: ProducerIdentity, partitions
             for result in topic.results_by_partition
         }
 
-    return Question(Api.ADD_PARTITIONS, _transaction(transactional_id), request, (0, NEWEST_ADD_PARTITIONS), codes)
+    versions = (0, NEWEST_ADD_PARTITIONS)
+    return Question(Api.ADD_PARTITIONS, _transaction(transactional_id), request, versions, codes, _left_out(asked, codes))
 
 
 def add_offsets(transactional_id: str, identity: ProducerIdentity, group_id: str) -> Question:
@@ -171,16 +181,18 @@ def commit_offsets(
     )
     names_member = group != ConsumerGroupMetadata(group.group_id)
     oldest = max(versions[0], FIRST_OFFSETS_WITH_MEMBER if names_member else 0)
+    name = _group(group.group_id)
+    asked = [f"{name}, {tp}" for tp in offsets]
 
     def codes(reply: Any) -> Mapping[str, int]:
         return {
-            f"{_group(group.group_id)}, {topic.name}-{partition.partition_index}": partition.error_code
+            f"{name}, {topic.name}-{partition.partition_index}": partition.error_code
             for topic in reply.topics
             for partition in topic.partitions
         }
 
     whom = Coordinator(CoordinatorKind.GROUP, group.group_id)
-    return Question(Api.TXN_OFFSET_COMMIT, whom, request, (oldest, versions[1]), codes)
+    return Question(Api.TXN_OFFSET_COMMIT, whom, request, (oldest, versions[1]), codes, _left_out(asked, codes))
 
 
 def end(transactional_id: str, ending: Ending) -> Question:
@@ -192,6 +204,16 @@ def end(transactional_id: str, ending: Ending) -> Question:
         committed=ending.commits,
     )
     return Question(Api.END_TXN, _transaction(transactional_id), request, ending.versions, _one_code)
+
+
+def _left_out(asked: Collection[str], codes: Callable[[Any], Mapping[str, int]]) -> Callable[[Any], str]:
+    """Return what finds the subjects that an answer says nothing about: nobody knows whether they were taken."""
+
+    def missing(reply: Any) -> str:
+        answered = codes(reply)
+        return "; ".join(subject for subject in asked if subject not in answered)
+
+    return missing
 
 
 def _transaction(transactional_id: str) -> Coordinator:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from levada.client.features import FinalizedFeatures
 from levada.error_codes import ErrorCode
 from levada.errors import (
+    ClosedError,
     IllegalStateError,
     KafkaError,
     ProducerFencedError,
@@ -27,7 +28,7 @@ from levada.producer.producer_batch import ProducerBatch
 from levada.producer.sequences import NO_IDENTITY, ProducerIdentity
 from levada.producer.transactions import requests
 from levada.producer.transactions.asking import Answer, Asking
-from levada.producer.transactions.outcome import Settled, settled_by_abort
+from levada.producer.transactions.outcome import Settled, not_known, settled_by_abort, told_again
 from levada.producer.transactions.reactions import MEANING, Reaction
 from levada.producer.transactions.records import Records
 from levada.producer.transactions.requests import ANNOUNCING, FEATURE, Ending, protocol_for
@@ -39,6 +40,7 @@ T = TypeVar("T")
 
 SENDING = frozenset({State.IN_TRANSACTION, State.PREPARING})
 OPEN = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR})
+ENDING = frozenset({State.PREPARING, State.COMMITTING, State.ABORTING})
 ENDING_BADLY = frozenset({State.ABORTABLE_ERROR, State.ABORTING})
 
 
@@ -75,6 +77,7 @@ class Transactions:
         self._error: KafkaError | None = None
         self._handle: TransactionHandle | None = None
         self._committing_offsets = False
+        self._call_over: Promise[None] | None = None
         records.admit(self.refusal)
 
     # State
@@ -90,11 +93,12 @@ class Transactions:
             )
         self.state = state
         self._records.admit(None if state is State.IN_TRANSACTION else self.refusal)
+        self._tell_call_over()
 
     def refusal(self) -> KafkaError:
         """Return the error for a record, or a call, that the state does not allow."""
         if self.state is State.FATAL_ERROR and self._error is not None:
-            return _again(self._error)
+            return told_again(self._error)
         if self.state in ENDING_BADLY and self._error is not None:
             return self._abortable(self._error)
         return IllegalStateError(
@@ -227,7 +231,7 @@ class Transactions:
         error.fatal = False
         if answer.reaction is not Reaction.REFUSED:
             self.fatal(error)
-        return _again(error)
+        return told_again(error)
 
     def _settle(self) -> Flow[Settled]:
         """Abort what may still be open after an answer that was lost, before the new epoch; return what became of it.
@@ -279,6 +283,7 @@ class Transactions:
             raise self.refusal() from late
         finally:
             self._committing_offsets = False
+            self._tell_call_over()
             if not done:
                 # They may have become part of the transaction, or not: so it can only be aborted.
                 self.failed(TimeoutError(f"the call that sent the offsets of group {group.group_id!r} was broken off"))
@@ -369,10 +374,33 @@ class Transactions:
             )
         return self._handle
 
-    def abort_open(self) -> Flow[None]:
-        """Abort the transaction that is open, if there is one: the producer is closed."""
-        if self.is_open and not self._committing_offsets:
-            yield from self.abort()
+    # For the end of the producer (closing)
+
+    @property
+    def last_failure(self) -> str:
+        """What failed when the coordinator was asked last; empty once it has answered."""
+        return self._asking.last
+
+    @property
+    def unanswered(self) -> Ending | None:
+        """The end that was asked for, until there is an answer to it."""
+        return self._unanswered
+
+    @property
+    def is_in_call(self) -> bool:
+        """Whether a call is under way that decides about the transaction."""
+        settles = self.state is State.INITIALIZING and self._unanswered is not None
+        return settles or self.state in ENDING or self._committing_offsets
+
+    def call_over(self) -> Promise[None]:
+        """Return a promise that is resolved when no such call is under way any more."""
+        self._call_over = self._call_over or Promise()
+        return self._call_over
+
+    def _tell_call_over(self) -> None:
+        if self._call_over is not None and not self.is_in_call:
+            over, self._call_over = self._call_over, None
+            over.resolve(None)
 
     # The end
 
@@ -390,8 +418,8 @@ class Transactions:
         answer: Answer | None = None
         try:
             answer = yield from self._asking.ask(requests.end(self.transactional_id, ending))
-        except TimeoutError as late:
-            raise self._unknown(ending, late) from late
+        except (TimeoutError, ClosedError) as broken_off:
+            raise not_known(self._name, ending, broken_off, self._asking.last) from broken_off
         finally:
             if answer is None and self.state is not State.FATAL_ERROR:
                 self._take(Event.ANSWER_LOST)
@@ -406,14 +434,6 @@ class Transactions:
             self._not_committed(answer)
         else:
             yield from self._not_aborted(answer)
-
-    def _unknown(self, ending: Ending, late: TimeoutError) -> TransactionOutcomeUnknownError:
-        call = "commit_transaction()" if ending.commits else "abort_transaction()"
-        last = f" (last: {self._asking.last})" if self._asking.last else ""
-        return TransactionOutcomeUnknownError(
-            f"{self._name}: {late}{last}; whether it was {'committed' if ending.commits else 'aborted'} is not known; "
-            f"repeat {call} to learn it, or begin_transaction() to go on with another one"
-        )
 
     def _ended(self) -> None:
         # Under the newer protocol whatever was lost carries an epoch that has passed.
@@ -476,12 +496,3 @@ class Transactions:
             )
         what = ": ".join(filter(None, [self._name, request, answer.text, MEANING.get(answer.code), doubt]))
         return broker_error(answer.code, what)
-
-
-def _again(error: KafkaError) -> KafkaError:
-    """Return a copy of an error that was told before: raising one changes it."""
-    copy = type(error).__new__(type(error))
-    copy.__dict__.update(error.__dict__)
-    copy.args = error.args
-    copy.__cause__ = error.__cause__
-    return copy
