@@ -346,7 +346,7 @@ def test_K10_close_waits_for_the_commit_of_another_thread(fast: EmbeddedKafka, n
     assert committed(fast, "closed", 1) == [b"v"]
 
 
-def test_T8_a_commit_that_close_gives_up_is_not_known_on_both_faces(fast: EmbeddedKafka, name: str) -> None:
+def test_T8_a_commit_that_close_gives_up_is_not_known_on_both_faces(fast: EmbeddedKafka, name: str, monkeypatch: Any) -> None:
     async def program() -> None:
         producer = aio.KafkaProducer(bootstrap_servers=fast.bootstrap_servers, transactional_id=name)
         await producer.init_transactions()
@@ -365,6 +365,14 @@ def test_T8_a_commit_that_close_gives_up_is_not_known_on_both_faces(fast: Embedd
     producer.init_transactions()
     producer.begin_transaction()
     producer.send("given-up", b"v")
+    stepper = producer._driver._stepper
+    shut_down = stepper.shut_down
+
+    def shut_down_late() -> None:
+        time.sleep(0.05)  # Who waits looks now, and must not take the client for finished before the commit has its error.
+        shut_down()
+
+    monkeypatch.setattr(stepper, "shut_down", shut_down_late)
     with ThreadPoolExecutor(1) as pool, held("EndTxn", fast) as hold:
         committing = pool.submit(producer.commit_transaction)
         until(lambda: hold.waiting)

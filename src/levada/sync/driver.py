@@ -64,7 +64,7 @@ class Driver:
         self._calling_back = False
         self._ending: Promise[Any] | None = None
         self._finish_lock = threading.Lock()
-        self._finished = False
+        self._finishing = self._finished = False
         self._thread = threading.Thread(target=self._run_io, name=name, daemon=True)
 
     # For faces
@@ -221,7 +221,7 @@ class Driver:
                 if signals.noted:
                     signals.check()
                 elif self._stepper.closing:
-                    self._check_finished()
+                    self._check_finished(waiter)
                     waiter.sleep(left_ms)
                 elif not self._stepper.step_until(waiter, limit_ms, lambda: signals.noted):
                     self._stepper.ask_for_baton()
@@ -235,8 +235,9 @@ class Driver:
             self._stepper.pass_on()
         return waiter.settled
 
-    def _check_finished(self) -> None:
-        if self._finished:
+    def _check_finished(self, waiter: Waiter) -> None:
+        # In this order: what the end of a client settles is settled before it has finished, and tells more than that the client is closed.
+        if self._finished and not waiter.settled:
             self.check_usable()
 
     # The I/O thread
@@ -294,14 +295,15 @@ class Driver:
 
     def _finish(self) -> None:
         with self._finish_lock:
-            if self._finished:
+            if self._finishing:
                 return
-            self._finished = True
+            self._finishing = True
         try:
             self._stepper.shut_down()
         except BaseException:
             # Whatever a broken engine does while it closes: no caller waits for it any longer.
             log.exception("%s could not be closed in order; this is a bug in levada", self.name)
+        self._finished = True
         self._run_deferred()
         exits.ended(self)
         for waiter in list(self._stepper.waiting):
