@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, datetime, timedelta
 from operator import index
@@ -35,6 +36,25 @@ class SystemClock:
     def wall_ms(self) -> int:
         """Time since the epoch, for record timestamps."""
         return time.time_ns() // 1_000_000
+
+
+_ISO_DURATION = re.compile(
+    r"P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)(?:[.,](?P<fraction>\d{0,9}))?S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def duration_ms(text: str) -> int:
+    """Return the milliseconds of an ISO 8601 duration of days and less, as Java's Duration reads them: P1D, PT6H, PT1H30M, PT0.5S.
+
+    A fraction of a millisecond is dropped. Raises ValueError for anything else, a negative duration included.
+    """
+    found = _ISO_DURATION.fullmatch(text)
+    if found is None or not any(found.groups()):
+        raise ValueError(f"expected an ISO 8601 duration such as PT6H, PT1H30M or P7D, got {text!r}")
+    days, hours, minutes, seconds = (int(found[part] or 0) for part in ("days", "hours", "minutes", "seconds"))
+    fraction_ms = int((found["fraction"] or "").ljust(3, "0")[:3])
+    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000 + fraction_ms
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -148,6 +148,9 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136
 
     @classmethod
     def of(cls, code: int) -> ErrorCode:
@@ -219,3 +222,21 @@ RETRIABLE: frozenset[ErrorCode] = STALE_METADATA | frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
+
+OF_GROUPS: tuple[ErrorCode, ...] = (
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.INVALID_SESSION_TIMEOUT,
+    ErrorCode.NON_EMPTY_GROUP,
+    ErrorCode.GROUP_DELETION_FAILED,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.MEMBER_ID_REQUIRED,
+    ErrorCode.GROUP_MAX_SIZE_REACHED,
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.UNRELEASED_INSTANCE_ID,
+    ErrorCode.UNSUPPORTED_ASSIGNOR,
+    ErrorCode.STALE_MEMBER_EPOCH,
+)
+"""What only coordinators of groups say."""

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import builtins
+import copyreg
 from collections.abc import Iterator, Mapping
-from enum import Enum
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
-from levada.error_codes import ErrorCode
+from levada.error_codes import OF_GROUPS, ErrorCode
 from levada.not_yet import ERROR, lacks
+from levada.shown import escaped, shown
 from levada.types import AnyRecord, TopicPartition
+from levada.types import Persisted as Persisted
 
 E = TypeVar("E", bound="KafkaError")
-
-
-class Persisted(Enum):
-    """Whether a record whose send() failed may be in the log all the same."""
-
-    NO = "no"
-    UNKNOWN = "unknown"
 
 
 @lacks(ERROR)
@@ -30,9 +25,8 @@ class KafkaError(Exception):
     until the time of the operation was over. False for a wait that merely ended, such as result(timeout=1): what it waited for goes on.
     fatal: this client object cannot go on; close it.
     persisted: whether the record that an error of the producer is about may be in the log. NO only where that is certain, UNKNOWN else.
-
     outcomes: of a call about several topics, partitions or ids, what became of each: its error, or None where it was done. Empty elsewhere.
-
+    results: what such a call would have returned of those that it was done for.
     A record may be sent again without harm if `persisted` is NO. If it is UNKNOWN and the error retriable, sending it again writes it once
     or twice. If it is UNKNOWN and the error not retriable, the first one may still be on its way: wait for it.
     """
@@ -41,6 +35,14 @@ class KafkaError(Exception):
     fatal: bool = False
     persisted: Persisted = Persisted.UNKNOWN
     outcomes: Mapping[Any, KafkaError | None] = MappingProxyType({})
+    results: Mapping[Any, Any] = MappingProxyType({})
+
+    def __str__(self) -> str:
+        return escaped(super().__str__())  # What brokers and records bring into it ends up in logs and on terminals.
+
+    def __reduce__(self) -> Any:
+        # A copy is made of what an error became, and not by its constructor, which makes a message out of what it is given.
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 def not_written(error: E) -> E:
@@ -89,22 +91,17 @@ class NotAcknowledgedError(KafkaError):
     """An id in an AckBuffer has failed, so that nothing from it on becomes safe; the record's own error is the cause.
 
     id: what was put. sequence: what put() returned for it. safe: up to where everything is acknowledged. `retriable` and `persisted` are
-    those of the cause. Either put the same id again, which gives the same sequence, and send its record again; or close the buffer and
-    begin again after `safe`.
+    those of the cause. Put the same id again, for the same sequence, and send its record again; or close the buffer and go on after `safe`.
     """
 
     def __init__(self, id: Any, sequence: int, cause: BaseException, safe: Any) -> None:
         super().__init__(
-            f"id {id!r} (sequence {sequence}) was not acknowledged: {cause}; everything up to {safe!r} is safe; "
+            f"id {shown(id)} (sequence {sequence}) was not acknowledged: {cause}; everything up to {shown(safe)} is safe; "
             "put the same id again and send its record again, or close the AckBuffer and go on after what is safe"
         )
-        self.id = id
-        self.sequence = sequence
-        self.safe = safe
-        self.__cause__ = cause
+        self.id, self.sequence, self.safe, self.__cause__ = id, sequence, safe, cause
         if isinstance(cause, KafkaError):
-            self.retriable = cause.retriable
-            self.persisted = cause.persisted
+            self.retriable, self.persisted = cause.retriable, cause.persisted
 
 
 class WakeupError(KafkaError):
@@ -123,24 +120,37 @@ class SerializationError(KafkaError, ValueError):
 
 
 class RecordDeserializationError(SerializationError):
-    """A deserializer failed on a record. The next poll meets the same record again; seek past it to skip it.
+    """A deserializer failed on a record. The next poll meets the same record again; seek past it to skip it, or see on.decode.error.
 
-    record: the record as it came, with key and value as raw bytes.
+    record: the record as it came, with key and value as raw bytes. part: which of the two failed, "key" or "value" (KIP-1036).
     """
 
-    # It was read from a log.
-    persisted = Persisted.UNKNOWN
+    persisted = Persisted.UNKNOWN  # It was read from a log.
 
-    def __init__(self, message: str, record: AnyRecord) -> None:
+    def __init__(self, message: str, record: AnyRecord, part: str = "value") -> None:
         super().__init__(message)
-        self.record = record
+        self.record, self.part = record, part
+
+
+class DeadLetterError(RecordDeserializationError):
+    """The record could not be written to the dead-letter topic either; the producer's error is the cause. The next poll tries it again."""
+
+
+class ProcessingError(KafkaError):
+    """A record of consumer.acks() or consumer.process() was not processed: its handler failed for the last time, the process that worked on
+    it died, or it could not be written to the dead-letter topic. What happened is the cause.
+
+    record: which one. attempts: how often it was handed out. Nothing is committed past it: whoever reads the partition next gets it again.
+    """
+
+    def __init__(self, message: str, record: AnyRecord, attempts: int) -> None:
+        super().__init__(message)
+        self.record, self.attempts = record, attempts
 
 
 class TimeoutError(KafkaError, builtins.TimeoutError):
     """The time that a caller gave to a call, or to a wait, is over.
-
-    Not retriable: a record or a flush that was waited for goes on, and a request of the call may still be carried out by a broker. The
-    subclasses are about an operation that has ended.
+    Not retriable: what was waited for goes on, and a request may still be carried out. Subclasses are about an operation that has ended.
     """
 
 
@@ -194,10 +204,7 @@ class DisconnectError(ConnectError):
 
 
 class BootstrapError(ConnectError, TimeoutError):
-    """No broker could be reached within the time of the call.
-
-    causes: what became of each address, in the order tried.
-    """
+    """No broker could be reached within the time of the call. causes: what became of each address, in the order tried."""
 
     def __init__(self, message: str, causes: Mapping[str, str]) -> None:
         width = max((len(address) for address in causes), default=0)
@@ -235,10 +242,7 @@ class DecompressionError(CorruptRecordError):
 
 
 class BrokerError(KafkaError):
-    """A broker answered with an error code. `code` is the code; subclasses exist for those a program tells apart.
-
-    reason: the message without the code.
-    """
+    """A broker answered with an error code. code: which; there are subclasses for many. reason: the message without it."""
 
     CODE: ClassVar[ErrorCode | None] = None
 
@@ -268,8 +272,7 @@ class OffsetOutOfRangeError(BrokerError):
         self, message: str = "", *, code: ErrorCode | None = None, partition: TopicPartition | None = None, offset: int | None = None
     ) -> None:
         super().__init__(message, code=code)
-        self.partition = partition
-        self.offset = offset
+        self.partition, self.offset = partition, offset
 
 
 class LogTruncationError(OffsetOutOfRangeError):
@@ -278,16 +281,8 @@ class LogTruncationError(OffsetOutOfRangeError):
     divergent_offset: where what was read and what is there part, None when the broker cannot tell. seek() there to go on.
     """
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        code: ErrorCode | None = None,
-        partition: TopicPartition | None = None,
-        offset: int | None = None,
-        divergent_offset: int | None = None,
-    ) -> None:
-        super().__init__(message, code=code, partition=partition, offset=offset)
+    def __init__(self, message: str = "", *, divergent_offset: int | None = None, **about: Any) -> None:
+        super().__init__(message, **about)
         self.divergent_offset = divergent_offset
 
 
@@ -320,7 +315,11 @@ class RecordTooLargeError(BrokerError):
 
 
 class AuthenticationError(KafkaError):
-    """The broker, or the client, could not be sure who the other one is. Base of the errors of SASL."""
+    """The broker, or the client, could not be sure who the other one is. Base of the errors of TLS and SASL."""
+
+
+class SslAuthenticationError(AuthenticationError):
+    """TLS was refused: the broker's certificate is not accepted here, or the client's there, or they share no version. Not retried."""
 
 
 class SaslAuthenticationError(AuthenticationError, BrokerError):
@@ -333,6 +332,10 @@ class UnsupportedSaslMechanismError(AuthenticationError, BrokerError):
     """The broker's listener does not offer the `sasl.mechanism`."""
 
     CODE = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+
+class TokenError(AuthenticationError):
+    """Who gives out tokens, or AWS credentials, refused or did not answer; `retriable` where the client tries again by itself."""
 
 
 class AuthorizationError(BrokerError):
@@ -375,6 +378,26 @@ class InvalidGroupIdError(GroupError):
     CODE = ErrorCode.INVALID_GROUP_ID
 
 
+class CommitFailedError(GroupError):
+    """Offsets were not committed, because the consumer is not the member of its group any more that they were read by.
+
+    Its partitions are somebody else's by now, who reads again what was read here since the last commit. The next poll() joins again.
+    """
+
+
+class RebalanceInProgressError(GroupError):
+    """Offsets were not committed, because the group is being rebalanced. poll() takes part in that; then commit what is still owned."""
+
+    CODE = ErrorCode.REBALANCE_IN_PROGRESS
+
+
+class FencedInstanceIdError(GroupError):
+    """Another consumer has joined the group with the same `group.instance.id`, and this one is no member any more."""
+
+    CODE = ErrorCode.FENCED_INSTANCE_ID
+    fatal = True
+
+
 class UnsupportedVersionError(BrokerError):
     """Client and broker share no version of the API, or the shared one lacks a field that was set."""
 
@@ -405,8 +428,7 @@ class TransactionAbortableError(KafkaError):
 
     Raised by every call on the transaction but abort_transaction(), send() included, whose record was not taken then (`persisted` "no").
     From other calls it is about the transaction: nothing of it is or will be committed, but records that were sent before may be in the
-    log, where readers with isolation.level=read_uncommitted find them. So `persisted` is "unknown" there, whatever the cause says of its
-    own record.
+    log, for readers with isolation.level=read_uncommitted. So `persisted` is "unknown" there, whatever the cause says of its own record.
     """
 
 
@@ -427,29 +449,6 @@ class OutOfOrderSequenceError(BrokerError):
     CODE = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-_FAMILIES: Mapping[type[BrokerError], tuple[ErrorCode, ...]] = {
-    AuthorizationError: (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,),
-    GroupError: (
-        ErrorCode.ILLEGAL_GENERATION,
-        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.INVALID_SESSION_TIMEOUT,
-        ErrorCode.REBALANCE_IN_PROGRESS,
-        ErrorCode.NON_EMPTY_GROUP,
-        ErrorCode.GROUP_ID_NOT_FOUND,
-        ErrorCode.MEMBER_ID_REQUIRED,
-        ErrorCode.GROUP_MAX_SIZE_REACHED,
-        ErrorCode.FENCED_INSTANCE_ID,
-        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        ErrorCode.UNRELEASED_INSTANCE_ID,
-        ErrorCode.UNSUPPORTED_ASSIGNOR,
-        ErrorCode.STALE_MEMBER_EPOCH,
-    ),
-}
-"""Codes that no program tells apart so far, under the class that covers them."""
-
-
 def _coded(base: type[BrokerError]) -> Iterator[tuple[ErrorCode, type[BrokerError]]]:
     for cls in base.__subclasses__():
         if "CODE" in vars(cls) and cls.CODE is not None:
@@ -458,16 +457,11 @@ def _coded(base: type[BrokerError]) -> Iterator[tuple[ErrorCode, type[BrokerErro
 
 
 _BY_CODE: Mapping[ErrorCode, type[BrokerError]] = {
-    **{code: family for family, codes in _FAMILIES.items() for code in codes},
+    # What no program tells apart so far, under the class that covers it.
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: AuthorizationError,
+    **dict.fromkeys(OF_GROUPS, GroupError),
     **dict(_coded(BrokerError)),
 }
-
-
-FINAL_TOPIC_ERRORS: Mapping[ErrorCode, str] = {
-    ErrorCode.INVALID_TOPIC_EXCEPTION: "a topic's name is 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', but not '.' or '..'",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this user may not describe it; ask for the DESCRIBE permission",
-}
-"""What brokers say of a topic that will not change by asking again, and what to do about it."""
 
 
 class NoOffsetForPartitionError(KafkaError):
@@ -480,6 +474,14 @@ class RetriableCommitError(KafkaError):
     retriable = True
 
 
+class AcknowledgeError(KafkaError):
+    """Acknowledgements in a share group were not taken, or may not have been (KIP-932). `outcomes` has the error of each partition.
+    offsets: of the records that this is about, by partition; those whose acknowledgement was not taken are delivered again.
+    """
+
+    offsets: Mapping[TopicPartition, list[int]] = MappingProxyType({})
+
+
 class DataLossError(KafkaError):
     """Records between the offset asked for and the log start are gone."""
 
@@ -489,8 +491,3 @@ def broker_error(code: int, message: str = "") -> BrokerError:
     known = ErrorCode.of(code)
     text = message if int(known) == code else f"{message} (code {code})"
     return _BY_CODE.get(known, BrokerError)(text, code=known)
-
-
-def topic_error(code: ErrorCode, name: str) -> BrokerError:
-    """Return the exception for what brokers hold against a topic as a whole."""
-    return broker_error(code, ": ".join([f"topic '{name}'", *filter(None, [FINAL_TOPIC_ERRORS.get(code)])]))

@@ -73,6 +73,12 @@ Step: TypeAlias = Call | Sleep | Wait | WaitAny
 Flow: TypeAlias = Generator[Step, Any, T]
 
 
+def at_once(value: T) -> Flow[T]:
+    """Return a flow without a step, which ends with this value."""
+    return value
+    yield  # makes it a flow
+
+
 @dataclass(slots=True)
 class Until:
     """Resume with True once the promise is settled, however it is, or with False when the deadline has come first. Nothing is thrown in."""
@@ -93,7 +99,18 @@ class Compute:
     size_bytes: int = 0
 
 
-CallerStep: TypeAlias = Until | Compute
+@dataclass(slots=True)
+class CallUser:
+    """Resume with what a function of the user's returns, or have its error thrown in. It runs in the caller's thread or task, unlocked.
+
+    what: names the function. On asyncio an awaitable that it returns is awaited; elsewhere a TypeError says that nobody can.
+    """
+
+    run: Callable[[], Any]
+    what: str
+
+
+CallerStep: TypeAlias = Until | Compute | CallUser
 CallerFlow: TypeAlias = Generator[CallerStep, Any, T]
 """A flow in its caller's context: in a thread or task of the user's, without the engine's lock, which it takes for moments by itself.
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from enum import IntEnum
+from collections.abc import Mapping, Sequence
+from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     # Type checkers know defaults of type variables (PEP 696) under every Python, the interpreter from 3.13 on.
     from typing_extensions import TypeVar
+
+    from levada.errors import RecordDeserializationError
 
     K = TypeVar("K", default=bytes)
     V = TypeVar("V", default=bytes)
@@ -32,6 +34,13 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 def is_topic_name(name: str) -> bool:
     """Whether Kafka allows a topic of this name (W15)."""
     return name not in (".", "..") and _TOPIC_NAME.fullmatch(name) is not None
+
+
+class Persisted(Enum):
+    """Whether a record whose send() failed may be in the log all the same."""
+
+    NO = "no"
+    UNKNOWN = "unknown"
 
 
 class TopicPartition(NamedTuple):
@@ -89,18 +98,128 @@ class ConsumerRecord(NamedTuple, Generic[K, V]):
     headers: Headers
     leader_epoch: int = NO_LEADER_EPOCH
 
+    @property
+    def raw_key(self) -> bytes | None:
+        """The key's bytes as they were read, whatever a deserializer made of them; None is null."""
+        return self.key  # type: ignore[return-value]
 
-class ConsumerRecords(list[ConsumerRecord[K, V]]):
-    """The records of one poll(), in order within each partition."""
+    @property
+    def raw_value(self) -> bytes | None:
+        """The value's bytes as they were read, whatever a deserializer made of them; None is null."""
+        return self.value  # type: ignore[return-value]
+
+    @property
+    def decode_error(self) -> RecordDeserializationError | None:
+        """Why key or value is None although it has bytes, with on.decode.error=null; None where both deserialized."""
+        return None
+
+
+class DecodedRecord(ConsumerRecord[K, V]):
+    """A record that went through a deserializer, and keeps what was read. The fields, and equality, are those of ConsumerRecord."""
+
+    _raw: AnyRecord
+    _error: RecordDeserializationError | None
+
+    @classmethod
+    def of(cls, raw: AnyRecord, key: Any, value: Any, error: RecordDeserializationError | None = None) -> AnyRecord:
+        """Return a record as it was read with its key and value deserialized; error: why one of them could not be."""
+        made = tuple.__new__(cls, (*raw[:5], key, value, *raw[7:]))
+        made._raw, made._error = raw, error
+        return made
+
+    @property
+    def raw_key(self) -> bytes | None:
+        """See ConsumerRecord."""
+        return self._raw.raw_key
+
+    @property
+    def raw_value(self) -> bytes | None:
+        """See ConsumerRecord."""
+        return self._raw.raw_value
+
+    @property
+    def decode_error(self) -> RecordDeserializationError | None:
+        """See ConsumerRecord."""
+        return self._error
+
+    def _replace(self, **changes: Any) -> DecodedRecord[K, V]:
+        """Return a changed record, which has the same bytes."""
+        made = super()._replace(**changes)
+        made._raw, made._error = self._raw, self._error
+        return made
+
+
+class ShareRecord(ConsumerRecord[K, V]):
+    """A record as a share consumer hands it out. The fields, and equality, are those of ConsumerRecord."""
+
+    _inner: AnyRecord
+    delivery_count: int
+    """How often it was delivered to members of the group, this time included (KIP-932)."""
+
+    @classmethod
+    def delivered(cls, inner: AnyRecord, delivery_count: int) -> ShareRecord[Any, Any]:
+        """Return a record, deserialized or not, with its count."""
+        made = tuple.__new__(cls, inner)
+        made._inner, made.delivery_count = inner, delivery_count
+        return made
+
+    @property
+    def raw_key(self) -> bytes | None:
+        """See ConsumerRecord."""
+        return self._inner.raw_key
+
+    @property
+    def raw_value(self) -> bytes | None:
+        """See ConsumerRecord."""
+        return self._inner.raw_value
+
+    @property
+    def decode_error(self) -> RecordDeserializationError | None:
+        """See ConsumerRecord."""
+        return self._inner.decode_error
+
+    def _replace(self, **changes: Any) -> ShareRecord[K, V]:
+        """Return a changed record, which has the same bytes and the same count."""
+        made = super()._replace(**changes)
+        made._inner, made.delivery_count = self._inner, self.delivery_count
+        return made
+
+
+class AcknowledgeType(IntEnum):
+    """What became of a record of a share group (KIP-932)."""
+
+    ACCEPT = 1
+    """It was worked off: nobody gets it again."""
+    RELEASE = 2
+    """It was not worked off: another member, or this one, gets it again, up to the group's limit of deliveries."""
+    REJECT = 3
+    """It cannot be worked off: nobody gets it again."""
+    RENEW = 4
+    """It is still being worked on: its lock runs anew, and it is to be acknowledged again (KIP-1222, Kafka 4.2)."""
+
+
+R = TypeVar("R", bound="ConsumerRecord[Any, Any]")
+
+
+class RecordList(list[R]):
+    """Records of one call, in order within each partition."""
 
     @property
     def partitions(self) -> list[TopicPartition]:
         """The partitions that have records here, in order of appearance."""
         return list(dict.fromkeys(TopicPartition(record.topic, record.partition) for record in self))
 
-    def records(self, tp: TopicPartition) -> list[ConsumerRecord[K, V]]:
+    def records(self, tp: TopicPartition) -> list[R]:
         """Return the records of one partition."""
         return [record for record in self if (record.topic, record.partition) == tp]
+
+
+class ConsumerRecords(RecordList[ConsumerRecord[K, V]]):
+    """The records of one poll() of a consumer, in order within each partition."""
+
+
+class ShareRecords(RecordList[ShareRecord[K, V]]):
+    """The records of one poll() of a share consumer, in order within each partition."""
 
 
 class RecordMetadata(NamedTuple):
@@ -171,7 +290,12 @@ class TransactionHandle(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """A partition as metadata describes it. leader is -1 while there is none."""
+    """A partition as metadata describes it. leader is -1 while there is none.
+
+    eligible_leader_replicas: that are not in sync, and have every committed record all the same (KIP-966). last_known_elr: those that were
+    last known to be, and have restarted since without a clean end. Both are told by KafkaAdmin.describe_topics() alone, by brokers since
+    4.0, and are None elsewhere.
+    """
 
     topic: str
     partition: int
@@ -181,15 +305,39 @@ class PartitionInfo(NamedTuple):
     isr: tuple[int, ...]
     offline_replicas: tuple[int, ...] = ()
     error_code: int = 0
+    eligible_leader_replicas: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
 
 
 class NewTopic(NamedTuple):
-    """A topic to be created. -1 leaves partitions or replication_factor to the broker's default."""
+    """A topic to be created. -1 leaves partitions or replication_factor to the broker's default.
+
+    assignment: the brokers of each partition by its number, the preferred leader first, instead of partitions and replication_factor.
+    """
 
     name: str
     partitions: int = -1
     replication_factor: int = -1
     config: dict[str, str] | None = None
+    assignment: Mapping[int, Sequence[int]] | None = None
+
+
+class NewPartitions(NamedTuple):
+    """How many partitions a topic is to have, those that it has included.
+
+    assignment: the brokers of each new partition, the preferred leader first; None leaves the choice to the cluster.
+    """
+
+    total_count: int
+    assignment: Sequence[Sequence[int]] | None = None
+
+
+class TopicPartitionReplica(NamedTuple):
+    """One broker's replica of a partition."""
+
+    topic: str
+    partition: int
+    broker_id: int
 
 
 AnyRecord: TypeAlias = ConsumerRecord[Any, Any]

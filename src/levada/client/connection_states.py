@@ -14,29 +14,43 @@ from levada.client.api_versions import BrokerVersions
 from levada.client.backoff import ExponentialBackoff
 from levada.client.connection_key import ConnectionKey, Peer, key_of
 from levada.client.features import FinalizedFeatures
-from levada.client.setup.states import TRANSITIONS, ConnectionEvent, ConnectionState
+from levada.client.setup.flow import SetUp
+from levada.client.setup.states import ESTABLISHED, TRANSITIONS, ConnectionEvent, ConnectionState
 from levada.clock import NEVER_MS
 from levada.errors import IllegalStateError
+from levada.measure import Measure
 from levada.types import Node
 
 GONE_AFTER_FAILURES = 2
+_LEAST_OF_LIFETIME, _MOST_OF_LIFETIME = 0.85, 0.95
+"""Part of a session's lifetime after which Java's client authenticates again, too (KIP-368)."""
+
+
+def reauthentication_ms(session_lifetime_ms: int, now_ms: int, random: Random) -> int:
+    """Return when to authenticate again; at random, so that clients do not do so all at once. A lifetime of 0 does not end."""
+    if session_lifetime_ms <= 0:
+        return NEVER_MS
+    return now_ms + int(session_lifetime_ms * random.uniform(_LEAST_OF_LIFETIME, _MOST_OF_LIFETIME))
 
 
 class Connection:
     """One connection: its state and what the next attempt depends on. losses counts how often it ended or could not be made.
 
     failures: since it last worked; the back-off grows with them. chances_used: of those, since the cluster's nodes were last asked for
-    anew. has_worked: whether it was ever set up.
+    anew. has_worked: whether it was ever set up. has_answered: whether a request other than those of the set-up was
+    answered since the last one. reauthenticate_ms: when it has to authenticate again before the next request.
     """
 
     __slots__ = (
         "chances_used",
         "failures",
+        "has_answered",
         "has_worked",
         "key",
         "last_attempt_ms",
         "losses",
         "node",
+        "reauthenticate_ms",
         "retry_at_ms",
         "setup_deadline_ms",
         "setup_failures",
@@ -51,6 +65,7 @@ class Connection:
         self.state = ConnectionState.DISCONNECTED
         self.failures = 0
         self.chances_used = 0
+        self.has_answered = False
         self.has_worked = False
         self.setup_failures = 0
         self.losses = 0
@@ -58,6 +73,7 @@ class Connection:
         self.retry_at_ms = 0
         self.setup_deadline_ms = NEVER_MS
         self.throttled_until_ms = 0
+        self.reauthenticate_ms = NEVER_MS
         self.versions: BrokerVersions | None = None
 
     @property
@@ -81,7 +97,8 @@ class ConnectionStates:
     ) -> None:
         self._reconnect = ExponentialBackoff(reconnect_backoff_ms, max(reconnect_backoff_ms, reconnect_backoff_max_ms), random)
         self._setup = ExponentialBackoff(setup_timeout_ms, max(setup_timeout_ms, setup_timeout_max_ms), random)
-        self.made = self.ended = 0
+        self._random = random
+        self.made, self.ended = Measure(), Measure()
         self._connections: dict[ConnectionKey, Connection] = {}
         self._connecting: dict[ConnectionKey, Connection] = {}
         self.get: Callable[[ConnectionKey], Connection | None] = self._connections.get
@@ -116,6 +133,8 @@ class ConnectionStates:
         known.take(ConnectionEvent.BEGUN)
         known.last_attempt_ms = now_ms
         known.versions = None
+        known.has_answered = False
+        known.reauthenticate_ms = NEVER_MS
         known.setup_deadline_ms = now_ms + self._setup.delay_ms(known.setup_failures)
         self._connecting[key] = known
         self._note_deadline()
@@ -126,16 +145,26 @@ class ConnectionStates:
         known.take(event)
         self._is_connected(known)
 
-    def ready(self, peer: Peer, versions: BrokerVersions) -> None:
-        """The set-up is done, and it is known what the broker speaks."""
+    def ready(self, peer: Peer, done: SetUp, now_ms: int) -> None:
+        """The set-up is done, or the session renewed, and it is known what the broker speaks."""
         known = self._connections[key_of(peer)]
+        if known.state is not ConnectionState.REAUTHENTICATING:
+            self.made.note(1, now_ms)
         known.take(ConnectionEvent.SET_UP)
-        self.made += 1
         self._is_connected(known)
-        known.versions = versions
-        self.features.learn(versions)
+        known.versions = done.versions
+        known.reauthenticate_ms = reauthentication_ms(done.session_lifetime_ms, now_ms, self._random)
+        self.features.learn(done.versions)
         known.has_worked = True
         known.failures = known.chances_used = 0
+
+    def answered(self, peer: Peer) -> None:
+        """A request of the client's own was answered: the broker lets it in."""
+        self._connections[key_of(peer)].has_answered = True
+
+    def session_ends(self, peer: Peer) -> None:
+        """The connection authenticates again."""
+        self._connections[key_of(peer)].take(ConnectionEvent.SESSION_ENDS)
 
     def _is_connected(self, known: Connection) -> None:
         self._connecting.pop(known.key, None)
@@ -149,7 +178,8 @@ class ConnectionStates:
         if self._connecting.pop(known.key, None) is not None:
             known.setup_failures += 1
             self._note_deadline()
-        self.ended += known.state is ConnectionState.READY
+        if known.state in ESTABLISHED:
+            self.ended.note(1, now_ms)
         known.take(ConnectionEvent.ENDED)
         known.last_attempt_ms = now_ms
         known.retry_at_ms = now_ms + self._reconnect.delay_ms(known.failures)

@@ -12,14 +12,16 @@ from collections.abc import Collection
 from enum import IntEnum
 from typing import NamedTuple
 
+from levada.acls import ResourceType
 from levada.client.backoff import ExponentialBackoff
 from levada.client.connection_key import ConnectionKey, Purpose
 from levada.client.flow_runner import FlowRunner
 from levada.client.network_client import NetworkClient
 from levada.client.now import Now
 from levada.error_codes import ErrorCode
-from levada.errors import KafkaError, UnsupportedVersionError, broker_error
-from levada.flow import ANY_NODE, Call, Flow, Sleep, Wait
+from levada.errors import KafkaError, UnsupportedVersionError
+from levada.flow import ANY_NODE, Call, Flow, Sleep, Wait, WaitAny
+from levada.permissions import refused
 from levada.promise import Promise
 from levada.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from levada.types import Node
@@ -35,6 +37,12 @@ class CoordinatorKind(IntEnum):
 
 FIRST_BATCHED_VERSION = 4
 _FIRST_VERSION_WITH = {CoordinatorKind.GROUP: 0, CoordinatorKind.TRANSACTION: 1, CoordinatorKind.SHARE: 6}
+
+_PROTECTED_AS = {
+    CoordinatorKind.GROUP: ResourceType.GROUP,
+    CoordinatorKind.TRANSACTION: ResourceType.TRANSACTIONAL_ID,
+    CoordinatorKind.SHARE: ResourceType.CLUSTER,
+}
 
 FORGET_ON = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 """What a coordinator answers that is none, or not yet: it has to be looked for again."""
@@ -59,11 +67,25 @@ class CoordinatorFinder:
 
     def find(self, kind: CoordinatorKind, key: str) -> Flow[ConnectionKey]:
         """Return the connection to a coordinator. Raises what the look-up was refused with, such as GROUP_AUTHORIZATION_FAILED."""
-        known = self._known.get((kind, key))
-        if known is not None and self._network.knows(known.key) and self._network.losses(known.key) == known.losses:
-            return known.key
+        known = self._connection(kind, key)
+        if known is not None:
+            return known
         found: ConnectionKey = yield Wait(self._look_for(kind, key))
         return found
+
+    def find_all(self, kind: CoordinatorKind, keys: Collection[str]) -> Flow[dict[str, ConnectionKey | KafkaError]]:
+        """Return the connections to coordinators, looked up together; in place of one whose look-up was refused, the error."""
+        found: dict[str, ConnectionKey | KafkaError] = {}
+        promises = {}
+        for key in keys:
+            known = self._connection(kind, key)
+            if known is None:
+                promises[key] = self._look_for(kind, key)
+            else:
+                found[key] = known
+        while pending := [promise for promise in promises.values() if not promise.done]:
+            yield WaitAny(pending)
+        return found | {key: _outcome(promise) for key, promise in promises.items()}
 
     def forget(self, kind: CoordinatorKind, key: str) -> None:
         """It is not where it was."""
@@ -75,6 +97,13 @@ class CoordinatorFinder:
             return False
         self.forget(kind, key)
         return True
+
+    def _connection(self, kind: CoordinatorKind, key: str) -> ConnectionKey | None:
+        """Return the connection that was found, None without one, and where it was lost since."""
+        known = self._known.get((kind, key))
+        if known is not None and self._network.knows(known.key) and self._network.losses(known.key) == known.losses:
+            return known.key
+        return None
 
     def _look_for(self, kind: CoordinatorKind, key: str) -> Promise[ConnectionKey]:
         promise = self._wanted[kind].setdefault(key, Promise())
@@ -138,9 +167,12 @@ class CoordinatorFinder:
         return found
 
     def _whom(self) -> ConnectionKey | None:
-        """Any node may be asked, but not behind a Fetch that waits: a busy node is asked over the connection for its coordinators."""
+        """Any node may be asked, but not behind a Fetch that waits: a busy node is asked over the connection for its coordinators.
+
+        A bootstrap address has no fetches, and is no node any more once metadata has come: a second connection to it would be cut off.
+        """
         node = self._network.least_loaded_node(self._now.ms)
-        if node is None or not self._network.in_flight_count(node.id):
+        if node is None or node.id < 0 or not self._network.in_flight_count(node.id):
             return ANY_NODE
         return ConnectionKey(node.id, Purpose.COORDINATOR)
 
@@ -153,7 +185,8 @@ class CoordinatorFinder:
         if promise is None:
             return
         if code:
-            promise.reject(broker_error(code, f"coordinator of {kind.name.lower()} {answer.key!r}: {answer.error_message or code.name}"))
+            text = f"coordinator of {kind.name.lower()} {answer.key!r}: {answer.error_message or code.name}"
+            promise.reject(refused(FindCoordinatorRequest.NAME, code, text, {_PROTECTED_AS[kind]: answer.key}))
             return
         key = ConnectionKey(answer.node_id, Purpose.COORDINATOR)
         self._network.learn_endpoint(key, Node(answer.node_id, answer.host, answer.port))
@@ -164,3 +197,10 @@ class CoordinatorFinder:
         wanted, self._wanted[kind] = self._wanted[kind], {}
         for promise in wanted.values():
             promise.reject(error)
+
+
+def _outcome(promise: Promise[ConnectionKey]) -> ConnectionKey | KafkaError:
+    try:
+        return promise.result()
+    except KafkaError as error:
+        return error

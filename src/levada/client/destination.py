@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from levada.client.connection_key import ConnectionKey
 from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.metadata import Metadata
-from levada.errors import ConnectError, IllegalStateError, topic_error
+from levada.client.topic_errors import topic_error
+from levada.errors import ConnectError, IllegalStateError
 from levada.flow import Destination, Flow, Wait
 from levada.types import Node, TopicPartition
 

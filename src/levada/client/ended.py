@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from levada.errors import ClosedError, CrashedError, KafkaError
+from levada.promise import Promise
 
 Ended: TypeAlias = Callable[[str], KafkaError]
 """Makes the error for what the end broke off, which it is given in words. Each waiter gets an error of its own: raising one changes it."""
@@ -22,3 +23,9 @@ def how_it_ended(name: str, bug: BaseException | None) -> Ended:
 def closed(what: str) -> KafkaError:
     """Return the error for what close() broke off."""
     return ClosedError(f"the client was closed during {what}")
+
+
+def raise_bug(done: Promise[None]) -> None:
+    """Report an error of a flow beside, whose result no caller waits for: to be given to its promise's on_done()."""
+    if done.error is not None and not isinstance(done.error, ENDED):
+        raise done.error

@@ -10,30 +10,27 @@ works that off without the lock.
 
 from __future__ import annotations
 
-import logging
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from levada.client.api_versions import BrokerVersions
 from levada.client.backoff import ExponentialBackoff
 from levada.client.connection_states import ConnectionStates
 from levada.client.coordinator_finder import CoordinatorFinder
-from levada.client.deferred_log import DeferredLog
+from levada.client.deferred import Deferred
 from levada.client.destination import Destinations
 from levada.client.ended import Ended
 from levada.client.flow_runner import FlowRunner
+from levada.client.loop_time import LoopTime
 from levada.client.metadata import Metadata
 from levada.client.metadata_updater import MetadataUpdater
 from levada.client.network_client import NetworkClient
 from levada.client.now import Now
-from levada.client.setup.flow import Authenticate
 from levada.clock import NEVER_MS
+from levada.logs import Log
 from levada.net.selectable import NetEvents, Selectable
-
-log = logging.getLogger(NetworkClient.__module__)
 
 
 class Poller(Protocol):
@@ -57,7 +54,7 @@ class Holder(Protocol):
 
 
 class Engine:
-    """See the module's theory. All keyword arguments are named as the settings they come from."""
+    """See the module's theory. All keyword arguments are named as the settings they come from, but log_fields: of all its log lines."""
 
     def __init__(
         self,
@@ -65,6 +62,7 @@ class Engine:
         selectable: Selectable,
         bootstrap: Sequence[tuple[str, int]],
         client_id: str,
+        log_fields: Mapping[str, Any],
         random: Random,
         request_timeout_ms: int,
         max_in_flight: int,
@@ -81,10 +79,8 @@ class Engine:
         rebootstrap_trigger_ms: int,
         security_protocol: str,
         fallback: BrokerVersions | None,
-        authenticate: Authenticate | None = None,
     ) -> None:
-        self.now, self.random = Now(), random
-        self.deferred: deque[Callable[[], None]] = deque()
+        self.now, self.random, self.loop_time, self.deferred = Now(), random, LoopTime(), Deferred(log_fields)
         self.metadata = Metadata(
             bootstrap,
             random,
@@ -106,12 +102,11 @@ class Engine:
             ),
             random=random,
             client_id=client_id,
-            log=DeferredLog(log, self.deferred),
+            log=self.deferred.log(NetworkClient.__module__),
             request_timeout_ms=request_timeout_ms,
             max_in_flight=max_in_flight,
             security_protocol=security_protocol,
             fallback=fallback,
-            authenticate=authenticate,
         )
         self.flows = FlowRunner(self.network)
         self.coordinators = self._add_router(ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random))
@@ -128,6 +123,10 @@ class Engine:
     def add_poller(self, poller: Poller) -> None:
         """Give a part of the client its turn in every advance(), after the flows."""
         self._pollers.append(poller)
+
+    def log(self, name: str) -> Log:
+        """Return what writes the log lines of a module that runs without the lock; with it they go to `deferred`."""
+        return Log(name, self.deferred.client)
 
     @property
     def now_ms(self) -> int:

@@ -1,7 +1,7 @@
 """What became of connections that could not be made or were lost, for messages and for giving up early.
 
 Remembered per connection, told per address: a user knows addresses. An address that answered with something that is no Kafka listener
-is an invalid peer; when all of them are, trying on is pointless.
+is an invalid peer, as is one that refused this client; when all of them are, trying on is pointless.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Mapping
+from copy import copy
 from typing import NamedTuple
 
 from levada.client.connection_key import ConnectionKey
 from levada.client.connection_states import Connection
-from levada.client.deferred_log import DeferredLog
+from levada.client.deferred import DeferredLog
 from levada.client.setup.states import ConnectionState
 from levada.client.snapshot import ClusterSnapshot
+from levada.errors import AuthenticationError, BootstrapError, ConnectError, KafkaError
 from levada.net.diagnose import Doing, diagnose
 from levada.net.selectable import Disconnect, Ending
 
@@ -24,6 +26,7 @@ _DOING: Mapping[ConnectionState, Doing] = {
     ConnectionState.CHECKING_API_VERSIONS: Doing.NEGOTIATING,
     ConnectionState.AUTHENTICATING: Doing.AUTHENTICATING,
     ConnectionState.READY: Doing.WORKING,
+    ConnectionState.REAUTHENTICATING: Doing.AUTHENTICATING,
 }
 SO_FAR: Mapping[ConnectionState, Ending] = {
     ConnectionState.CONNECTING: Ending.CONNECT_TIMED_OUT,
@@ -63,14 +66,15 @@ class Failures:
         self._security_protocol = security_protocol
         self._has_fallback = has_fallback
         self._by_key: dict[ConnectionKey, _Failure] = {}
+        self._refusals: dict[ConnectionKey, AuthenticationError] = {}
         self._told: dict[str, deque[str]] = {}
         """The newest causes that were logged for an address; an address may fail in two ways by turns."""
 
-    def diagnose(self, disconnect: Disconnect, state: ConnectionState, *, waited_for: int) -> str:
-        """Return the probable cause of an end. state: up to which the connection had come. waited_for: how many answers it still owed."""
+    def diagnose(self, disconnect: Disconnect, known: Connection | None, *, waited_for: int) -> str:
+        """Return the probable cause of an end. known: the connection, as it was until then. waited_for: how many answers it still owed."""
         cause = diagnose(
             disconnect.ending,
-            _DOING[state],
+            Doing.CONNECTING if known is None else _doing(known, waited_for),
             first_bytes=disconnect.first_bytes,
             detail=disconnect.cause,
             security_protocol=self._security_protocol,
@@ -82,10 +86,13 @@ class Failures:
         hung_up = disconnect.ending in (Ending.CLOSED, Ending.RESET) and waited_for
         return cause + _NOT_THAT_OLD if hung_up else cause
 
-    def so_far(self, state: ConnectionState, *, resolving: bool) -> str:
-        """Return what can be said of a connection that is still being set up. resolving: its host's name is being looked up."""
-        ending = Ending.LOOKUP_TIMED_OUT if resolving else SO_FAR[state]
-        return diagnose(ending, _DOING[state], security_protocol=self._security_protocol)
+    def so_far(self, known: Connection, resolving: bool, waits_for: str) -> str:
+        """Return what can be said of a connection that is still being set up.
+
+        resolving: its host's name is being looked up. waits_for: what it waits for beside the broker, "" for nothing.
+        """
+        ending = Ending.LOOKUP_TIMED_OUT if resolving else SO_FAR[known.state]
+        return waits_for or diagnose(ending, _DOING[known.state], security_protocol=self._security_protocol)
 
     def note(self, key: ConnectionKey, address: str, cause: str, *, level: int = logging.WARNING, invalid_peer: bool) -> None:
         """A connection failed."""
@@ -93,12 +100,29 @@ class Failures:
         known = cause in told
         if not known:
             told.append(cause)
-        self._log.log(logging.DEBUG if known else level, "%s: %s", address, cause)
+        self._log.log(logging.DEBUG if known else level, "%s: %s", address, cause, node_id=key.node_id, address=address)
         self._by_key.pop(key, None)  # The newest stands last, and is the one that counts for its address.
-        self._by_key[key] = _Failure(address, cause, invalid_peer)
+        self._by_key[key] = _Failure(address, cause, invalid_peer or key in self._refusals)
+
+    def refused(self, key: ConnectionKey, address: str, error: AuthenticationError) -> AuthenticationError:
+        """One side did not believe who the other is. Return the error that requests fail with until a later attempt succeeds (N16)."""
+        told = _copied(error)
+        told.args = (f"{address}: {error}",)
+        self._refusals[key] = told
+        return told
+
+    def bootstrap_error(self, waited_s: float, causes: Mapping[str, str], *, is_final: bool) -> BootstrapError | AuthenticationError:
+        """Return the error for a client that never reached a broker. is_final: no address is worth another attempt."""
+        if is_final and self._refusals:
+            return _copied(next(reversed(self._refusals.values())))  # Raising an error changes it.
+        reason = ": no address is a Kafka listener of this security.protocol" if is_final else f" within {waited_s:g} s"
+        error = BootstrapError("no broker could be reached" + reason, causes)
+        error.retriable = not is_final
+        return error
 
     def works(self, key: ConnectionKey, address: str) -> None:
         """A connection to an address was set up: what was known against others of that purpose is out of date, too."""
+        self._refusals.pop(key, None)
         self._told.pop(address, None)
         self._by_key = {
             other: failure for other, failure in self._by_key.items() if failure.address != address or other.purpose is not key.purpose
@@ -106,6 +130,7 @@ class Failures:
 
     def forget(self, key: ConnectionKey) -> None:
         """The connection's address is no longer part of the cluster."""
+        self._refusals.pop(key, None)
         gone = self._by_key.pop(key, None)
         # The bootstrap addresses stay in the configuration, and are tried again and again while the brokers they name cannot be reached.
         if gone is not None and key.node_id >= 0 and not any(failure.address == gone.address for failure in self._by_key.values()):
@@ -120,6 +145,10 @@ class Failures:
         failure = self._by_key.get(key)
         return failure.cause if failure is not None else self.causes().get(address)
 
+    def error(self, key: ConnectionKey, address: str) -> KafkaError:
+        """Return the error for who wanted to use a connection."""
+        return self._refusals.get(key) or ConnectError(f"{address} ({key}): {self.cause(key, address) or 'not connected'}")
+
     def is_invalid_peer(self, address: str) -> bool:
         """Whether the newest failure of an address proved that no Kafka broker listens there."""
         found = [failure.invalid_peer for failure in self._by_key.values() if failure.address == address]
@@ -127,3 +156,15 @@ class Failures:
 
     def __len__(self) -> int:
         return len(self._by_key)
+
+
+def _copied(error: AuthenticationError) -> AuthenticationError:
+    """Return a copy with the error's cause, which copy() leaves out."""
+    told = copy(error)
+    told.__cause__ = error.__cause__
+    return told
+
+
+def _doing(known: Connection, waited_for: int) -> Doing:
+    is_first = known.state is ConnectionState.READY and not known.has_answered and waited_for
+    return Doing.ASKING_FIRST if is_first else _DOING[known.state]

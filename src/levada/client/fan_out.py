@@ -41,12 +41,13 @@ class Spawn(Protocol):
 class Answer(Generic[K, V]):
     """What one node said: what was found, why the others are to be asked again, and errors to raise. What it does not name is settled.
 
-    refresh: whether asking again needs fresh metadata first.
+    located: subjects of which it is known now who is to be asked, so without a pause. refresh: whether to ask again takes fresh metadata.
     """
 
     found: dict[K, V] = field(default_factory=dict)
     again: dict[K, str] = field(default_factory=dict)
     errors: dict[K, KafkaError] = field(default_factory=dict)
+    located: list[K] = field(default_factory=list)
     refresh: bool = True
 
     @classmethod
@@ -93,6 +94,7 @@ class FanOut(Generic[K, V]):
         self._ask = ask
         self._still_wanted = still_wanted
         self._stop_at_error = False
+        self._next: list[Flow[_Left[K]]] = []
 
     def run(self, wanted: Collection[K], *, stop_at_error: bool = False) -> Flow[None]:
         """Ask until nothing is left. stop_at_error: or until something failed.
@@ -101,15 +103,16 @@ class FanOut(Generic[K, V]):
         """
         self.reasons = dict.fromkeys(wanted, "not asked yet")
         self._stop_at_error = stop_at_error
-        left, turns = _Left(list(wanted), 0), dict[Promise[_Left[K]], None]()
+        self._next = self._turns(_Left(list(wanted), 0))
+        turns: dict[Promise[_Left[K]], None] = {}
         try:
             while not self._stops:
-                for turn in self._turns(left):
-                    turns[(yield from self._begin(turn))] = None
+                while self._next:
+                    turns[(yield from self._begin(self._next.pop(0)))] = None
                 if not turns:
                     return
                 over = [promise for promise in turns if promise.done] or [(yield WaitAny(list(turns)))]
-                left = _joined([promise.result() for promise in over])
+                self._next += self._turns(_joined([promise.result() for promise in over]))
                 for promise in over:
                     del turns[promise]
         finally:
@@ -148,19 +151,23 @@ class FanOut(Generic[K, V]):
         return _Left(subjects, attempts + 1)
 
     def _turn(self, peer: Whom, subjects: list[K], attempts: int) -> Flow[_Left[K]]:
-        """Ask one node; return what is left, when it is time to ask again."""
+        """Ask one node; return what is to be asked at once. What is to be asked again has its pause beside that."""
         answer = yield from self._ask(peer, subjects)
-        for subject in subjects:
-            if subject not in answer.again:
-                self.reasons.pop(subject, None)
+        # A broken broker may name what it was not asked about: it is not asked about that.
+        asked = set(subjects)
+        again = {subject: reason for subject, reason in answer.again.items() if subject in asked}
+        for subject in asked.difference(again, answer.located):
+            self.reasons.pop(subject, None)
         self.found.update(answer.found)
         self.errors.update(answer.errors)
-        self.reasons.update(answer.again)
-        return (yield from self._later(list(answer.again), attempts, refresh=answer.refresh))
+        self.reasons.update(again)
+        if again:
+            self._next.append(self._pause(list(again), attempts, refresh=answer.refresh))
+        return _Left([subject for subject in answer.located if subject in asked], attempts)
 
-    def _later(self, subjects: list[K], attempts: int, *, refresh: bool) -> Flow[_Left[K]]:
-        if subjects and not self._stops:
-            yield from self._retries.pause(attempts, refresh=refresh)
+    def _pause(self, subjects: list[K], attempts: int, *, refresh: bool) -> Flow[_Left[K]]:
+        """Return what is left when it is time to ask again."""
+        yield from self._retries.pause(attempts, refresh=refresh)
         return _Left(subjects, attempts + 1)
 
 
@@ -169,14 +176,18 @@ def _joined(parts: Collection[_Left[K]]) -> _Left[K]:
     return _Left([subject for part in parts for subject in part.subjects], max(part.attempts for part in parts))
 
 
-def raise_first(doing: Callable[[K], str], subjects: Iterable[K], errors: Mapping[K, KafkaError]) -> None:
-    """Raise the first error in the order of the subjects, if there is one, with the outcomes of all. doing: names what was done to one."""
+def raise_first(doing: Callable[[K], str], subjects: Iterable[K], errors: Mapping[K, KafkaError], found: Mapping[K, Any]) -> None:
+    """Raise the first error in the order of the subjects, if there is one, with the outcomes and results of all.
+
+    doing: names what was done to one. found: what is known of those without an error.
+    """
     outcomes = {subject: errors.get(subject) for subject in subjects}
-    first = next((subject for subject, error in outcomes.items() if error is not None), None)
-    if first is None:
+    failed = [subject for subject, error in outcomes.items() if error is not None]
+    if not failed:
         return
-    error = errors[first]
+    first, error = failed[0], errors[failed[0]]
     error.outcomes = outcomes
+    error.results = {subject: found.get(subject) for subject, refused in outcomes.items() if refused is None}
     for subject, other in outcomes.items():
         if subject != first:
             error.add_note(str(other) if other is not None else f"{doing(subject)}: ok")

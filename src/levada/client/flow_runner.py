@@ -306,7 +306,7 @@ class FlowRunner:
         if len(self._timers) > 2 * len(self._tasks) + _SPARE_TIMERS:
             self._timers = [timer for timer in self._timers if not timer[2].promise.done]
             heapq.heapify(self._timers)
-        # The heap may hold the task until its deadline. An error's traceback refers to whoever called, and through it to the client itself,
+        # The heap may hold the task until its deadline. An error's traceback refers to its callers, and through them to the client itself,
         # which would not be dropped before that.
         promise, task.promise, task.outcome, task.step = task.promise, _OVER, None, None
         if error is None:

@@ -10,15 +10,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
+from levada.acls import ResourceType
 from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.destination import Coordinator
-from levada.client.fan_out import Answer, FanOut, raise_first
+from levada.client.fan_out import Answer, FanOut, Spawn, raise_first
 from levada.client.metadata import Metadata
-from levada.client.partition_answer import Part, PartitionAnswer, partition_answer
+from levada.client.partition_answer import Asked, Part, PartitionAnswer, partition_answer
 from levada.client.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
-from levada.errors import ConnectError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError, broker_error
+from levada.errors import ConnectError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError
 from levada.flow import Call, Flow
+from levada.permissions import refused
 from levada.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from levada.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -31,7 +33,7 @@ from levada.types import UNKNOWN_OFFSET, ConsumerGroupMetadata, OffsetAndMetadat
 ON_COMMIT_ERROR = RetryPolicy(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Reaction.RETRY,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Reaction.RETRY,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Reaction.REFRESH,
         ErrorCode.UNKNOWN_TOPIC_ID: Reaction.REFRESH,
         ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.REFIND,
         ErrorCode.NOT_COORDINATOR: Reaction.REFIND,
@@ -49,6 +51,10 @@ ON_FETCH_ERROR = RetryPolicy(
     }
 )
 """O16. Among those that are merely tried again is UNSTABLE_OFFSET_COMMIT: a transaction that has not ended may change the offset."""
+ON_MEMBERS_FETCH_ERROR = RetryPolicy(
+    {**ON_FETCH_ERROR.on_error, ErrorCode.STALE_MEMBER_EPOCH: Reaction.RETRY, ErrorCode.UNKNOWN_MEMBER_ID: Reaction.RETRY}
+)
+"""G39. Who was refused as a member of a consumer group asks again as what it is by then: a member with a newer epoch, or none."""
 
 FIRST_VERSION_IN_KAFKA = 1
 """Version 0 of both APIs keeps offsets in ZooKeeper."""
@@ -94,20 +100,26 @@ def commit_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     retries: Retries,
     policy: RetryPolicy = ON_COMMIT_ERROR,
+    *,
+    still_wanted: Callable[[TopicPartition], bool] = lambda tp: True,
 ) -> Flow[None]:
-    """Commit offsets, trying again what may yet succeed; raise the first error in the order given, with the outcomes of all."""
+    """Commit offsets, trying again what may yet succeed; raise the first error in the order given, with the outcomes of all.
+
+    still_wanted: whether the offset of a partition that is about to be sent still matters.
+    """
     asking: FanOut[TopicPartition, None] = FanOut(
         retries,
         None,
         route=lambda tp: CoordinatedGroup(group.group_id, finder).coordinator,
         ask=lambda _, tps: commit_once(finder, group, {tp: offsets[tp] for tp in tps}, retries.metadata, policy),
+        still_wanted=still_wanted,
     )
     try:
         yield from asking.run(list(offsets))
     except TimeoutError as late:
         why = "; ".join(f"{tp}: {reason}" for tp, reason in asking.reasons.items())
         raise TimeoutError(f"offsets of group '{group.group_id}' not committed in time ({late}): {why}") from late
-    raise_first(lambda tp: f"{tp}: commit for group '{group.group_id}'", offsets, asking.errors)
+    raise_first(lambda tp: f"{tp}: commit for group '{group.group_id}'", offsets, asking.errors, asking.found)
 
 
 def commit_once(
@@ -134,7 +146,8 @@ def commit_once(
         for topic in response.topics
         for part in topic.partitions
     ]
-    answer = partition_answer(coordinated.who, offsets, parts, policy, "commit an offset")
+    what = Asked(OffsetCommitRequest.NAME, "commit an offset", group.group_id)
+    answer = partition_answer(coordinated.who, offsets, parts, policy, what)
     answer.refresh = coordinated.take_codes(policy, (part.error_code for part in parts))
     return answer
 
@@ -176,27 +189,70 @@ def fetch_offsets(
     stable: bool = True,
     policy: RetryPolicy = ON_FETCH_ERROR,
     unstable: Callable[[list[TopicPartition]], None] = lambda partitions: None,
+    asker: Callable[[], ConsumerGroupMetadata] | None = None,
 ) -> Flow[Committed]:
     """Return what a group has committed for these partitions, None for all that it has committed for.
 
     stable: wait for transactions that may yet change the offsets (KIP-447); brokers before 2.5 cannot. Raises the errors that time does
-    not mend, and TimeoutError. unstable: told with each answer which partitions wait for such a transaction.
+    not mend, and TimeoutError. unstable: told with each answer which partitions wait for such a transaction. asker: returns the member of a
+    consumer group that asks, as it is with each request (KIP-848); None for whoever is none.
     """
-    asking: FanOut[str, Committed] = FanOut(
-        retries,
-        None,
-        route=lambda group: CoordinatedGroup(group, finder).coordinator,
-        ask=lambda _, groups: _fetch_once(
-            CoordinatedGroup(groups[0], finder), partitions, retries.metadata, stable=stable, policy=policy, unstable=unstable
-        ),
-    )
-    try:
-        yield from asking.run([group_id])
-    except TimeoutError as late:
-        raise TimeoutError(f"offsets of group '{group_id}' not found in time ({late}): {asking.reasons[group_id]}") from late
+    wanted = {group_id: partitions}
+    asking = yield from _ask_for_offsets(finder, wanted, retries, None, stable=stable, policy=policy, unstable=unstable, asker=asker)
     for error in asking.errors.values():
         raise error
     return asking.found[group_id]
+
+
+def fetch_offsets_of_groups(
+    finder: CoordinatorFinder,
+    wanted: Mapping[str, Collection[TopicPartition] | None],
+    retries: Retries,
+    spawn: Spawn,
+    *,
+    stable: bool,
+) -> Flow[dict[str, Committed]]:
+    """Return what several groups have committed. wanted: for which partitions of each, None for all that it has committed for.
+
+    Raises the first error in the order given, with the outcomes of all, and TimeoutError.
+    """
+    asking = yield from _ask_for_offsets(finder, wanted, retries, spawn, stable=stable)
+    raise_first(lambda group: f"offsets of group '{group}'", wanted, asking.errors, asking.found)
+    return {group: asking.found[group] for group in wanted}
+
+
+def _ask_for_offsets(
+    finder: CoordinatorFinder,
+    wanted: Mapping[str, Collection[TopicPartition] | None],
+    retries: Retries,
+    spawn: Spawn | None,
+    *,
+    stable: bool,
+    policy: RetryPolicy = ON_FETCH_ERROR,
+    unstable: Callable[[list[TopicPartition]], None] = lambda partitions: None,
+    asker: Callable[[], ConsumerGroupMetadata] | None = None,
+) -> Flow[FanOut[str, Committed]]:
+    """Ask each group's coordinator until nothing is left to try."""
+    asking: FanOut[str, Committed] = FanOut(
+        retries,
+        spawn,
+        route=lambda group: CoordinatedGroup(group, finder).coordinator,
+        ask=lambda _, groups: _fetch_once(
+            CoordinatedGroup(groups[0], finder),
+            wanted[groups[0]],
+            retries.metadata,
+            stable=stable,
+            policy=policy,
+            unstable=unstable,
+            asker=ConsumerGroupMetadata(groups[0]) if asker is None else asker(),
+        ),
+    )
+    try:
+        yield from asking.run(list(wanted))
+    except TimeoutError as late:
+        why = "; ".join(f"group '{group}': {reason}" for group, reason in asking.reasons.items())
+        raise TimeoutError(f"committed offsets not found in time ({late}): {why}") from late
+    return asking
 
 
 def _fetch_once(
@@ -207,11 +263,14 @@ def _fetch_once(
     stable: bool,
     policy: RetryPolicy,
     unstable: Callable[[list[TopicPartition]], None],
+    asker: ConsumerGroupMetadata,
 ) -> Flow[Answer[str, Committed]]:
+    if asker.member_id:
+        policy = ON_MEMBERS_FETCH_ERROR
     ids = None if partitions is None else _known_ids(metadata, {tp.topic for tp in partitions})
     who = group.who
     try:
-        said_of_group = yield from _call_in_some_version(group, partitions, ids, stable=stable)
+        said_of_group = yield from _call_in_some_version(group, partitions, ids, stable=stable, asker=asker)
     except UnwritableError:
         raise
     except (ConnectError, ProtocolError) as fault:
@@ -225,9 +284,11 @@ def _fetch_once(
     if group_code and policy.reaction(group_code) is not Reaction.RAISE:
         return Answer(again={group.group_id: f"{who}: {ErrorCode.of(group_code).name}"}, refresh=refresh)
     if group_code:
-        return Answer(errors={group.group_id: broker_error(group_code, f"offsets of group '{group.group_id}'")})
+        names = {ResourceType.GROUP: group.group_id}
+        return Answer(errors={group.group_id: refused(OffsetFetchRequest.NAME, group_code, f"offsets of group '{group.group_id}'", names)})
     asked = [part.tp for part in parts] if partitions is None else partitions
-    said = partition_answer(who, dict.fromkeys(asked), parts, policy, "the committed offset")
+    what = Asked(OffsetFetchRequest.NAME, "the committed offset", group.group_id)
+    said = partition_answer(who, dict.fromkeys(asked), parts, policy, what)
     for error in said.errors.values():
         return Answer(errors={group.group_id: error})
     for tp, reason in said.again.items():
@@ -236,7 +297,12 @@ def _fetch_once(
 
 
 def _call_in_some_version(
-    group: CoordinatedGroup, partitions: Collection[TopicPartition] | None, ids: Mapping[str, UUID] | None, *, stable: bool
+    group: CoordinatedGroup,
+    partitions: Collection[TopicPartition] | None,
+    ids: Mapping[str, UUID] | None,
+    *,
+    stable: bool,
+    asker: ConsumerGroupMetadata,
 ) -> Flow[Any]:
     """Ask in the newest form that the coordinator knows; return what the answer says of the group, None where it leaves the group out.
 
@@ -245,7 +311,7 @@ def _call_in_some_version(
     newest = LAST_VERSION_BY_NAME if ids is None else OffsetFetchRequest.MAX_VERSION
     indexes = None if partitions is None else _by_topic(partitions)
     try:
-        request = _request_with_groups(group.group_id, indexes, ids or {}, stable=stable)
+        request = _request_with_groups(asker, indexes, ids or {}, stable=stable)
         response = yield Call(request, group.coordinator, min_version=FIRST_FETCH_VERSION_WITH_GROUPS, max_version=newest)
         return next((each for each in response.groups if each.group_id == group.group_id), None)
     except UnsupportedVersionError:
@@ -263,14 +329,17 @@ def _call_in_some_version(
 
 
 def _request_with_groups(
-    group_id: str, indexes: Mapping[str, list[int]] | None, ids: Mapping[str, UUID], *, stable: bool
+    asker: ConsumerGroupMetadata, indexes: Mapping[str, list[int]] | None, ids: Mapping[str, UUID], *, stable: bool
 ) -> OffsetFetchRequest:
     topics = None
     if indexes is not None:
         topics = [OffsetFetchRequestTopics(name=name, partition_indexes=at) for name, at in indexes.items()]
         for topic in topics:
             topic.topic_id = ids.get(topic.name, topic.topic_id)
-    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)], require_stable=stable)
+    group = OffsetFetchRequestGroup(group_id=asker.group_id, topics=topics)
+    if asker.member_id:
+        group.member_id, group.member_epoch = asker.member_id, asker.generation_id
+    return OffsetFetchRequest(groups=[group], require_stable=stable)
 
 
 def _parts(topics: Iterable[Any], names: Mapping[UUID, str]) -> Iterator[Part]:

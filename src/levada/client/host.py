@@ -21,6 +21,10 @@ class Host(Protocol):
         """Monotonic milliseconds, as handed to the engine."""
         ...
 
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch, by the clock that people share."""
+        ...
+
     def look(self) -> None:
         """Have the engine act on what has just changed under the lock."""
         ...
@@ -51,4 +55,8 @@ class Host(Protocol):
 
     def check_usable(self) -> None:
         """Raise what says why the client cannot be used: ClosedError, CrashedError, ForkedError, IllegalStateError."""
+        ...
+
+    def check_open(self) -> None:
+        """Raise as check_usable(), but take any thread and any event loop: for what only reads, under the lock."""
         ...

@@ -95,6 +95,11 @@ class InFlightRequests:
         queue = self._queues.get(peer)
         return not queue or (queue[-1].written and len(queue) < self._limit)
 
+    def is_writing(self, peer: Peer) -> bool:
+        """Whether the newest request is not written yet."""
+        queue = self._queues.get(peer)
+        return queue is not None and len(queue) > 0 and not queue[-1].written
+
     def add(self, peer: Peer, request: InFlightRequest) -> None:
         """A request is handed to the connection."""
         queue = self._queues.get(peer)

@@ -7,8 +7,9 @@ not exist" is said only after some time of asking.
 from __future__ import annotations
 
 from levada.client.snapshot import ClusterSnapshot
+from levada.client.topic_errors import FINAL_TOPIC_ERRORS, topic_error
 from levada.error_codes import ErrorCode
-from levada.errors import FINAL_TOPIC_ERRORS, BrokerError, UnknownTopicOrPartitionError, topic_error
+from levada.errors import BrokerError, UnknownTopicOrPartitionError
 from levada.types import TopicPartition
 
 UNKNOWN_GRACE_MS = 2_000

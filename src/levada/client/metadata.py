@@ -76,6 +76,11 @@ class Metadata:
         """The topics asked for, transient ones included."""
         return frozenset(self._expires) | self._transient
 
+    @property
+    def asks_for_all(self) -> bool:
+        """Whether all topics are asked for, so that one which a snapshot lacks does not exist."""
+        return self._all_topics
+
     def add_topic(self, topic: str, now_ms: int) -> bool:
         """A producer uses a topic; without further use it is dropped after metadata.max.idle.ms (D2, D3). True when it is a new one."""
         is_new = topic not in self._expires
@@ -173,7 +178,9 @@ class Metadata:
         update = apply_response(self.snapshot, self._epochs, response, version, keep=keep, described_by=described_by)
         self._equivalent = self._equivalent + 1 if update.snapshot == self.snapshot else 0
         self._epochs = dict(update.epochs)
-        self._need_full = update.incomplete or (self._need_full and query.partial)
+        # All topics may have come to be wanted while this was on its way.
+        misses_topics = self._all_topics and query.topics is not None
+        self._need_full = update.incomplete or misses_topics or (self._need_full and query.partial)
         self._failed_attempts = 0
         self._fatal = None
         # Topics that were added while this was on its way need not wait.

@@ -7,8 +7,6 @@ broker asks for it (KIP-1102).
 
 from __future__ import annotations
 
-import logging
-
 from levada.client.metadata import Metadata, MetadataQuery
 from levada.client.network_client import NetworkClient
 from levada.client.topic_queries import keep_only, request_for_all
@@ -100,7 +98,7 @@ class MetadataUpdater:
         """Warn of another cluster (D21)."""
         if known not in (None, told):
             text = "%s belongs to cluster %s, the brokers known so far to cluster %s; going on with it, but check bootstrap.servers"
-            self._network.log.log(logging.WARNING, text, address, told, known)
+            self._network.log.warning(text, address, told, known, address=address)
 
     def _note_failing(self, now_ms: int) -> None:
         if self._failing_since_ms is None:

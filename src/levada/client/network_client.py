@@ -1,13 +1,13 @@
 """Requests over connections: connects on demand, sends, matches answers, notices what fails.
 
 A connection is named by its key, or by a node's id alone, which means the node's general connection. Nothing here waits. `ready` begins a
-connection and says no; the caller comes back. `send` hands a request to the connection and returns a Promise. The engine calls
-`complete` with what the network did, and `expire` when time has passed; Promises are settled only after all state is up to date, in order
-(N10). However a request ends, its Promise is settled exactly once: with the response, or with a DisconnectError that says
-why, a ProtocolError for an answer that cannot be read, or an UnsupportedVersionError when nothing was sent.
+connection and says no; the caller comes back. `send` hands a request to the connection and returns a Promise. The engine calls `complete`
+with what the network did, and `expire` when time has passed; Promises are settled only after all state is up to date, in order (N10).
+However a request ends, its Promise is settled exactly once: with the response, or with a DisconnectError that says why, a ProtocolError
+for an answer that cannot be read, or an UnsupportedVersionError when nothing was sent.
 
-How a connection is set up is told by `setup`; here its requests only pass through, as those whose promise is None. Work is in proportion to
-what happened: expire() looks at requests only when one may be late, and at nodes only when metadata has changed.
+How a connection is set up, and a session renewed, is told by `setup`; here its requests only pass through, as those whose promise is None.
+Work is in proportion to what happened: expire() looks at requests only when one may be late, and at nodes only when metadata has changed.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from typing import Any
 from levada.client.api_versions import AnyFrame, BrokerVersions
 from levada.client.connection_key import ConnectionKey, Peer, key_of
 from levada.client.connection_states import Connection, ConnectionStates
-from levada.client.deferred_log import DeferredLog
+from levada.client.deferred import DeferredLog
 from levada.client.ended import Ended
 from levada.client.failures import SO_FAR, Failures, advertised_by
 from levada.client.in_flight import InFlightRequest, InFlightRequests
 from levada.client.metadata import Metadata
-from levada.client.setup.flow import FIRST_RESERVED_CORRELATION_ID, Ask, Authenticate, Setups
-from levada.client.setup.states import ConnectionState
+from levada.client.node_choice import NodeChoice
+from levada.client.setup.flow import FIRST_RESERVED_CORRELATION_ID, Ask, Await, SetUp, Setups, SetupStep
+from levada.client.setup.states import ESTABLISHED, ConnectionEvent, ConnectionState
 from levada.client.throttling import throttle_ms
-from levada.clock import NEVER_MS
 from levada.errors import (
+    AuthenticationError,
     BootstrapError,
-    ConnectError,
     DisconnectError,
     IllegalStateError,
     KafkaError,
     ProtocolError,
+    SslAuthenticationError,
     UnsupportedVersionError,
 )
 from levada.net.diagnose import is_invalid_peer
@@ -49,7 +50,7 @@ from levada.types import Node
 class NetworkClient:
     """See the module's theory. update_due: whether a metadata request wants to go first (N3); MetadataUpdater sets it.
 
-    fallback: what brokers speak that cannot be asked; None asks each of them. authenticate: the flow for it, None where there is no SASL.
+    fallback: what brokers speak that cannot be asked; None asks each of them. setups: how connections are set up, logins included.
     changes: grows whenever a request may have become possible, or impossible, that was not before. held_back: somebody was told to wait
     only because a metadata request wants to go first. in_flight, states: for whoever counts.
     """
@@ -67,7 +68,6 @@ class NetworkClient:
         max_in_flight: int,
         security_protocol: str,
         fallback: BrokerVersions | None,
-        authenticate: Authenticate | None,
     ) -> None:
         self.update_due: Callable[[int], bool] = lambda now_ms: False
         self.ever_ready = self.held_back = False
@@ -76,12 +76,13 @@ class NetworkClient:
         self._selectable = selectable
         self._metadata = metadata
         self.states = states
-        self._random = random
         self.client_id = client_id
         self.log = log
         self._request_timeout_ms = request_timeout_ms
         self.in_flight = InFlightRequests(max_in_flight)
-        self._setups = Setups(fallback, authenticate)
+        self.setups = Setups(fallback, request_timeout_ms)
+        choice = NodeChoice(metadata, states, self.in_flight, random, self._usable)
+        self.least_loaded_node, self.shortest_delay_ms = choice.least_loaded_node, choice.shortest_delay_ms
         self._endpoints: dict[ConnectionKey, Node] = {}
         self._known_snapshot = metadata.snapshot
         self._settled: list[tuple[Promise[Any], Any, BaseException | None]] = []
@@ -136,10 +137,6 @@ class NetworkClient:
         """How long it is pointless to ask for the connection again; NEVER_MS while an event will tell (N21)."""
         return self.states.delay_ms(peer, now_ms)
 
-    def shortest_delay_ms(self, now_ms: int) -> int:
-        """How long until any known node may be worth another look."""
-        return min((self.poll_delay_ms(node_id, now_ms) for node_id in self._metadata.snapshot.nodes), default=NEVER_MS)
-
     def in_flight_count(self, peer: Peer) -> int:
         """How many requests wait for their answers."""
         return self.in_flight.count(key_of(peer))
@@ -159,18 +156,6 @@ class NetworkClient:
         except UnsupportedVersionError as error:
             raise UnsupportedVersionError(f"{known.node.address}: {error.reason}") from None
 
-    def least_loaded_node(self, now_ms: int) -> Node | None:
-        """Return the node to ask what any node can answer (N26); None when none can be used now.
-
-        A node that can be sent to at once wins, with the fewest requests in flight; then one that is being connected to; then the one
-        left alone for longest.
-        """
-        nodes = list(self._metadata.snapshot.nodes.values())
-        self._random.shuffle(nodes)
-        usable = [(self._preference(node.id, now_ms), node) for node in nodes]
-        best = min((pair for pair in usable if pair[0] is not None), key=lambda pair: pair[0] or (), default=None)
-        return None if best is None else best[1]
-
     @property
     def has_usable_node(self) -> bool:
         """Whether any node works, is being tried, or deserves a try before the client looks elsewhere."""
@@ -180,27 +165,21 @@ class NetworkClient:
     def failures(self) -> dict[str, str]:
         """Return what became of each address that could not be used, newest cause each; of those still being tried, what is known."""
         trying = {
-            known.node.address: self._failures.so_far(known.state, resolving=self._selectable.is_resolving(known.key))
+            known.node.address: self._failures.so_far(known, self._selectable.is_resolving(known.key), self.setups.waits_for(known.key))
             + advertised_by(known, self._metadata.snapshot)
             for known in self.states
             if known.state in SO_FAR
         }
         return {**trying, **self._failures.causes()}
 
-    def bootstrap_error(self, waited_s: float) -> BootstrapError:
-        """Return the error for a client that never reached a broker, with what is known of each address."""
-        unrecoverable = self.unrecoverable
-        reason = ": no address is a Kafka listener of this security.protocol" if unrecoverable else f" within {waited_s:g} s"
-        error = BootstrapError("no broker could be reached" + reason, self.failures())
-        error.retriable = not unrecoverable
-        return error
+    def bootstrap_error(self, waited_s: float) -> BootstrapError | AuthenticationError:
+        """Return the error for a client that never reached a broker: why it was refused, or what is known of each address."""
+        return self._failures.bootstrap_error(waited_s, self.failures(), is_final=self.unrecoverable)
 
     @property
     def unrecoverable(self) -> bool:
-        """Whether no broker was ever reached and every address has proved to be something else, such as a web server."""
-        if self.ever_ready:
-            return False
-        return all(self._failures.is_invalid_peer(node.address) for node in self._metadata.snapshot.nodes.values())
+        """Whether no broker was ever reached and every address has proved to be something else, such as a web server, or refuses us."""
+        return not self.ever_ready and all(self._failures.is_invalid_peer(node.address) for node in self._metadata.snapshot.nodes.values())
 
     # Acting
 
@@ -272,6 +251,9 @@ class NetworkClient:
             self._expire_setups(now_ms)
         if now_ms >= self.in_flight.next_deadline_ms:
             self._expire_requests(now_ms, heard)
+        for key in self.setups.due(now_ms):
+            self.changes += 1
+            self._step_set_up(key, now_ms, self.setups.go_on)
         if self._settled:
             self.settle()
 
@@ -301,8 +283,8 @@ class NetworkClient:
             if self.states.state(key) is not ConnectionState.DISCONNECTED:
                 self._lose(key, now_ms, disconnect)
         for key in events.connected:
-            if self.states.state(key) is ConnectionState.CONNECTING:
-                self._set_up(key, self._setups.begin(key), now_ms)
+            if (known := self.states.get(key)) is not None and known.state is ConnectionState.CONNECTING:
+                self._step_set_up(key, now_ms, self.setups.begin, known.node.host)
         self.settle()
 
     def settle(self) -> None:
@@ -317,7 +299,7 @@ class NetworkClient:
 
     def next_deadline_ms(self) -> int:
         """When expire() has something to do."""
-        return 0 if self._settled else min(self.states.next_deadline_ms, self.in_flight.next_deadline_ms)
+        return 0 if self._settled else min(self.states.next_deadline_ms, self.in_flight.next_deadline_ms, self.setups.next_deadline_ms())
 
     # Connections
 
@@ -329,6 +311,8 @@ class NetworkClient:
         known = self.states.get(key)
         if known is None or known.state is not ConnectionState.READY or now_ms < known.throttled_until_ms:
             return None
+        if now_ms >= known.reauthenticate_ms:
+            return None
         return known if self.in_flight.can_send_more(key) else None
 
     def _connect_if_allowed(self, key: ConnectionKey, now_ms: int) -> None:
@@ -336,11 +320,23 @@ class NetworkClient:
         if node is None or self._ended is not None:
             return
         known = self.states.get(key)
-        if known is not None and known.state is not ConnectionState.READY and known.node[:3] != node[:3]:
+        if known is not None and known.state in ESTABLISHED:
+            self._authenticate_again_if_due(known, now_ms)
+            return
+        if known is not None and known.node[:3] != node[:3]:
             self._move(key, now_ms)
         if self.states.can_connect(key, now_ms):
             self.states.connecting(key, node, now_ms)
             self._selectable.connect(key, node.host, node.port, now_ms)
+
+    def _authenticate_again_if_due(self, known: Connection, now_ms: int) -> None:
+        """Renew the session, behind what is in flight (KIP-368). Java's client does so too when it next wants to send something."""
+        key = known.key
+        if known.state is not ConnectionState.READY or now_ms < known.reauthenticate_ms or self.in_flight.is_writing(key):
+            return
+        assert known.versions is not None, "a connection that is ready has said what it speaks"
+        self.states.session_ends(key)
+        self._step_set_up(key, now_ms, self.setups.begin_again, known.node.host, known.versions)
 
     def _move(self, key: ConnectionKey, now_ms: int) -> None:
         """The node has another address now: give up setting up a connection to the old one and begin with a clean slate (N23).
@@ -370,20 +366,30 @@ class NetworkClient:
 
     def _close(self, key: ConnectionKey, reason: str) -> None:
         if self.states.state(key) is not ConnectionState.DISCONNECTED:
-            self.log.debug("closing the connection to %s (%s): %s", self.address(key), key, reason)
+            address = self.address(key)
+            self.log.debug("closing the connection to %s (%s): %s", address, key, reason, node_id=key.node_id, address=address)
         self._selectable.close(key)
 
-    def _set_up(self, key: ConnectionKey, outcome: Ask | BrokerVersions, now_ms: int) -> None:
-        """Take one step of a connection's set-up: send what it asks, or begin to use the connection."""
+    def _step_set_up(self, key: ConnectionKey, now_ms: int, step: Callable[..., SetupStep | SetUp], *about: object) -> None:
+        """Take a step of a connection's set-up that no answer has led to."""
+        try:
+            self._set_up(key, step(key, *about, now_ms), now_ms)
+        except KafkaError as error:
+            self._unreadable(key, None, error, now_ms)
+
+    def _set_up(self, key: ConnectionKey, outcome: SetupStep | SetUp, now_ms: int) -> None:
+        """Send what the set-up asks, wait for what it waits for, or begin to use the connection."""
         if isinstance(outcome, Ask):
             self._send(key, outcome.request, outcome.version, outcome.correlation_id, None, now_ms)
             self.states.asked(key, outcome.event)
-            return
-        self.states.ready(key, outcome)
-        self._failures.works(key, self.address(key))
-        if outcome.throttle_time_ms:
-            self._throttle(key, outcome.throttle_time_ms, now_ms)
-        self.ever_ready = True
+        elif isinstance(outcome, Await):
+            self.states.asked(key, ConnectionEvent.WAITS_FOR_CREDENTIALS)
+        else:
+            self.states.ready(key, outcome, now_ms)
+            self._failures.works(key, self.address(key))
+            if outcome.versions.throttle_time_ms:
+                self._throttle(key, outcome.versions.throttle_time_ms, now_ms)
+            self.ever_ready = True
 
     def _send(
         self,
@@ -430,7 +436,7 @@ class NetworkClient:
         try:
             request = self.in_flight.answered(key, response_correlation_id(frame), len(frame), now_ms)
             if request.promise is None:
-                self._set_up(key, self._setups.answered(key, frame), now_ms)
+                self._set_up(key, self.setups.answered(key, frame, now_ms), now_ms)
             else:
                 self._answered(key, request, request.promise, frame, now_ms)
         except KafkaError as error:
@@ -440,6 +446,7 @@ class NetworkClient:
         response = decode_response(request.request_type, request.version, frame)
         if pause_ms := throttle_ms(request.request_type, request.version, response):
             self._throttle(key, pause_ms, now_ms)
+        self.states.answered(key)
         self._settled.append((promise, response, None))
 
     def _throttle(self, key: ConnectionKey, pause_ms: int, now_ms: int) -> None:
@@ -451,22 +458,29 @@ class NetworkClient:
         self._close(key, str(error))
         if request is not None:
             self._reject(request, error)
+        if isinstance(error, AuthenticationError) and not error.retriable:
+            self._refused(key, error)
         ending = Ending.UNREADABLE if isinstance(error, ProtocolError) else Ending.FAILED
         self._lose(key, now_ms, Disconnect(ChannelState.READY, str(error), ending))
 
+    def _refused(self, key: ConnectionKey, error: AuthenticationError) -> None:
+        self._metadata.fail(self._failures.refused(key, self.address(key), error))
+
     def _lose(self, key: ConnectionKey, now_ms: int, disconnect: Disconnect) -> None:
         """A connection is gone: back off, reject its requests oldest first, have metadata refreshed (N14)."""
-        cause = self._failures.diagnose(disconnect, self.states.state(key), waited_for=self.in_flight.count(key))
+        cause = self._failures.diagnose(disconnect, self.states.get(key), waited_for=self.in_flight.count(key))
         cause += advertised_by(self.states.get(key), self._metadata.snapshot)
         address = self.address(key)
         # A closed idle connection is not an error. It becomes one when reconnecting fails.
-        idle = self.states.state(key) is ConnectionState.READY and not self.in_flight.count(key)
+        idle = self.states.state(key) in ESTABLISHED and not self.in_flight.count(key)
         self.states.disconnected(key, now_ms)
-        self._setups.forget(key)
+        self.setups.forget(key)
         self.changes += 1
         timed_out = disconnect.ending is Ending.UNANSWERED
         for request in self.in_flight.clear(key):
             self._reject(request, DisconnectError(f"{request} to {address} ({key}) got no answer: {cause}", timed_out=timed_out))
+        if disconnect.ending is Ending.TLS_REFUSED:
+            self._refused(key, SslAuthenticationError(cause))
         if disconnect.ending not in (Ending.LOCAL, Ending.IDLE):
             level = logging.INFO if idle else logging.WARNING
             self._failures.note(key, address, cause, level=level, invalid_peer=is_invalid_peer(disconnect.first_bytes))
@@ -481,20 +495,6 @@ class NetworkClient:
         known = self.states.get(key_of(peer))
         return str(key_of(peer)) if known is None else known.node.address
 
-    def connect_error(self, peer: Peer) -> ConnectError:
-        """Return the error for who wanted to reach a node and could not."""
-        key = key_of(peer)
-        address = self.address(key)
-        return ConnectError(f"{address} ({key}): {self._failures.cause(key, address) or 'not connected'}")
-
-    def _preference(self, node_id: int, now_ms: int) -> tuple[int, int] | None:
-        key = key_of(node_id)
-        state = self.states.state(key)
-        known = self.states.get(key)
-        if self._usable(key, now_ms) is not None:
-            return (0, self.in_flight.count(key))
-        if state in SO_FAR:
-            return (1, 0)
-        if self.states.can_connect(key, now_ms):
-            return (2, 0 if known is None else known.last_attempt_ms)
-        return None
+    def connect_error(self, peer: Peer) -> KafkaError:
+        """Return the error for who wanted to reach a node and could not: AuthenticationError where the node refused the client."""
+        return self._failures.error(key_of(peer), self.address(peer))

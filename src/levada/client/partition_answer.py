@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from levada.acls import ResourceType
 from levada.client.fan_out import Answer
 from levada.client.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
-from levada.errors import broker_error
+from levada.permissions import refused
 from levada.types import TopicPartition
 
 T = TypeVar("T")
@@ -26,12 +27,20 @@ class Part(NamedTuple):
     value: Any
 
 
+class Asked(NamedTuple):
+    """What was asked for: by which API, what that is in an error's words, and of which group, "" for none."""
+
+    api: str
+    words: str
+    group_id: str = ""
+
+
 def partition_answer(
-    who: str, wanted: Mapping[TopicPartition, object], parts: Iterable[Part], policy: RetryPolicy, what: str
+    who: str, wanted: Mapping[TopicPartition, object], parts: Iterable[Part], policy: RetryPolicy, what: Asked
 ) -> PartitionAnswer[Any]:
     """Sort the parts of a response by what its API's table says about their error codes.
 
-    who: gave the response, and what: was asked for, both in an error's words. A partition that the response leaves out is to be asked about
+    who: gave the response, in an error's words. what: was asked for. A partition that the response leaves out is to be asked about
     again; one that was not asked about is ignored. None is found where an error code means that there is nothing.
     """
     answer: PartitionAnswer[Any] = Answer.missing(wanted, f"{who} left it out of its answer")
@@ -44,7 +53,8 @@ def partition_answer(
         if reaction is Reaction.NOTHING:
             answer.found[tp] = value if code is ErrorCode.NONE else None
         elif reaction is Reaction.RAISE:
-            answer.errors[tp] = broker_error(error_code, f"{tp}: {what} at {who}")
+            names = {ResourceType.TOPIC: tp.topic, ResourceType.GROUP: what.group_id}
+            answer.errors[tp] = refused(what.api, error_code, f"{tp}: {what.words} at {who}", names)
         else:
             answer.again[tp] = f"{who}: {code.name}"
     return answer

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from levada.client.network_client import NetworkClient
-from levada.errors import MetadataTimeout, TimeoutError
+from levada.errors import AuthenticationError, MetadataTimeout, TimeoutError
 
 
-def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float | None) -> TimeoutError:
+def timeout_error(network: NetworkClient, error: TimeoutError, timeout_s: float | None) -> TimeoutError | AuthenticationError:
     """Return the error to raise for a call that took too long: with what is wrong with the brokers, when something is.
 
     When no broker was ever reached that alone is the cause, and the error a BootstrapError.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
 from levada.error_codes import ErrorCode
 from levada.errors import UnsupportedVersionError
@@ -16,6 +17,7 @@ from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTo
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
 FIRST_VERSION_WITHOUT_CREATION = 4
+FIRST_VERSION_BY_ID = 12
 
 
 def request_for_all(version: int) -> MetadataRequest:
@@ -44,6 +46,12 @@ def all_topics() -> Flow[Any]:
         return (yield Call(request_for_all(FIRST_VERSION_WITH_NULL_FOR_ALL), min_version=FIRST_VERSION_WITH_NULL_FOR_ALL))
     except UnsupportedVersionError:
         return (yield Call(request_for_all(0), max_version=0))
+
+
+def topics_by_id(topic_ids: Iterable[UUID]) -> Flow[Any]:
+    """Ask any broker about topics by their ids; returns the MetadataResponse. Raises UnsupportedVersionError before Kafka 3.1."""
+    topics = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in topic_ids]
+    return (yield Call(MetadataRequest(topics=topics, allow_auto_topic_creation=False), min_version=FIRST_VERSION_BY_ID))
 
 
 def these_topics(*names: str, may_create: bool) -> Flow[Any]:

@@ -5,6 +5,7 @@ from levada.config.client import AdminConfig, ClientConfig
 from levada.config.consumer import ConsumerConfig
 from levada.config.producer import ProducerConfig
 from levada.config.registry import JSONSerializerConfig, RegistryConfig, SerializerConfig
+from levada.config.share_consumer import ShareConsumerConfig
 
 __all__ = [
     "AdminConfig",
@@ -15,4 +16,5 @@ __all__ = [
     "ProducerConfig",
     "RegistryConfig",
     "SerializerConfig",
+    "ShareConsumerConfig",
 ]

@@ -30,6 +30,9 @@ class Config:
     FOREIGN: ClassVar[Mapping[str, str]] = {}
     """Keys of other clients, with what to use instead; see levada.config.foreign."""
 
+    REFUSED: ClassVar[Mapping[str, str]] = {}
+    """Keys of similar clients that make no sense for this one, with the reason."""
+
     KINDS: ClassVar[list[type[Config]]] = []
     """All configurations there are, so that a key of another one can be told from a misspelt one."""
 
@@ -46,7 +49,8 @@ class Config:
             cls.OPTIONS[name] = replace(option, name=name)
             delattr(cls, attribute)
         cls.ALIASES = {alias: name for name, option in cls.OPTIONS.items() for alias in option.aliases}
-        Config.KINDS.append(cls)
+        if hasattr(cls, "WHO"):
+            Config.KINDS.append(cls)
 
     @classmethod
     def parse(cls, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> Self:
@@ -102,6 +106,8 @@ class Config:
         name = key.replace("_", ".").strip()
         if option := cls.OPTIONS.get(cls.ALIASES.get(name, name)):
             return option
+        if reason := cls.REFUSED.get(name):
+            raise ConfigError(f"'{key}' does not go with {cls.WHO}: {reason}")
         if reason := cls._not_yet(name):
             raise ConfigError(f"'{key}' is not supported yet: {reason}")
         if advice := cls.FOREIGN.get(name):

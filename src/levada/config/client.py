@@ -6,22 +6,19 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from levada.config import foreign
-from levada.config.base import Config
-from levada.config.option import INT64_MAX, addresses, choice, integer, milliseconds, size_bytes, text
+from levada.config.option import INT64_MAX, addresses, boolean, choice, integer, milliseconds, size_bytes, text
+from levada.config.security import SecurityConfig
 
 COMMON_NOT_YET = {
-    "sasl.*": foreign.SECURITY,
-    "ssl.*": foreign.SECURITY,
-    "security.providers": foreign.SECURITY,
+    "sasl.*": foreign.SASL,
     "interceptor.classes": "interceptors are not there yet",
     "metric.reporters": foreign.METRICS,
     "metrics.*": foreign.METRICS,
-    "enable.metrics.push": foreign.METRICS,
     "bootstrap.controllers": "talking to controllers directly is not there yet; use bootstrap.servers",
 }
 
 
-class ClientConfig(Config):
+class ClientConfig(SecurityConfig):
     """Settings shared by producer, consumer and admin client."""
 
     WHO: ClassVar[str] = "a client"
@@ -42,9 +39,6 @@ class ClientConfig(Config):
         "Try every address a host name resolves to, in turn, before giving up on it. resolve_canonical_bootstrap_servers_only does so "
         "too, and replaces each name in bootstrap.servers by the full names of all its addresses (reverse look-up, KIP-235); making the "
         "client waits for that.",
-    )
-    security_protocol: str = choice(
-        "PLAINTEXT", ("PLAINTEXT",), "How to talk to the brokers. Only PLAINTEXT exists so far.", advice=foreign.SECURITY
     )
     request_timeout_ms: int = milliseconds(30_000, "Time a broker has to answer one request before the connection is given up.", low=1)
     default_api_timeout_ms: int = milliseconds(60_000, "Time a blocking call may take when it is given no timeout of its own.", low=1)
@@ -106,7 +100,14 @@ class ClientConfig(Config):
         aliases=("receive.message.max.bytes",),
     )
 
+    enable_metrics_push: bool = boolean(
+        False,
+        "Send those metrics to the brokers that they ask for (KIP-714): what metrics() returns, under the names that the KIP derives from "
+        "it. Kafka's own client does so by default.",
+    )
+
     def _check(self) -> None:
+        super()._check()
         # Kafka keeps a fixed delay when only the base is raised above the maximum's default (N19).
         for name in ("reconnect_backoff", "retry_backoff", "socket_connection_setup_timeout"):
             base, most = getattr(self, f"{name}_ms"), getattr(self, f"{name}_max_ms")

@@ -10,8 +10,17 @@ from levada.config.consumer import ConsumerConfig
 from levada.config.option import Option
 from levada.config.producer import ProducerConfig
 from levada.config.registry import JSONSerializerConfig, RegistryConfig, SerializerConfig
+from levada.config.share_consumer import ShareConsumerConfig
 
-CONFIGS: tuple[type[Config], ...] = (ProducerConfig, ConsumerConfig, AdminConfig, RegistryConfig, SerializerConfig, JSONSerializerConfig)
+CONFIGS: tuple[type[Config], ...] = (
+    ProducerConfig,
+    ConsumerConfig,
+    ShareConsumerConfig,
+    AdminConfig,
+    RegistryConfig,
+    SerializerConfig,
+    JSONSerializerConfig,
+)
 
 INTRODUCTION = """\
 # Configuration
@@ -50,6 +59,8 @@ def _shown(option: Option) -> str:
         return "required"
     if isinstance(option.default, bool):
         return str(option.default).lower()
+    if isinstance(option.default, tuple):
+        return ", ".join(option.default)
     return "" if option.default in (None, "") else f"{option.default}"
 
 

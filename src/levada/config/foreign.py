@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-GROUPS: Final = "membership of consumer groups is not there yet; assign() partitions, and commit() their offsets for a group.id"
-SECURITY: Final = "only plaintext connections exist so far; use a PLAINTEXT listener"
-METRICS: Final = "call metrics() when you want to know; nothing is pushed or reported by itself"
+SASL: Final = "of SASL there are PLAIN, SCRAM, OAUTHBEARER and AWS_MSK_IAM; Kerberos is not there yet"
+METRICS: Final = "call metrics() when you want to know; enable.metrics.push=true tells the brokers what they ask for"
 
+_TOKENS: Final = "pass sasl.oauth.token.provider a function without arguments that returns levada.OAuthToken(token, expires_at_seconds)"
+_UNSECURED: Final = "for tokens without a signature give sasl.jaas.config with OAuthBearerLoginModule and unsecuredLoginStringClaim_sub"
+_OPENSSL: Final = "TLS is OpenSSL's; give a context of your own as ssl.context"
 _LOGGING: Final = "levada logs through Python's logging, as 'levada'; set levels and handlers there"
 _CALLBACK: Final = "pass on_delivery to send(), for each record"
 _ALWAYS_ON: Final = "it is always on"
@@ -37,11 +39,10 @@ CLIENT: Final[Mapping[str, str]] = {
     "debug": _LOGGING,
     "default.topic.conf": _TOPIC_SETTINGS,
     "default.topic.config": _TOPIC_SETTINGS,
-    "enable.sasl.oauthbearer.unsecure.jwt": SECURITY,
-    "enable.ssl.certificate.verification": SECURITY,
+    "enable.sasl.oauthbearer.unsecure.jwt": _UNSECURED,
+    "enable.ssl.certificate.verification": "certificates are always verified; trust the broker's own by ssl.truststore.location",
     "enabled.events": _NO_PLACE,
     "error.cb": "errors come out of the call that they are about, and the rest is logged",
-    "https.ca.location": SECURITY,
     "kafka.client": _NO_PLACE,
     "log.cb": _LOGGING,
     "log.level": _LOGGING,
@@ -52,8 +53,8 @@ CLIENT: Final[Mapping[str, str]] = {
     "message.copy.max.bytes": _NO_PLACE,
     "metadata.request.timeout.ms": "did you mean 'request.timeout.ms'? It is for every request",
     "metric.group.prefix": METRICS,
-    "oauth.cb": SECURITY,
-    "oauthbearer.token.refresh.cb": SECURITY,
+    "oauth.cb": _TOKENS,
+    "oauthbearer.token.refresh.cb": _TOKENS,
     "opaque": _NO_PLACE,
     "open.cb": _NO_PLACE,
     "plugin.library.paths": _NO_PLACE,
@@ -71,6 +72,18 @@ CLIENT: Final[Mapping[str, str]] = {
     "socket.send.buffer.bytes": "did you mean 'send.buffer.bytes'? There -1 leaves the size to the system, not 0",
     "socket.timeout.ms": "did you mean 'request.timeout.ms'? It is for every request, and its default is half as long: 30 s",
     "socks5.proxy": _PROXY,
+    "security.providers": _OPENSSL,
+    "ssl.engine.factory.class": _OPENSSL,
+    "ssl.keymanager.algorithm": _OPENSSL,
+    "ssl.protocol": "name versions in ssl.enabled.protocols",
+    "ssl.provider": _OPENSSL,
+    "ssl.secure.random.implementation": _OPENSSL,
+    "ssl.trustmanager.algorithm": _OPENSSL,
+    "ssl.check.hostname": "did you mean 'ssl.dangerously.accept.any.host.name'? It is the opposite",
+    "ssl.crl.location": "give an ssl.SSLContext with the list as ssl.context",
+    "ssl.crlfile": "give an ssl.SSLContext with the list as ssl.context",
+    "ssl.curves.list": _OPENSSL,
+    "ssl.sigalgs.list": _OPENSSL,
     "statistics.interval.ms": METRICS,
     "stats.cb": METRICS,
     "throttle.cb": "throttling is obeyed by itself",
@@ -100,13 +113,11 @@ PRODUCER: Final[Mapping[str, str]] = {
 CONSUMER: Final[Mapping[str, str]] = {
     "consume.callback.max.messages": "did you mean 'max.poll.records'?",
     "consume.cb": "iterate over the consumer, or call poll()",
-    "consumer.timeout.ms": "give the time to poll(timeout), in seconds; to read what is there and end, use scan()",
-    "coordinator.query.interval.ms": GROUPS,
+    "coordinator.query.interval.ms": _NO_PLACE,
     "default.offset.commit.callback": "pass a callback to commit_async()",
     "enable.auto.offset.store": "what poll() returned is committed; to choose yourself, set enable.auto.commit=false, and commit(offsets)",
     "enable.incremental.fetch.sessions": "they are used wherever the broker has them (KIP-227)",
-    "enable.partition.eof": "to read what is there and end, use scan(); or compare position() with end_offsets()",
-    "exclude.internal.topics": "it is for subscriptions by pattern; consumer groups are not there yet",
+    "enable.partition.eof": "did you mean 'stop.at.end'? It ends a loop over the consumer; see scan(), too",
     "fetch.error.backoff.ms": "did you mean 'retry.backoff.ms'? It is the first pause, and doubles up to retry.backoff.max.ms",
     "fetch.queue.backoff.ms": _NO_PLACE,
     "on.commit": "pass a callback to commit_async()",
@@ -116,8 +127,8 @@ CONSUMER: Final[Mapping[str, str]] = {
     "offset.store.sync.interval.ms": "offsets are stored by brokers only",
     "queued.max.messages.kbytes": "did you mean 'fetch.buffer.bytes'? It counts bytes, 1,024 to librdkafka's kbyte",
     "queued.min.messages": "there is one fetch under way per broker while its last one is read",
-    "rebalance.cb": GROUPS,
-    "rebalance.timeout.ms": GROUPS,
+    "rebalance.cb": "pass a RebalanceListener to subscribe(), or callables as on_assigned, on_revoked and on_lost",
+    "rebalance.timeout.ms": "did you mean 'max.poll.interval.ms'?",
     "topic.blacklist": _NO_PLACE,
-    "topics": "consumer groups are not there yet; assign() partitions to the consumer",
+    "topics": "pass them to subscribe()",
 }

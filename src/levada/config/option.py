@@ -10,6 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from levada.clock import duration_ms
+from levada.dead_letter import DeadLetter
+from levada.suggestion import did_you_mean
+from levada.types import is_topic_name
+
 Read = Callable[[Any], Any]
 
 INT32_MAX = 2**31 - 1
@@ -18,6 +23,15 @@ LONGEST_TEXT = 2**15 - 1
 """The length of text in a request has 16 bits."""
 HIDDEN = "[hidden]"
 """Stands for a secret wherever a setting is shown, as in Kafka's own logs."""
+
+
+class Secret(str):
+    """Text that is used as text and shown by nobody: whatever lists variables, such as a debugger or a log of tracebacks, uses repr()."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return HIDDEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +116,7 @@ def text(default: str | None, doc: str, *, aliases: tuple[str, ...] = (), secret
             raise ValueError(f"expected text that can be written as UTF-8, got {shown}") from None
         if size > LONGEST_TEXT:
             raise ValueError(f"must take at most {LONGEST_TEXT} bytes, takes {size}")
-        return value
+        return Secret(value) if secret else value
 
     annotation = "str" if default is not None else "str | None"
     return Option("text", read, default, doc, f"up to {LONGEST_TEXT} bytes", annotation, aliases=aliases, secret=secret)
@@ -131,6 +145,94 @@ def choice(
         return word
 
     return Option("choice", read, default, doc, named, _literal(choices), aliases=aliases)
+
+
+def fraction(default: float, doc: str, *, low: float, high: float) -> Any:
+    """Declare a part of a whole, within [low, high]."""
+
+    def read(value: Any) -> float:
+        try:
+            number = float(value) if isinstance(value, float | int | str) and not isinstance(value, bool) else None
+        except ValueError:
+            number = None
+        if number is None or not low <= number <= high:
+            raise ValueError(f"must be a number between {low} and {high}, got {value!r}")
+        return number
+
+    return Option("float", read, default, doc, f"{low} .. {high}", "float")
+
+
+def java_class(known: Sequence[str], doc: str, *, advice: str) -> Any:
+    """Declare the name of one of Java's classes, which stands for what it does; nothing is loaded. advice: for who gives another."""
+
+    def read(value: Any) -> str:
+        name = value.strip().rpartition(".")[2] if isinstance(value, str) else ""
+        if name not in known:
+            raise ValueError(f"no class is loaded; known by name are {', '.join(known)}; got {value!r}; {advice}")
+        return name
+
+    return Option("choice", read, "", doc, ", ".join(known), "str")
+
+
+def pairs(doc: str) -> Any:
+    """Declare names with values: a mapping, or text as name=value,name=value."""
+
+    def read(value: Any) -> Mapping[str, str]:
+        if isinstance(value, str):
+            value = dict(item.strip().partition("=")[::2] for item in value.split(",") if item.strip())
+        if not isinstance(value, Mapping) or not all(isinstance(part, str) and part for item in value.items() for part in item):
+            raise ValueError("expected name=value,name=value, or a mapping of text to text")
+        return dict(value)
+
+    return Option("map", read, {}, doc, "name=value, ...", "str | Mapping[str, str]")
+
+
+def token_provider(doc: str) -> Any:
+    """Declare a function that gives tokens, or an object with such a method."""
+
+    def read(value: Any) -> Any:
+        if value is not None and not callable(value) and not callable(getattr(value, "token", None)):
+            # Whoever gives the token itself here does not want to see it in an error.
+            raise ValueError(f"expected a function that returns a token, or an object with token(), got {type(value).__name__}")
+        if isinstance(value, type):
+            raise ValueError(f"expected a function that returns a token; {value.__name__} is a class: make an object of it")
+        return value
+
+    annotation = "Callable[[], str | OAuthToken | Awaitable[str | OAuthToken]] | TokenProvider | None"
+    return Option("callable", read, None, doc, annotation=annotation)
+
+
+def mechanism(names: Sequence[str], doc: str, *, advice: str, aliases: tuple[str, ...] = ()) -> Any:
+    """Declare a mechanism of SASL: one of ours by name, "" for none, or an object with a name and begin()."""
+    named = choice("", ("", *names), doc, advice=advice)
+
+    def read(value: Any) -> Any:
+        if isinstance(value, type):
+            raise ValueError(f"{value.__name__} is a class: make an object of it")
+        if isinstance(getattr(value, "name", None), str) and callable(getattr(value, "begin", None)):
+            return value
+        return named.read(value)
+
+    annotation = f"{named.annotation} | SaslMechanism"
+    return Option("choice", read, "", doc, f"{', '.join(names)}, or an object", annotation, aliases=aliases)
+
+
+def reset_policy(default: str, doc: str, *, other_words: Mapping[str, str]) -> Any:
+    """Declare auto.offset.reset: a word, or by_duration: and an ISO 8601 duration (KIP-1106)."""
+    named = "latest, earliest, by_duration:<duration>, none"
+    by_folded = {word: word for word in ("latest", "earliest", "none")} | dict(other_words)
+
+    def read(value: Any) -> str:
+        word = str(value).strip()
+        prefix, colon, duration = word.partition(":")
+        if prefix.lower() == "by_duration" and colon:
+            duration_ms(duration)
+            return f"by_duration:{duration.upper()}"
+        if word.lower() not in by_folded:
+            raise ValueError(f"must be one of {named}, such as by_duration:PT6H; got {value!r}")
+        return by_folded[word.lower()]
+
+    return Option("choice", read, default, doc, named, "str")
 
 
 def words(default: Mapping[str, int], chosen: int, doc: str, *, aliases: tuple[str, ...] = ()) -> Any:
@@ -180,6 +282,88 @@ def objects(doc: str, base: type, *, advice: str = "class names are not looked u
         return found
 
     return Option("list", read, (), doc, "objects", f"Sequence[{base.__name__}]")
+
+
+def on_decode_error(doc: str) -> Any:
+    """Declare what is done about a record that does not deserialize: a word, or an object that says where it goes."""
+    named = "raise, skip, null"
+
+    def read(value: Any) -> str | DeadLetter:
+        if isinstance(value, DeadLetter):
+            return _checked_dead_letter(value)
+        word = value.strip().lower() if isinstance(value, str) else ""
+        if word not in named.split(", "):
+            raise ValueError(f"must be one of {named}, or a levada.DeadLetter(producer, topic); got {value!r}")
+        return word
+
+    return Option("choice", read, "raise", doc, f"{named}, DeadLetter", 'Literal["raise", "skip", "null"] | DeadLetter')
+
+
+def _checked_dead_letter(to: DeadLetter) -> DeadLetter:
+    if not callable(getattr(to.producer, "send", None)):
+        raise ValueError(f"DeadLetter wants a KafkaProducer first, got {to.producer!r}")
+    if not isinstance(to.topic, str) or not is_topic_name(to.topic):
+        raise ValueError(f"DeadLetter wants the name of a topic second, got {to.topic!r}")
+    return to
+
+
+def named_objects(default: Sequence[str], doc: str, names: Mapping[str, str], base: type) -> Any:
+    """Declare a list in which some objects have names; others are given themselves. names: every spelling, with the name it means."""
+    known = ", ".join(dict.fromkeys(names.values()))
+
+    def read_one(item: Any) -> Any:
+        if isinstance(item, base):
+            return item
+        name = names.get(item.strip()) if isinstance(item, str) else None
+        if name is None:
+            made = "; make an object of the class" if isinstance(item, type) else ""
+            meant = made or (did_you_mean(item, names.values()) if isinstance(item, str) else "")
+            raise ValueError(f"expected {known}, or an object of a class derived from levada.{base.__name__}; got {item!r}{meant}")
+        return name
+
+    def read(value: Any) -> tuple[Any, ...]:
+        items = value.split(",") if isinstance(value, str) else (value,) if isinstance(value, base) else value
+        if isinstance(items, type) or not isinstance(items, Iterable):
+            return (read_one(items),)
+        found = tuple(read_one(item) for item in items)
+        called = [item if isinstance(item, str) else item.NAME for item in found]
+        if not found:
+            raise ValueError("must name one at least")
+        if twice := [name for name in called if called.count(name) > 1]:
+            raise ValueError(f"{twice[0]!r} is given twice")
+        return found
+
+    annotation = f"str | {base.__name__} | Sequence[str | {base.__name__}]"
+    return Option("list", read, tuple(default), doc, f"{known}, or objects", annotation)
+
+
+def names(default: Sequence[str], doc: str, *, known: Sequence[str] = (), advice: str = "", aliases: tuple[str, ...] = ()) -> Any:
+    """Declare a list of words, as text with commas or as a sequence. known: the only ones there are; advice: for who gives another."""
+
+    def read(value: Any) -> tuple[str, ...]:
+        items = value.split(",") if isinstance(value, str) else value
+        if not isinstance(items, Iterable):
+            raise ValueError(f"expected words separated by commas, or a list of them, got {value!r}")
+        words = tuple(item.strip() if isinstance(item, str) else item for item in items)
+        if wrong := [word for word in words if not isinstance(word, str) or not word or (known and word not in known)]:
+            expected = f"some of {', '.join(known)}" if known else "words separated by commas, or a list of them"
+            raise ValueError(f"expected {expected}; got {wrong[0]!r}" + (f"; {advice}" if advice else ""))
+        if known and not words:
+            raise ValueError(f"must name one at least: {', '.join(known)}")
+        return words
+
+    return Option("list", read, tuple(default), doc, ", ".join(known), "str | Sequence[str]", aliases=aliases)
+
+
+def tls_context(doc: str) -> Any:
+    """Declare an ssl.SSLContext of the user's own."""
+
+    def read(value: Any) -> Any:
+        if value is not None and not hasattr(value, "wrap_bio"):
+            raise ValueError(f"expected an ssl.SSLContext, got {type(value).__name__}")
+        return value
+
+    return Option("ssl.SSLContext", read, None, doc, annotation="SSLContext | None")
 
 
 def addresses(doc: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -11,8 +10,9 @@ from levada.config.client import COMMON_NOT_YET, ClientConfig
 from levada.config.option import INT32_MAX, INT64_MAX, boolean, choice, function, integer, milliseconds, objects, size_bytes, text, words
 from levada.errors import ConfigError
 from levada.interceptors import ProducerInterceptor
+from levada.logs import Log
 
-logger = logging.getLogger(__name__)
+log = Log(__name__)
 
 IDEMPOTENT_IN_FLIGHT_LIMIT = 5
 
@@ -36,7 +36,7 @@ class ProducerConfig(ClientConfig):
     )
     interceptors: tuple[ProducerInterceptor, ...] = objects(
         "Objects that see each record before it is serialized and its outcome afterwards (KIP-42): see levada.ProducerInterceptor. "
-        "send_arrow() is refused with them, since they see records one by one.",
+        "send_arrow() is refused with one that has no on_send_arrow(), since it would not see the rows.",
         ProducerInterceptor,
     )
     partitioner: Callable[..., Any] | None = function(
@@ -132,7 +132,7 @@ class ProducerConfig(ClientConfig):
             return
         if "enable.idempotence" in self.given:
             raise ConfigError(f"'enable.idempotence' needs {conflict}")
-        logger.warning("idempotence is off because it needs %s; a retried batch may be written twice", conflict)
+        log.warning("idempotence is off because it needs %s; a retried batch may be written twice", conflict)
         self._settle("enable_idempotence", False)
 
     def _idempotence_conflict(self) -> str | None:

@@ -8,7 +8,19 @@ from typing import Any, ClassVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from levada.config.base import Config
-from levada.config.option import INT32_MAX, Option, boolean, choice, function, integer, milliseconds, read_int, size_bytes, text
+from levada.config.option import (
+    INT32_MAX,
+    Option,
+    boolean,
+    choice,
+    function,
+    integer,
+    milliseconds,
+    read_int,
+    size_bytes,
+    text,
+    tls_context,
+)
 from levada.errors import ConfigError
 
 _PEM = "keys and certificates are read from PEM files: ssl.ca.location, ssl.certificate.location, ssl.key.location, or ssl.context"
@@ -81,15 +93,6 @@ def _without_user_info(item: str) -> str:
     return head + separator + rest.rpartition("@")[2] if separator else item.rpartition("@")[2]
 
 
-def _context(doc: str) -> Any:
-    def read(value: Any) -> Any:
-        if value is not None and not hasattr(value, "wrap_socket"):
-            raise ValueError(f"expected an ssl.SSLContext, got {type(value).__name__}")
-        return value
-
-    return Option("ssl.SSLContext", read, None, doc, annotation="SSLContext | None")
-
-
 class RegistryConfig(Config):
     """Settings of SchemaRegistryClient."""
 
@@ -137,7 +140,7 @@ class RegistryConfig(Config):
         None, "PEM file of this client's key. Default: it is in ssl.certificate.location.", aliases=_prefixed("ssl.key.location")
     )
     ssl_key_password: str | None = text(None, "Password of ssl.key.location.", aliases=_prefixed("ssl.key.password"), secret=True)
-    ssl_context: Any = _context("An ssl.SSLContext to use instead of the other ssl settings.")
+    ssl_context: Any = tls_context("An ssl.SSLContext to use instead of the other ssl settings.")
     http_connect_timeout_ms: int = milliseconds(10_000, "Time a connection may take to be made, TLS included.", low=1)
     http_read_timeout_ms: int = milliseconds(30_000, "Time the registry may be silent while an answer is waited for.", low=1)
     default_api_timeout_ms: int = milliseconds(60_000, "Time a call may take, with all its retries.", low=1)

@@ -6,16 +6,196 @@ it at run time. Values are named with one type each; a mapping may also hold tex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ssl import SSLContext
 from typing import Generic, Literal, TypedDict
 
-from levada.interceptors import ProducerInterceptor
+from levada.credentials import OAuthToken, SaslMechanism, TokenProvider
+from levada.dead_letter import DeadLetter
+from levada.groups import PartitionAssignor
+from levada.interceptors import ConsumerInterceptor, ProducerInterceptor
 from levada.serialization import K_in, Sendable, V_in
 from levada.types import K, V
 
 
-class ClientSettings(TypedDict, total=False):
+class OAuthSettings(TypedDict, total=False):
+    """Settings of tokens to log in with."""
+
+    sasl_oauth_token_provider: Callable[[], str | OAuthToken | Awaitable[str | OAuthToken]] | TokenProvider | None
+    """For OAUTHBEARER: a function that returns a token as text, or a levada.OAuthToken, or an object with token() and extensions() as other
+    Python clients have it. It runs in a thread of its own; on asyncio a coroutine function works too, and runs in the client's loop. One
+    token serves all connections of a client, until most of its lifetime is over. Not a setting of Java's client."""
+
+    sasl_oauthbearer_token_endpoint_url: str | None
+    """Where tokens are given out (KIP-768). https:// only, unless the program allows the address with levada.oauth.allow_token_endpoints().
+    A proxy is taken from the environment."""
+
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    """This client's name at the token endpoint. Java's sasl.jaas.config with clientId and clientSecret works too."""
+
+    sasl_oauthbearer_client_credentials_client_secret: str | None
+    """Its secret there."""
+
+    sasl_oauthbearer_scope: str | None
+    """The scope to ask for."""
+
+    sasl_oauthbearer_header_urlencode: bool
+    """Encode client id and secret in the request's header as RFC 6749 wants it; many endpoints want them as they are. Default: False."""
+
+    sasl_oauthbearer_extensions: str | Mapping[str, str]
+    """Extensions for the broker (KIP-342), name=value separated by commas, or a mapping. Java has them in sasl.jaas.config. Default: {}."""
+
+    sasl_oauthbearer_jwt_retriever_class: str
+    """Which grant the token endpoint is asked for, by the name of Java's class: that of client credentials, or that of assertions. Default:
+    of assertions where a sasl.oauthbearer.assertion setting is given. No class is loaded."""
+
+    sasl_oauthbearer_assertion_file: str | None
+    """File with a finished assertion to show instead of a secret."""
+
+    sasl_oauthbearer_assertion_private_key_file: str | None
+    """File with the private key, in PEM, that assertions are signed with. Needs levada[oauth]."""
+
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None
+    """Passphrase of that key."""
+
+    sasl_oauthbearer_assertion_algorithm: Literal["RS256", "ES256"]
+    """How assertions are signed. Default: RS256."""
+
+    sasl_oauthbearer_assertion_template_file: str | None
+    """File with {"header": {...}, "payload": {...}} in JSON, to which the other assertion settings are added."""
+
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    """Claim aud of assertions: for whom they are."""
+
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    """Claim iss of assertions: who signs them."""
+
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    """Claim sub of assertions: whom they are about."""
+
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    """For how long an assertion is good. Default: 300 s."""
+
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    """Since when an assertion is good already, before now: for clocks that differ. Default: 60 s."""
+
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    """Give each assertion an id of its own (claim jti). Default: False."""
+
+    https_ca_location: str | None
+    """File with the certificates of the authorities to trust for the token endpoint. Default: those that the system trusts. Not a setting
+    of Java's client, which has ssl settings within sasl.jaas.config."""
+
+    sasl_login_callback_handler_class: str
+    """Taken so that Java's settings work as they are. No class is loaded: the other settings say where a token comes from."""
+
+    sasl_login_refresh_window_factor: float
+    """Fetch the next token after this part of the lifetime. Default: 0.8."""
+
+    sasl_login_refresh_window_jitter: float
+    """Up to this part of the lifetime later, at random. Default: 0.05."""
+
+    sasl_login_refresh_min_period_seconds: int
+    """Fetch the next token no sooner than after this time. Default: 60 s."""
+
+    sasl_login_refresh_buffer_seconds: int
+    """Fetch the next token no later than this before the end. Where this and the least period together are longer than the lifetime,
+    neither counts. Default: 300 s."""
+
+    sasl_login_retry_backoff_ms: int
+    """Pause before a token is asked for again after a failure; doubles with each. Default: 100 ms."""
+
+    sasl_login_retry_backoff_max_ms: int
+    """Longest such pause. Default: 10000 ms."""
+
+
+class SecuritySettings(OAuthSettings, total=False):
+    """Settings of secured connections."""
+
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    """How to talk to the brokers: with SSL, which is TLS, or without, and with SASL, which is a login, or without. Default: PLAINTEXT."""
+
+    sasl_mechanism: Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"] | SaslMechanism
+    """How to log in. Needed with SASL_PLAINTEXT and SASL_SSL; unlike in Java's client, where it is GSSAPI, there is no default. An object
+    is a mechanism of your own (levada.SaslMechanism)."""
+
+    sasl_username: str | None
+    """User of PLAIN and SCRAM. Not a setting of Java's client, which has sasl.jaas.config."""
+
+    sasl_password: str | None
+    """Password of sasl.username."""
+
+    sasl_tokenauth: bool
+    """sasl.username is the id of a delegation token, and sasl.password its hmac in base64; for SCRAM (KIP-48). Not a setting of Java's
+    client, which has tokenauth in sasl.jaas.config. Default: False."""
+
+    sasl_jaas_config: str | None
+    """What to log in with as Java's client takes it: PlainLoginModule or ScramLoginModule with username, password and tokenauth,
+    OAuthBearerLoginModule with clientId, clientSecret and scope, or IAMLoginModule. It is read as data, and no class is loaded."""
+
+    sasl_client_callback_handler_class: str
+    """Taken so that Java's settings for AWS_MSK_IAM work as they are. No class is loaded."""
+
+    sasl_aws_region: str | None
+    """For AWS_MSK_IAM: the region to sign for. Default: as in the broker's name, or as botocore finds it. Not a Kafka setting."""
+
+    sasl_aws_profile: str | None
+    """For AWS_MSK_IAM: the profile whose credentials to use. Default: as botocore finds them. Not a Kafka setting."""
+
+    ssl_truststore_location: str | None
+    """File with the certificates of the authorities to trust. Default: those that the system trusts."""
+
+    ssl_truststore_type: Literal["PEM", "PKCS12"]
+    """What ssl.truststore.location is. PKCS12 needs the package cryptography: levada[pkcs12]. Default: PEM."""
+
+    ssl_truststore_password: str | None
+    """Password of ssl.truststore.location; for PKCS12."""
+
+    ssl_truststore_certificates: str | None
+    """The certificates of the authorities to trust, as text, instead of a file."""
+
+    ssl_keystore_location: str | None
+    """File with this client's certificate, the chain that it was signed with, and its key; brokers with ssl.client.auth want it."""
+
+    ssl_keystore_type: Literal["PEM", "PKCS12"]
+    """What ssl.keystore.location is. PKCS12 needs the package cryptography: levada[pkcs12]. Default: PEM."""
+
+    ssl_keystore_password: str | None
+    """Password of ssl.keystore.location; for PKCS12."""
+
+    ssl_keystore_certificate_chain: str | None
+    """This client's certificate and the chain that it was signed with, as text, instead of a file."""
+
+    ssl_keystore_key: str | None
+    """This client's key, as text, with ssl.keystore.certificate.chain."""
+
+    ssl_certificate_location: str | None
+    """File with this client's certificate and its chain in PEM, where the key is in a file of its own. Not a setting of Java's client."""
+
+    ssl_key_location: str | None
+    """File with the key of ssl.certificate.location. Not a setting of Java's client."""
+
+    ssl_key_password: str | None
+    """Password of an encrypted key."""
+
+    ssl_enabled_protocols: str | Sequence[str]
+    """Versions of TLS to speak. Default: TLSv1.2, TLSv1.3."""
+
+    ssl_cipher_suites: str | Sequence[str]
+    """Cipher suites for TLS 1.2, by OpenSSL's names. Default: OpenSSL's own choice."""
+
+    ssl_endpoint_identification_algorithm: Literal["https"]
+    """The name or address that a client connects to has to be in the broker's certificate. Default: https."""
+
+    ssl_dangerously_accept_any_host_name: bool
+    """Accept a trusted certificate of any name. Whoever has one of the same authority can then read and change everything. Not a Kafka
+    setting. Default: False."""
+
+    ssl_context: SSLContext | None
+    """An ssl.SSLContext to use instead of the other ssl settings. Not a Kafka setting."""
+
+
+class ClientSettings(SecuritySettings, total=False):
     """Settings of KafkaClient."""
 
     bootstrap_servers: str | Sequence[str | tuple[str, int]]
@@ -29,9 +209,6 @@ class ClientSettings(TypedDict, total=False):
     """Try every address a host name resolves to, in turn, before giving up on it. resolve_canonical_bootstrap_servers_only does so too, and
     replaces each name in bootstrap.servers by the full names of all its addresses (reverse look-up, KIP-235); making the client waits for
     that. Default: use_all_dns_ips."""
-
-    security_protocol: Literal["PLAINTEXT"]
-    """How to talk to the brokers. Only PLAINTEXT exists so far. Default: PLAINTEXT."""
 
     request_timeout_ms: int
     """Time a broker has to answer one request before the connection is given up. Default: 30000 ms."""
@@ -95,6 +272,10 @@ class ClientSettings(TypedDict, total=False):
     """Refuse a response that announces more than this. Not a Kafka setting: Kafka's own client trusts the announcement. Default: 1073741824
     bytes."""
 
+    enable_metrics_push: bool
+    """Send those metrics to the brokers that they ask for (KIP-714): what metrics() returns, under the names that the KIP derives from it.
+    Kafka's own client does so by default. Default: False."""
+
 
 class AdminSettings(ClientSettings, total=False):
     """Settings of KafkaAdmin."""
@@ -112,9 +293,48 @@ class ConsumerSettings(ClientSettings, Generic[K, V], total=False):
     value_deserializer: Callable[[bytes], V] | None
     """Turns a value's bytes into an object; without one, values are bytes or None."""
 
+    on_decode_error: Literal["raise", "skip", "null"] | DeadLetter
+    """What is done about a record whose key or value does not deserialize: raise an error with its bytes, again until seek() moves past it;
+    skip it with a warning; hand it out with null in place of what failed; or write it to a dead-letter topic, and go on once that is
+    acknowledged. In poll_arrow() it is about the columns given as text. Not a Kafka setting. Default: raise."""
+
+    interceptors: Sequence[ConsumerInterceptor]
+    """Objects that see the records of each poll() before the program does, and what was committed, in this order. poll_arrow() is refused
+    with one that has no on_consume_arrow(), since it would not see the rows."""
+
     group_id: str | None
-    """Group for which offsets are committed. Assigned partitions without a position begin at what it has committed. The consumer is no
-    member of it: what it reads is for assign() to say."""
+    """Group that subscribe() makes the consumer a member of, and for which offsets are committed. Assigned partitions without a position
+    begin at what it has committed."""
+
+    group_instance_id: str | None
+    """Makes a member of the group static (KIP-345): it does not leave with close(), and a consumer with the same id that comes back within
+    session.timeout.ms gets its partitions again without a rebalance. Each member needs one of its own."""
+
+    group_protocol: Literal["classic", "consumer"]
+    """How a group comes to its assignment. consumer (KIP-848, Kafka since 4.0): the brokers share out partitions, and only those that move
+    are given up; session.timeout.ms, heartbeat.interval.ms and partition.assignment.strategy are the brokers' settings then. A group goes
+    from one to the other member by member. Default: classic."""
+
+    group_remote_assignor: str | None
+    """The brokers' assignor, with group.protocol=consumer: uniform or range; without it they choose, which is uniform by default."""
+
+    partition_assignment_strategy: str | PartitionAssignor | Sequence[str | PartitionAssignor]
+    """How a group shares out partitions, in order of preference; the members agree on one that all of them have. The group is cooperative
+    (KIP-429) where every one supports that, so leave out range to be so. Objects: see levada.PartitionAssignor. Default: range,
+    cooperative-sticky."""
+
+    session_timeout_ms: int
+    """A member of which the group's coordinator hears nothing for so long is taken for dead; brokers bound it. Default: 45000 ms."""
+
+    heartbeat_interval_ms: int
+    """Time between heartbeats to the coordinator; below session.timeout.ms. Default: 3000 ms."""
+
+    max_poll_interval_ms: int
+    """A member that does not ask for records for so long leaves its group, and joins again with its next call. It also bounds how long the
+    others wait for it in a rebalance. Default: 300000 ms."""
+
+    exclude_internal_topics: bool
+    """Whether a subscription by pattern leaves out topics such as __consumer_offsets. Default: True."""
 
     enable_auto_commit: bool
     """Whether positions are committed by calls for records, every auto.commit.interval.ms, and at close(). Never more than was handed out
@@ -123,9 +343,18 @@ class ConsumerSettings(ClientSettings, Generic[K, V], total=False):
     auto_commit_interval_ms: int
     """Time between automatic commits. Default: 5000 ms."""
 
-    auto_offset_reset: Literal["latest", "earliest", "none"]
-    """Where to begin without a position and without a committed offset, or when the position is out of range or of a deleted topic; none
-    raises. Default: latest."""
+    auto_offset_reset: str
+    """Where to begin without a position and without a committed offset, or when the position is out of range or of a deleted topic.
+    by_duration: and an ISO 8601 duration, as by_duration:PT6H: at the first record of the last six hours, at the end without one
+    (KIP-1106). none raises. Default: latest."""
+
+    stop_at_end: bool
+    """Whether a loop over the consumer ends once all partitions are read to where they ended when it began. Not a Kafka setting. Default:
+    False."""
+
+    consumer_timeout_ms: int
+    """A loop over the consumer ends when no record came for this long; -1: never. Java's consumer does not have it; the one before it had,
+    and kafka-python has. Default: -1 ms."""
 
     max_poll_records: int
     """Records one poll() returns at most. Default: 500."""
@@ -162,6 +391,63 @@ class ConsumerSettings(ClientSettings, Generic[K, V], total=False):
     """Whether asking for an unknown topic may create it, where the broker allows that. Default: True."""
 
 
+class ShareConsumerSettings(ClientSettings, Generic[K, V], total=False):
+    """Settings of KafkaShareConsumer."""
+
+    key_deserializer: Callable[[bytes], K] | None
+    """Turns a key's bytes into an object; without one, keys are bytes or None."""
+
+    value_deserializer: Callable[[bytes], V] | None
+    """Turns a value's bytes into an object; without one, values are bytes or None."""
+
+    on_decode_error: Literal["raise", "skip", "null"]
+    """What is done about a record whose key or value does not deserialize: raise an error with its bytes, and release the record unless it
+    is acknowledged otherwise; skip it with a warning, and reject it; or hand it out with null in place of what failed. In poll_arrow() it
+    is about the columns given as text. Not a Kafka setting. Default: raise."""
+
+    group_id: str | None
+    """Share group that subscribe() makes the consumer a member of."""
+
+    share_acknowledgement_mode: Literal["implicit", "explicit"]
+    """implicit: the next call for records, commit() and close() accept everything that was handed out. explicit: acknowledge() says of
+    every record what became of it, before more are asked for. Default: implicit."""
+
+    share_acquire_mode: Literal["batch_optimized", "record_limit"]
+    """What max.poll.records bounds. batch_optimized: brokers acquire whole record batches, so it may be more. record_limit: never more is
+    locked for this consumer, and one broker is asked after the other (KIP-1206, Kafka 4.2). Default: batch_optimized."""
+
+    max_poll_interval_ms: int
+    """A member that does not ask for records for so long leaves its group, and joins again with its next call. Default: 300000 ms."""
+
+    max_poll_records: int
+    """Records one poll() returns at most, and about how many brokers acquire for one fetch. Default: 500."""
+
+    consumer_timeout_ms: int
+    """A loop over the consumer ends when no record came for this long; -1: never. Java's consumer does not have it; the one before it had,
+    and kafka-python has. Default: -1 ms."""
+
+    fetch_min_bytes: int
+    """The broker answers a fetch once it has this much, or fetch.max.wait.ms has passed. Default: 1 bytes."""
+
+    fetch_max_bytes: int
+    """Soft limit of one fetch response; the first batch always passes. Default: 52428800 bytes."""
+
+    fetch_max_wait_ms: int
+    """How long the broker may wait for fetch.min.bytes. Default: 500 ms."""
+
+    check_crcs: bool
+    """Verify each batch's checksum before it is read. Default: True."""
+
+    max_decompressed_bytes: int
+    """Largest size one batch may decompress to. Not a Kafka setting: it bounds the harm of a hostile batch. Default: 67108864 bytes."""
+
+    client_rack: str
+    """Rack of this client, which the brokers' assignor is told."""
+
+    allow_auto_create_topics: bool
+    """Whether asking for an unknown topic may create it, where the broker allows that. Default: True."""
+
+
 class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
     """Settings of KafkaProducer."""
 
@@ -173,7 +459,7 @@ class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
 
     interceptors: Sequence[ProducerInterceptor]
     """Objects that see each record before it is serialized and its outcome afterwards (KIP-42): see levada.ProducerInterceptor.
-    send_arrow() is refused with them, since they see records one by one."""
+    send_arrow() is refused with one that has no on_send_arrow(), since it would not see the rows."""
 
     partitioner: Callable[[str, bytes | None, int], int] | None
     """Chooses a partition: partitioner(topic, key, partition_count) -> int, and for columns, if it has it, partition_rows(topic, keys,

@@ -9,21 +9,27 @@ from collections.abc import Mapping
 from levada.config.base import Config
 from levada.config.client import AdminConfig, ClientConfig
 from levada.config.consumer import ConsumerConfig
+from levada.config.oauth import OAuthConfig
 from levada.config.option import Option
 from levada.config.producer import ProducerConfig
 from levada.config.registry import JSONSerializerConfig, RegistryConfig, SerializerConfig
+from levada.config.security import SecurityConfig
+from levada.config.share_consumer import ShareConsumerConfig
 
 CONFIGS: tuple[type[Config], ...] = (
+    OAuthConfig,
+    SecurityConfig,
     ClientConfig,
     AdminConfig,
     ConsumerConfig,
+    ShareConsumerConfig,
     ProducerConfig,
     RegistryConfig,
     SerializerConfig,
     JSONSerializerConfig,
 )
 
-PARAMETERS: Mapping[type[Config], str] = {ConsumerConfig: "K, V", ProducerConfig: "K_in, V_in"}
+PARAMETERS: Mapping[type[Config], str] = {ConsumerConfig: "K, V", ShareConsumerConfig: "K, V", ProducerConfig: "K_in, V_in"}
 """The types of keys and values that the annotations of a client's options name."""
 
 KAFKA_CLIENT: Mapping[type[Config], str] = {ClientConfig: "Settings of KafkaClient."}
@@ -40,11 +46,14 @@ it at run time. Values are named with one type each; a mapping may also hold tex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ssl import SSLContext
 from typing import Generic, Literal, TypedDict
 
-from levada.interceptors import ProducerInterceptor
+from levada.credentials import OAuthToken, SaslMechanism, TokenProvider
+from levada.dead_letter import DeadLetter
+from levada.groups import PartitionAssignor
+from levada.interceptors import ConsumerInterceptor, ProducerInterceptor
 from levada.serialization import K_in, Sendable, V_in
 from levada.types import K, V
 '''
@@ -71,7 +80,8 @@ def _settings(config: type[Config]) -> str:
 
 def _field(option: Option) -> str:
     unit = option.kind.partition("(")[2].removesuffix(")")
-    default = "" if option.required or option.default in (None, "", ()) else f" Default: {option.default}{unit and f' {unit}'}."
+    shown = ", ".join(option.default) if isinstance(option.default, tuple) else option.default
+    default = "" if option.required or option.default in (None, "", ()) else f" Default: {shown}{unit and f' {unit}'}."
     text = f'"""{option.doc}{default}"""'
     lines = textwrap.wrap(text, WIDTH, initial_indent="    ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     return "\n".join([f"    {option.name.replace('.', '_')}: {option.annotation}", *lines])

@@ -18,6 +18,7 @@ class Doing(Enum):
     CONNECTING = "connecting"
     NEGOTIATING = "waiting for the answer to ApiVersions"
     AUTHENTICATING = "authenticating"
+    ASKING_FIRST = "waiting for the answer to its first request"
     WORKING = "working"
 
 
@@ -42,12 +43,14 @@ def diagnose(ending: Ending, doing: Doing, *, first_bytes: bytes = b"", detail: 
     detail: what the operating system or the decoder said; used where nothing better is known.
     """
     invalid_peer = _invalid_peer(first_bytes, security_protocol)
-    if invalid_peer is not None and doing is not Doing.WORKING:
+    if invalid_peer is not None and doing not in (Doing.ASKING_FIRST, Doing.WORKING):
         return invalid_peer
     if ending is Ending.BAD_FRAME or (ending is Ending.UNREADABLE and doing is Doing.NEGOTIATING):
         return f"answered with bytes that are not Kafka's protocol ({_shown(first_bytes, detail)}); check the port in bootstrap.servers"
     if doing is Doing.NEGOTIATING and ending in _BEFORE_ANSWER:
         return f"{_BEFORE_ANSWER[ending]}: {_likely_listener(security_protocol)}"
+    if doing is Doing.ASKING_FIRST and ending in (Ending.CLOSED, Ending.RESET) and security_protocol in _WITHOUT_LOGIN:
+        return f"{_plain(ending, detail)} at the first request: {_login_missing(security_protocol)}"
     return _plain(ending, detail)
 
 
@@ -56,6 +59,7 @@ def is_invalid_peer(first_bytes: bytes) -> bool:
     return _invalid_peer(first_bytes, "") is not None
 
 
+_WITHOUT_LOGIN = {"PLAINTEXT": "SASL_PLAINTEXT", "SSL": "SASL_SSL"}
 _BEFORE_ANSWER = {
     Ending.CLOSED: "the broker closed the connection before it answered ApiVersions",
     Ending.RESET: "the broker reset the connection before it answered ApiVersions",
@@ -80,6 +84,10 @@ def _likely_listener(security_protocol: str) -> str:
     )
 
 
+def _login_missing(security_protocol: str) -> str:
+    return f"does this listener want a login ({_WITHOUT_LOGIN[security_protocol]})? yours: security.protocol={security_protocol}"
+
+
 def _plain(ending: Ending, detail: str) -> str:
     if ending is Ending.REFUSED:
         return f"connection refused: nothing listens there; is the broker up, and is the port right?{_in_brackets(detail)}"
@@ -89,7 +97,7 @@ def _plain(ending: Ending, detail: str) -> str:
         return f"{ending.value}{_in_brackets(detail)}: the system's name service is slow, or out of reach"
     if ending is Ending.CONNECT_TIMED_OUT:
         return f"no answer to the connection attempt{_in_brackets(detail)}: a firewall, a wrong address, or a host that is down"
-    if ending is Ending.UNANSWERED and detail:
+    if detail and ending in (Ending.UNANSWERED, Ending.TLS_FAILED, Ending.TLS_REFUSED):
         return detail
     return f"{ending.value}{_in_brackets(detail)}"
 

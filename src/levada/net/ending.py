@@ -6,6 +6,7 @@ import errno
 
 from levada.errors import ProtocolError
 from levada.net.selectable import Ending
+from levada.net.tls.errors import TlsError
 
 _ENDINGS = {
     errno.ECONNREFUSED: Ending.REFUSED,
@@ -21,6 +22,8 @@ def ending_of(error: Exception) -> Ending:
     """Return by what a connection ended that met this error."""
     if isinstance(error, ProtocolError):
         return Ending.BAD_FRAME
+    if isinstance(error, TlsError):
+        return Ending.TLS_REFUSED if error.is_refusal else Ending.TLS_FAILED
     return _ENDINGS.get(error.errno or 0, Ending.FAILED) if isinstance(error, OSError) else Ending.FAILED
 
 

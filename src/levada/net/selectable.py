@@ -53,6 +53,8 @@ class Ending(Enum):
     UNANSWERED = "a request was not answered in time"
     IDLE = "the connection was idle for too long"
     LOCAL = "the connection was closed here"
+    TLS_FAILED = "TLS with the broker failed"
+    TLS_REFUSED = "TLS was refused by one side"
     FAILED = "the connection failed"
 
 
@@ -125,6 +127,10 @@ class Selectable(Protocol):
 
     def wakeup(self) -> None:
         """End the running select(), or the next one, at once. From any thread."""
+        ...
+
+    def notify(self) -> None:
+        """As wakeup(), and seen by an event loop, too, that only watches whether there is something to select."""
         ...
 
     def shutdown(self) -> None:

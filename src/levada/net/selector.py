@@ -68,7 +68,7 @@ class Selector:
             user_timeout_ms=user_timeout_ms,
         )
         self._transport = transport
-        self._resolver = Resolver(self._looked_up, lookup)
+        self._resolver = Resolver(self.notify, lookup)
         self._poll = poll() if poll is not None else selectors.DefaultSelector()
         self._registers_live = isinstance(self._poll, _LIVE)
         self._events = NetEvents()
@@ -165,6 +165,12 @@ class Selector:
         if self._selecting:
             self._write_wakeup()
 
+    def notify(self) -> None:
+        """Something is there for whoever drives this; from a thread that is not its own."""
+        self._woken = True
+        # Also while no thread is in select(): who waits may be an event loop, which watches fileno() and sees only what is written.
+        self._write_wakeup()
+
     def shutdown(self) -> None:
         """Close everything, for ever. Not while a thread is in select()."""
         for conn_id in [*self._opening, *self._channels]:
@@ -234,12 +240,6 @@ class Selector:
     def _drain_wakeups(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._wake_reader.recv(4096)  # One byte per select(): what could be left only wakes once more.
-
-    def _looked_up(self) -> None:
-        """A look-up has ended; called on its own thread."""
-        self._woken = True
-        # Also while no thread is in select(): who waits may be an event loop, which watches fileno() and sees only what is written.
-        self._write_wakeup()
 
     def _write_wakeup(self) -> None:
         with contextlib.suppress(OSError):  # A full pipe wakes as well; behind a closed one no thread waits.

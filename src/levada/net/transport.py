@@ -57,6 +57,11 @@ class TransportLayer(Protocol):
         """Whether the handshake waits for the socket to take bytes, too; otherwise it waits for some to arrive."""
         ...
 
+    @property
+    def peer_name(self) -> str:
+        """As whom the other side is known by its certificate, "" without one."""
+        ...
+
     def handshake(self) -> None:
         """Go on with the handshake as far as the bytes at hand allow; `ready` tells whether it is done. OSError when it failed."""
         ...
@@ -86,6 +91,7 @@ class PlaintextTransport:
     ready = True
     has_buffered = False
     wants_write = False
+    peer_name = ""
 
     def __init__(self, socket: SocketLike, host: str = "") -> None:
         self._socket = socket

@@ -135,3 +135,6 @@ GROUP_RECORDS: Final = RecordTypes(
 
 TRANSACTION_RECORDS: Final = RecordTypes({0: "transaction_log"})
 """The records of __transaction_state."""
+
+SHARE_RECORDS: Final = RecordTypes({0: "share_snapshot", 1: "share_update"})
+"""The records of __share_group_state."""

@@ -295,7 +295,8 @@ def _make_init(cls: type[Struct]) -> Callable[..., None]:
             body.append(f"self.{name} = {name}")
     signature = ", ".join(["self", *(["*", *parameters] if parameters else [])])
     source = f"def __init__({signature}):\n    " + "\n    ".join(body or ["pass"])
-    exec(source, scope)
+    # Compiled first: Ctrl-C within text that is executed ends the process by the signal, whatever the program makes of KeyboardInterrupt.
+    exec(compile(source, f"<{cls.__name__}.__init__>", "exec"), scope)
     init = cast("Callable[..., None]", scope["__init__"])
     init.__qualname__ = f"{cls.__qualname__}.__init__"
     return init

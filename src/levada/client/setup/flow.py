@@ -1,21 +1,24 @@
 """Setting up a connection, top to bottom, once its transport is ready: ApiVersions, then authentication.
 
 A set-up flow is a generator: it yields what to ask, is resumed with the answer's bytes, and returns what the broker speaks. It does not
-use the versions that user requests are sent with, because it is what finds them out.
+use the versions that user requests are sent with, because it is what finds them out. Where it needs something that no broker answers, such
+as a token, it yields what to wait for. A session that ends (KIP-368) is renewed by the part of the flow that authenticates, alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from levada.client.api_versions import HANDSHAKE_CORRELATION_ID, AnyFrame, BrokerVersions, handshake_request, known_version, read_reply
 from levada.client.connection_key import ConnectionKey
 from levada.client.setup.states import ConnectionEvent
 from levada.client.throttling import throttle_ms
+from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
-from levada.errors import broker_error
+from levada.errors import TimeoutError, broker_error
+from levada.promise import Promise
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.schema import Request
 
@@ -34,17 +37,37 @@ class Ask(NamedTuple):
     correlation_id: int = FIRST_RESERVED_CORRELATION_ID
 
 
-SetupFlow: TypeAlias = Generator[Ask, AnyFrame, T]
-Authenticate: TypeAlias = Callable[[BrokerVersions], SetupFlow[None]]
-"""The flow that proves to a broker who we are, given what it speaks. It raises when the broker does not believe it."""
+class Await(NamedTuple):
+    """What the set-up waits for beside the broker; its error is thrown in. what: names it in errors."""
+
+    promise: Promise[Any]
+    what: str
 
 
-def set_up(fallback: BrokerVersions | None, authenticate: Authenticate | None) -> SetupFlow[BrokerVersions]:
+class SetUp(NamedTuple):
+    """The end of a set-up: what the broker speaks, and for how long it believes who we are (0: as long as the connection lasts)."""
+
+    versions: BrokerVersions
+    session_lifetime_ms: int = 0
+
+
+SetupStep: TypeAlias = Ask | Await
+SetupFlow: TypeAlias = Generator[SetupStep, Any, T]
+Authenticate: TypeAlias = Callable[[BrokerVersions, str], SetupFlow[int]]
+"""The flow that proves to a broker who we are, given what it speaks and its host. It returns for how long the broker believes that, 0 for
+as long as the connection lasts, and raises when the broker does not.
+"""
+
+
+def set_up(fallback: BrokerVersions | None, authenticate: Authenticate | None, host: str) -> SetupFlow[SetUp]:
     """Do all that has to be done before requests may be sent. fallback: what brokers speak that cannot be asked."""
     versions = fallback if fallback is not None else (yield from negotiate())
-    if authenticate is not None:
-        yield from authenticate(versions)
-    return versions
+    return SetUp(versions) if authenticate is None else (yield from prove(versions, authenticate, host))
+
+
+def prove(versions: BrokerVersions, authenticate: Authenticate, host: str) -> SetupFlow[SetUp]:
+    """Authenticate, for the first time or again."""
+    return SetUp(versions, (yield from authenticate(versions, host)))
 
 
 def negotiate() -> SetupFlow[BrokerVersions]:
@@ -67,31 +90,90 @@ def _ask_versions(version: int) -> Ask:
     return Ask(handshake_request(), version, ConnectionEvent.ASKED_VERSIONS, HANDSHAKE_CORRELATION_ID)
 
 
+class _Running:
+    """A set-up under way. waits_for: what it waits for beside the broker; deadline_ms: until when."""
+
+    __slots__ = ("deadline_ms", "flow", "waits_for")
+
+    def __init__(self, flow: SetupFlow[SetUp]) -> None:
+        self.flow = flow
+        self.waits_for: Await | None = None
+        self.deadline_ms = NEVER_MS
+
+
 class Setups:
-    """The set-up flows of the connections that are on their way to READY."""
+    """The flows of connections that are on their way to READY. patience_ms: how long one waits for what no broker answers.
 
-    def __init__(self, fallback: BrokerVersions | None, authenticate: Authenticate | None) -> None:
+    Each step is an answer to begin(), begin_again(), answered() or go_on(): what to ask, what is waited for, or the end.
+    """
+
+    def __init__(self, fallback: BrokerVersions | None, patience_ms: int) -> None:
+        self.authenticate: Authenticate | None = None
         self._fallback = fallback
-        self._authenticate = authenticate
-        self._flows: dict[ConnectionKey, SetupFlow[BrokerVersions]] = {}
+        self._patience_ms = patience_ms
+        self._running: dict[ConnectionKey, _Running] = {}
+        self._waiting: dict[ConnectionKey, _Running] = {}
 
-    def begin(self, key: ConnectionKey) -> Ask | BrokerVersions:
-        """The transport is ready: return what to ask first, or what the broker speaks when there is nothing to ask."""
-        self._flows[key] = set_up(self._fallback, self._authenticate)
-        return self._go_on(key, None)
+    def begin(self, key: ConnectionKey, host: str, now_ms: int) -> SetupStep | SetUp:
+        """The transport is ready: return what to ask first, or the end when there is nothing to ask."""
+        self._running[key] = _Running(set_up(self._fallback, self.authenticate, host))
+        return self._resume(key, None, now_ms)
 
-    def answered(self, key: ConnectionKey, frame: AnyFrame) -> Ask | BrokerVersions:
-        """Take an answer; return what to ask next, or what the broker speaks once all is done. Raises what the flow raises."""
-        return self._go_on(key, frame)
+    def begin_again(self, key: ConnectionKey, host: str, versions: BrokerVersions, now_ms: int) -> SetupStep | SetUp:
+        """The session is about to end: authenticate again."""
+        assert self.authenticate is not None, "a connection without a login has no session that ends"
+        self._running[key] = _Running(prove(replace(versions, throttle_time_ms=0), self.authenticate, host))
+        return self._resume(key, None, now_ms)
+
+    def answered(self, key: ConnectionKey, frame: AnyFrame, now_ms: int) -> SetupStep | SetUp:
+        """Take an answer; return what comes next. Raises what the flow raises."""
+        return self._resume(key, frame, now_ms)
+
+    def due(self, now_ms: int) -> list[ConnectionKey]:
+        """Return the connections whose wait beside the broker is over."""
+        return [key for key, run in self._waiting.items() if now_ms >= run.deadline_ms or (run.waits_for and run.waits_for.promise.done)]
+
+    def go_on(self, key: ConnectionKey, now_ms: int) -> SetupStep | SetUp:
+        """Resume the flow of a connection that due() named; return what comes next. Raises what the flow raises."""
+        running = self._waiting.pop(key)
+        wait, running.waits_for = running.waits_for, None
+        assert wait is not None
+        if not wait.promise.done:
+            late = TimeoutError(f"{wait.what}: not there within {self._patience_ms} ms")
+            return self._take(key, lambda: running.flow.throw(late), now_ms)
+        if (error := wait.promise.error) is not None:
+            return self._take(key, lambda: running.flow.throw(error), now_ms)
+        return self._resume(key, wait.promise.result(), now_ms)
+
+    def waits_for(self, key: ConnectionKey) -> str:
+        """Return what a connection waits for beside the broker, "" for nothing."""
+        running = self._waiting.get(key)
+        return "" if running is None or running.waits_for is None else f"still waits for {running.waits_for.what}"
+
+    def next_deadline_ms(self) -> int:
+        """When due() names a connection, if nothing is settled before."""
+        if not self._waiting:
+            return NEVER_MS
+        waits = self._waiting.values()
+        return 0 if any(run.waits_for and run.waits_for.promise.done for run in waits) else min(run.deadline_ms for run in waits)
 
     def forget(self, key: ConnectionKey) -> None:
         """The connection ended."""
-        self._flows.pop(key, None)
+        self._waiting.pop(key, None)
+        if (running := self._running.pop(key, None)) is not None:
+            running.flow.close()
 
-    def _go_on(self, key: ConnectionKey, frame: AnyFrame | None) -> Ask | BrokerVersions:
+    def _resume(self, key: ConnectionKey, value: Any, now_ms: int) -> SetupStep | SetUp:
+        return self._take(key, lambda: self._running[key].flow.send(value), now_ms)
+
+    def _take(self, key: ConnectionKey, resume: Callable[[], SetupStep], now_ms: int) -> SetupStep | SetUp:
         try:
-            return self._flows[key].send(frame)  # type: ignore[arg-type]
+            step = resume()
         except StopIteration as done:
-            del self._flows[key]
-            versions: BrokerVersions = done.value
-            return versions
+            del self._running[key]
+            end: SetUp = done.value
+            return end
+        if isinstance(step, Await):
+            running = self._waiting[key] = self._running[key]
+            running.waits_for, running.deadline_ms = step, now_ms + self._patience_ms
+        return step

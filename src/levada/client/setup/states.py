@@ -1,6 +1,6 @@
 """Where a connection stands. The table below is the behaviour; nothing else changes a state.
 
-    DISCONNECTED -> CONNECTING -> CHECKING_API_VERSIONS -> AUTHENTICATING -> READY
+    DISCONNECTED -> CONNECTING -> CHECKING_API_VERSIONS -> AUTHENTICATING -> READY <-> REAUTHENTICATING
 
 CONNECTING lasts until the transport carries application bytes: TCP is connected and, where there is TLS, its handshake is done. The
 Selector moves it, and the connection's set-up timeout bounds it. From there on the set-up flow (`setup.flow`) moves the state, with one
@@ -9,8 +9,14 @@ whose versions are configured is not asked for them, and without SASL there is n
 step and never before: with TLS 1.3 a server refuses a client's certificate after the client's handshake is done, so a finished handshake
 proves nothing yet.
 
+While AUTHENTICATING the flow may wait for something that no broker answers, such as a token; the request timeout bounds that, too. Where a
+broker believes who we are only for some time (KIP-368), the first request after most of that time has to wait: the connection goes from
+READY to REAUTHENTICATING. Requests that were sent before are answered meanwhile, as answers come in the order of requests, and nothing is
+sent between the messages of the login.
+
 ENDED leads back from everywhere: closed by either side, timed out, refused. It cannot happen that a user's request goes out before
-READY, or that a connection is in CHECKING_API_VERSIONS without that request on its way (it could hang there for ever).
+READY or while REAUTHENTICATING, or that a connection is being set up while neither a request is on its way nor a wait has a deadline (it
+could hang there for ever).
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ class ConnectionState(Enum):
     CHECKING_API_VERSIONS = "checking api versions"
     AUTHENTICATING = "authenticating"
     READY = "ready"
+    REAUTHENTICATING = "authenticating again"
 
 
 class ConnectionEvent(Enum):
@@ -35,9 +42,14 @@ class ConnectionEvent(Enum):
     BEGUN = "a connection was begun"
     ASKED_VERSIONS = "ApiVersions was sent"
     ASKED_TO_AUTHENTICATE = "a request of the authentication was sent"
+    WAITS_FOR_CREDENTIALS = "the authentication waits for a token or the like"
+    SESSION_ENDS = "the session is about to end"
     SET_UP = "the last step was answered"
     ENDED = "the connection ended, or was not made"
 
+
+ESTABLISHED = frozenset({ConnectionState.READY, ConnectionState.REAUTHENTICATING})
+"""Where a connection has been set up, and has not ended."""
 
 _S, _E = ConnectionState, ConnectionEvent
 
@@ -46,19 +58,28 @@ TRANSITIONS: Mapping[ConnectionState, Mapping[ConnectionEvent, ConnectionState]]
     _S.CONNECTING: {
         _E.ASKED_VERSIONS: _S.CHECKING_API_VERSIONS,
         _E.ASKED_TO_AUTHENTICATE: _S.AUTHENTICATING,
+        _E.WAITS_FOR_CREDENTIALS: _S.AUTHENTICATING,
         _E.SET_UP: _S.READY,
         _E.ENDED: _S.DISCONNECTED,
     },
     _S.CHECKING_API_VERSIONS: {
         _E.ASKED_VERSIONS: _S.CHECKING_API_VERSIONS,
         _E.ASKED_TO_AUTHENTICATE: _S.AUTHENTICATING,
+        _E.WAITS_FOR_CREDENTIALS: _S.AUTHENTICATING,
         _E.SET_UP: _S.READY,
         _E.ENDED: _S.DISCONNECTED,
     },
     _S.AUTHENTICATING: {
         _E.ASKED_TO_AUTHENTICATE: _S.AUTHENTICATING,
+        _E.WAITS_FOR_CREDENTIALS: _S.AUTHENTICATING,
         _E.SET_UP: _S.READY,
         _E.ENDED: _S.DISCONNECTED,
     },
-    _S.READY: {_E.ENDED: _S.DISCONNECTED},
+    _S.READY: {_E.SESSION_ENDS: _S.REAUTHENTICATING, _E.ENDED: _S.DISCONNECTED},
+    _S.REAUTHENTICATING: {
+        _E.ASKED_TO_AUTHENTICATE: _S.REAUTHENTICATING,
+        _E.WAITS_FOR_CREDENTIALS: _S.REAUTHENTICATING,
+        _E.SET_UP: _S.READY,
+        _E.ENDED: _S.DISCONNECTED,
+    },
 }

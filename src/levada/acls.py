@@ -1,0 +1,188 @@
+"""Access control lists: who may, or may not, do what with which resource. What clients and brokers say of them (KIP-290).
+
+A rule is a binding of an entry (who, from where, what, allowed or denied) to a pattern (which resources).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple, Self
+
+WILDCARD: Final = "*"
+"""As a resource's name in a literal pattern: every resource of the type. As a host: every host. As "User:*": everybody."""
+EVERYBODY: Final = "User:*"
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name of the only resource of type CLUSTER."""
+
+
+class _Numbered(StrEnum):
+    """Words of Kafka's; each one's number in the protocol is its place."""
+
+    @property
+    def number(self) -> int:
+        """Its number in the protocol."""
+        return tuple(type(self)).index(self)
+
+    @classmethod
+    def of(cls, number: int) -> Self:
+        """Return the member of a number in the protocol, UNKNOWN for one of a newer Kafka."""
+        known = tuple(cls)
+        return known[number] if 0 <= number < len(known) else known[0]
+
+
+class ResourceType(_Numbered):
+    """What is protected. ANY is for filters."""
+
+    UNKNOWN = "Unknown"
+    ANY = "Any"
+    TOPIC = "Topic"
+    GROUP = "Group"
+    CLUSTER = "Cluster"
+    TRANSACTIONAL_ID = "TransactionalId"
+    DELEGATION_TOKEN = "DelegationToken"
+    USER = "User"
+
+
+class PatternType(_Numbered):
+    """How a name is meant. ANY and MATCH are for filters: any pattern of that name, and any pattern that covers that name."""
+
+    UNKNOWN = "Unknown"
+    ANY = "Any"
+    MATCH = "Match"
+    LITERAL = "Literal"
+    PREFIXED = "Prefixed"
+
+
+class AclOperation(_Numbered):
+    """What a user may do with something. ALL: every operation. ANY is for filters. UNKNOWN: a newer Kafka knows others."""
+
+    UNKNOWN = "Unknown"
+    ANY = "Any"
+    ALL = "All"
+    READ = "Read"
+    WRITE = "Write"
+    CREATE = "Create"
+    DELETE = "Delete"
+    ALTER = "Alter"
+    DESCRIBE = "Describe"
+    CLUSTER_ACTION = "ClusterAction"
+    DESCRIBE_CONFIGS = "DescribeConfigs"
+    ALTER_CONFIGS = "AlterConfigs"
+    IDEMPOTENT_WRITE = "IdempotentWrite"
+    CREATE_TOKENS = "CreateTokens"
+    DESCRIBE_TOKENS = "DescribeTokens"
+    TWO_PHASE_COMMIT = "TwoPhaseCommit"
+
+
+class AclPermissionType(_Numbered):
+    """What a rule does about it. ANY is for filters."""
+
+    UNKNOWN = "Unknown"
+    ANY = "Any"
+    DENY = "Deny"
+    ALLOW = "Allow"
+
+
+class ResourcePattern(NamedTuple):
+    """Which resources a rule is about. LITERAL: the one of this name, or all of the type for "*". PREFIXED: those whose names begin so."""
+
+    resource_type: ResourceType
+    name: str
+    pattern_type: PatternType = PatternType.LITERAL
+
+
+class AccessControlEntry(NamedTuple):
+    """Who may or may not do what. principal: such as "User:alice", or "User:*". host: an address that requests come from, "*" for any."""
+
+    principal: str
+    operation: AclOperation
+    permission_type: AclPermissionType = AclPermissionType.ALLOW
+    host: str = WILDCARD
+
+
+class AclBinding(NamedTuple):
+    """One rule."""
+
+    pattern: ResourcePattern
+    entry: AccessControlEntry
+
+    def __str__(self) -> str:
+        name = f"{self.pattern.name}*" if self.pattern.pattern_type is PatternType.PREFIXED else self.pattern.name
+        who = f"{self.entry.principal} from {self.entry.host}"
+        return f"{self.entry.permission_type.name} {who} {self.entry.operation.name} on {self.pattern.resource_type.name} {name}"
+
+
+class ResourcePatternFilter(NamedTuple):
+    """Which patterns are meant; by default all. name: None for any.
+
+    With pattern_type MATCH a name finds the rules that count for it: literal ones of that name and of "*", and prefixes of it.
+    """
+
+    resource_type: ResourceType = ResourceType.ANY
+    name: str | None = None
+    pattern_type: PatternType = PatternType.ANY
+
+    def matches(self, pattern: ResourcePattern) -> bool:
+        """Whether a rule's pattern is meant."""
+        if self.resource_type not in (ResourceType.ANY, pattern.resource_type):
+            return False
+        if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, pattern.pattern_type):
+            return False
+        if self.name is None:
+            return True
+        if self.pattern_type is not PatternType.MATCH:
+            return self.name == pattern.name
+        if pattern.pattern_type is PatternType.PREFIXED:
+            return self.name.startswith(pattern.name)
+        return pattern.name in (self.name, WILDCARD)
+
+
+class AccessControlEntryFilter(NamedTuple):
+    """Which entries are meant; by default all. None, and ANY, stand for whatever a rule has there."""
+
+    principal: str | None = None
+    operation: AclOperation = AclOperation.ANY
+    permission_type: AclPermissionType = AclPermissionType.ANY
+    host: str | None = None
+
+    def matches(self, entry: AccessControlEntry) -> bool:
+        """Whether a rule's entry is meant."""
+        return (
+            self.principal in (None, entry.principal)
+            and self.host in (None, entry.host)
+            and self.operation in (AclOperation.ANY, entry.operation)
+            and self.permission_type in (AclPermissionType.ANY, entry.permission_type)
+        )
+
+
+class AclBindingFilter(NamedTuple):
+    """Which rules are meant; by default all."""
+
+    pattern_filter: ResourcePatternFilter = ResourcePatternFilter()
+    entry_filter: AccessControlEntryFilter = AccessControlEntryFilter()
+
+    def matches(self, binding: AclBinding) -> bool:
+        """Whether a rule is meant."""
+        return self.pattern_filter.matches(binding.pattern) and self.entry_filter.matches(binding.entry)
+
+
+_Op = AclOperation
+
+OPERATIONS: Final[Mapping[ResourceType, tuple[AclOperation, ...]]] = {
+    ResourceType.TOPIC: (_Op.READ, _Op.WRITE, _Op.CREATE, _Op.DELETE, _Op.ALTER, _Op.DESCRIBE, _Op.DESCRIBE_CONFIGS, _Op.ALTER_CONFIGS),
+    ResourceType.GROUP: (_Op.READ, _Op.DELETE, _Op.DESCRIBE, _Op.DESCRIBE_CONFIGS, _Op.ALTER_CONFIGS),
+    ResourceType.CLUSTER: (
+        _Op.CREATE,
+        _Op.ALTER,
+        _Op.DESCRIBE,
+        _Op.CLUSTER_ACTION,
+        _Op.DESCRIBE_CONFIGS,
+        _Op.ALTER_CONFIGS,
+        _Op.IDEMPOTENT_WRITE,
+    ),
+    ResourceType.TRANSACTIONAL_ID: (_Op.WRITE, _Op.DESCRIBE, _Op.TWO_PHASE_COMMIT),
+    ResourceType.DELEGATION_TOKEN: (_Op.DESCRIBE,),
+    ResourceType.USER: (_Op.CREATE_TOKENS, _Op.DESCRIBE_TOKENS),
+}
+"""What can be done with resources of each type."""

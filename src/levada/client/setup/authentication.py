@@ -1,0 +1,118 @@
+"""Proving to a broker who we are, by SASL: the mechanism is agreed upon, then its messages go back and forth (H15).
+
+Brokers before 1.0 take the messages as bare frames, which is not spoken here: they have no SaslAuthenticate to tell what was wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from levada.client.api_versions import BrokerVersions
+from levada.client.helpers import Helpers
+from levada.client.setup.flow import Ask, Await, SetupFlow
+from levada.client.setup.states import ConnectionEvent
+from levada.credentials import BlockingStep, SaslError
+from levada.error_codes import ErrorCode
+from levada.errors import KafkaError, SaslAuthenticationError, UnsupportedSaslMechanismError, UnsupportedVersionError, broker_error
+from levada.promise import Promise
+from levada.protocol.frame import decode_response
+from levada.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from levada.protocol.schema import Request, Response
+
+R = TypeVar("R", bound=Response)
+
+_WITH_REQUESTS = 1
+"""The version of SaslHandshake after which messages travel in SaslAuthenticate."""
+
+
+AnyExchange: TypeAlias = Generator[bytes | BlockingStep | Promise[Any], Any, None]
+"""An Exchange that may also yield a promise of the engine's own, and is resumed with its result."""
+
+
+class Mechanism(Protocol):
+    """A SaslMechanism, of the user's or of ours."""
+
+    @property
+    def name(self) -> str:
+        """As brokers know it."""
+        ...
+
+    def begin(self, host: str) -> AnyExchange:
+        """Begin the exchange of one connection."""
+        ...
+
+
+class SaslAuthentication:
+    """Authenticates each connection anew, by one mechanism and no other. helpers: do what the mechanism says is blocking."""
+
+    def __init__(self, mechanism: Mechanism, helpers: Helpers) -> None:
+        self._mechanism = mechanism
+        self._helpers = helpers
+
+    def __call__(self, versions: BrokerVersions, host: str) -> SetupFlow[int]:
+        """Authenticate one connection; return for how long, in ms, 0 for its whole life. Raises AuthenticationError."""
+        yield from self._agree(versions)
+        try:
+            return (yield from self._exchange(versions, host))
+        except SaslError as error:
+            # Without its traceback: what logs the variables of one would log keys that were made of a password.
+            raise SaslAuthenticationError(f"{self._mechanism.name}: {error}") from error.with_traceback(None)
+        except KafkaError:
+            raise
+        except Exception as error:
+            # A mechanism of the user's, or a library that it works with: a bug there must not end the client.
+            raise SaslAuthenticationError(f"{self._mechanism.name} failed: {type(error).__name__}: {error}") from error
+
+    def _exchange(self, versions: BrokerVersions, host: str) -> SetupFlow[int]:
+        exchange = self._mechanism.begin(host)
+        lifetime_ms = 0
+        resume: Any = None
+        try:
+            while True:
+                step = exchange.throw(resume) if isinstance(resume, Exception) else exchange.send(resume)
+                if isinstance(step, BlockingStep | Promise):
+                    resume = yield from self._awaited(step)
+                else:
+                    reply = yield from self._say(step, versions)
+                    resume, lifetime_ms = bytes(reply.auth_bytes), reply.session_lifetime_ms
+        except StopIteration:
+            return lifetime_ms
+
+    def _awaited(self, step: BlockingStep | Promise[Any]) -> SetupFlow[Any]:
+        """Return the result of what an exchange waits for, or the error to throw into it."""
+        promise = self._helpers.run(step.run) if isinstance(step, BlockingStep) else step
+        try:
+            return (yield Await(promise, f"credentials for {self._mechanism.name}"))
+        except Exception as error:
+            return error
+
+    def _agree(self, versions: BrokerVersions) -> SetupFlow[None]:
+        try:
+            version = versions.version_for(SaslHandshakeRequest, min_version=_WITH_REQUESTS)
+        except UnsupportedVersionError as error:
+            raise UnsupportedSaslMechanismError(
+                f"this broker is too old for SASL as levada speaks it (Kafka 1.0 or newer): {error}"
+            ) from error
+        reply = yield from _asked(SaslHandshakeRequest(mechanism=self._mechanism.name), version)
+        if reply.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            offered = ", ".join(sorted(reply.mechanisms)) or "none"
+            raise UnsupportedSaslMechanismError(f"sasl.mechanism={self._mechanism.name}: this listener offers {offered}")
+        if reply.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+            raise UnsupportedSaslMechanismError("this listener has no SASL; security.protocol is to be PLAINTEXT or SSL")
+        if reply.error_code:
+            raise broker_error(reply.error_code, "the broker refused SaslHandshake")
+
+    def _say(self, message: bytes, versions: BrokerVersions) -> SetupFlow[SaslAuthenticateResponse]:
+        reply = yield from _asked(SaslAuthenticateRequest(auth_bytes=message), versions.version_for(SaslAuthenticateRequest))
+        if reply.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED:
+            raise SaslAuthenticationError(f"{self._mechanism.name}: {reply.error_message or 'the broker does not accept the credentials'}")
+        if reply.error_code:
+            raise broker_error(reply.error_code, f"{self._mechanism.name}: {reply.error_message or 'the broker refused SaslAuthenticate'}")
+        return reply
+
+
+def _asked(request: Request[R], version: int) -> SetupFlow[R]:
+    frame = yield Ask(request, version, ConnectionEvent.ASKED_TO_AUTHENTICATE)
+    return decode_response(type(request), version, frame)  # type: ignore[return-value]

@@ -1,0 +1,86 @@
+"""Where the telemetry of a client stands (KIP-714). The table below is the behaviour; nothing else changes a state.
+
+    SUBSCRIPTION_NEEDED -> SUBSCRIPTION_IN_PROGRESS -> PUSH_NEEDED <-> PUSH_IN_PROGRESS
+    close(): PUSH_NEEDED -> TERMINATING_PUSH_NEEDED -> TERMINATING_PUSH_IN_PROGRESS -> TERMINATED
+
+A broker is asked for its subscription first: which metrics it wants, how often, in which form. The NEEDED states wait for a time, the
+IN_PROGRESS ones for an answer, so there is never more than one request under way. A broker that wants nothing is asked again after its
+interval. Whatever goes wrong leads back to SUBSCRIPTION_NEEDED: the subscription may have changed, or another broker has to be asked. How
+long to wait before that depends on the error (`reactions`).
+
+A client that is closed pushes once more, if it has a subscription: the program may have run for less than one interval. Without one there
+is nobody to tell. What can never happen: that anything is sent after TERMINATED, that a second terminating push is sent, which brokers
+refuse, and that metrics are pushed that no subscription asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+
+class State(Enum):
+    """See the module's theory; the names are those of Java's ClientTelemetryState."""
+
+    SUBSCRIPTION_NEEDED = "subscription needed"
+    SUBSCRIPTION_IN_PROGRESS = "subscription in progress"
+    PUSH_NEEDED = "push needed"
+    PUSH_IN_PROGRESS = "push in progress"
+    TERMINATING_PUSH_NEEDED = "terminating push needed"
+    TERMINATING_PUSH_IN_PROGRESS = "terminating push in progress"
+    TERMINATED = "terminated"
+
+
+class Event(Enum):
+    """What moves it."""
+
+    ASKED = "a broker is asked for its subscription"
+    SUBSCRIBED = "the broker wants metrics"
+    NOTHING_WANTED = "the broker wants no metrics"
+    PUSHING = "metrics are on their way"
+    PUSHED = "the broker took them"
+    FAILED = "a request failed or was refused"
+    CLOSING = "the client is being closed"
+    ENDED = "nothing is sent any more"
+
+
+_S, _E = State, Event
+
+TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
+    _S.SUBSCRIPTION_NEEDED: {
+        _E.ASKED: _S.SUBSCRIPTION_IN_PROGRESS,
+        _E.CLOSING: _S.TERMINATED,
+        _E.ENDED: _S.TERMINATED,
+    },
+    _S.SUBSCRIPTION_IN_PROGRESS: {
+        _E.SUBSCRIBED: _S.PUSH_NEEDED,
+        _E.NOTHING_WANTED: _S.SUBSCRIPTION_NEEDED,
+        _E.FAILED: _S.SUBSCRIPTION_NEEDED,
+        _E.CLOSING: _S.TERMINATED,
+        _E.ENDED: _S.TERMINATED,
+    },
+    _S.PUSH_NEEDED: {
+        _E.PUSHING: _S.PUSH_IN_PROGRESS,
+        _E.CLOSING: _S.TERMINATING_PUSH_NEEDED,
+        _E.ENDED: _S.TERMINATED,
+    },
+    _S.PUSH_IN_PROGRESS: {
+        _E.PUSHED: _S.PUSH_NEEDED,
+        _E.FAILED: _S.SUBSCRIPTION_NEEDED,
+        _E.CLOSING: _S.TERMINATING_PUSH_NEEDED,
+        _E.ENDED: _S.TERMINATED,
+    },
+    _S.TERMINATING_PUSH_NEEDED: {
+        _E.PUSHING: _S.TERMINATING_PUSH_IN_PROGRESS,
+        _E.ENDED: _S.TERMINATED,
+    },
+    _S.TERMINATING_PUSH_IN_PROGRESS: {
+        _E.PUSHED: _S.TERMINATED,
+        _E.FAILED: _S.TERMINATED,
+        _E.ENDED: _S.TERMINATED,
+    },
+    _S.TERMINATED: {
+        _E.CLOSING: _S.TERMINATED,
+        _E.ENDED: _S.TERMINATED,
+    },
+}

@@ -1,0 +1,244 @@
+"""Telemetry: asks a broker which of the client's metrics it wants, and pushes them (KIP-714). `states` has the states and their theory.
+
+A poller beside the others of the engine: it starts a flow when one is due, and otherwise costs a comparison. One broker is asked for as
+long as it can be reached, because it keeps the client's subscription. A cluster that does not offer telemetry, which is one whose brokers
+have no plugin for it, is asked again every five minutes: a broker that has it may join.
+
+A total that is pushed as a delta counts as told unless the broker says that it did not take it: after a lost answer something may be
+missing, but nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from levada.client.backoff import ExponentialBackoff
+from levada.client.connection_key import ConnectionKey
+from levada.client.ended import ENDED
+from levada.client.engine import Engine
+from levada.client.telemetry.payload import (
+    UNCOMPRESSED,
+    ZERO_ID,
+    Counted,
+    Subscription,
+    of_the_client_as_a_whole,
+    points,
+    totals,
+)
+from levada.client.telemetry.reactions import DEFAULT_INTERVAL_MS, pause_ms
+from levada.client.telemetry.states import TRANSITIONS, Event, State
+from levada.clock import NEVER_MS
+from levada.error_codes import ErrorCode
+from levada.errors import IllegalStateError, KafkaError, UnsupportedVersionError
+from levada.flow import ANY_NODE, Call, Flow
+from levada.metrics import MetricName
+from levada.promise import Promise
+from levada.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
+from levada.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from levada.protocol.otlp import Attributes, Payload, Temporality, encode
+from levada.protocol.schema import Request
+
+JITTER = (0.5, 1.5)
+"""The first push after a subscription comes after so much of an interval, so that a fleet of clients does not push all at once."""
+
+
+class Telemetry:
+    """See the module's text.
+
+    read: returns all metrics at a time. wall_ms: the time since the epoch. resource: what is true of all metrics. compress: by a codec's
+    number, data; codecs: the numbers it knows. instance_id: what the cluster calls this client, once it has said it.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        read: Callable[[int], Mapping[MetricName, float]],
+        wall_ms: Callable[[], int],
+        resource: Attributes,
+        compress: Callable[[int, bytes], bytes],
+        codecs: Collection[int],
+        backoff: ExponentialBackoff,
+        random: Random,
+    ) -> None:
+        self.state = State.SUBSCRIPTION_NEEDED
+        self.instance_id: Promise[UUID] = Promise()
+        self.failure = ""
+        self._engine = engine
+        self._read = read
+        self._wall_ms = wall_ms
+        self._resource = resource
+        self._compress = compress
+        self._codecs = set(codecs)
+        self._backoff = backoff
+        self._random = random
+        self._log = engine.network.log
+        self._due_ms = 0
+        self._failures = 0
+        self._node: ConnectionKey | None = None
+        self._id = ZERO_ID
+        self._subscription: Subscription | None = None
+        self._since = self._beginning = Counted({}, wall_ms())
+        self._running: Promise[None] | None = None
+        self._last: Promise[None] | None = None
+
+    def _take(self, event: Event) -> None:
+        state = TRANSITIONS[self.state].get(event)
+        if state is None:
+            raise IllegalStateError(f"telemetry: {event.value}, in the state '{self.state.value}'")
+        self.state = state
+
+    def poll(self, now_ms: int) -> int:
+        """Begin what is due; return when something will be."""
+        if self.state is State.SUBSCRIPTION_NEEDED:
+            return self._begin(self._subscribe, now_ms)
+        if self.state is State.PUSH_NEEDED:
+            return self._begin(self._push, now_ms)
+        return NEVER_MS
+
+    def _begin(self, flow: Callable[[], Flow[None]], now_ms: int) -> int:
+        if now_ms < self._due_ms:
+            return self._due_ms
+        self._take(Event.ASKED if self.state is State.SUBSCRIPTION_NEEDED else Event.PUSHING)
+        self._running = self._engine.flows.start(flow(), now_ms, describe="telemetry")
+        self._running.on_done(self._over)
+        return NEVER_MS
+
+    def _over(self, done: Promise[None]) -> None:
+        if done.error is not None and not isinstance(done.error, ENDED):
+            self._take(Event.ENDED)
+            self._log.error("telemetry stops because of a bug in levada", error=done.error)
+
+    def close(self, now_ms: int, deadline_ms: int) -> Promise[None]:
+        """Push for the last time, if a broker wants metrics, and end; the promise is settled then. Repeated, it returns the same one."""
+        if self._last is None:
+            self._last = self._engine.flows.start(self._terminate(), now_ms, deadline_ms=deadline_ms, describe="the last telemetry")
+            self._last.on_done(self._over)
+        return self._last
+
+    def _terminate(self) -> Flow[None]:
+        self._take(Event.CLOSING)
+        # What is under way is given up.
+        if self._running is not None:
+            self._engine.flows.cancel(self._running, self._engine.now_ms)
+        try:
+            if self.state is State.TERMINATING_PUSH_NEEDED:
+                self._take(Event.PUSHING)
+                yield from self._push(terminating=True)
+        finally:
+            self._take(Event.ENDED)
+
+    # Asking
+
+    def _subscribe(self) -> Flow[None]:
+        reply: GetTelemetrySubscriptionsResponse | None = yield from self._ask(
+            GetTelemetrySubscriptionsRequest(client_instance_id=self._id)
+        )
+        if reply is None:
+            return
+        self._identify(reply.client_instance_id)
+        subscription = Subscription.of(reply)
+        if self._subscription is None or self._subscription.temporality is not subscription.temporality:
+            self._since = self._beginning
+        self._subscription = subscription
+        if subscription.metrics:
+            self._take(Event.SUBSCRIBED)
+            self._wait(int(subscription.interval_ms * self._random.uniform(*JITTER)))
+        else:
+            self._take(Event.NOTHING_WANTED)
+            self._wait(subscription.interval_ms)
+
+    def _identify(self, given: UUID) -> None:
+        if self._id == ZERO_ID:
+            self._id = given if given != ZERO_ID else UUID(int=self._random.getrandbits(128), version=4)
+            self._log.info("the cluster knows this client as %s (client instance id)", self._id)
+            self.instance_id.resolve(self._id)
+
+    def _push(self, *, terminating: bool = False) -> Flow[None]:
+        subscription = self._subscription
+        assert subscription is not None, "a subscription comes before a push"
+        at_ms = self._wall_ms()
+        values = self._read(self._engine.now_ms)
+        codec = subscription.codec(self._codecs)
+        told, self._since = self._since, self._next(subscription, values, at_ms)
+        reply: PushTelemetryResponse | None = yield from self._ask(
+            PushTelemetryRequest(
+                client_instance_id=self._id,
+                subscription_id=subscription.id,
+                terminating=terminating,
+                compression_type=codec,
+                metrics=self._payload(subscription, codec, values, told, at_ms),
+            ),
+            # What was not taken is part of the next delta.
+            refused=lambda code: self._not_taken(code, codec, told),
+        )
+        if reply is not None:
+            self._take(Event.PUSHED)
+            self._wait(subscription.interval_ms)
+
+    def _next(self, subscription: Subscription, values: Mapping[MetricName, float], at_ms: int) -> Counted:
+        """Return since when the next push counts."""
+        return Counted(totals(values), at_ms) if subscription.temporality is Temporality.DELTA else self._beginning
+
+    def _not_taken(self, code: ErrorCode, codec: int, told: Counted) -> None:
+        self._since = told
+        if code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE:
+            self._codecs.discard(codec)
+
+    def _payload(self, subscription: Subscription, codec: int, values: Mapping[MetricName, float], since: Counted, at_ms: int) -> bytes:
+        """Return the bytes to push. Where they would be more than the broker takes, single nodes, topics and partitions are left out."""
+        found = points(values, subscription, since)
+        packed = self._packed(subscription, codec, Payload(found, at_ms, subscription.temporality, self._resource))
+        if len(packed) <= subscription.max_bytes:
+            return packed
+        few = Payload(of_the_client_as_a_whole(found), at_ms, subscription.temporality, self._resource)
+        return self._packed(subscription, codec, few)
+
+    def _packed(self, subscription: Subscription, codec: int, payload: Payload) -> bytes:
+        data = encode(payload)
+        return data if codec == UNCOMPRESSED else self._compress(codec, data)
+
+    def _ask(self, request: Request[Any], refused: Callable[[ErrorCode], None] = lambda code: None) -> Flow[Any]:
+        """Return a broker's answer; None, with the state changed, where there is none, or an error."""
+        try:
+            reply = yield Call(request, self._whom())
+        except ENDED:
+            raise
+        except UnsupportedVersionError as error:
+            if not self.failure:
+                self._log.info("the cluster offers no telemetry: %s", error)
+            self._fail(str(error), DEFAULT_INTERVAL_MS)
+            return None
+        except KafkaError as error:
+            self._fail(str(error), self._backoff.delay_ms(self._failures) if error.retriable else DEFAULT_INTERVAL_MS)
+            self._failures += 1
+            return None
+        code = ErrorCode.of(reply.error_code)
+        if code:
+            refused(code)
+            self._log.warning("%s was refused: %s", request.NAME, code.name)
+            interval_ms = DEFAULT_INTERVAL_MS if self._subscription is None else self._subscription.interval_ms
+            self._fail(f"{request.NAME}: {code.name}", pause_ms(code, interval_ms), is_answer=True)
+            return None
+        self.failure, self._failures = "", 0
+        return reply
+
+    def _whom(self) -> ConnectionKey | None:
+        """Return the broker that is asked as long as it is there, else any."""
+        if self._node is None or not self._engine.network.knows(self._node):
+            node = self._engine.network.least_loaded_node(self._engine.now_ms)
+            self._node = None if node is None else ConnectionKey(node.id)
+        return ANY_NODE if self._node is None else self._node
+
+    def _fail(self, why: str, after_ms: int, *, is_answer: bool = False) -> None:
+        self.failure = why
+        self._take(Event.FAILED)
+        self._wait(after_ms)
+        if not is_answer:
+            self._node = None
+
+    def _wait(self, ms: int) -> None:
+        self._due_ms = min(self._engine.now_ms + ms, NEVER_MS)

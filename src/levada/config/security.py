@@ -1,0 +1,220 @@
+"""Keys of secured connections: TLS, by Java's names, with those of other clients read as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from levada.config import jaas
+from levada.config.oauth import OAUTHBEARER, OAuthConfig
+from levada.config.option import HIDDEN, Option, Secret, boolean, choice, java_class, mechanism, names, text, tls_context
+from levada.errors import ConfigError
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL"})
+SASL_PROTOCOLS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
+AWS_MSK_IAM = "AWS_MSK_IAM"
+OF_PASSWORDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = (*OF_PASSWORDS, OAUTHBEARER, AWS_MSK_IAM)
+_LONGEST_PEM = 1 << 20
+
+
+def _pem(doc: str, *, aliases: tuple[str, ...] = (), secret: bool = False) -> Any:
+    """Declare text in PEM, which is longer than any other text: a chain, or a bundle of authorities."""
+
+    def read(value: Any) -> str | None:
+        if value is None:
+            return None
+        if not isinstance(value, str) or "-----BEGIN " not in value or len(value) > _LONGEST_PEM:
+            shown = HIDDEN if secret else f"{type(value).__name__} without it" if isinstance(value, str) else type(value).__name__
+            raise ValueError(f"expected text in PEM, with -----BEGIN ...-----, got {shown}")
+        return Secret(value) if secret else value
+
+    return Option("text", read, None, doc, "PEM", "str | None", aliases=aliases, secret=secret)
+
+
+class SecurityConfig(OAuthConfig):
+    """Settings of secured connections."""
+
+    security_protocol: str = choice(
+        "PLAINTEXT",
+        PROTOCOLS,
+        "How to talk to the brokers: with SSL, which is TLS, or without, and with SASL, which is a login, or without.",
+    )
+    sasl_mechanism: Any = mechanism(
+        MECHANISMS,
+        "How to log in. Needed with SASL_PLAINTEXT and SASL_SSL; unlike in Java's client, where it is GSSAPI, there is no default. An "
+        "object is a mechanism of your own (levada.SaslMechanism).",
+        advice="GSSAPI is not there yet; an object with name and begin() is a mechanism of your own",
+        aliases=("sasl.mechanisms",),
+    )
+    sasl_username: str | None = text(
+        None, "User of PLAIN and SCRAM. Not a setting of Java's client, which has sasl.jaas.config.", aliases=("sasl.plain.username",)
+    )
+    sasl_password: str | None = text(None, "Password of sasl.username.", aliases=("sasl.plain.password",), secret=True)
+    sasl_tokenauth: bool = boolean(
+        False,
+        "sasl.username is the id of a delegation token, and sasl.password its hmac in base64; for SCRAM (KIP-48). Not a setting of Java's "
+        "client, which has tokenauth in sasl.jaas.config.",
+    )
+    sasl_jaas_config: str | None = text(
+        None,
+        "What to log in with as Java's client takes it: PlainLoginModule or ScramLoginModule with username, password and tokenauth, "
+        "OAuthBearerLoginModule with clientId, clientSecret and scope, or IAMLoginModule. It is read as data, and no class is loaded.",
+        secret=True,
+    )
+    sasl_client_callback_handler_class: str = java_class(
+        ("IAMClientCallbackHandler",),
+        "Taken so that Java's settings for AWS_MSK_IAM work as they are. No class is loaded.",
+        advice="leave it out",
+    )
+    sasl_aws_region: str | None = text(
+        None, "For AWS_MSK_IAM: the region to sign for. Default: as in the broker's name, or as botocore finds it. Not a Kafka setting."
+    )
+    sasl_aws_profile: str | None = text(
+        None, "For AWS_MSK_IAM: the profile whose credentials to use. Default: as botocore finds them. Not a Kafka setting."
+    )
+    ssl_truststore_location: str | None = text(
+        None,
+        "File with the certificates of the authorities to trust. Default: those that the system trusts.",
+        aliases=("ssl.ca.location", "ssl.cafile"),
+    )
+    ssl_truststore_type: str = choice(
+        "PEM",
+        ("PEM", "PKCS12"),
+        "What ssl.truststore.location is. PKCS12 needs the package cryptography: levada[pkcs12].",
+        advice="a Java keystore is converted by keytool -importkeystore ... -deststoretype PKCS12",
+    )
+    ssl_truststore_password: str | None = text(None, "Password of ssl.truststore.location; for PKCS12.", secret=True)
+    ssl_truststore_certificates: str | None = _pem(
+        "The certificates of the authorities to trust, as text, instead of a file.", aliases=("ssl.ca.pem", "ssl.cadata")
+    )
+    ssl_keystore_location: str | None = text(
+        None, "File with this client's certificate, the chain that it was signed with, and its key; brokers with ssl.client.auth want it."
+    )
+    ssl_keystore_type: str = choice(
+        "PEM",
+        ("PEM", "PKCS12"),
+        "What ssl.keystore.location is. PKCS12 needs the package cryptography: levada[pkcs12].",
+        advice="a Java keystore is converted by keytool -importkeystore ... -deststoretype PKCS12",
+    )
+    ssl_keystore_password: str | None = text(None, "Password of ssl.keystore.location; for PKCS12.", secret=True)
+    ssl_keystore_certificate_chain: str | None = _pem(
+        "This client's certificate and the chain that it was signed with, as text, instead of a file.", aliases=("ssl.certificate.pem",)
+    )
+    ssl_keystore_key: str | None = _pem(
+        "This client's key, as text, with ssl.keystore.certificate.chain.", aliases=("ssl.key.pem",), secret=True
+    )
+    ssl_certificate_location: str | None = text(
+        None,
+        "File with this client's certificate and its chain in PEM, where the key is in a file of its own. Not a setting of Java's client.",
+        aliases=("ssl.certfile",),
+    )
+    ssl_key_location: str | None = text(
+        None, "File with the key of ssl.certificate.location. Not a setting of Java's client.", aliases=("ssl.keyfile",)
+    )
+    ssl_key_password: str | None = text(None, "Password of an encrypted key.", aliases=("ssl.password",), secret=True)
+    ssl_enabled_protocols: tuple[str, ...] = names(
+        ("TLSv1.2", "TLSv1.3"), "Versions of TLS to speak.", known=("TLSv1.2", "TLSv1.3"), advice="older ones are not safe"
+    )
+    ssl_cipher_suites: tuple[str, ...] = names(
+        (), "Cipher suites for TLS 1.2, by OpenSSL's names. Default: OpenSSL's own choice.", aliases=("ssl.ciphers",)
+    )
+    ssl_endpoint_identification_algorithm: str = choice(
+        "https",
+        ("https",),
+        "The name or address that a client connects to has to be in the broker's certificate.",
+        advice="if that cannot be: ssl.dangerously.accept.any.host.name=true",
+    )
+    ssl_dangerously_accept_any_host_name: bool = boolean(
+        False,
+        "Accept a trusted certificate of any name. Whoever has one of the same authority can then read and change everything. "
+        "Not a Kafka setting.",
+    )
+    ssl_context: Any = tls_context("An ssl.SSLContext to use instead of the other ssl settings. Not a Kafka setting.")
+
+    def _check(self) -> None:
+        self._check_login()
+        given = sorted(name for name in self.given if name.startswith("ssl."))
+        if given and self.security_protocol not in TLS_PROTOCOLS:
+            better = "SASL_SSL" if self.security_protocol in SASL_PROTOCOLS else "SSL"
+            protocol = f"security.protocol={self.security_protocol}"
+            raise ConfigError(f"{self._named(given[0])} is set, but {protocol} has no TLS; did you mean {better}?")
+        if self.ssl_context is not None and len(given) > 1:
+            other = next(name for name in given if name != "ssl.context")
+            raise ConfigError(f"'ssl.context' and {self._named(other)} exclude each other")
+        self._check_one_of("ssl.truststore.location", "ssl.truststore.certificates")
+        self._check_one_of("ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.certificate.location")
+        self._check_goes_with("ssl.keystore.key", "ssl.keystore.certificate.chain")
+        self._check_goes_with("ssl.keystore.certificate.chain", "ssl.keystore.key")
+        self._check_goes_with("ssl.key.location", "ssl.certificate.location")
+
+    @property
+    def mechanism_name(self) -> str:
+        """What brokers call the mechanism, "" where there is none."""
+        name: str = self.sasl_mechanism if isinstance(self.sasl_mechanism, str) else self.sasl_mechanism.name
+        return name
+
+    def _check_login(self) -> None:
+        given = sorted(name for name in self.given if name.startswith("sasl."))
+        if self.security_protocol not in SASL_PROTOCOLS:
+            if given:
+                protocol = f"security.protocol={self.security_protocol}"
+                raise ConfigError(f"{self._named(given[0])} is set, but {protocol} has no login; did you mean SASL_SSL?")
+            return
+        if not self.sasl_mechanism:
+            raise ConfigError(f"security.protocol={self.security_protocol} needs 'sasl.mechanism': one of {', '.join(MECHANISMS)}")
+        self._check_goes_with_mechanism()
+        if self.sasl_jaas_config is not None:
+            self._check_one_of("sasl.jaas.config", "sasl.username")
+            self._check_one_of("sasl.jaas.config", "sasl.password")
+            self._check_one_of("sasl.jaas.config", "sasl.oauth.token.provider")
+            self._take_login(self.sasl_jaas_config)
+        if self.sasl_mechanism == OAUTHBEARER:
+            self._check_tokens()
+        if self.sasl_mechanism not in OF_PASSWORDS:
+            return
+        for name, value in (("sasl.username", self.sasl_username), ("sasl.password", self.sasl_password)):
+            if not value:
+                raise ConfigError(f"sasl.mechanism={self.sasl_mechanism} needs '{name}'")
+
+    def _check_goes_with_mechanism(self) -> None:
+        """What belongs to another mechanism is a mistake: it is the one that is believed to be in use."""
+        belongs = {
+            "sasl.username": OF_PASSWORDS,
+            "sasl.password": OF_PASSWORDS,
+            "sasl.tokenauth": OF_PASSWORDS[1:],
+            "sasl.oauth": (OAUTHBEARER,),
+            "sasl.aws.": (AWS_MSK_IAM,),
+            "sasl.jaas.config": MECHANISMS,
+        }
+        for name in sorted(self.given):
+            mechanisms = next((found for prefix, found in belongs.items() if name.startswith(prefix)), None)
+            if mechanisms is not None and self.sasl_mechanism not in mechanisms:
+                raise ConfigError(f"{self._named(name)} is set, but belongs to {', '.join(mechanisms)}, not to {self.mechanism_name}")
+
+    def _take_login(self, jaas_config: str) -> None:
+        try:
+            login = jaas.read(jaas_config)
+        except ValueError as error:
+            raise ConfigError(f"'sasl.jaas.config': {error}") from None
+        if self.sasl_mechanism not in jaas.MECHANISMS[login.module]:
+            module = login.module.rpartition(".")[2]
+            raise ConfigError(f"'sasl.jaas.config': {module} is not the login module of sasl.mechanism={self.sasl_mechanism}")
+        if self.sasl_mechanism == OAUTHBEARER:
+            self._take_oauth_login(login.options)
+            return
+        if self.sasl_mechanism == AWS_MSK_IAM:
+            self._settle("sasl_aws_profile", self.sasl_aws_profile or login.options.get("awsProfileName"))
+            return
+        if login.options.get("tokenauth", "").lower() == "true":
+            self._settle("sasl_tokenauth", True)
+        self._settle("sasl_username", login.options.get("username"))
+        self._settle("sasl_password", login.options.get("password"))
+
+    def _check_one_of(self, *options: str) -> None:
+        if len(given := [name for name in options if name in self.given]) > 1:
+            raise ConfigError(f"{self._named(given[0])} and {self._named(given[1])} exclude each other")
+
+    def _check_goes_with(self, option: str, other: str) -> None:
+        if option in self.given and other not in self.given:
+            raise ConfigError(f"{self._named(option)} needs '{other}'")

@@ -1,0 +1,63 @@
+"""What a JSON web token (RFC 7519) claims, without a look at its signature: enough to know how long it lasts, and for unsigned ones."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+class JwtError(ValueError):
+    """The text is no token of this form. The message quotes nothing of it."""
+
+
+def parts(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
+    """Return header, claims and signature. Raises JwtError."""
+    pieces = token.split(".")
+    if len(pieces) != 3:
+        raise JwtError("a JSON web token has three parts, separated by dots")
+    return _object(pieces[0]), _object(pieces[1]), pieces[2]
+
+
+def claims(token: str) -> Mapping[str, Any]:
+    """Return what a token claims. Raises JwtError."""
+    return parts(token)[1]
+
+
+def expiry_s(token: str) -> float | None:
+    """Return when a token ends, in seconds since the epoch; None where it does not say so, or is no JSON web token."""
+    try:
+        return number(claims(token), "exp")
+    except JwtError:
+        return None
+
+
+def number(claimed: Mapping[str, Any], name: str) -> float | None:
+    """Return a claim that is a number, None where there is none. Raises JwtError for anything else."""
+    value = claimed.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
+        raise JwtError(f"the claim {name!r} is no number of seconds")
+    return float(value)
+
+
+def unsecured(claimed: Mapping[str, Any]) -> str:
+    """Return a token without a signature, for brokers that are told to believe such."""
+    return f"{_encoded({'alg': 'none'})}.{_encoded(claimed)}."
+
+
+def _object(piece: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(base64.b64decode(piece.encode() + b"=" * (-len(piece) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError, RecursionError):
+        raise JwtError("a part of the JSON web token is not JSON in base64url") from None
+    if not isinstance(found, dict):
+        raise JwtError("a part of the JSON web token is no object")
+    return found
+
+
+def _encoded(document: Mapping[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(document, separators=(",", ":")).encode()).rstrip(b"=").decode()

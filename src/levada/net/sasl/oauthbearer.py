@@ -1,0 +1,92 @@
+"""OAUTHBEARER (RFC 7628, KIP-255): the client shows a token that somebody else gave it. Whoever reads the token can use it.
+
+client  n,, ^A auth=Bearer TOKEN ^A name=value ^A ^A      server  (nothing), or {"status":"invalid_token"}
+                                                          client  ^A after a refusal, which the server answers with its error
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from levada.credentials import Messages, SaslError
+
+_SEPARATOR: Final = "\x01"
+_GS2_HEADER: Final = re.compile(r"n,(?:a=([^,]*))?,\Z")
+_TOKEN: Final = re.compile(r"[-_.~+/A-Za-z0-9]+=*\Z")
+_EXTENSION: Final = re.compile(r"[A-Za-z]+\Z")
+_VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+\Z")
+_BEARER: Final = re.compile(r"bearer +", re.IGNORECASE)
+_LONGEST_STATUS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class FirstMessage:
+    """What a client said. acting_as: whom it wants to be, "" for whom the token is about."""
+
+    token: str = field(repr=False)
+    extensions: Mapping[str, str]
+    acting_as: str
+
+
+def fault_of(token: str, extensions: Mapping[str, str]) -> str:
+    """Return why these cannot be sent, "" where they can. The text quotes neither the token nor a value."""
+    if not _TOKEN.match(token):
+        return "a token has letters, digits and - _ . ~ + / only, and is not empty"
+    for name, value in extensions.items():
+        if not _EXTENSION.match(name) or name == "auth":
+            return f"{name!r} cannot be an extension: its name has letters only, and is not auth"
+        if not _VALUE.match(value):
+            return f"the value of the extension {name!r} is empty, or not ASCII text"
+    return ""
+
+
+def client(token: str, extensions: Mapping[str, str]) -> Messages:
+    """Show a token. The broker has nothing to prove."""
+    if fault := fault_of(token, extensions):
+        raise SaslError(fault)
+    said = [f"n,,{_SEPARATOR}auth=Bearer {token}", *(f"{name}={value}" for name, value in extensions.items()), "", ""]
+    answer = bytes((yield _SEPARATOR.join(said).encode()))
+    if answer:
+        # The broker sends its error once the client has confirmed that it was told.
+        yield _SEPARATOR.encode()
+        raise SaslError(f"the broker does not accept the token: {_status(answer)}")
+
+
+def parsed(message: bytes) -> FirstMessage:
+    """Return what a client's first message says. Raises SaslError, which quotes nothing of it."""
+    try:
+        header, *pairs, last, end = message.decode().split(_SEPARATOR)
+    except ValueError as error:
+        raise SaslError("a message of OAUTHBEARER is text in UTF-8, its parts separated by the byte 1") from error
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or name in found:
+            raise SaslError("a message of OAUTHBEARER is made of name=value, each once")
+        found[name] = value
+    bearer = _BEARER.match(authorization := found.pop("auth", ""))
+    greeting = _GS2_HEADER.match(header)
+    if last or end or greeting is None or bearer is None:
+        raise SaslError("a message of OAUTHBEARER begins with n,, has auth=Bearer and a token, and ends with two bytes 1")
+    token = authorization[bearer.end() :]
+    if fault := fault_of(token, found):
+        raise SaslError(fault)
+    return FirstMessage(token, found, greeting[1] or "")
+
+
+def refusal(status: str = "invalid_token") -> bytes:
+    """Return what a broker answers to a token that it does not accept."""
+    return json.dumps({"status": status}, separators=(",", ":")).encode()
+
+
+def _status(answer: bytes) -> str:
+    """Return what a refusal says, or as much of it as is text."""
+    try:
+        status = json.loads(answer)["status"]
+    except (ValueError, LookupError, TypeError):
+        return repr(answer[:_LONGEST_STATUS])
+    return repr(status)[:_LONGEST_STATUS]

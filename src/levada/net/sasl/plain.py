@@ -1,0 +1,21 @@
+"""PLAIN (RFC 4616): user and password as they are, so it belongs into TLS."""
+
+from __future__ import annotations
+
+from levada.credentials import Messages, SaslError
+
+
+def client(user: str, password: str) -> Messages:
+    """Say who we are; the broker has nothing to prove."""
+    yield b"\0".join([b"", user.encode(), password.encode()])
+
+
+def parsed(message: bytes) -> tuple[str, str]:
+    """Return user and password out of a client's message. Raises SaslError, also where the client wants to act as somebody else."""
+    try:
+        acting_as, user, password = message.decode().split("\0")
+    except ValueError as error:
+        raise SaslError("a message of PLAIN has three parts, separated by zero bytes") from error
+    if not user or not password or acting_as not in ("", user):
+        raise SaslError("a message of PLAIN has a user and a password, and the user acts as nobody else")
+    return user, password

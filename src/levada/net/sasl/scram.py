@@ -1,0 +1,194 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, KIP-84): both sides prove that they know a password that neither of them sends.
+
+    client  n,,n=user,r=NONCE            server  r=NONCE+MORE,s=salt,i=iterations
+    client  c=biws,r=NONCE+MORE,p=proof  server  v=signature, or e=error
+
+What a broker stores is no password: whoever steals it can pass for the broker, not for the user.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from levada.credentials import Messages, SaslError
+
+HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+FEWEST_ITERATIONS: Final = 4096
+MOST_ITERATIONS: Final = 1 << 20
+"""About a second of work. A broker that asks for more would only keep the client busy."""
+_HEADER: Final = "n,,"
+_BINDING: Final = "c=biws"
+"""The header in base64, with `c=` before it: no channel is bound."""
+_NONCE_BYTES: Final = 24
+_LONGEST_REASON: Final = 200
+TOKENAUTH: Final = "tokenauth"
+"""The extension that says, if it is `true`, that user and password are a delegation token's id and hmac (KIP-48)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What a broker keeps of a password."""
+
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+
+    def __repr__(self) -> str:
+        return f"ScramCredential(iterations={self.iterations})"
+
+    @classmethod
+    def of(cls, mechanism: str, password: str, *, salt: bytes | None = None, iterations: int = FEWEST_ITERATIONS) -> ScramCredential:
+        """Make one of a password."""
+        salt = secrets.token_bytes(_NONCE_BYTES) if salt is None else salt
+        return cls.of_salted(mechanism, salted(mechanism, password, salt, iterations), salt, iterations)
+
+    @classmethod
+    def of_salted(cls, mechanism: str, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
+        """Make one of a salted password, as AlterUserScramCredentials has it."""
+        return cls(salt, iterations, stored_key(mechanism, salted_password), _mac(mechanism, salted_password, b"Server Key"))
+
+
+def salted(mechanism: str, password: str | bytes, salt: bytes, iterations: int) -> bytes:
+    """Return the salted password."""
+    data = password.encode() if isinstance(password, str) else password
+    return hashlib.pbkdf2_hmac(HASHES[mechanism], data, salt, iterations)
+
+
+def stored_key(mechanism: str, salted_password: bytes) -> bytes:
+    """Return what the broker checks a proof against."""
+    return _hash(mechanism, _mac(mechanism, salted_password, b"Client Key"))
+
+
+def client(mechanism: str, user: str, password: str, *, nonce: str | None = None, with_token: bool = False) -> Messages:
+    """Prove who we are, and have the broker prove that it knows us. with_token: user and password are those of a delegation token."""
+    nonce = secrets.token_urlsafe(_NONCE_BYTES) if nonce is None else nonce
+    first = f"n={_escaped(user)},r={nonce}" + (f",{TOKENAUTH}=true" if with_token else "")
+    server_first = _text((yield f"{_HEADER}{first}".encode()))
+    found = _fields(server_first)
+    both_nonces, salt, iterations = found.get("r", ""), _decoded(found.get("s", "")), _iterations(found.get("i", ""))
+    if not both_nonces.startswith(nonce) or both_nonces == nonce:
+        raise SaslError("the broker's nonce does not begin with the client's, or adds nothing to it")
+    without_proof = f"{_BINDING},r={both_nonces}"
+    said = f"{first},{server_first},{without_proof}".encode()
+    password_key = salted(mechanism, password, salt, iterations)
+    key = _mac(mechanism, password_key, b"Client Key")
+    proof = _xor(key, _mac(mechanism, _hash(mechanism, key), said))
+    last = _fields(_text((yield f"{without_proof},p={_encoded(proof)}".encode())))
+    if "e" in last:
+        raise SaslError(f"the broker refuses: {last['e'][:_LONGEST_REASON]}")
+    signature = _mac(mechanism, _mac(mechanism, password_key, b"Server Key"), said)
+    if not hmac.compare_digest(signature, _decoded(last.get("v", ""))):
+        raise SaslError("the broker does not know the password: its signature is wrong, so it may not be the broker it claims to be")
+
+
+Find: TypeAlias = Callable[[str, Mapping[str, str]], ScramCredential | None]
+"""Finds the credential of a user, None where there is none; it is told the client's extensions."""
+
+
+class ScramServer:
+    """A broker's part, for one client.
+
+    user: whom the client claims to be, once its first message was read.
+    """
+
+    def __init__(self, mechanism: str, find: Find, *, nonce: str | None = None) -> None:
+        self.user = ""
+        self.extensions: Mapping[str, str] = {}
+        self._mechanism = mechanism
+        self._find = find
+        self._nonce = secrets.token_urlsafe(_NONCE_BYTES) if nonce is None else nonce
+        self._credential: ScramCredential | None = None
+        self._said = ""
+        self._both_nonces = ""
+
+    def first(self, message: bytes) -> bytes:
+        """Answer the client's first message. Raises SaslError."""
+        text = _text(message)
+        if not text.startswith(_HEADER):
+            raise SaslError("the first message of SCRAM begins with n,,: no channel is bound, and the user acts as nobody else")
+        bare = text.removeprefix(_HEADER)
+        found = _fields(bare)
+        self.user, self.extensions = _unescaped(found.get("n", "")), {name: value for name, value in found.items() if len(name) > 1}
+        self._credential = self._find(self.user, self.extensions)
+        if self._credential is None or not found.get("r"):
+            raise SaslError("unknown user, or no nonce")
+        self._both_nonces = found["r"] + self._nonce
+        answer = f"r={self._both_nonces},s={_encoded(self._credential.salt)},i={self._credential.iterations}"
+        self._said = f"{bare},{answer}"
+        return answer.encode()
+
+    def last(self, message: bytes) -> bytes:
+        """Check the client's proof, and return ours. Raises SaslError where it is wrong."""
+        assert self._credential is not None, "first() comes before last()"
+        without_proof, comma, proof = _text(message).rpartition(",p=")
+        if not comma or not hmac.compare_digest(without_proof.encode(), f"{_BINDING},r={self._both_nonces}".encode()):
+            raise SaslError("the last message of SCRAM does not repeat what was agreed upon")
+        said = f"{self._said},{without_proof}".encode()
+        key = _xor(_decoded(proof), _mac(self._mechanism, self._credential.stored_key, said))
+        if not hmac.compare_digest(_hash(self._mechanism, key), self._credential.stored_key):
+            raise SaslError("wrong password")
+        return f"v={_encoded(_mac(self._mechanism, self._credential.server_key, said))}".encode()
+
+
+def _iterations(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not FEWEST_ITERATIONS <= (count := int(text[:20])) <= MOST_ITERATIONS:
+        raise SaslError(f"the broker asks for {text[:20]!r} iterations; from {FEWEST_ITERATIONS} to {MOST_ITERATIONS} are accepted")
+    return count
+
+
+def _text(message: bytes) -> str:
+    try:
+        return bytes(message).decode()
+    except UnicodeDecodeError as error:
+        raise SaslError("a message of SCRAM is text in UTF-8") from error
+
+
+def _fields(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not name or not equals or name in found:
+            raise SaslError("a message of SCRAM is made of name=value, each once")
+        found[name] = value
+    return found
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text.encode(), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise SaslError("a value in a message of SCRAM is not base64") from error
+
+
+def _escaped(user: str) -> str:
+    return user.replace("=", "=3D").replace(",", "=2C")
+
+
+def _unescaped(user: str) -> str:
+    return user.replace("=2C", ",").replace("=3D", "=")
+
+
+def _mac(mechanism: str, key: bytes, data: bytes) -> bytes:
+    return hmac.digest(key, data, HASHES[mechanism])
+
+
+def _hash(mechanism: str, data: bytes) -> bytes:
+    return hashlib.new(HASHES[mechanism], data).digest()
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    if len(one) != len(other):
+        raise SaslError("a proof has the wrong length")
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))

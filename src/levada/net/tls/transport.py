@@ -1,0 +1,197 @@
+"""TLS as a transport: OpenSSL works on memory, and the bytes that it makes and wants go over a socket that never waits (L13).
+
+A TLS record is read in whole or not at all, so bytes that have been decrypted may wait here while the socket has none (TR23): has_buffered
+tells. What was encrypted cannot be taken back. So write() says that bytes were taken only once all that they became has gone out; until
+then it says 0, and its caller offers the same bytes again, as it does for a socket that is full.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from levada.net.tls.faults import closed_early, fault_of
+from levada.net.tls.names import distinguished_name
+from levada.net.transport import SHORT_BYTES, SocketLike, TransportLayer, plaintext
+
+READ_BYTES: Final = 1 << 18
+"""What is read from a socket at once: sixteen records, which OpenSSL then decrypts one by one."""
+WRITE_BYTES: Final = 1 << 17
+"""How much is encrypted before it is written. More would wait in memory when the other side does not read."""
+
+
+class TlsTransport:
+    """One connection's TLS, for either side.
+
+    name: whom the other side's certificate has to name, where the context verifies names. scratch: READ_BYTES that transports may share
+    which are never used at the same time, as those under one lock are.
+    """
+
+    __slots__ = (
+        "_encrypted",
+        "_ended",
+        "_failure",
+        "_incoming",
+        "_may_have_more",
+        "_name",
+        "_outgoing",
+        "_promised",
+        "_raw",
+        "_scratch",
+        "_shaken",
+        "_tls",
+        "ready",
+    )
+
+    def __init__(
+        self, socket: SocketLike, context: ssl.SSLContext, scratch: memoryview, *, name: str = "", is_server: bool = False
+    ) -> None:
+        self._raw: TransportLayer = plaintext(socket)
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server, server_hostname=name or None)
+        self._name = name
+        self._scratch = scratch
+        self._encrypted = memoryview(b"")
+        self._promised = 0
+        self.ready = False
+        self._shaken = False
+        self._ended = False
+        self._failure: OSError | None = None
+        """What a read has met behind bytes that it returned: the next one raises it."""
+        self._may_have_more = False
+
+    @property
+    def has_buffered(self) -> bool:
+        """Whether bytes, or the end, may be read although the socket is not readable."""
+        return self._may_have_more
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether a part of the handshake waits for the socket to take it."""
+        return bool(self._encrypted)
+
+    @property
+    def peer_name(self) -> str:
+        """The subject of the other side's certificate, "" for one that has shown none, or none that was verified."""
+        certificate: Any = self._tls.getpeercert() if self._shaken else None
+        return distinguished_name(certificate["subject"]) if certificate else ""
+
+    def handshake(self) -> None:
+        """Go on with the handshake as far as the bytes at hand allow. Raises TlsError when it failed."""
+        try:
+            while not self._shaken and not self._encrypted:
+                self._shaken = self._step()
+                self._send()
+                if not self._shaken and not self._receive(SHORT_BYTES):
+                    return
+            self._send()
+        except ssl.SSLError as error:
+            self._send_quietly()
+            raise fault_of(error, self._name, self._tls) from error
+        except ConnectionError as error:
+            raise closed_early() from error
+        self.ready = self._shaken and not self._encrypted
+        # What came with the end of the handshake does not make the socket readable again.
+        self._may_have_more = self.ready and self._incoming.pending > 0
+
+    def _step(self) -> bool:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        return True
+
+    def read_into(self, buffer: memoryview) -> int | None:
+        """Return how many bytes were read, 0 at the end of the stream, None when there are none now.
+
+        What arrived before the connection failed is returned first, as a socket does it.
+        """
+        if self._failure is not None:
+            raise self._failure
+        count = 0
+        try:
+            while count < len(buffer) and not self._ended:
+                try:
+                    # With a buffer it returns how many bytes it wrote there.
+                    taken: Any = self._tls.read(len(buffer) - count, buffer[count:])
+                    count += taken
+                    self._ended = not taken
+                except ssl.SSLWantReadError:
+                    if not self._receive(SHORT_BYTES if len(buffer) <= SHORT_BYTES else READ_BYTES):
+                        break
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            # Kafka's frames say how long they are: a stream that was cut off gives no shorter message.
+            self._ended = True
+        except OSError as error:
+            self._failure = fault_of(error, self._name, self._tls) if isinstance(error, ssl.SSLError) else error
+            if not count:
+                raise self._failure from error
+        self._may_have_more = count > 0 and (self._ended or self._failure is not None or count == len(buffer))
+        if self._outgoing.pending:
+            # An answer of TLS itself, such as to a change of keys. What was read counts first: if this fails, the next call will, too.
+            self._send_quietly()
+        return count if count or self._ended else None
+
+    def write(self, data: memoryview) -> int:
+        """Return how many bytes were taken and have gone out, 0 when that is not done yet."""
+        return self.write_pieces((data,))
+
+    def write_pieces(self, pieces: Sequence[memoryview]) -> int:
+        """Write several pieces one after the other; return as write() does. After 0 the same bytes are to be offered again."""
+        if not self._promised:
+            self._promised = self._encrypt(pieces)
+        self._send()
+        if self._encrypted:
+            return 0
+        taken, self._promised = self._promised, 0
+        return taken
+
+    def _encrypt(self, pieces: Sequence[memoryview]) -> int:
+        taken = 0
+        try:
+            for piece in pieces:
+                part = piece[: WRITE_BYTES - taken]
+                taken += self._tls.write(part)
+                if taken >= WRITE_BYTES:
+                    break
+        except ssl.SSLError as error:
+            raise fault_of(error, self._name, self._tls) from error
+        return taken
+
+    def close(self) -> None:
+        """Say that nothing follows, as far as the socket takes that at once, and close it."""
+        if self._shaken:
+            with suppress(ssl.SSLError):  # That the other side says so too is not waited for.
+                self._tls.unwrap()
+            self._send_quietly()
+        self._raw.close()
+
+    # The socket
+
+    def _receive(self, most_bytes: int) -> bool:
+        """Hand what the socket has to OpenSSL; False when it has nothing now."""
+        received = self._raw.read_into(self._scratch[:most_bytes])
+        if received is None:
+            return False
+        if received:
+            self._incoming.write(self._scratch[:received])
+        else:
+            self._incoming.write_eof()
+        return True
+
+    def _send(self) -> None:
+        """Send what OpenSSL has made, as far as the socket takes it."""
+        if self._outgoing.pending:
+            made = self._outgoing.read()
+            self._encrypted = memoryview(bytes(self._encrypted) + made if self._encrypted else made)
+        while self._encrypted:
+            sent = self._raw.write(self._encrypted)
+            if not sent:
+                return
+            self._encrypted = self._encrypted[sent:]
+
+    def _send_quietly(self) -> None:
+        with suppress(OSError):  # The connection is ending anyway, and why is known already.
+            self._send()

@@ -1,0 +1,8 @@
+"""Tokens for OAUTHBEARER: where they come from. Engine and faces do not know this package; face/logins hands its functions over.
+
+A program names the token endpoints that it trusts with allow_token_endpoints().
+"""
+
+from levada.oauth.endpoint import allow_token_endpoints
+
+__all__ = ["allow_token_endpoints"]

@@ -1,0 +1,84 @@
+"""Whose credentials AWS_MSK_IAM signs with: those that botocore finds where it is installed (levada[aws]), else those of the environment.
+
+botocore finds them as every AWS tool does: environment, profiles, roles, the metadata services of machines and containers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any, Final
+
+from levada.clock import Clock
+from levada.credentials import BlockingStep, Exchange, SaslError
+from levada.errors import ConfigError, TokenError
+from levada.net.sasl.aws import AwsCredentials, signed_message
+from levada.oauth.token import unanswered
+
+_OF_MSK: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?\Z")
+_NO_PROFILES: Final = "'sasl.aws.profile' needs the package botocore: pip install 'levada[aws]'"
+_NOWHERE: Final = "there are no AWS credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set"
+
+
+class AwsMskIam:
+    """region, profile: None for what the broker's name, the environment and botocore say. Raises ConfigError."""
+
+    name = "AWS_MSK_IAM"
+
+    def __init__(self, region: str | None, profile: str | None, clock: Clock, user_agent: str) -> None:
+        self._clock = clock
+        self._user_agent = user_agent
+        self._session = _botocore_session(profile)
+        self._region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+
+    def begin(self, host: str) -> Exchange:
+        """Show a broker a signature for its name."""
+        answer = yield (yield BlockingStep(lambda: self._signed(host)))
+        try:
+            named = json.loads(answer)["request-id"]
+        except (ValueError, LookupError, TypeError):
+            named = None
+        if not named:
+            raise SaslError("the broker's answer is not that of Amazon's brokers")
+
+    def _signed(self, host: str) -> bytes:
+        found = _OF_MSK.search(host)
+        region = self._region or (None if found is None else found[1]) or self._configured_region()
+        if region is None:
+            raise TokenError(f"{host} names no region of AWS; give sasl.aws.region")
+        return signed_message(host, region, self._credentials(), self._clock.wall_ms(), self._user_agent)
+
+    def _configured_region(self) -> str | None:
+        return None if self._session is None else self._session.get_config_variable("region")
+
+    def _credentials(self) -> AwsCredentials:
+        """Return credentials as they are now: botocore fetches those of roles again before they end."""
+        if self._session is None:
+            return _of_environment()
+        try:
+            found = self._session.get_credentials()
+            frozen = None if found is None else found.get_frozen_credentials()
+        except Exception as error:
+            raise unanswered(f"botocore cannot get AWS credentials: {type(error).__name__}") from None
+        if frozen is None:
+            raise TokenError("botocore finds no AWS credentials: in the environment, a profile, a role or a metadata service")
+        return AwsCredentials(frozen.access_key, frozen.secret_key, frozen.token)
+
+
+def _botocore_session(profile: str | None) -> Any:
+    """Return a session, None without botocore."""
+    try:
+        from botocore.session import Session
+    except ImportError as error:
+        if profile is not None:
+            raise ConfigError(_NO_PROFILES) from error
+        return None
+    return Session(profile=profile)
+
+
+def _of_environment() -> AwsCredentials:
+    access_key, secret_key = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+    if not access_key or not secret_key:
+        raise TokenError(f"{_NOWHERE}; for profiles and roles: pip install 'levada[aws]'")
+    return AwsCredentials(access_key, secret_key, os.environ.get("AWS_SESSION_TOKEN"))

@@ -1,0 +1,60 @@
+"""Ways to get a token without a function of the program's: the grants of a token endpoint, and tokens that nobody signs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote_plus
+
+from levada.clock import Clock
+from levada.credentials import OAuthToken
+from levada.net.sasl import jwt
+from levada.oauth.assertion import AssertionSettings, assertion
+from levada.oauth.endpoint import TokenRequest, fetch
+
+Fetch = Callable[[], OAuthToken]
+_JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
+
+def client_credentials(
+    url: str,
+    client_id: str,
+    client_secret: str,
+    *,
+    scope: str | None,
+    encode_header: bool,
+    extensions: Mapping[str, str],
+    ca_location: str | None,
+    clock: Clock,
+) -> Fetch:
+    """Return what asks with a client's id and secret (RFC 6749, KIP-768). encode_header: as the RFC wants it, and many endpoints do not."""
+    user, password = (quote_plus(client_id), quote_plus(client_secret)) if encode_header else (client_id, client_secret)
+    form = {"grant_type": "client_credentials", **_scope(scope)}
+    request = TokenRequest(url, lambda: form, f"{user}:{password}", ca_location)
+    return lambda: fetch(request, extensions, clock)
+
+
+def jwt_bearer(
+    url: str, settings: AssertionSettings, *, scope: str | None, extensions: Mapping[str, str], ca_location: str | None, clock: Clock
+) -> Fetch:
+    """Return what asks with an assertion (RFC 7523, KIP-1139), a new one each time."""
+
+    def form() -> Mapping[str, str]:
+        return {"grant_type": _JWT_BEARER, "assertion": assertion(settings, clock.wall_ms() // 1000), **_scope(scope)}
+
+    request = TokenRequest(url, form, ca_location=ca_location)
+    return lambda: fetch(request, extensions, clock)
+
+
+def unsecured(claims: Mapping[str, Any], lifetime_s: int, extensions: Mapping[str, str], clock: Clock) -> Fetch:
+    """Return what makes tokens without a signature, for brokers under test: whoever likes can be anybody."""
+
+    def made() -> OAuthToken:
+        now_s = clock.wall_ms() / 1000
+        return OAuthToken(jwt.unsecured({**claims, "iat": now_s, "exp": now_s + lifetime_s}), None, extensions)
+
+    return made
+
+
+def _scope(scope: str | None) -> dict[str, str]:
+    return {} if scope is None else {"scope": scope}

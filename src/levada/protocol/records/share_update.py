@@ -1,0 +1,37 @@
+"""ShareUpdate (record type 1): what has changed since the last snapshot of a share group's partition.
+
+Written by `make messages` from Kafka's schemas. To change it, change tools/messages.py, or the words in tools/messages.toml.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from levada.protocol.schema import RecordKey, RecordValue, Struct, array, int8, int16, int32, int64, string, uuid
+
+
+class ShareUpdateKey(RecordKey, record_type=1):
+    """A partition as one share group reads it."""
+
+    group_id: str = string("0")
+    topic_id: UUID = uuid("0")
+    partition: int = int32("0")
+
+
+class StateBatch(Struct):
+    """Offsets that share a state: 0 available, 2 acknowledged, 4 archived."""
+
+    first_offset: int = int64()
+    last_offset: int = int64()
+    delivery_state: int = int8()
+    delivery_count: int = int16()
+
+
+class ShareUpdateValue(RecordValue, key=ShareUpdateKey, versions="0", flexible="0+"):
+    """start_offset: -1 while it is unchanged."""
+
+    snapshot_epoch: int = int32()
+    leader_epoch: int = int32()
+    start_offset: int = int64()
+    delivery_complete_count: int = int32(default=-1, tagged="0+", tag=0)
+    state_batches: list[StateBatch] = array(StateBatch)

@@ -1,0 +1,42 @@
+"""How errors and log lines show what a program, a broker or a peer has given."""
+
+from __future__ import annotations
+
+import re
+
+
+def shown(value: object) -> str:
+    """Return repr(value), and where that raises, what the value is an object of: an error's text must not hide the error."""
+    try:
+        return repr(value)
+    except Exception as error:
+        return f"<{type(value).__name__} whose repr() raises {type(error).__name__}>"
+
+
+HARMFUL = (
+    *((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F)),  # Control characters: a carriage return, a terminal's escape sequences.
+    *((0x200E, 0x200F), (0x2028, 0x202E), (0x2066, 0x2069)),  # Ends of lines and of paragraphs; what turns the direction of text.
+    (0xD800, 0xDFFF),  # What no handler could encode.
+)
+"""First and last of the characters that are never shown as they are. Line feeds and tabs are left to who shows text."""
+
+_HARMFUL = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in HARMFUL) + "]")
+# The lines of our own texts go on with two spaces; no line of a log begins so.
+_UNPRINTABLE = re.compile(rf"\n(?!  )|\t|{_HARMFUL.pattern}")
+
+
+def escaped(text: str) -> str:
+    """Return text that came from outside, at least in part, so that it cannot end a line of a log or command a terminal (M-D18).
+
+    Control characters become what they are in a Python string: \\n, \\x1b, \\u202e. A line break stays where two spaces follow.
+    """
+    return _UNPRINTABLE.sub(_written_out, text)
+
+
+def visible(text: str) -> str:
+    """Return text as escaped() does, but with its line feeds and tabs: for a terminal, where they do no harm."""
+    return _HARMFUL.sub(_written_out, text)
+
+
+def _written_out(found: re.Match[str]) -> str:
+    return ascii(found[0])[1:-1]
