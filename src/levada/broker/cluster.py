@@ -7,24 +7,43 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from random import Random
 from uuid import UUID
 
+from levada.broker.access import Access
+from levada.broker.coordinators.consumer_group import Topics, TopicSize
+from levada.broker.coordinators.groups import StoredGroups
+from levada.broker.coordinators.kept_groups import KeptGroups
+from levada.broker.coordinators.kept_offsets import KeptOffsets
+from levada.broker.coordinators.kept_shares import KeptShares, shares_in
+from levada.broker.coordinators.kept_transactions import KeptTransactions, transactions_in
 from levada.broker.coordinators.placement import Placement
 from levada.broker.coordinators.transactions import Transactions
-from levada.broker.group_offsets import GroupOffsets
+from levada.broker.features import Features
+from levada.broker.group_config import GroupConfig
+from levada.broker.listeners import PLAINTEXT
+from levada.broker.metrics_config import MetricsConfig, wanted_by
 from levada.broker.partition import NO_LEADER, Partition
 from levada.broker.settings import BrokerSettings
+from levada.broker.storage import IN_MEMORY, ClusterStorage, CoordinatorLog, LogDir, StoredTopic
+from levada.broker.telemetry import ClientTelemetry
 from levada.broker.topics import TopicConfig, check_topic_name
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, IllegalStateError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from levada.types import Node, TopicPartition
 
 DEFAULT = -1
+# As many as Kafka's controller gives a broker at once.
+_PRODUCER_ID_BLOCK = 1000
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC = "__share_group_state"
+
+_GROUPS = "groups"
+"""What the settings of groups are kept under."""
 
 
 class Topic:
@@ -36,31 +55,65 @@ class Topic:
         self.config = config
         self.partitions = [Partition(TopicPartition(name, index), config, replicas) for index, replicas in enumerate(assignment)]
 
+    def add_partitions(self, assignment: Iterable[tuple[int, ...]]) -> list[Partition]:
+        """Add partitions, each on these nodes; return them."""
+        first = len(self.partitions)
+        added = [Partition(TopicPartition(self.name, index), self.config, replicas) for index, replicas in enumerate(assignment, first)]
+        self.partitions += added
+        return added
+
+    def configure(self, config: TopicConfig) -> None:
+        """Change the topic's settings."""
+        self.config = config
+        for partition in self.partitions:
+            partition.configure(config)
+
 
 class Cluster:
     """The nodes, topics and offsets of groups, shared by all nodes. random gives ids, so a seeded cluster is the same every time.
 
-    nodes: all that ever joined; stopped: those of them that are down. now_ms: when a node was last given the time.
+    nodes: all that have joined, with their addresses at the first listener; stopped: those of them that are down. now_ms: when a node was
+    last given the time. metadata_offset, controller_epoch: how often what the controller knows has changed, and how often another node
+    became the controller. authorizer: None where everybody may do everything.
     """
 
-    def __init__(self, settings: BrokerSettings, random: Random) -> None:
+    def __init__(self, settings: BrokerSettings, random: Random, storage: ClusterStorage = IN_MEMORY) -> None:
         self.settings = settings
         self._random = random
-        self.id = base64.urlsafe_b64encode(self._new_uuid().bytes).decode().rstrip("=")
+        self._storage = storage
+        self.id = storage.cluster_id(lambda: base64.urlsafe_b64encode(self.new_uuid().bytes).decode().rstrip("="))
         self.now_ms = 0
         self.nodes: dict[int, Node] = {}
+        self._addresses: dict[str, dict[int, Node]] = {}
         self.stopped: set[int] = set()
+        self._unregistered: dict[int, Node] = {}
         self._paused: set[int] = set()
         self._following: frozenset[int] = frozenset()
         self.group_coordinators = Placement(GROUP_METADATA_TOPIC, settings.offsets_topic_num_partitions, self.nodes)
         self.transaction_coordinators = Placement(TRANSACTION_STATE_TOPIC, settings.transaction_state_log_num_partitions, self.nodes)
         self.share_coordinators = Placement(SHARE_GROUP_STATE_TOPIC, settings.share_coordinator_state_topic_num_partitions, self.nodes)
         self.topics: dict[str, Topic] = {}
-        self.group_offsets = GroupOffsets()
+        self.stored_groups = StoredGroups()
+        self.topics_for_groups = Topics(self._size_of, self._name_of, lambda: iter(self.topics))
+        self.group_offsets = self.stored_groups.offsets
+        self.share_states = self.stored_groups.share_states
+        self._default_group_config = GroupConfig(settings)
+        self._group_configs = {name: GroupConfig(settings, overrides) for name, overrides in (storage.section(_GROUPS) or {}).items()}
+        self.access = Access(settings, storage, lambda: str(self.new_uuid()))
         self._by_id: dict[UUID, Topic] = {}
-        self.transactions = Transactions(settings, self.transaction_coordinators, self.group_coordinators, self.allocate_producer_id)
-        self._next_producer_id = 0
+        self.authorizer = self.access.authorizer
+        self.features = Features(settings)
+        self.metadata_offset = 1
+        self.controller_epoch = 1
+        self._metrics: dict[str, MetricsConfig] = {}
+        self.transactions = Transactions(
+            settings, self.features, self.transaction_coordinators, self.group_coordinators, self.allocate_producer_id
+        )
+        self.telemetry = ClientTelemetry(settings.telemetry_max_bytes, self.new_uuid)
+        self._next_producer_id = self._kept_producer_ids = storage.first_producer_id()
         self._watchers: list[Callable[[Partition], None]] = []
+        if storage.coordinators is not None:
+            self._restore_coordinators(storage.coordinators)
 
     @property
     def controller_id(self) -> int:
@@ -72,10 +125,16 @@ class Cluster:
         """The ids of the nodes that are up, in order."""
         return sorted(self.nodes.keys() - self.stopped)
 
-    def join(self, node: Node) -> None:
-        """Add a node, or give a known one its new address."""
-        self.nodes[node.id] = node
+    def join(self, node: Node, listener: str = PLAINTEXT) -> None:
+        """Add a node, or give a known one its new address at a listener. All nodes have the same listeners, in the same order."""
+        self._addresses.setdefault(listener, {})[node.id] = node
+        self.nodes[node.id] = next(iter(self._addresses.values()))[node.id]
         self._update_following()
+        self.group_coordinators.tell_watchers()
+
+    def nodes_at(self, listener: str) -> Mapping[int, Node]:
+        """Return all nodes with their addresses at a listener, by id."""
+        return {node_id: node for node_id, node in self._addresses[listener].items() if node_id in self.nodes}
 
     def topic(self, name: str) -> Topic | None:
         """The topic of this name."""
@@ -116,18 +175,172 @@ class Cluster:
             placed = self._checked_assignment(assignment)
         else:
             placed = self._place(self._partition_count(partitions), self._replication_factor(replication_factor))
-        return Topic(name, self._new_uuid(), topic_config, placed)
+        return Topic(name, self.new_uuid(), topic_config, placed)
 
     def add(self, topic: Topic) -> Topic:
-        """Create a planned topic."""
-        self.topics[topic.name] = self._by_id[topic.id] = topic
+        """Create a planned topic, or none where a disk refuses it: one that is not kept would lose its records with the next start."""
+        try:
+            self._keep(topic)
+            self._keep_topics()
+        except BrokerError:
+            self._forget(topic)
+            self._delete_files(topic.partitions)
+            raise
         return topic
+
+    def _delete_files(self, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            for replica in partition.replicas.values():
+                with suppress(BrokerError):
+                    replica.files.delete()
+
+    def _forget(self, topic: Topic) -> None:
+        self.topics.pop(topic.name, None)
+        self._by_id.pop(topic.id, None)
+
+    def restore(self) -> None:
+        """Go on with the topics that were kept, once all nodes have joined."""
+        for stored in self._storage.topics():
+            topic = Topic(stored.name, stored.id, TopicConfig(self.settings, stored.overrides), stored.assignment)
+            self._keep(topic)
+            for partition in topic.partitions:
+                partition.resume()
+                if partition.leader not in self.alive:
+                    partition.elect_any(self.alive, self.now_ms)
+                self.replicate(partition)
+        for group in self.stored_groups.consumer.values():
+            group.learn_sizes(self.topics_for_groups)
+
+    def _restore_coordinators(self, log: CoordinatorLog) -> None:
+        written = list(log.read())
+        for one in written:
+            if one.place.topic == GROUP_METADATA_TOPIC:
+                self.group_offsets.restore(one, self.group_coordinators.place_of)
+            if one.place.topic == SHARE_GROUP_STATE_TOPIC:
+                for key, partition, is_kept in shares_in(one):
+                    self.share_states.restore(key, partition, is_kept=is_kept)
+        self.share_states.keep_in(KeptShares(log, self.share_coordinators.place_of))
+        self.transactions.restore(transactions_in(one for one in written if one.place.topic == TRANSACTION_STATE_TOPIC))
+        self.group_offsets.keep_in(KeptOffsets(log, self.group_coordinators.place_of))
+        groups = self.stored_groups
+        groups.kept = KeptGroups(log, self.group_coordinators.place_of)
+        groups.classic, groups.consumer = groups.kept.restore(one for one in written if one.place.topic == GROUP_METADATA_TOPIC)
+        version = min(self.settings.transaction_version, 1)
+        self.transactions.keep_in(KeptTransactions(log, self.transaction_coordinators.place_of, version))
+
+    def _keep(self, topic: Topic) -> None:
+        for partition in topic.partitions:
+            self._keep_partition(topic, partition)
+        self.topics[topic.name] = self._by_id[topic.id] = topic
+
+    def _keep_partition(self, topic: Topic, partition: Partition) -> None:
+        partition.keep_in(partial(self._storage.files, name=partition.name, topic_id=topic.id, config=topic.config))
+
+    def _keep_topics(self, *, without: Topic | None = None) -> None:
+        self.metadata_offset += 1
+        self._storage.keep_topics(
+            StoredTopic(topic.name, topic.id, dict(topic.config.overrides), [tuple(partition.replicas) for partition in topic.partitions])
+            for topic in self.topics.values()
+            if topic is not without
+        )
+
+    def configure(self, topic: Topic, config: TopicConfig) -> None:
+        """Change a topic's settings."""
+        topic.configure(config)
+        self._keep_topics()
+
+    def group_config(self, group_id: str) -> GroupConfig:
+        """Return a group's settings, whether it exists or not."""
+        return self._group_configs.get(group_id) or self._default_group_config
+
+    def configure_group(self, group_id: str, config: GroupConfig) -> None:
+        """Change a group's settings."""
+        self._group_configs[group_id] = config
+        self._storage.keep_section(_GROUPS, {name: dict(known.overrides) for name, known in self._group_configs.items()})
+
+    @property
+    def configured_groups(self) -> list[str]:
+        """The ids of the groups that have settings."""
+        return [name for name, config in self._group_configs.items() if config.overrides]
+
+    @property
+    def metrics_subscriptions(self) -> list[str]:
+        """The names of the subscriptions for the metrics of clients."""
+        return list(self._metrics)
+
+    def metrics_config(self, name: str) -> MetricsConfig:
+        """Return the settings of a subscription, whether it exists or not."""
+        return self._metrics.get(name) or MetricsConfig(self.settings)
+
+    def configure_metrics(self, name: str, config: MetricsConfig) -> None:
+        """Change a subscription; without any setting it does not exist any more."""
+        self._metrics = {known: one for known, one in {**self._metrics, name: config}.items() if one.overrides}
+        self.telemetry.wanted = wanted_by(self._metrics.values())
+
+    def log_dir(self, node_id: int) -> LogDir:
+        """Return the folder in which a node keeps its replicas."""
+        return self._storage.log_dir(node_id)
+
+    def plan_partitions(self, topic: Topic, total: int, assignment: list[tuple[int, ...]] | None) -> list[tuple[int, ...]]:
+        """Check what create_partitions is asked for and return the nodes of each new partition. Raises BrokerError with the reason.
+
+        total: how many partitions the topic is to have. assignment: the nodes, instead of leaving them to the cluster.
+        """
+        now, factor = len(topic.partitions), len(topic.partitions[0].replicas)
+        if total <= now:
+            raise BrokerError(f"the topic has {now} partitions, and cannot get {total}", code=ErrorCode.INVALID_PARTITIONS)
+        if assignment is None:
+            return self._place(total, self._replication_factor(factor))[now:]
+        if len(assignment) != total - now:
+            fault = f"{total - now} partitions are new, and {len(assignment)} are assigned to nodes"
+        elif any(len(replicas) != factor or not self._are_nodes(replicas) for replicas in assignment):
+            fault = f"each new partition needs {factor} known brokers, each once"
+        else:
+            return assignment
+        raise BrokerError(fault, code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+
+    def add_partitions(self, topic: Topic, assignment: Iterable[tuple[int, ...]]) -> None:
+        """Give a topic more partitions, each on these nodes, or none where a disk refuses it, as add() does."""
+        before = len(topic.partitions)
+        added = topic.add_partitions(assignment)
+        try:
+            for partition in added:
+                self._keep_partition(topic, partition)
+            self._keep_topics()
+        except BrokerError:
+            del topic.partitions[before:]
+            self._delete_files(added)
+            raise
+
+    def reassign(self, partition: Partition, target: tuple[int, ...], *, may_change_factor: bool) -> None:
+        """Have these nodes keep a partition, the first of them as its leader; done at once where all of them follow.
+
+        Raises INVALID_REPLICA_ASSIGNMENT for nodes that do not exist, INVALID_REPLICATION_FACTOR for another number of them than before.
+        """
+        if not target or len(set(target)) < len(target) or not set(target) <= self.nodes.keys():
+            raise BrokerError("replicas must be known brokers, each once, at least one", code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+        factor = len(partition.original_replicas)
+        if not may_change_factor and len(target) != factor:
+            raise BrokerError(f"{partition.name} has {factor} replicas, and keeps as many", code=ErrorCode.INVALID_REPLICATION_FACTOR)
+        partition.reassign(target)
+        self._keep_topics()
+        self._bring_up_to_date(partition)
+
+    def cancel_reassignment(self, partition: Partition) -> None:
+        """Leave a partition where it was. Raises NO_REASSIGNMENT_IN_PROGRESS."""
+        partition.cancel_reassignment(self.alive, self.now_ms)
+        self._keep_topics()
+        self._bring_up_to_date(partition)
 
     def remove(self, topic: Topic) -> None:
         """Delete a topic, its records, and what groups have committed for it."""
-        del self.topics[topic.name], self._by_id[topic.id]
+        self._keep_topics(without=topic)
+        self._forget(topic)
         self.group_offsets.forget_topic(topic.name)
+        self.share_states.forget_topic(topic.id)
         for partition in topic.partitions:
+            for replica in partition.replicas.values():
+                replica.files.delete()
             self.tell_watchers(partition)
 
     def move_leader(self, partition: Partition, node_id: int, *, lose_from: int | None = None) -> None:
@@ -135,14 +348,21 @@ class Cluster:
         if node_id in self.stopped:
             raise IllegalStateError(f"node {node_id} is down and cannot lead {partition.name}")
         partition.elect(node_id, self.now_ms, lose_from=lose_from)
-        self.replicate(partition)
-        self.tell_watchers(partition)
+        self._keep_topics()
+        self._bring_up_to_date(partition)
 
     # Replication
 
     def replicate(self, partition: Partition) -> None:
         """Let a partition's followers copy what they lack, but for those that are down or held back."""
+        was_under_way = partition.reassignment is not None
         partition.replicate(self._following, self.now_ms)
+        if was_under_way and partition.reassignment is None:
+            self._keep_topics()
+            self.tell_watchers(partition)
+        if self.settings.replica_selector_class and len(partition.replicas) > 1:
+            # Readers wait at followers, too.
+            self.tell_watchers(partition)
 
     def pause_replication(self, node_id: int) -> None:
         """Let a node copy nothing as a follower from now on. It goes on to lead."""
@@ -161,11 +381,11 @@ class Cluster:
         since_ms = self.now_ms - self.settings.replica_lag_time_max_ms
         for partition in self._partitions():
             if partition.leader == leader and partition.drop_lagging(since_ms):
-                self.replicate(partition)
-                self.tell_watchers(partition)
+                self._bring_up_to_date(partition)
 
     def stop_node(self, node_id: int) -> None:
         """A node goes down: other nodes lead and coordinate in its place."""
+        self.controller_epoch += node_id == self.controller_id
         self.stopped.add(node_id)
         self._update_following()
         alive = self.alive
@@ -173,11 +393,21 @@ class Cluster:
         for partition in self._partitions():
             if node_id in partition.replicas:
                 partition.leave(node_id, alive, self.now_ms)
-                self.replicate(partition)
-                self.tell_watchers(partition)
+                self._bring_up_to_date(partition)
+
+    def unregister(self, node_id: int) -> None:
+        """Forget a node that is down, until it is started again. INVALID_REQUEST for one that is up, BROKER_ID_NOT_REGISTERED."""
+        if node_id not in self.nodes:
+            raise BrokerError(f"broker {node_id} is not registered", code=ErrorCode.BROKER_ID_NOT_REGISTERED)
+        if node_id not in self.stopped:
+            raise BrokerError(f"broker {node_id} is up", code=ErrorCode.INVALID_REQUEST)
+        self._unregistered[node_id] = self.nodes.pop(node_id)
+        self.metadata_offset += 1
 
     def start_node(self, node_id: int) -> None:
-        """A node comes up: it catches up as a follower, and leads what nobody else could."""
+        """Start a node: it catches up as a follower, and leads the partitions that have no other leader."""
+        if node_id in self._unregistered:
+            self.nodes[node_id] = self._unregistered.pop(node_id)
         self.stopped.discard(node_id)
         self._update_following()
         for down in self.stopped:
@@ -197,8 +427,11 @@ class Cluster:
 
     def _replicate_all(self) -> None:
         for partition in self._partitions():
-            self.replicate(partition)
-            self.tell_watchers(partition)
+            self._bring_up_to_date(partition)
+
+    def _bring_up_to_date(self, partition: Partition) -> None:
+        self.replicate(partition)
+        self.tell_watchers(partition)
 
     def _partitions(self) -> list[Partition]:
         return [partition for topic in self.topics.values() for partition in topic.partitions]
@@ -216,8 +449,19 @@ class Cluster:
 
     def allocate_producer_id(self) -> int:
         """Return a producer id that was never given out before (I19)."""
+        if self._next_producer_id == self._kept_producer_ids:
+            self._kept_producer_ids += _PRODUCER_ID_BLOCK
+            self._storage.keep_producer_ids(self._kept_producer_ids)
         self._next_producer_id += 1
         return self._next_producer_id - 1
+
+    def _size_of(self, name: str) -> TopicSize | None:
+        topic = self.topics.get(name)
+        return None if topic is None else TopicSize(topic.id, len(topic.partitions))
+
+    def _name_of(self, topic_id: UUID) -> str | None:
+        topic = self._by_id.get(topic_id)
+        return None if topic is None else topic.name
 
     def _partition_count(self, wanted: int) -> int:
         count = self.settings.num_partitions if wanted == DEFAULT else wanted
@@ -251,5 +495,6 @@ class Cluster:
     def _are_nodes(self, replicas: tuple[int, ...]) -> bool:
         return bool(replicas) and len(set(replicas)) == len(replicas) and set(replicas) <= set(self.alive)
 
-    def _new_uuid(self) -> UUID:
+    def new_uuid(self) -> UUID:
+        """Return an id that nothing else has."""
         return UUID(int=self._random.getrandbits(128), version=4)

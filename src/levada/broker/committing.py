@@ -1,20 +1,25 @@
 """What OffsetCommit and TxnOffsetCommit have in common: which partitions may be committed, on whose behalf, and what each is answered.
 
-As in Kafka, partitions that do not exist are told first, whoever coordinates the group; what is wrong with the group or its member
-then holds for all others.
+As in Kafka, partitions that do not exist, or whose topic the client may not read, are refused first, on any node. An error of the group or
+its member is then the answer for all other partitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 from levada.broker.cluster import Topic
-from levada.broker.state import BrokerState, Call
+from levada.broker.coordinators.consumer_member import Owned
+from levada.broker.coordinators.groups import Commit
+from levada.broker.permissions import find_topic
+from levada.broker.state import Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.types import OffsetAndMetadata, TopicPartition
+
+T = TypeVar("T")
 
 _Place: TypeAlias = tuple[int, int]
 """Where a partition stands in the request: which topic, which of its partitions."""
@@ -28,17 +33,24 @@ class TopicToCommit(Protocol):
     partitions: list[Any]
 
 
-def check_member(state: BrokerState, group: str, generation: int, *, unknown_group: ErrorCode) -> None:
-    """Let a group without members exist, and raise what Kafka answers to a member of it.
+_UNKNOWN_TO_OLDER = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH})
 
-    A generation below 0 is how an administrator commits, or a consumer of assigned partitions: any member id will do then.
-    unknown_group: the error for a generation of a group that does not exist.
+
+def check_member(call: Call, partitions: Collection[TopicPartition], *, in_transaction: bool, newer_codes_since: int) -> None:
+    """Raise what Kafka answers when the request may not commit these partitions.
+
+    newer_codes_since: the version since which the response may have GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH; before, ILLEGAL_GENERATION
+    stands for both.
     """
-    offsets = state.cluster.group_offsets
-    if generation >= 0:
-        code = ErrorCode.UNKNOWN_MEMBER_ID if group in offsets else unknown_group
-        raise BrokerError(f"group '{group}' has no members and no generation {generation}", code=code)
-    offsets.create(group)
+    request, cluster = call.request, call.state.cluster
+    commit = Commit(request.group_id, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, call.version)
+    owned = [Owned(cluster.topics[tp.topic].id, tp.partition) for tp in partitions]
+    try:
+        call.state.groups.check_commit(commit, owned, call.now_ms, in_transaction=in_transaction)
+    except BrokerError as error:
+        if error.code in _UNKNOWN_TO_OLDER and call.version < newer_codes_since:
+            raise BrokerError(error.reason, code=ErrorCode.ILLEGAL_GENERATION) from None
+        raise
 
 
 def commit_each(
@@ -46,12 +58,13 @@ def commit_each(
     topics: Sequence[TopicToCommit],
     *,
     by_id: bool,
-    check: Callable[[], None],
+    check: Callable[[Collection[TopicPartition]], None],
     commit: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None],
 ) -> list[list[ErrorCode]]:
     """Commit what may be committed; return an error code for each partition of each topic, in the order of the request.
 
-    check: raises BrokerError when nothing may be; it is called if any partition exists. commit: stores offsets, or raises BrokerError.
+    check: raises BrokerError when nothing may be; called with the partitions that exist, if any does. commit: stores offsets, or raises
+    BrokerError.
     """
     codes = [[ErrorCode.NONE] * len(topic.partitions) for topic in topics]
     found: dict[_Place, TopicPartition] = {}
@@ -64,7 +77,7 @@ def commit_each(
     offsets: dict[TopicPartition, OffsetAndMetadata] = {}
     try:
         if found:
-            check()
+            check(found.values())
         for place, tp in found.items():
             wanted = topics[place[0]].partitions[place[1]]
             codes[place[0]][place[1]] = code = _refusal(call, tp, wanted)
@@ -78,8 +91,28 @@ def commit_each(
     return codes
 
 
+def answered(
+    topics: Sequence[TopicToCommit], codes: Sequence[Sequence[ErrorCode]], topic: Callable[..., T], partition: Callable[..., Any]
+) -> list[T]:
+    """Return the topics of the response, with these codes. topic, partition: make its structs. As in Kafka, one without partitions is
+    left out.
+    """
+    return [
+        topic(
+            name=asked.name,
+            topic_id=asked.topic_id,
+            partitions=[
+                partition(partition_index=wanted.partition_index, error_code=code)
+                for wanted, code in zip(asked.partitions, found, strict=True)
+            ],
+        )
+        for asked, found in zip(topics, codes, strict=True)
+        if found
+    ]
+
+
 def _topic(call: Call, topic: TopicToCommit, *, by_id: bool) -> Topic:
-    return call.state.find_topic(topic.name, topic.topic_id, by_id=by_id)
+    return find_topic(call, topic.name, topic.topic_id, by_id=by_id)
 
 
 def _refusal(call: Call, tp: TopicPartition, wanted: Any) -> ErrorCode:

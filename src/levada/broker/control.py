@@ -196,6 +196,12 @@ class Faults:
         self._caps.clear()
         self._blackholes.clear()
 
+    def release_all(self) -> None:
+        """Let go everything that is held."""
+        for hold in self._holds:
+            hold.release()
+        self._holds = [hold for hold in self._holds if hold.waiting]
+
     def max_version(self, api: str, served: int) -> int:
         """Return the highest version to serve."""
         return min(served, self._caps.get(api, served))

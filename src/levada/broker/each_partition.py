@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from levada.broker.cluster import Topic
+from levada.broker.permissions import find_topic
 from levada.broker.state import Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -24,7 +25,7 @@ def answer_each(
 ) -> list[Answered]:
     """Return the answers for partitions of a topic, in order. failure: makes the one for a BrokerError of `answer`, or of the topic."""
     try:
-        topic = call.state.find_topic(name, ZERO_UUID, by_id=False)
+        topic = find_topic(call, name, ZERO_UUID, by_id=False)
     except BrokerError as error:
         return [failure(wanted, error.code) for wanted in partitions]
     answers = []

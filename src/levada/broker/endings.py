@@ -7,8 +7,6 @@ complete when its markers are committed, so that a new leader cannot lack one.
 
 from __future__ import annotations
 
-import logging
-
 from levada.broker.cluster import GROUP_METADATA_TOPIC, Cluster
 from levada.broker.coordinators.transaction import Ending
 from levada.broker.marker import Marker
@@ -17,11 +15,13 @@ from levada.broker.purgatory import Delayed
 from levada.broker.replication.waiting import Written
 from levada.broker.state import BrokerState
 from levada.clock import NEVER_MS
+from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
+from levada.logs import Log
 from levada.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from levada.types import TopicPartition
 
-_log = logging.getLogger("levada.broker")
+_log = Log("levada.broker")
 
 RETRY_MS = 100
 
@@ -56,16 +56,19 @@ class _Markers:
 
     def write(self, now_ms: int) -> None:
         """Write what can be written, again what a new leader does not have, and tell the coordinator when all is committed."""
-        wall_ms = self._state.wall_ms(now_ms)
         try:
-            for name in [name for name in self._pending if self._can_write(name)]:
-                self._pending[name] = written = _write_marker(self._state, name, self._marker, wall_ms)
-                if written is None:
-                    del self._pending[name]
+            self._write(self._state.wall_ms(now_ms))
         except BrokerError as error:
-            # Somebody else has taken over: as in Kafka the transaction stays where it is.
             _log.warning("the end of transaction %r was not written: %s", self._ending.transactional_id, error)
-            return
+            # Anything else says that somebody else has taken over: as in Kafka the transaction stays where it is.
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._state.do_later(now_ms + RETRY_MS, self.write)
+
+    def _write(self, wall_ms: int) -> None:
+        for name in [name for name in self._pending if self._can_write(name)]:
+            self._pending[name] = written = _write_marker(self._state, name, self._marker, wall_ms)
+            if written is None:
+                del self._pending[name]
         if self._is_done():
             self._complete(wall_ms)
         else:

@@ -106,6 +106,8 @@ class Context(NamedTuple):
     wanted: Sequence[Wanted]
     respond: Callable[[Sequence[Told], int], tuple[int, Sequence[Told]]]
     """Takes all answers and the time; returns the session's id, and the answers to send. Raises BrokerError for the whole response."""
+    is_incremental: bool = False
+    """Whether the request carries on a session."""
 
 
 class FetchSessions:
@@ -142,7 +144,7 @@ class FetchSessions:
             return Context((), _without_session)
         session.used_ms = now_ms
         session.epoch = expected = _next_epoch(request.session_epoch)
-        return Context(session.wanted(), lambda answers, at_ms: (session.id, _carry_on(session, expected, answers)))
+        return Context(session.wanted(), lambda answers, at_ms: (session.id, _carry_on(session, expected, answers)), is_incremental=True)
 
     def _find(self, request: FetchRequest, *, by_id: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)

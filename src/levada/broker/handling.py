@@ -1,7 +1,7 @@
 """The steps that every request goes through before its API serves it.
 
 A step is called with the request and with the rest of the chain. It calls the rest and returns its answer, or answers by itself. Kafka's
-order is authenticate, authorize, count against quotas, serve; of these there is only the last.
+order is authenticate, authorize, count against quotas, serve.
 """
 
 from __future__ import annotations
@@ -10,14 +10,21 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import TypeAlias
 
-from levada.broker.state import Answer, Call
+from levada.broker.permissions import refusal
+from levada.broker.quotas.client_quotas import REQUEST_PERCENTAGE
+from levada.broker.state import Answer, Call, Unanswered
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from levada.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 Handler: TypeAlias = Callable[[Call], Answer]
 Step: TypeAlias = Callable[[Call, Handler], Answer]
 
 _HAS_SOFTWARE = 3
+_NS_PER_S = 1_000_000_000
+_BEFORE_LOGIN = frozenset({ApiVersionsRequest.API_KEY, SaslHandshakeRequest.API_KEY, SaslAuthenticateRequest.API_KEY})
+_AFTER_SESSION = frozenset({SaslHandshakeRequest.API_KEY})
 
 
 def chain(steps: Sequence[Step], serve: Handler) -> Handler:
@@ -40,9 +47,39 @@ def introduce(call: Call, rest: Handler) -> Answer:
     return answer
 
 
+def authenticate(call: Call, rest: Handler) -> Answer:
+    """Before a client has logged in, let it do nothing else (E4), and nothing but logging in again once its session has ended (KIP-368)."""
+    login = call.session.login
+    if login is None or call.api.request.API_KEY in (_BEFORE_LOGIN if not login.user else _AFTER_SESSION):
+        return rest(call)
+    if login.user and call.now_ms <= login.session_ends_ms:
+        return rest(call)
+    return Unanswered(close=True)
+
+
+def authorize(call: Call, rest: Handler) -> Answer:
+    """Refuse what the client may do nothing of. Where a request names several things, its API asks about each."""
+    code = refusal(call)
+    return rest(call) if code is ErrorCode.NONE else call.api.refuse(call.request, call.version, code)
+
+
+def count(call: Call, rest: Handler) -> Answer:
+    """Count the time that a request takes against its client's quota (KIP-124); a request without an answer costs nothing."""
+    state = call.state
+    if state.throttles.are_off or not state.throttles.has_quota(REQUEST_PERCENTAGE, call.quoted):
+        return rest(call)
+    begun_ns = state.work_ns()
+    answer = rest(call)
+    if not isinstance(answer, Unanswered):
+        percent = (state.work_ns() - begun_ns) / _NS_PER_S * 100
+        longest_ms = state.settings.quota_window_size_seconds * 1000
+        call.throttle(state.throttles.record(REQUEST_PERCENTAGE, call.quoted, percent, call.now_ms, longest_ms=longest_ms))
+    return answer
+
+
 def _take(step: Step, rest: Handler, call: Call) -> Answer:
     return step(call, rest)
 
 
-HANDLE = chain((introduce,), serve)
+HANDLE = chain((introduce, authenticate, authorize, count), serve)
 """What a node does with a request."""

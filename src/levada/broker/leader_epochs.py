@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -22,6 +23,20 @@ class LeaderEpochs:
 
     def __init__(self) -> None:
         self._starts: list[tuple[int, int]] = []
+        self._changed: Callable[[Sequence[tuple[int, int]]], None] = lambda starts: None
+
+    @property
+    def starts(self) -> Sequence[tuple[int, int]]:
+        """Each epoch and where it begins."""
+        return self._starts
+
+    def watch(self, changed: Callable[[Sequence[tuple[int, int]]], None]) -> None:
+        """Call back with all of it when it has changed."""
+        self._changed = changed
+
+    def load(self, starts: Sequence[tuple[int, int]]) -> None:
+        """Take over what was kept."""
+        self._starts = list(starts)
 
     @property
     def current(self) -> int:
@@ -31,10 +46,14 @@ class LeaderEpochs:
     def begin(self, epoch: int, start_offset: int) -> None:
         """A leader was elected; an epoch without records is not kept."""
         self._starts = [entry for entry in self._starts if entry[1] < start_offset] + [(epoch, start_offset)]
+        self._changed(self._starts)
 
     def truncate(self, end_offset: int) -> None:
         """Forget the epochs that began at an offset or after it: the log ends there now."""
-        self._starts = [entry for entry in self._starts if entry[1] < end_offset]
+        kept = [entry for entry in self._starts if entry[1] < end_offset]
+        if kept != self._starts:
+            self._starts = kept
+            self._changed(kept)
 
     def end_of(self, epoch: int, log_end: int) -> EpochEnd:
         """Return the newest epoch not after this one, and where it ends; nothing for epochs that do not exist."""

@@ -8,44 +8,60 @@ connection (E3, H13); ApiVersions alone is answered, so that client and broker c
 
 from __future__ import annotations
 
-import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 from typing import Any
 
-from levada.broker.apis import FAIL_BY_PARTITION, NAMES, NEWEST_BEFORE_KIP_890, SERVED, api_versions
+from levada.broker.apis import FAIL_BY_PARTITION, NAMES, NEWEST_BEFORE_KIP_890, SERVED, TELEMETRY, api_versions
 from levada.broker.chores import Chore
 from levada.broker.cluster import DEFAULT, Cluster, Topic
+from levada.broker.compaction import clean
 from levada.broker.connection import Connection, Frame
 from levada.broker.control import Fault, Faults
+from levada.broker.coordinators.groups import GroupCoordinator
+from levada.broker.coordinators.timers import Timers
 from levada.broker.coordinators.transactions import BUMPING_VERSION
 from levada.broker.endings import carry_out
+from levada.broker.features import TRANSACTIONS
 from levada.broker.fetch_sessions import FetchSessions
 from levada.broker.handling import HANDLE
+from levada.broker.listeners import Listener
 from levada.broker.log import PartitionLog
+from levada.broker.logins import Login
+from levada.broker.partition import Partition
 from levada.broker.purgatory import Delayed, Purgatory
+from levada.broker.quotas.throttles import IDLE_MS, Throttles
 from levada.broker.session import Session
 from levada.broker.settings import BrokerSettings
+from levada.broker.share.share_partitions import SharePartitions
 from levada.broker.state import Answer, Api, BrokerState, Call, Unanswered, VersionRange
+from levada.broker.storage import IN_MEMORY, ClusterStorage
+from levada.broker.topics import TopicConfig
 from levada.error_codes import ErrorCode
-from levada.errors import ProtocolError
+from levada.errors import BrokerError, CorruptRecordError, ProtocolError
+from levada.logs import Log
 from levada.promise import Promise
 from levada.protocol.frame import RequestFrame, UnsupportedRequestError, decode_request, encode_response_parts
 from levada.protocol.messages.api_versions import ApiVersionsRequest
-from levada.protocol.schema import Response
+from levada.protocol.schema import ZERO_UUID, Response
 from levada.types import Node
 from levada.wire.varint import Bytes
 
-_log = logging.getLogger("levada.broker")
+_log = Log("levada.broker")
+
+NOT_SERVED = -1
 
 
 class BrokerNode:
     """A broker. Settings are Kafka's in snake_case, see BrokerSettings.
 
+    listeners: by which clients may come, the same on every node of a cluster. rack: where it stands, for readers with a client.rack.
     cluster, faults: share them between nodes; without them the node is a cluster of its own. wall_offset_ms: what to add to now_ms to get
-    milliseconds since the epoch. random: where ids come from; give a seeded one to get the same every time.
+    milliseconds since the epoch. random: where ids come from; give a seeded one to get the same every time. storage: where a cluster of its
+    own is kept; call cluster.restore() before the node serves.
     """
 
     def __init__(
@@ -54,17 +70,21 @@ class BrokerNode:
         node_id: int = 1,
         host: str = "127.0.0.1",
         port: int = 9092,
+        rack: str | None = None,
         wall_offset_ms: int = 0,
         cluster: Cluster | None = None,
         faults: Faults | None = None,
         random: Random | None = None,
+        storage: ClusterStorage = IN_MEMORY,
+        listeners: Sequence[Listener] = (Listener(),),
         **settings: Any,
     ) -> None:
         broker_settings = BrokerSettings.of(**settings)
         self.settings = broker_settings
-        self.cluster = cluster or Cluster(broker_settings, random or Random(node_id))
+        self.cluster = cluster or Cluster(broker_settings, random or Random(node_id), storage)
         self.faults = faults or Faults(NAMES, FAIL_BY_PARTITION)
         self._purgatory = Purgatory()
+        groups = self._group_coordinator(node_id)
         self._state = BrokerState(
             settings=broker_settings,
             cluster=self.cluster,
@@ -72,26 +92,44 @@ class BrokerNode:
             faults=self.faults,
             purgatory=self._purgatory,
             fetch_sessions=FetchSessions(broker_settings.max_incremental_fetch_session_cache_slots, Random(node_id)),
+            groups=groups,
+            shares=self._share_partitions(node_id),
+            throttles=Throttles(
+                self.cluster.access.client_quotas, broker_settings.quota_window_num, broker_settings.quota_window_size_seconds * 1000
+            ),
             wall_offset_ms=wall_offset_ms,
             version_ranges=self._version_ranges,
         )
+        self._rack = rack
+        self._listeners = {listener.name: listener for listener in listeners}
         self._connections: dict[int, Connection] = {}
         self._runnable: deque[Connection] = deque()
         self._outgoing: list[tuple[int, list[Bytes] | None]] = []
         self._now_ms = 0
+        self._has_begun = False
         self._chores = [
             Chore(broker_settings.log_retention_check_interval_ms, self._apply_retention),
+            Chore(broker_settings.log_cleaner_backoff_ms, self._compact),
             Chore(max(broker_settings.replica_lag_time_max_ms // 2, 1), lambda now_ms: self.cluster.drop_lagging(self.id)),
             Chore(broker_settings.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._abort_late_transactions),
             Chore(broker_settings.transaction_remove_expired_transaction_cleanup_interval_ms, self._expire_transactional_ids),
+            Chore(broker_settings.offsets_retention_check_interval_ms, groups.expire),
+            Chore(IDLE_MS, self._forget_idle_clients),
+            Chore(broker_settings.delegation_token_expiry_check_interval_ms, self._forget_ended_tokens),
         ]
         self.cluster.watch(lambda partition: self._purgatory.wake(partition.name, self._now_ms))
-        self.advertise(host, port)
+        self.cluster.group_coordinators.watch(lambda: groups.follow_placement(self.cluster.now_ms))
+        for listener in listeners:
+            self.advertise(host, port, listener.name)
 
     @property
     def id(self) -> int:
         """The node's id."""
         return self._state.node_id
+
+    def measure_work(self, work_ns: Callable[[], int]) -> None:
+        """Let request_percentage count work. work_ns: how much there was so far, in nanoseconds of one processor."""
+        self._state.work_ns = work_ns
 
     @property
     def wall_offset_ms(self) -> int:
@@ -104,13 +142,23 @@ class BrokerNode:
 
     # What a test or a tool asks for directly
 
-    def advertise(self, host: str, port: int) -> None:
-        """Tell clients to reach this node here."""
-        self.cluster.join(Node(self.id, host, port))
+    def advertise(self, host: str, port: int, listener: str = "") -> None:
+        """Tell clients of a listener to reach this node here. listener: by default the first one."""
+        self.cluster.join(Node(self.id, host, port, self._rack), self._listener(listener).name)
 
     def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | None] | None = None) -> Topic:
         """Create a topic as CreateTopics does; raises BrokerError or ConfigError with the reason."""
         return self.cluster.add(self.cluster.plan(name, partitions, config=config))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic as DeleteTopics does. Raises UnknownTopicOrPartitionError."""
+        self.cluster.remove(self._state.find_topic(name, ZERO_UUID, by_id=False))
+
+    def configure_group(self, group: str, config: Mapping[str, str | None]) -> None:
+        """Change settings of a group as IncrementalAlterConfigs does; None stands for the default. ConfigError with the reason."""
+        known = self.cluster.group_config(group)
+        overrides = {name: text for name, text in {**known.overrides, **config}.items() if text is not None}
+        self.cluster.configure_group(group, known.with_overrides(overrides))
 
     def time_out_transaction(self, transactional_id: str) -> None:
         """Abort an open transaction as if its timeout had passed. IllegalStateError when none is open."""
@@ -134,14 +182,25 @@ class BrokerNode:
 
     # What a driver calls
 
-    def connect(self, conn_id: int, address: str = "") -> None:
-        """A client has connected. address: host:port of it, as far as there is one."""
-        self._connections[conn_id] = Connection(Session(connection_id=conn_id, address=address))
+    def connect(self, conn_id: int, address: str = "", listener: str = "") -> None:
+        """A client has connected. address: host:port of it, as far as there is one. listener: by which it came, "" for the first one."""
+        found = self._listener(listener)
+        login = None if found.logins is None else Login(found.logins)
+        self._connections[conn_id] = Connection(Session(connection_id=conn_id, address=address, listener=found, login=login))
+
+    def identify(self, conn_id: int, name: str) -> None:
+        """A client has shown a certificate with this subject, "" for none. Where clients log in, that says who they are instead."""
+        connection = self._connections.get(conn_id)
+        if connection is not None and name and connection.session.login is None:
+            connection.session.principal = f"User:{name}"
 
     def disconnect(self, conn_id: int) -> None:
-        """A client has disconnected; its waiting requests are dropped."""
+        """A client has disconnected; its waiting requests are dropped, and its share sessions end."""
         self._connections.pop(conn_id, None)
         self._purgatory.cancel(conn_id)
+        if self._state.shares.sessions.of_connection(conn_id):
+            # Others may be given the records, and their answers are sent in a step of the node's own.
+            self._state.do_later(self._now_ms, lambda now_ms: self._state.shares.end_sessions_of(conn_id, now_ms))
 
     def is_busy(self, conn_id: int) -> bool:
         """Whether a request of the connection is in process, so that the next one must not be read yet."""
@@ -152,9 +211,11 @@ class BrokerNode:
         """A whole frame has come in, without its size."""
         connection = self._connections.get(conn_id)
         if connection is not None:
+            self._begin(now_ms)
             connection.waiting.append(frame)
             self._runnable.append(connection)
             self._run(now_ms)
+            self._state.groups.keep(now_ms)
 
     def outgoing(self) -> list[tuple[int, bytes | None]]:
         """Return and forget what is to be sent, in order: (connection, frame with its size), or None to close the connection."""
@@ -167,23 +228,72 @@ class BrokerNode:
 
     def advance(self, now_ms: int) -> int:
         """Do what is due, and return when there is something to do next."""
+        self._begin(now_ms)
         self._now_ms = self.cluster.now_ms = now_ms
         for act in self.faults.released(self.id):
             act(now_ms)
         self._purgatory.expire(now_ms)
         self._run(now_ms)
         next_chore_ms = min([chore.run(now_ms) for chore in self._chores])
+        try:
+            self._state.groups.keep(now_ms)
+        except BrokerError as fault:
+            # Nobody waits for an answer to this; it is tried again with the next step.
+            _log.error("what has become of groups cannot be written down yet: %s", fault)
         return min(self._purgatory.next_deadline_ms(), next_chore_ms)
 
     # Inside
+
+    def _begin(self, now_ms: int) -> None:
+        """Know the time from now on: the groups that were kept were loaded before anybody had told it."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._state.groups.begin(now_ms)
+
+    def _listener(self, name: str) -> Listener:
+        return self._listeners[name or next(iter(self._listeners))]
+
+    def _group_coordinator(self, node_id: int) -> GroupCoordinator:
+        return GroupCoordinator(
+            settings=self.settings,
+            node_id=node_id,
+            placement=self.cluster.group_coordinators,
+            stored=self.cluster.stored_groups,
+            timers=Timers(self._purgatory),
+            topics=self.cluster.topics_for_groups,
+            config_of=self.cluster.group_config,
+            wall_ms=lambda now_ms: self._state.wall_ms(now_ms),
+            new_id=lambda: str(self.cluster.new_uuid()),
+        )
+
+    def _share_partitions(self, node_id: int) -> SharePartitions:
+        return SharePartitions(
+            node_id=node_id,
+            cluster=self.cluster,
+            slots=self.settings.group_share_max_share_sessions,
+            timers=Timers(self._purgatory),
+            purgatory=self._purgatory,
+            wall_ms=lambda now_ms: self._state.wall_ms(now_ms),
+        )
 
     def _apply_retention(self, now_ms: int) -> None:
         wall_ms = self._state.wall_ms(now_ms)
         for topic in self.cluster.topics.values():
             for partition in topic.partitions:
                 if partition.leader == self.id:
-                    partition.retain(wall_ms)
+                    with _sparing_others(partition, "has old records that cannot be deleted"):
+                        partition.retain(wall_ms)
                     partition.expire_producers(wall_ms - self.settings.producer_id_expiration_ms)
+
+    def _compact(self, now_ms: int) -> None:
+        for topic in self.cluster.topics.values():
+            for partition in topic.partitions if topic.config.is_compacted else ():
+                if self.id in partition.replicas:
+                    self._clean(partition, topic.config, now_ms)
+
+    def _clean(self, partition: Partition, config: TopicConfig, now_ms: int) -> None:
+        with _sparing_others(partition, "cannot be compacted, and stays as it is"):
+            clean(partition.replicas[self.id], config, self._state.wall_ms(now_ms))
 
     def _abort_late_transactions(self, now_ms: int) -> None:
         for ending in self.cluster.transactions.time_out(self.id, self._state.wall_ms(now_ms)):
@@ -192,13 +302,23 @@ class BrokerNode:
     def _expire_transactional_ids(self, now_ms: int) -> None:
         self.cluster.transactions.expire(self.id, self._state.wall_ms(now_ms))
 
+    def _forget_idle_clients(self, now_ms: int) -> None:
+        self._state.throttles.forget_idle(now_ms)
+        self.cluster.access.mutations.forget_idle(now_ms)
+
+    def _forget_ended_tokens(self, now_ms: int) -> None:
+        self.cluster.access.delegation_tokens.forget_ended(self._state.wall_ms(now_ms))
+
     def _version_ranges(self) -> list[VersionRange]:
         ranges = [VersionRange(key, api.advertised_oldest, self._newest(api)) for key, api in SERVED.items()]
         return [served for served in ranges if served.max_version >= 0]
 
     def _newest(self, api: Api) -> int:
         name = api.request.NAME
-        newest = api.newest if self.settings.transaction_version >= BUMPING_VERSION else NEWEST_BEFORE_KIP_890.get(name, api.newest)
+        if name in TELEMETRY and not self.settings.client_telemetry:
+            return NOT_SERVED
+        bumps = self.cluster.features.level(TRANSACTIONS) >= BUMPING_VERSION
+        newest = api.newest if bumps else NEWEST_BEFORE_KIP_890.get(name, api.newest)
         return self.faults.max_version(name, newest)
 
     def _run(self, now_ms: int) -> None:
@@ -224,7 +344,7 @@ class BrokerNode:
             reason = f"API {request.api_key} version {request.version} is not served"
             self._refuse_version(connection, request.api_key, request.correlation_id, reason)
             return
-        _Exchange(self, connection, request, api).run()
+        _Exchange(self, connection, request, api, len(frame)).run()
 
     def _refuse_version(self, connection: Connection, api_key: int, correlation_id: int, reason: str) -> None:
         own = next((served for served in self._version_ranges() if served.api_key == api_key == ApiVersionsRequest.API_KEY), None)
@@ -241,8 +361,14 @@ class BrokerNode:
     def _send_throttled(self, connection: Connection, frame: list[Bytes], pause_ms: int) -> None:
         if self._is_open(connection):
             self._outgoing.append((connection.id, frame))
-            over = Delayed(lambda: False, lambda now_ms: self._unmute(connection), (), connection.id)
-            self._purgatory.add(over, self._now_ms + pause_ms)
+            self._unmute_after(connection, pause_ms)
+
+    def _unmute_after(self, connection: Connection, pause_ms: int) -> None:
+        if not pause_ms:
+            self._unmute(connection)
+            return
+        over = Delayed(lambda: False, lambda now_ms: self._unmute(connection), (), connection.id)
+        self._purgatory.add(over, self._now_ms + pause_ms)
 
     def _send_cut(self, connection: Connection, frame: list[Bytes], size: int) -> None:
         if self._is_open(connection):
@@ -267,12 +393,22 @@ class BrokerNode:
 class _Exchange:
     """One request from its decoding to its answer, with the faults that a test asked for."""
 
-    def __init__(self, node: BrokerNode, connection: Connection, frame: RequestFrame, api: Api) -> None:
+    def __init__(self, node: BrokerNode, connection: Connection, frame: RequestFrame, api: Api, size_bytes: int) -> None:
         self._node = node
         self._connection = connection
         self._frame = frame
         self._api = api
         self._fault: Fault = node.faults.next_fault(api.request.NAME, node.id)
+        self._call = Call(
+            state=node._state,
+            session=connection.session,
+            api=api,
+            request=frame.request,
+            version=frame.version,
+            client_id=frame.client_id,
+            now_ms=node._now_ms,
+            size_bytes=size_bytes,
+        )
 
     def run(self) -> None:
         """Carry the request out, unless a fault prevents it, and answer now or when its promise resolves."""
@@ -287,19 +423,11 @@ class _Exchange:
             self._answer(answer)
 
     def _handle(self) -> Answer:
-        call = Call(
-            state=self._node._state,
-            session=self._connection.session,
-            api=self._api,
-            request=self._frame.request,
-            version=self._frame.version,
-            client_id=self._frame.client_id,
-            now_ms=self._node._now_ms,
-        )
         try:
-            return HANDLE(call)
-        except Exception:
-            _log.exception("%s version %d failed, %s", self._api.request.NAME, self._frame.version, self._connection.session)
+            return HANDLE(self._call)
+        except Exception as bug:
+            api, session = self._api.request.NAME, self._connection.session
+            _log.error("%s version %d failed, %s", api, self._frame.version, session, error=bug)
             return self._refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _refusal(self, code: ErrorCode) -> Response | Unanswered:
@@ -311,7 +439,7 @@ class _Exchange:
         if answer.close or self._fault.disconnect:
             self._node._close(self._connection, "a request without a response failed")
         elif not self._fault.drop:
-            self._node._unmute(self._connection)
+            self._node._unmute_after(self._connection, self._call.throttle_ms)
 
     def _answer(self, response: Response | None) -> None:
         if self._fault.disconnect:
@@ -324,7 +452,7 @@ class _Exchange:
             self._send(response)
 
     def _send(self, response: Response) -> None:
-        pause_ms, cut_at = self._fault.throttle_ms, self._fault.cut_at
+        pause_ms, cut_at = max(self._fault.throttle_ms, self._call.throttle_ms), self._fault.cut_at
         if cut_at is not None:
             self._node._send_cut(self._connection, self._encoded(response), cut_at)
         elif pause_ms and hasattr(response, "throttle_time_ms"):
@@ -332,6 +460,8 @@ class _Exchange:
             self._node._send_throttled(self._connection, self._encoded(response), pause_ms)
         else:
             self._node._send(self._connection, self._encoded(response))
+        if self._connection.session.is_refused:
+            self._node._close(self._connection, "its login failed")
 
     def _delay(self, response: Response) -> None:
         fault, self._fault = self._fault, Fault(applied=True)
@@ -340,3 +470,12 @@ class _Exchange:
 
     def _encoded(self, response: Response) -> list[Bytes]:
         return encode_response_parts(response, self._frame.version, self._frame.correlation_id)
+
+
+@contextmanager
+def _sparing_others(partition: Partition, what: str) -> Iterator[None]:
+    """Log a damaged log or a failing disk of one partition within this block, so that the other partitions are still served."""
+    try:
+        yield
+    except (BrokerError, CorruptRecordError) as fault:
+        _log.warning("%s %s: %s", partition.name, what, fault)

@@ -15,7 +15,7 @@ each append, which may leave followers out, and a leader from among those in syn
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from levada.broker.admission import admit, stamped_by_its_producer
@@ -24,14 +24,16 @@ from levada.broker.log import PartitionLog
 from levada.broker.marker import Marker
 from levada.broker.partition_transactions import PartitionTransactions
 from levada.broker.producer_state import ProducerStates
+from levada.broker.reassignment import Reassignment
 from levada.broker.replication.replica import Replica
 from levada.broker.settings import MAX_INT64
+from levada.broker.storage import NO_FILES, LogFiles
 from levada.broker.topics import TopicConfig
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError, OutOfOrderSequenceError
+from levada.errors import BrokerError, OffsetOutOfRangeError, OutOfOrderSequenceError
 from levada.protocol.schema import RecordBytes
 from levada.record.batch import RecordBatch
-from levada.types import NO_TIMESTAMP, IsolationLevel, TimestampType, TopicPartition
+from levada.types import NO_TIMESTAMP, TimestampType, TopicPartition
 
 NO_LEADER = -1
 
@@ -45,7 +47,10 @@ class Appended(NamedTuple):
 
 
 class Partition:
-    """replicas: by node, the preferred leader first. isr: the nodes in sync. leader: -1 while no node that may lead is alive."""
+    """replicas: by node, the preferred leader first. isr: the nodes in sync. leader: -1 while no node that may lead is alive.
+
+    reassignment: to other nodes, while it is under way.
+    """
 
     def __init__(self, name: TopicPartition, config: TopicConfig, replicas: tuple[int, ...]) -> None:
         self.name = name
@@ -54,8 +59,25 @@ class Partition:
         self.isr = replicas
         self.leader = replicas[0]
         self.leader_epoch = 0
+        self.reassignment: Reassignment | None = None
+        self._files: Callable[[int], LogFiles] = lambda node_id: NO_FILES
         self._leading = self.replicas[self.leader]
         self._leading.lead(self.leader_epoch)
+
+    def keep_in(self, files: Callable[[int], LogFiles]) -> None:
+        """Keep each node's replica in files. For a partition without records."""
+        self._files = files
+        for node_id, replica in self.replicas.items():
+            replica.keep_in(files(node_id))
+
+    def resume(self) -> None:
+        """Go on with replicas that were kept. All are there, so whichever has the newest log leads: it has every committed record."""
+        logs = {node_id: (replica.epochs.current, replica.log.end_offset) for node_id, replica in self.replicas.items()}
+        newest = max(logs.values())
+        self.isr = tuple(node_id for node_id, log in logs.items() if log == newest)
+        self.leader, self.leader_epoch = self.isr[0], newest[0]
+        self._leading = self.replicas[self.leader]
+        self._begin_epoch()
 
     # What the leader holds; while there is none, what the last one held.
 
@@ -86,14 +108,14 @@ class Partition:
 
     def readable_end(self, isolation_level: int) -> int:
         """Return the offset up to which a reader sees records."""
-        return self.last_stable_offset if isolation_level == IsolationLevel.READ_COMMITTED else self.log.high_watermark
+        return self._leading.readable_end(isolation_level)
 
     def holds(self, end_offset: int, epoch: int) -> bool:
         """Whether the leader has what was appended up to an offset, the last of it in a leader epoch."""
         return end_offset <= self.log.end_offset and self.epochs.at(end_offset - 1) == epoch
 
     def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether a producer has written to the partition in its present transaction, so that nobody has to be asked about it."""
+        """Whether a producer has written to the partition in its present transaction, so that its coordinator need not be asked."""
         return self.transactions.first_offset_of(producer_id) is not None and self.producers.epoch_of(producer_id) == epoch
 
     # Appending
@@ -139,7 +161,44 @@ class Partition:
         code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise BrokerError(f"{self.name}: leader epoch {epoch}, current {self.leader_epoch}", code=code)
 
+    def configure(self, config: TopicConfig) -> None:
+        """The topic's settings have changed."""
+        self.config = config
+        for replica in self.replicas.values():
+            replica.configure(config)
+
+    # Deleting
+
+    def delete_records(self, offset: int) -> int:
+        """Let the log start at an offset, -1 for the high watermark (DeleteRecords); return that offset. Followers take it over.
+
+        Raises OFFSET_OUT_OF_RANGE for an offset beyond the high watermark, POLICY_VIOLATION unless cleanup.policy has delete.
+        """
+        wanted = self.log.high_watermark if offset == -1 else offset
+        if not 0 <= wanted <= self.log.high_watermark:
+            raise OffsetOutOfRangeError(f"{self.name}: offset {offset}, high watermark {self.log.high_watermark}")
+        if not self.config.deletes:
+            raise BrokerError(f"{self.name}: cleanup.policy is not delete", code=ErrorCode.POLICY_VIOLATION)
+        self._leading.delete_before(wanted)
+        return wanted
+
+    def low_watermark(self, alive: Collection[int]) -> int:
+        """Return the lowest offset that a log of these nodes starts at."""
+        return min(replica.log.start_offset for node_id, replica in self.replicas.items() if node_id in alive or replica is self._leading)
+
     # Replication
+
+    def nearest(self, in_rack: Collection[int], offset: int) -> int:
+        """Return the node that a reader should fetch an offset from: the leader, unless only followers are in its rack (KIP-392).
+
+        in_rack: the nodes in the reader's rack. Only nodes in sync that have the offset are chosen, of these the one with the newest log.
+        """
+        ends = {
+            node_id: replica.log.end_offset
+            for node_id, replica in self.replicas.items()
+            if node_id in in_rack and node_id in self.isr and replica.log.start_offset <= offset <= replica.log.end_offset
+        }
+        return self.leader if self.leader in ends else max(ends, key=lambda node_id: ends[node_id], default=self.leader)
 
     @property
     def has_enough_in_sync(self) -> bool:
@@ -161,7 +220,12 @@ class Partition:
             return
         if len(self.replicas) == 1:
             self._commit()
-            return
+        else:
+            self._copy_to(nodes, now_ms)
+        if self.reassignment is not None and self.reassignment.is_done(self.isr):
+            self._keep_only(self.reassignment.target, nodes, now_ms)
+
+    def _copy_to(self, nodes: Collection[int], now_ms: int) -> None:
         followers = [replica for node_id, replica in self.replicas.items() if node_id in nodes and replica is not self._leading]
         for replica in followers:
             replica.follow(self._leading, now_ms)
@@ -186,7 +250,7 @@ class Partition:
             return
         end_offset = self.log.end_offset
         for node_id in self.isr:
-            if node_id != self.leader:  # The leader has fetched from nobody.
+            if node_id != self.leader:  # The leader fetches from no other node.
                 end_offset = min(end_offset, self.replicas[node_id].fetched_offset)
         self.log.advance_high_watermark(end_offset)
 
@@ -214,11 +278,53 @@ class Partition:
             replica.fetched_offset, replica.caught_up_ms = 0, now_ms
         self._commit()
 
+    # Reassignment
+
+    @property
+    def original_replicas(self) -> tuple[int, ...]:
+        """The nodes that have replicas, without those that a reassignment adds."""
+        return tuple(self.replicas) if self.reassignment is None else self.reassignment.before
+
+    def reassign(self, target: tuple[int, ...]) -> None:
+        """Begin to move to other nodes; replicate() ends it. One that is under way is replaced."""
+        wanted = Reassignment(self.original_replicas, target)
+        for node_id in [known for known in self.replicas if known not in wanted.meanwhile]:
+            self._drop(node_id)
+        for node_id in wanted.meanwhile:
+            if node_id not in self.replicas:
+                self.replicas[node_id] = Replica(self.config)
+                self.replicas[node_id].keep_in(self._files(node_id))
+        self._order(wanted.meanwhile)
+        self.reassignment = wanted
+
+    def cancel_reassignment(self, alive: Collection[int], now_ms: int) -> None:
+        """Go back to where it was before. Raises NO_REASSIGNMENT_IN_PROGRESS."""
+        if self.reassignment is None:
+            raise BrokerError(f"{self.name} is not being reassigned", code=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        self._keep_only(self.reassignment.before, alive, now_ms)
+
+    def _keep_only(self, wanted: tuple[int, ...], alive: Collection[int], now_ms: int) -> None:
+        self.reassignment = None
+        self.isr = tuple(node_id for node_id in wanted if node_id in self.isr)
+        self._order(wanted + tuple(node_id for node_id in self.replicas if node_id not in wanted))
+        if self.leader not in wanted:
+            self.elect_any([node_id for node_id in alive if node_id in wanted], now_ms)
+        for node_id in [known for known in self.replicas if known not in wanted]:
+            self._drop(node_id)
+
+    def _order(self, wanted: tuple[int, ...]) -> None:
+        self.replicas = {node_id: self.replicas[node_id] for node_id in wanted}
+
+    def _drop(self, node_id: int) -> None:
+        self.replicas.pop(node_id).files.delete()
+        self.isr = tuple(known for known in self.isr if known != node_id)
+
     def _begin_epoch(self) -> None:
         self.leader_epoch += 1
         self._leading.lead(self.leader_epoch)
 
     def _reassign_leader(self, node_id: int) -> None:
+        self._leading.files.move_to(node_id)
         former = next(known for known, replica in self.replicas.items() if replica is self._leading)
         self.replicas = {node_id if known == former else known: replica for known, replica in self.replicas.items()}
         self.isr = tuple(node_id if known == former else known for known in self.isr)
@@ -249,7 +355,7 @@ class Partition:
 
         Followers take over where the leader's log starts when they copy from it next.
         """
-        if self.log.high_watermark == self.log.end_offset:
+        if self.config.deletes and self.log.high_watermark == self.log.end_offset:
             age = self.config.retention_ms
             oldest_ms = now_ms - age if age >= 0 else -1
             self._leading.retain(retention_bytes=self.config.retention_bytes, oldest_timestamp_ms=oldest_ms)

@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 
 class AbortedTransaction(NamedTuple):
-    """first_offset: of its first record. last_offset: of its marker."""
+    """first_offset: of its first record. last_offset: of its marker. last_stable_offset: what it was when that was appended."""
 
     producer_id: int
     first_offset: int
     last_offset: int
+    last_stable_offset: int
 
 
 class EndedTransaction(NamedTuple):
@@ -84,7 +85,8 @@ class PartitionTransactions:
             return
         self._unstable.append(EndedTransaction(first_offset, marker_offset))
         if not committed:
-            self._aborted.append(AbortedTransaction(producer_id, first_offset, marker_offset))
+            last_stable_offset = min(self._open.values(), default=marker_offset + 1)
+            self._aborted.append(AbortedTransaction(producer_id, first_offset, marker_offset, last_stable_offset))
 
     def aborted_between(self, start: int, end: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with records or their marker in a range of offsets, `end` excluded."""
@@ -93,6 +95,10 @@ class PartitionTransactions:
     def forget_before(self, offset: int) -> None:
         """Records before an offset are gone."""
         self._aborted = [aborted for aborted in self._aborted if aborted.last_offset >= offset]
+
+    def forget_aborted(self, gone: Collection[AbortedTransaction]) -> None:
+        """No records of these are left: their markers may go, and readers must not wait for them."""
+        self._aborted = [aborted for aborted in self._aborted if aborted not in gone]
 
     def forget_all(self) -> None:
         """Forget everything, to be told again."""

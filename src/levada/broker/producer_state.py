@@ -128,6 +128,14 @@ class ProducerStates:
         entry.batches.append(AppendedBatch(batch.base_sequence, batch.last_sequence, base_offset, last_offset, timestamp))
         entry.timestamp, entry.last_write_ms = timestamp, now_ms
 
+    def restore(self, producer_id: int, epoch: int, last: AppendedBatch | None, coordinator_epoch: int, timestamp: int) -> None:
+        """Take over what was kept of a producer: its last batch, if it has written one in its epoch."""
+        entry = self._entries[producer_id] = ProducerEntry(epoch)
+        if last is not None:
+            entry.batches.append(last)
+        entry.coordinator_epoch = coordinator_epoch
+        entry.timestamp = entry.last_write_ms = timestamp
+
     def expire(self, before_ms: int, keep: Collection[int] = ()) -> None:
         """Forget producers whose last write was before `before_ms` (producer.id.expiration.ms), but for those with an open transaction."""
         self._entries = {pid: entry for pid, entry in self._entries.items() if entry.last_write_ms >= before_ms or pid in keep}

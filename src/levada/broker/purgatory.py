@@ -48,6 +48,10 @@ class Purgatory:
         for key in operation.keys:
             self._watchers.setdefault(key, {})[operation] = None
 
+    def has(self, owner: Hashable) -> bool:
+        """Whether an operation of an owner waits."""
+        return owner in self._owned
+
     def wake(self, key: Hashable, now_ms: int) -> None:
         """Something about `key` changed: complete those of its watchers that are ready now."""
         for operation in list(self._watchers.get(key, ())):

@@ -1,4 +1,4 @@
-"""A BrokerNode on a TCP port: the only place in the broker with sockets, a thread and a clock.
+"""A BrokerNode on TCP ports, one for each of its listeners: the only place in the broker with sockets, a thread and a clock.
 
 One thread waits for all sockets at once. A connection is read while no complete request of its waits and no answer is unsent, so a client
 that sends without reading is slowed down by TCP, and its requests take no memory. Answers go out by gathering writes, whole buffers at a
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import errno
 import ipaddress
-import logging
 import selectors
 import socket
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from levada.broker.connection import Frame
 from levada.broker.node import BrokerNode
 from levada.clock import Clock, SystemClock
 from levada.errors import ConfigError, ConnectError, IllegalStateError, ProtocolError, TimeoutError
+from levada.logs import Log
 from levada.net.outgoing import Outgoing
 from levada.net.transport import PlaintextTransport, TransportLayer
 from levada.protocol.frame import FrameReader
@@ -29,11 +31,25 @@ from levada.wire.varint import Bytes
 
 T = TypeVar("T")
 
-_log = logging.getLogger("levada.broker")
+_log = Log("levada.broker")
 
 _BACKLOG = 1024
 _ACCEPT_PAUSE_MS = 1_000
 _CLOSE_TIMEOUT_S = 10.0
+
+
+@dataclass(slots=True, eq=False)
+class Endpoint:
+    """Where a listener of a node is served.
+
+    listener: its name; "" for the node's first one. port: 0 for any free one, which start() puts here. transport: what its connections are
+    read and written through.
+    """
+
+    listener: str = ""
+    port: int = 0
+    transport: Callable[[socket.socket], TransportLayer] = PlaintextTransport
+    socket: socket.socket | None = field(default=None, repr=False)
 
 
 class _Peer:
@@ -66,10 +82,11 @@ class _Peer:
 
 
 class BrokerServer:
-    """Serves a node on host:port (0: any free one), which it advertises.
+    """Serves a node on a host's ports, which it advertises.
 
-    insecure_listen: allow an address that other machines reach, although the broker has no authentication. ConfigError without it.
-    lock: one for all servers whose nodes share a cluster.
+    endpoints: by default one, of the node's first listener. insecure_listen: allow an address that other machines reach, for a
+    broker where clients log in over TLS, or where that risk is accepted; ConfigError without it. lock: one for all servers whose nodes
+    share a cluster.
     """
 
     def __init__(
@@ -77,27 +94,25 @@ class BrokerServer:
         node: BrokerNode,
         *,
         host: str = "127.0.0.1",
-        port: int = 0,
+        endpoints: Sequence[Endpoint] | None = None,
         advertised_host: str | None = None,
         insecure_listen: bool = False,
         clock: Clock | None = None,
         lock: threading.RLock | None = None,
-        transport: Callable[[socket.socket], TransportLayer] = PlaintextTransport,
     ) -> None:
         self.node = node
+        node.measure_work(time.thread_time_ns)
         self.lock = lock or threading.RLock()
         self.host = host
-        self.port = port
+        self.endpoints = list(endpoints or [Endpoint()])
         self._advertised_host = advertised_host or host
         self._insecure_listen = insecure_listen
         self._clock = clock or SystemClock()
-        self._transport = transport
         self._selector = selectors.DefaultSelector()
         self._peers: dict[int, _Peer] = {}
         self._runnable: deque[_Peer] = deque()
         self._held_back: dict[int, _Peer] = {}
         self._ids = count(1)
-        self._listener: socket.socket | None = None
         self._accept_again_ms = 0
         self._next_sweep_ms = 0
         self._wake_read, self._wake_write = socket.socketpair()
@@ -107,30 +122,38 @@ class BrokerServer:
     # For the owner, from any thread
 
     def start(self) -> None:
-        """Listen and serve in a daemon thread. ConnectError when the port is taken, ConfigError for an address that is not allowed."""
+        """Listen and serve in a daemon thread. ConnectError when a port is taken, ConfigError for an address that is not allowed."""
         if self._thread is not None:
             raise IllegalStateError("the broker was already started")
         try:
-            self._listener = self._listen()
+            for endpoint in self.endpoints:
+                self._listen(endpoint)
         except BaseException:
             self._close_sockets()
             raise
-        self.port = self._listener.getsockname()[1]
-        self.node.advertise(self._advertised_host, self.port)
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
         self._selector.register(self._wake_read, selectors.EVENT_READ)
-        self._selector.register(self._listener, selectors.EVENT_READ)
-        # Not before: the broker would refer to itself, and its sockets stay open until a collection of garbage where nobody starts it.
+        self._accept_from_now_on()
+        # Only now: this makes a reference cycle, which would keep the sockets of a broker that is never started open.
         self.node.faults.on_release(self.wakeup)
         self._thread = threading.Thread(target=self._serve, name=f"levada-broker-{self.port}", daemon=True)
         self._thread.start()
 
     @property
+    def port(self) -> int:
+        """The port of the first endpoint."""
+        return self.endpoints[0].port
+
+    @property
     def address(self) -> str:
-        """host:port as clients are told."""
+        """host:port of the first endpoint, as clients are told."""
+        return self.address_of(self.endpoints[0])
+
+    def address_of(self, endpoint: Endpoint) -> str:
+        """Return host:port of an endpoint, as clients are told."""
         host = f"[{self._advertised_host}]" if ":" in self._advertised_host else self._advertised_host
-        return f"{host}:{self.port}"
+        return f"{host}:{endpoint.port}"
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function that reads or changes the node, at the present time, while the server's thread does not."""
@@ -185,8 +208,8 @@ class BrokerServer:
         return now_ms
 
     def _on_ready(self, key: selectors.SelectorKey, events: int) -> None:
-        if key.fileobj is self._listener:
-            self._accept()
+        if isinstance(key.data, Endpoint):
+            self._accept(key.data)
         elif key.fileobj is self._wake_read:
             self._drain_wakeups()
         else:
@@ -208,6 +231,8 @@ class BrokerServer:
 
     def _go_on_with_handshake(self, peer: _Peer) -> None:
         peer.transport.handshake()
+        if peer.transport.ready:
+            self.node.identify(peer.id, peer.transport.peer_name)
         if peer.transport.ready and peer.transport.has_buffered and not peer.receive(self.node.faults.bytes_at_a_time):
             self._drop(peer, "closed by the client")
         elif peer.transport.ready:
@@ -237,9 +262,9 @@ class BrokerServer:
     def _process(self, peer: _Peer) -> None:
         try:
             self.node.receive(peer.id, peer.frames.popleft(), self._now_ms())
-        except Exception:
+        except Exception as bug:
             # A bug in the broker must not end the other connections.
-            _log.exception("closing connection %d", peer.id)
+            _log.error("closing connection %d", peer.id, error=bug)
             self._drop(peer, "internal error")
         if peer.frames:
             self._runnable.append(peer)
@@ -297,37 +322,49 @@ class BrokerServer:
 
     # Connections come and go
 
-    def _accept(self) -> None:
-        assert self._listener is not None
+    def _accept_from_now_on(self) -> None:
+        for endpoint in self.endpoints:
+            assert endpoint.socket is not None
+            self._selector.register(endpoint.socket, selectors.EVENT_READ, endpoint)
+
+    def _accept(self, endpoint: Endpoint) -> None:
+        assert endpoint.socket is not None
+        if self._accept_again_ms:
+            return
         try:
-            sock, address = self._listener.accept()
+            sock, address = endpoint.socket.accept()
         except (BlockingIOError, ConnectionError):
             return
         except OSError as fault:
-            # Out of file descriptors, most likely. The listener stays ready, so without a pause this would spin.
+            # Out of file descriptors, most likely. A listener stays ready, so without a pause this would spin.
             _log.warning("cannot accept connections for now: %s", fault)
-            self._selector.unregister(self._listener)
+            self._accept_no_more()
             self._accept_again_ms = self._now_ms() + _ACCEPT_PAUSE_MS
             return
         if len(self._peers) >= self.node.settings.max_connections:
             _log.warning("connection refused: max_connections=%d", self.node.settings.max_connections)
             sock.close()
             return
-        self._add_peer(sock, _text_of(address))
+        self._add_peer(endpoint, sock, _text_of(address))
 
-    def _add_peer(self, sock: socket.socket, address: str) -> None:
+    def _accept_no_more(self) -> None:
+        for endpoint in self.endpoints:
+            assert endpoint.socket is not None
+            self._selector.unregister(endpoint.socket)
+
+    def _add_peer(self, endpoint: Endpoint, sock: socket.socket, address: str) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        peer = _Peer(next(self._ids), sock, self._transport(sock), self.node.settings.socket_request_max_bytes, self._now_ms())
+        peer = _Peer(next(self._ids), sock, endpoint.transport(sock), self.node.settings.socket_request_max_bytes, self._now_ms())
         self._peers[peer.id] = peer
-        self.node.connect(peer.id, address)
+        self.node.connect(peer.id, address, endpoint.listener)
         self._selector.register(sock, peer.events, peer)
 
     def _do_upkeep(self, now_ms: int) -> int:
         """Accept again after a pause, end idle connections; return when to be called again."""
-        if self._accept_again_ms and self._accept_again_ms <= now_ms and self._listener is not None:
+        if self._accept_again_ms and self._accept_again_ms <= now_ms:
             self._accept_again_ms = 0
-            self._selector.register(self._listener, selectors.EVENT_READ)
+            self._accept_from_now_on()
         if self._next_sweep_ms <= now_ms:
             self._end_idle(now_ms)
             self._next_sweep_ms = now_ms + max(self.node.settings.connections_max_idle_ms // 10, 10)
@@ -341,28 +378,28 @@ class BrokerServer:
 
     # Sockets
 
-    def _listen(self) -> socket.socket:
+    def _listen(self, endpoint: Endpoint) -> None:
         try:
-            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            found = socket.getaddrinfo(self.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         except OSError as fault:
             raise ConnectError(f"{self.host} is no address of this machine ({fault.strerror})") from fault
         family, kind, protocol, _, address = found[0]
         self._check_local(str(address[0]))
-        listener = socket.socket(family, kind, protocol)
+        endpoint.socket = listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
             listener.listen(_BACKLOG)
             listener.setblocking(False)
         except OSError as fault:
-            listener.close()
-            raise ConnectError(_why_not_bound(self.host, self.port, fault)) from fault
-        return listener
+            raise ConnectError(_why_not_bound(self.host, endpoint.port, fault)) from fault
+        endpoint.port = listener.getsockname()[1]
+        self.node.advertise(self._advertised_host, endpoint.port, endpoint.listener)
 
     def _check_local(self, address: str) -> None:
         if not ipaddress.ip_address(address).is_loopback and not self._insecure_listen:
             raise ConfigError(
-                f"{self.host} can be reached from other machines, and this broker has no authentication; "
+                f"{self.host} can be reached from other machines, and clients need not log in to this broker over TLS; "
                 "listen on 127.0.0.1, or pass insecure_listen=True (--insecure-listen) if you want that"
             )
 
@@ -371,7 +408,7 @@ class BrokerServer:
         for peer in list(self._peers.values()):
             self._drop(peer, "the broker ends")
         self._selector.close()
-        for sock in (self._listener, self._wake_read, self._wake_write):
+        for sock in (*(endpoint.socket for endpoint in self.endpoints), self._wake_read, self._wake_write):
             if sock is not None:
                 sock.close()
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from levada.broker.listeners import Listener
+from levada.broker.logins import Login
 
 ANONYMOUS = "User:ANONYMOUS"
-PLAINTEXT = "PLAINTEXT"
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -13,17 +15,27 @@ class Session:
     """One connection's client.
 
     address: host:port of the other end, "" when the driver has none. listener: by which it came. principal: as whom it is authenticated.
+    login: how far it has come, None on a listener without logins. is_refused: it failed, and the connection ends with the answer that
+    says so. is_by_token: it has logged in with a delegation token.
     client_id: of its latest request, None before the first one and for a client that sends none. software_name, software_version: what it
     said in ApiVersions (KIP-511), "" if it did not.
     """
 
     connection_id: int
     address: str = ""
-    listener: str = PLAINTEXT
+    listener: Listener = field(default_factory=Listener)
     principal: str = ANONYMOUS
+    login: Login | None = None
+    is_refused: bool = False
     client_id: str | None = None
+    is_by_token: bool = False
     software_name: str = ""
     software_version: str = ""
+
+    @property
+    def host(self) -> str:
+        """The address of the other end, without the port."""
+        return self.address.rsplit(":", 1)[0].strip("[]")
 
     def __str__(self) -> str:
         origin = f" from {self.address}" if self.address else ""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from levada.errors import ConfigError
 from levada.suggestion import did_you_mean
 
 MAX_INT64 = (1 << 63) - 1
+SECRETS = frozenset({"delegation_token_secret_key"})
+"""Settings whose values nobody is told."""
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 _AT_LEAST_ONE = (
     "num_partitions",
@@ -19,6 +23,19 @@ _AT_LEAST_ONE = (
     "offsets_topic_num_partitions",
     "share_coordinator_state_topic_num_partitions",
     "transaction_state_log_num_partitions",
+    "telemetry_max_bytes",
+    "group_share_delivery_count_limit",
+    "group_share_record_lock_duration_ms",
+    "group_share_partition_max_record_locks",
+    "group_share_max_size",
+    "group_share_max_share_sessions",
+    "delegation_token_max_lifetime_ms",
+    "delegation_token_expiry_time_ms",
+    "delegation_token_expiry_check_interval_ms",
+    "quota_window_num",
+    "quota_window_size_seconds",
+    "controller_quota_window_num",
+    "controller_quota_window_size_seconds",
 )
 
 
@@ -26,7 +43,15 @@ _AT_LEAST_ONE = (
 class BrokerSettings:
     """One attribute per Kafka broker setting; `log_` settings are the defaults of the topic settings without that prefix.
 
-    transaction_version is a feature of a cluster in Kafka (KIP-890). Below 2 transactions are served as by Kafka 3.9, which has level 0.
+    group_initial_rebalance_delay_ms is 0, not Kafka's 3,000: tests do not want to wait.
+
+    transaction_version, group_version and share_version are features of a cluster in Kafka (KIP-890, KIP-848, KIP-932). With
+    transaction_version below 2 transactions are served as by Kafka 3.9, which has level 0. With group_version 0 there are no consumer
+    groups, with share_version 0 no share groups. client_telemetry stands for a plugin in metric.reporters that takes the metrics of
+    clients (KIP-714): without one Kafka does not offer the APIs for them.
+
+    authorizer_class_name: STANDARD_AUTHORIZER has access rules decide what users may do; without it everybody may do everything.
+    super_users, such as "User:admin;User:ops", may do everything all the same.
     """
 
     num_partitions: int = 1
@@ -35,13 +60,20 @@ class BrokerSettings:
     delete_topic_enable: bool = True
     min_insync_replicas: int = 1
     replica_lag_time_max_ms: int = 30_000
+    replica_selector_class: str = ""
     unclean_leader_election_enable: bool = False
     message_max_bytes: int = 1_048_588
     log_segment_bytes: int = 1_073_741_824
     log_retention_ms: int = 604_800_000
     log_retention_bytes: int = -1
     log_retention_check_interval_ms: int = 300_000
+    log_roll_ms: int = 604_800_000
     log_cleanup_policy: str = "delete"
+    log_cleaner_backoff_ms: int = 15_000
+    log_cleaner_delete_retention_ms: int = 86_400_000
+    log_cleaner_min_cleanable_ratio: float = 0.5
+    log_cleaner_min_compaction_lag_ms: int = 0
+    log_cleaner_max_compaction_lag_ms: int = MAX_INT64
     log_message_timestamp_type: str = "CreateTime"
     log_message_timestamp_before_max_ms: int = MAX_INT64
     log_message_timestamp_after_max_ms: int = 3_600_000
@@ -57,27 +89,74 @@ class BrokerSettings:
     transactional_id_expiration_ms: int = 604_800_000
     transaction_version: int = 2
     offset_metadata_max_bytes: int = 4096
+    client_telemetry: bool = False
+    telemetry_max_bytes: int = 1_048_576
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+    group_initial_rebalance_delay_ms: int = 0
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = 2**31 - 1
+    group_version: int = 1
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_max_size: int = 2**31 - 1
+    share_version: int = 2
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_session_timeout_ms: int = 45_000
+    group_share_max_size: int = 200
+    group_share_delivery_count_limit: int = 5
+    group_share_record_lock_duration_ms: int = 30_000
+    group_share_partition_max_record_locks: int = 2_000
+    group_share_max_share_sessions: int = 2_000
+    quota_window_num: int = 11
+    quota_window_size_seconds: int = 1
+    controller_quota_window_num: int = 11
+    controller_quota_window_size_seconds: int = 1
+    delegation_token_secret_key: str = field(default="", repr=False)
+    delegation_token_max_lifetime_ms: int = 604_800_000
+    delegation_token_expiry_time_ms: int = 86_400_000
+    delegation_token_expiry_check_interval_ms: int = 3_600_000
     socket_request_max_bytes: int = 104_857_600
     connections_max_idle_ms: int = 600_000
+    connections_max_reauth_ms: int = 0
     max_connections: int = 2**31 - 1
+    authorizer_class_name: str = ""
+    super_users: str = ""
+    allow_everyone_if_no_acl_found: bool = False
 
     @classmethod
     def of(cls, **settings: Any) -> BrokerSettings:
         """Build from keyword arguments; ConfigError names an unknown one and the nearest known one."""
-        known = [field.name for field in fields(cls)]
+        known = [setting.name for setting in fields(cls)]
         for name in settings:
             if name not in known:
                 raise ConfigError(f"unknown broker setting '{name}'{did_you_mean(name, known)}")
         return cls(**settings)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if type(value) is not type(field.default):
-                wanted = type(field.default).__name__
-                raise ConfigError(f"broker setting '{field.name}' must be of type {wanted}, not {type(value).__name__} ({value!r})")
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if type(value) is not type(setting.default):
+                wanted, shown = type(setting.default).__name__, "" if setting.name in SECRETS else f" ({value!r})"
+                raise ConfigError(f"broker setting '{setting.name}' must be of type {wanted}, not {type(value).__name__}{shown}")
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ConfigError(f"broker setting '{name}' must be at least 1, not {getattr(self, name)}")
+        if self.replica_selector_class not in ("", RACK_AWARE):
+            raise ConfigError(
+                f"broker setting 'replica_selector_class' must be '{RACK_AWARE}' or empty, not {self.replica_selector_class!r}"
+            )
+        if self.authorizer_class_name not in ("", STANDARD_AUTHORIZER):
+            raise ConfigError(
+                f"broker setting 'authorizer_class_name' must be '{STANDARD_AUTHORIZER}' or empty, not {self.authorizer_class_name!r}"
+            )
+        for principal in filter(None, self.super_users.split(";")):
+            if ":" not in principal:
+                raise ConfigError(f"broker setting 'super_users' has names such as 'User:admin', with ';' between them, not {principal!r}")
         if self.transaction_version not in (0, 1, 2):
             raise ConfigError(f"broker setting 'transaction_version' must be 0, 1 or 2, not {self.transaction_version}")
+        if self.group_version not in (0, 1):
+            raise ConfigError(f"broker setting 'group_version' must be 0 or 1, not {self.group_version}")
+        if self.share_version not in (0, 1, 2):
+            raise ConfigError(f"broker setting 'share_version' must be 0, 1 or 2, not {self.share_version}")

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from levada.broker.cluster import Cluster, Topic
 from levada.broker.control import Faults
+from levada.broker.coordinators.classic_group import ClientOrigin
+from levada.broker.coordinators.groups import GroupCoordinator
 from levada.broker.fetch_sessions import FetchSessions
 from levada.broker.partition import NO_LEADER, Partition
 from levada.broker.purgatory import Delayed, Purgatory
+from levada.broker.quotas.throttles import QuotaExceededError, Quoted, Throttles
 from levada.broker.session import Session
 from levada.broker.settings import BrokerSettings
+from levada.broker.share.share_partitions import SharePartitions
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, UnknownTopicOrPartitionError, broker_error
 from levada.promise import Promise
 from levada.protocol.schema import Request, Response
-from levada.types import TopicPartition
+from levada.types import Node, TopicPartition
 
 _ABOUT_LEADERS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def _no_work() -> int:
+    return 0
 
 
 class VersionRange(NamedTuple):
@@ -33,7 +41,10 @@ class VersionRange(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class BrokerState:
-    """Everything a node knows. wall_offset_ms turns the node's now_ms into milliseconds since the epoch."""
+    """Everything a node knows. wall_offset_ms turns the node's now_ms into milliseconds since the epoch.
+
+    work_ns: tells how much work was done so far, in nanoseconds of one processor, for request_percentage.
+    """
 
     settings: BrokerSettings
     cluster: Cluster
@@ -41,8 +52,12 @@ class BrokerState:
     faults: Faults
     purgatory: Purgatory
     fetch_sessions: FetchSessions
+    groups: GroupCoordinator
+    shares: SharePartitions
+    throttles: Throttles
     wall_offset_ms: int
     version_ranges: Callable[[], list[VersionRange]]
+    work_ns: Callable[[], int] = _no_work
 
     def wall_ms(self, now_ms: int) -> int:
         """Return one of the node's times in milliseconds since the epoch."""
@@ -85,7 +100,10 @@ class BrokerState:
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One request on its way through the node. client_id: as its header has it."""
+    """One request on its way through the node.
+
+    client_id: as its header has it. size_bytes: of the request. throttle_ms: for how long the client is to be muted with the answer.
+    """
 
     state: BrokerState
     session: Session
@@ -94,6 +112,8 @@ class Call:
     version: int
     client_id: str | None
     now_ms: int
+    size_bytes: int = 0
+    throttle_ms: int = 0
 
     @property
     def connection_id(self) -> int:
@@ -101,9 +121,41 @@ class Call:
         return self.session.connection_id
 
     @property
+    def nodes(self) -> Mapping[int, Node]:
+        """All nodes, at the addresses of the listener by which the client came."""
+        return self.state.cluster.nodes_at(self.session.listener.name)
+
+    @property
+    def origin(self) -> ClientOrigin:
+        """Who asks, as descriptions of groups tell it."""
+        return ClientOrigin(self.client_id or "", "/" + self.session.host)
+
+    @property
     def wall_ms(self) -> int:
         """Now, in milliseconds since the epoch."""
         return self.state.wall_ms(self.now_ms)
+
+    @property
+    def quoted(self) -> Quoted:
+        """Whose quotas the request counts against."""
+        return Quoted(self.session.principal.partition(":")[2], self.client_id or "")
+
+    def throttle(self, pause_ms: int) -> None:
+        """Mute the client for at least so long, once it was answered."""
+        self.throttle_ms = max(self.throttle_ms, pause_ms)
+
+    def mutate(self, partitions: int, *, strict_since: int) -> None:
+        """Count partitions that are created or deleted against the client's quota.
+
+        Where it is used up, requests of versions from strict_since on are refused, and others are carried out and mute the client longer.
+        Raises BrokerError (THROTTLING_QUOTA_EXCEEDED).
+        """
+        try:
+            strict = self.version >= strict_since
+            self.throttle(self.state.cluster.access.mutations.mutate(self.quoted, partitions, self.now_ms, strict=strict))
+        except QuotaExceededError as error:
+            self.throttle(error.throttle_ms)
+            raise
 
 
 class Unanswered(NamedTuple):

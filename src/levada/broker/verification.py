@@ -2,7 +2,7 @@
 
 The offsets of a group are such records, too. Since Produce version 12 and TxnOffsetCommit version 5 the leader adds the partitions to the
 transaction itself; before that the producer has done so, and the leader only asks. Without this a late batch of a producer that was fenced
-meanwhile would begin a transaction that nobody ends.
+meanwhile would begin a transaction that no producer ends.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from levada.broker.admission import is_transactional
 from levada.broker.coordinators.transaction import ProducerIdAndEpoch
 from levada.broker.partition import Partition
+from levada.broker.permissions import find_topic
 from levada.broker.producer_state import NO_PRODUCER_ID
 from levada.broker.state import Call
 from levada.error_codes import ErrorCode
@@ -76,7 +77,7 @@ def _transactional_batches(call: Call) -> Iterator[_First]:
                 continue
             producer_id, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
             try:
-                topic = call.state.find_topic(data.name, data.topic_id, by_id=call.version >= _USES_TOPIC_IDS)
+                topic = find_topic(call, data.name, data.topic_id, by_id=call.version >= _USES_TOPIC_IDS)
                 partition = call.state.lead_partition(topic, wanted.index)
             except BrokerError:
                 continue  # The answer for this partition says so.
@@ -97,7 +98,7 @@ def _ask(call: Call, producer: ProducerIdAndEpoch, names: Sequence[TopicPartitio
 
 
 def verify_group(call: Call) -> None:
-    """Raise what keeps a TxnOffsetCommit out of its producer's transaction. Where it has one open already nobody is asked."""
+    """Raise what keeps a TxnOffsetCommit out of its producer's transaction. Where one is open here, the coordinator is not asked."""
     if _has_open_group(call):
         return
     try:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from levada.acls import ResourceType
 from levada.broker.coordinators.transaction import ProducerIdAndEpoch
+from levada.broker.permissions import may
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -29,6 +31,8 @@ def handle(call: Call) -> AddPartitionsToTxnResponse:
     if call.version < _FIRST_BATCHED_VERSION:
         only = _transaction_of(request)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(only.topics, _carry_out(call, only)))
+    if not may(call, ResourceType.CLUSTER):
+        return refuse(request, call.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     results = [
         AddPartitionsToTxnResult(
             transactional_id=transaction.transactional_id, topic_results=_results(transaction.topics, _carry_out(call, transaction))
@@ -49,6 +53,8 @@ def _transaction_of(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTra
 
 def _carry_out(call: Call, transaction: AddPartitionsToTxnTransaction) -> Mapping[TopicPartition, ErrorCode]:
     names = list(_names(transaction.topics))
+    if call.version < _FIRST_BATCHED_VERSION and not may(call, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id):
+        return dict.fromkeys(names, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     faulty = {name: code for name in names if (code := _fault_of(call, name))}
     if faulty:
         return dict.fromkeys(names, ErrorCode.OPERATION_NOT_ATTEMPTED) | faulty
@@ -65,6 +71,9 @@ def _carry_out(call: Call, transaction: AddPartitionsToTxnTransaction) -> Mappin
 
 
 def _fault_of(call: Call, name: TopicPartition) -> ErrorCode:
+    # Later versions come from brokers, which have asked already.
+    if call.version < _FIRST_BATCHED_VERSION and not may(call, ResourceType.TOPIC, name.topic):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = call.state.cluster.topic(name.topic)
     if topic is None or not 0 <= name.partition < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

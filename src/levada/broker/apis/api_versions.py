@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from levada.broker.coordinators.transactions import BUMPING_VERSION
+from levada.broker.features import HIGHEST
 from levada.broker.state import Api, Call, VersionRange
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.api_versions import (
@@ -19,8 +19,6 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _HAS_SOFTWARE = 3
 _ANY_NODE = -1
 
-_TRANSACTION_VERSION = "transaction.version"
-_FEATURES_EPOCH = 0
 # Older clients refuse an answer with a feature whose least level is 0 (KAFKA-17011).
 _KNOWS_LEVEL_0 = 4
 
@@ -33,13 +31,13 @@ def handle(call: Call) -> ApiVersionsResponse:
     if not _means_this_node(call, request):
         return refuse(request, call.version, ErrorCode.REBOOTSTRAP_REQUIRED)
     response = ApiVersionsResponse(api_keys=[_entry(served) for served in call.state.version_ranges()])
-    response.finalized_features_epoch = _FEATURES_EPOCH
-    level = call.state.settings.transaction_version
-    if not level:
-        return response
-    response.finalized_features = [FinalizedFeatureKey(name=_TRANSACTION_VERSION, max_version_level=level, min_version_level=level)]
+    features = call.state.cluster.features
+    response.finalized_features_epoch = features.epoch
+    response.finalized_features = [
+        FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level) for name, level in features.levels.items() if level
+    ]
     if call.version >= _KNOWS_LEVEL_0:
-        response.supported_features = [SupportedFeatureKey(name=_TRANSACTION_VERSION, min_version=0, max_version=BUMPING_VERSION)]
+        response.supported_features = [SupportedFeatureKey(name=name, min_version=0, max_version=HIGHEST[name]) for name in features.levels]
     return response
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from levada.acls import AclOperation, ResourceType
+from levada.broker.apis.describe_configs import DEFAULT_SOURCE
 from levada.broker.cluster import DEFAULT, Topic
+from levada.broker.permissions import allows, check
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConfigError
@@ -16,8 +19,7 @@ from levada.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-# ConfigSource of DescribeConfigs: set on the topic itself, or a default.
-_TOPIC_SOURCE, _DEFAULT_SOURCE = 1, 5
+_STRICT_SINCE = 6
 
 
 def handle(call: Call) -> CreateTopicsResponse:
@@ -37,14 +39,17 @@ def _create(call: Call, wanted: CreatableTopic, *, repeated: bool) -> CreatableT
     if repeated:
         return _failure(wanted.name, ErrorCode.INVALID_REQUEST, "the request names this topic more than once")
     try:
+        check(call, ResourceType.TOPIC, wanted.name)
         topic = _plan(call, wanted)
+        call.mutate(len(topic.partitions), strict_since=_STRICT_SINCE)
+        if not call.request.validate_only:
+            call.state.cluster.add(topic)
     except BrokerError as error:
         return _failure(wanted.name, error.code, error.reason)
     except ConfigError as error:
         return _failure(wanted.name, ErrorCode.INVALID_CONFIG, str(error))
-    if not call.request.validate_only:
-        call.state.cluster.add(topic)
-    return _success(topic)
+    shows_config = allows(call, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name)
+    return _success(topic) if shows_config else _unseen(topic)
 
 
 def _plan(call: Call, wanted: CreatableTopic) -> Topic:
@@ -62,10 +67,16 @@ def _success(topic: Topic) -> CreatableTopicResult:
         num_partitions=len(topic.partitions),
         replication_factor=len(topic.partitions[0].replicas),
         configs=[
-            CreatableTopicConfigs(name=name, value=text, config_source=_TOPIC_SOURCE if overridden else _DEFAULT_SOURCE)
+            CreatableTopicConfigs(name=name, value=text, config_source=topic.config.SOURCE if overridden else DEFAULT_SOURCE)
             for name, text, overridden in topic.config.effective()
         ],
     )
+
+
+def _unseen(topic: Topic) -> CreatableTopicResult:
+    """Return the result of a topic that was created by somebody who may not see its settings."""
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return CreatableTopicResult(name=topic.name, topic_id=topic.id, topic_config_error_code=code, configs=[])
 
 
 def _failure(name: str, code: ErrorCode, message: str | None) -> CreatableTopicResult:

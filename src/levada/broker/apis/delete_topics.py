@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from levada.acls import AclOperation, ResourceType
 from levada.broker.cluster import Topic
+from levada.broker.permissions import allows, check, denied
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -10,6 +12,7 @@ from levada.protocol.messages.delete_topics import DeletableTopicResult, DeleteT
 from levada.protocol.schema import ZERO_UUID
 
 _HAS_TOPIC_STATES = 6
+_STRICT_SINCE = 5
 
 
 def handle(call: Call) -> DeleteTopicsResponse:
@@ -29,9 +32,10 @@ def _wanted(request: DeleteTopicsRequest, version: int) -> list[DeleteTopicState
 def _delete(call: Call, wanted: DeleteTopicState) -> DeletableTopicResult:
     try:
         topic = _find(call, wanted)
+        call.mutate(len(topic.partitions), strict_since=_STRICT_SINCE)
+        call.state.cluster.remove(topic)
     except BrokerError as error:
         return _failure(wanted, error.code, error.reason, call.version)
-    call.state.cluster.remove(topic)
     return DeletableTopicResult(name=topic.name, topic_id=topic.id)
 
 
@@ -41,7 +45,18 @@ def _find(call: Call, wanted: DeleteTopicState) -> Topic:
     by_id = wanted.name is None
     if by_id == (wanted.topic_id == ZERO_UUID):
         raise BrokerError("name the topic either by its name or by its id", code=ErrorCode.INVALID_REQUEST)
-    return call.state.find_topic(wanted.name or "", wanted.topic_id, by_id=by_id)
+    if not by_id and not _may_see(call, wanted.name or ""):
+        raise denied(ResourceType.TOPIC)
+    topic = call.state.find_topic(wanted.name or "", wanted.topic_id, by_id=by_id)
+    if not _may_see(call, topic.name):
+        raise denied(ResourceType.TOPIC)
+    check(call, ResourceType.TOPIC, topic.name)
+    return topic
+
+
+def _may_see(call: Call, name: str) -> bool:
+    """Whether the client may know if there is a topic of this name. Denied to describe it, it may not, even if it may delete it."""
+    return allows(call, AclOperation.DELETE, ResourceType.CLUSTER) or allows(call, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
 
 
 def _failure(wanted: DeleteTopicState, code: ErrorCode, message: str | None, version: int) -> DeletableTopicResult:

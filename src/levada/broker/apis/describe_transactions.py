@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from levada.acls import ResourceType
+from levada.broker.permissions import check, may
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -31,6 +33,7 @@ def _describe(call: Call, transactional_id: str) -> TransactionState:
     if not transactional_id:
         return _failure(transactional_id, ErrorCode.INVALID_REQUEST)
     try:
+        check(call, ResourceType.TRANSACTIONAL_ID, transactional_id)
         cluster.transaction_coordinators.check(transactional_id, call.state.node_id)
     except BrokerError as error:
         return _failure(transactional_id, error.code)
@@ -44,7 +47,7 @@ def _describe(call: Call, transactional_id: str) -> TransactionState:
         transaction_start_time_ms=found.started_ms,
         producer_id=found.producer.producer_id,
         producer_epoch=found.producer.epoch,
-        topics=_by_topic(found.partitions),
+        topics=_by_topic(name for name in found.partitions if may(call, ResourceType.TOPIC, name.topic)),
     )
 
 

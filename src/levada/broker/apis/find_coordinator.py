@@ -5,15 +5,19 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 
+from levada.acls import CLUSTER_NAME, ResourceType
 from levada.broker.cluster import Cluster
 from levada.broker.coordinators.placement import Placement
+from levada.broker.permissions import check
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
 from levada.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 FIRST_BATCHED_VERSION = 4
 FIRST_VERSION_WITH_SHARE = 6
+_PROTECTED_AS = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID, SHARE: ResourceType.CLUSTER}
 _NOBODY = -1
 _UUID_BYTES = 16
 
@@ -30,10 +34,20 @@ def _find(call: Call, key: str) -> Coordinator:
     kind, cluster = call.request.key_type, call.state.cluster
     if kind not in _IS_KEY or (kind == SHARE and call.version < FIRST_VERSION_WITH_SHARE) or not _IS_KEY[kind](key):
         return _no_coordinator(key, ErrorCode.INVALID_REQUEST)
-    node = cluster.nodes[_placement(cluster, kind).leader_of(key)]
+    if (code := _refusal(call, kind, key)) is not ErrorCode.NONE:
+        return _no_coordinator(key, code)
+    node = call.nodes[_placement(cluster, kind).leader_of(key)]
     # As Kafka says it where there is no error.
     message = "" if call.version >= FIRST_BATCHED_VERSION else ErrorCode.NONE.name
     return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_message=message)
+
+
+def _refusal(call: Call, kind: int, key: str) -> ErrorCode:
+    try:
+        check(call, _PROTECTED_AS[kind], CLUSTER_NAME if kind == SHARE else key)
+    except BrokerError as error:
+        return error.code
+    return ErrorCode.NONE
 
 
 def _placement(cluster: Cluster, kind: int) -> Placement:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from levada.acls import AclOperation, ResourceType
 from levada.broker.coordinators.transaction import NO_ID, ProducerIdAndEpoch
 from levada.broker.endings import carry_out
+from levada.broker.permissions import allows_with_any, may
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -17,6 +19,8 @@ def handle(call: Call) -> InitProducerIdResponse:
     request: InitProducerIdRequest = call.request
     if (request.producer_id == NO_ID) != (request.producer_epoch == NO_ID):
         return refuse(request, call.version, ErrorCode.INVALID_REQUEST)
+    if (code := _refusal(call, request.transactional_id)) is not ErrorCode.NONE:
+        return refuse(request, call.version, code)
     if request.transactional_id is None:
         return InitProducerIdResponse(producer_id=call.state.cluster.allocate_producer_id(), producer_epoch=0)
     try:
@@ -24,6 +28,15 @@ def handle(call: Call) -> InitProducerIdResponse:
     except BrokerError as error:
         return refuse(request, call.version, error.code)
     return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
+
+
+def _refusal(call: Call, transactional_id: str | None) -> ErrorCode:
+    """Return why the client gets no producer id. Permission to write to any topic is enough for idempotent writes (KIP-679)."""
+    if transactional_id is not None:
+        allowed = may(call, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        return ErrorCode.NONE if allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    allowed = may(call, ResourceType.CLUSTER) or allows_with_any(call, AclOperation.WRITE, ResourceType.TOPIC)
+    return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def _initialise(call: Call, transactional_id: str) -> ProducerIdAndEpoch:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from levada.acls import ResourceType
 from levada.broker.coordinators.transaction import Transaction
 from levada.broker.coordinators.transaction_states import State
+from levada.broker.permissions import may
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
@@ -26,7 +28,9 @@ def handle(call: Call) -> ListTransactionsResponse:
     found = [
         transaction
         for transaction in call.state.cluster.transactions
-        if placement.leader_of(transaction.id) == node_id and _is_wanted(transaction, request, pattern, call.wall_ms)
+        if placement.leader_of(transaction.id) == node_id
+        and may(call, ResourceType.TRANSACTIONAL_ID, transaction.id)
+        and _is_wanted(transaction, request, pattern, call.wall_ms)
     ]
     return ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in _KNOWN_STATES],

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from levada.acls import AclOperation, ResourceType
+from levada.broker.authorized_operations import authorized_operations, operations_on_cluster
 from levada.broker.cluster import Cluster, Topic
 from levada.broker.partition import NO_LEADER, Partition
+from levada.broker.permissions import allows, may
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.protocol.messages.metadata import (
-    OPERATIONS_NOT_ASKED,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -20,9 +22,6 @@ from levada.protocol.messages.metadata import (
 )
 from levada.types import Node, is_topic_name
 
-# Kafka answers with all operations of the resource when no authorizer is configured: one bit per operation.
-_TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
-_CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 _ALLOWS_NULL_NAMES = 12
 
 
@@ -33,11 +32,11 @@ def handle(call: Call) -> MetadataResponse:
         return refuse(request, call.version, ErrorCode.INVALID_REQUEST)
     cluster = call.state.cluster
     return MetadataResponse(
-        brokers=[_describe_node(node) for node_id, node in cluster.nodes.items() if node_id not in cluster.stopped],
+        brokers=[_describe_node(node) for node_id, node in call.nodes.items() if node_id not in cluster.stopped],
         cluster_id=cluster.id,
         controller_id=cluster.controller_id,
         topics=[_describe(call, topic) for topic in _wanted(call)],
-        cluster_authorized_operations=_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED,
+        cluster_authorized_operations=operations_on_cluster(call, is_asked=request.include_cluster_authorized_operations),
     )
 
 
@@ -56,31 +55,42 @@ def refuse(request: MetadataRequest, version: int, code: ErrorCode) -> MetadataR
 def _wanted(call: Call) -> Iterable[MetadataRequestTopic]:
     topics = call.request.topics
     if topics is None or (call.version == 0 and not topics):
-        return [MetadataRequestTopic(name=name) for name in list(call.state.cluster.topics)]
+        return [MetadataRequestTopic(name=name) for name in list(call.state.cluster.topics) if may(call, ResourceType.TOPIC, name)]
     return list(topics)
 
 
 def _describe(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
     if wanted.name is None:
         return _describe_by_id(call, wanted)
+    if not may(call, ResourceType.TOPIC, wanted.name):
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=wanted.name)
     topic = call.state.cluster.topic(wanted.name)
     if topic is not None:
         return _found(call, topic)
-    return MetadataResponseTopic(error_code=_create_missing(call, wanted.name), name=wanted.name)
+    code = _create_missing(call, wanted.name)
+    # As in Kafka: what may be done with a topic is told of one that is not there, too, but not of one that may not be created.
+    is_told = code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED and call.request.include_topic_authorized_operations
+    operations = authorized_operations(call, ResourceType.TOPIC, wanted.name, is_asked=is_told)
+    return MetadataResponseTopic(error_code=code, name=wanted.name, topic_authorized_operations=operations)
 
 
 def _describe_by_id(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
     topic = call.state.cluster.topic_by_id(wanted.topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
+    if not may(call, ResourceType.TOPIC, topic.name):
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=wanted.topic_id)
     return _found(call, topic)
 
 
 def _create_missing(call: Call, name: str) -> ErrorCode:
     """Create a topic if that is wanted and allowed. Like Kafka's, this answer does not know it yet; the client asks again."""
+    creates = call.request.allow_auto_topic_creation and call.state.settings.auto_create_topics_enable
+    if creates and not _may_create(call, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if not is_topic_name(name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if call.request.allow_auto_topic_creation and call.state.settings.auto_create_topics_enable:
+    if creates:
         try:
             call.state.cluster.add(call.state.cluster.plan(name))
         except BrokerError as error:
@@ -88,13 +98,17 @@ def _create_missing(call: Call, name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def _may_create(call: Call, name: str) -> bool:
+    return allows(call, AclOperation.CREATE, ResourceType.CLUSTER) or allows(call, AclOperation.CREATE, ResourceType.TOPIC, name)
+
+
 def _found(call: Call, topic: Topic) -> MetadataResponseTopic:
-    operations = _TOPIC_OPERATIONS if call.request.include_topic_authorized_operations else OPERATIONS_NOT_ASKED
+    is_asked = call.request.include_topic_authorized_operations
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         partitions=[_describe_partition(partition, call.state.cluster) for partition in topic.partitions],
-        topic_authorized_operations=operations,
+        topic_authorized_operations=authorized_operations(call, ResourceType.TOPIC, topic.name, is_asked=is_asked),
     )
 
 

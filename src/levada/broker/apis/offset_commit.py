@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from levada.broker.committing import check_member, commit_each
+from levada.broker.committing import answered, check_member, commit_each
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from levada.types import TopicPartition
 
-FIRST_VERSION_WITH_UNKNOWN_GROUPS = 9
+FIRST_VERSION_WITH_NEWER_CODES = 9
 FIRST_VERSION_BY_ID = 10
 
 
@@ -23,17 +23,16 @@ def handle(call: Call) -> OffsetCommitResponse:
     """Commit each partition on its own."""
     request: OffsetCommitRequest = call.request
 
-    def check() -> None:
-        call.state.cluster.group_coordinators.check(request.group_id, call.state.node_id)
-        unknown_group = ErrorCode.GROUP_ID_NOT_FOUND if call.version >= FIRST_VERSION_WITH_UNKNOWN_GROUPS else ErrorCode.ILLEGAL_GENERATION
-        check_member(call.state, request.group_id, request.generation_id_or_member_epoch, unknown_group=unknown_group)
+    def check(partitions: Collection[TopicPartition]) -> None:
+        call.state.groups.check(request.group_id)
+        check_member(call, partitions, in_transaction=False, newer_codes_since=FIRST_VERSION_WITH_NEWER_CODES)
 
     codes = commit_each(
         call,
         request.topics,
         by_id=call.version >= FIRST_VERSION_BY_ID,
         check=check,
-        commit=lambda offsets: call.state.cluster.group_offsets.commit(request.group_id, offsets),
+        commit=lambda offsets: call.state.cluster.group_offsets.commit(request.group_id, offsets, call.wall_ms, request.retention_time_ms),
     )
     return _response(request, codes)
 
@@ -44,17 +43,7 @@ def refuse(request: OffsetCommitRequest, version: int, code: ErrorCode) -> Offse
 
 
 def _response(request: OffsetCommitRequest, codes: Sequence[Sequence[ErrorCode]]) -> OffsetCommitResponse:
-    # As in Kafka, a topic without partitions is not answered.
-    answered = [(topic, found) for topic, found in zip(request.topics, codes, strict=True) if found]
-    return OffsetCommitResponse(topics=[_topic(topic, found) for topic, found in answered])
-
-
-def _topic(topic: OffsetCommitRequestTopic, codes: Sequence[ErrorCode]) -> OffsetCommitResponseTopic:
-    partitions = [
-        OffsetCommitResponsePartition(partition_index=wanted.partition_index, error_code=code)
-        for wanted, code in zip(topic.partitions, codes, strict=True)
-    ]
-    return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+    return OffsetCommitResponse(topics=answered(request.topics, codes, OffsetCommitResponseTopic, OffsetCommitResponsePartition))
 
 
 API = Api(OffsetCommitRequest, 2, 10, handle, refuse, 2)

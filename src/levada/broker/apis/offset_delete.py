@@ -17,14 +17,23 @@ from levada.protocol.messages.offset_delete import (
 
 
 def handle(call: Call) -> OffsetDeleteResponse:
-    """Forget each partition's offset on its own; one without an offset is none the worse."""
+    """Forget each partition's offset on its own; one without an offset is none the worse, one of a subscribed topic is refused."""
     request: OffsetDeleteRequest = call.request
     try:
-        _check_group(call, request.group_id)
+        call.state.groups.check_named(request.group_id)
+        group = call.state.groups.check_offset_delete(request.group_id)
     except BrokerError as error:
         return refuse(request, call.version, error.code)
+
+    def delete(call: Call, topic: Topic, wanted: OffsetDeleteRequestPartition) -> OffsetDeleteResponsePartition:
+        partition = call.state.cluster.partition(topic, wanted.partition_index)
+        if group.is_subscribed(topic.name):
+            raise broker_error(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, f"group '{group.id}' reads {partition.name}")
+        call.state.cluster.group_offsets.delete(group.id, [partition.name])
+        return OffsetDeleteResponsePartition(partition_index=wanted.partition_index)
+
     topics = [
-        OffsetDeleteResponseTopic(name=topic.name, partitions=answer_each(call, topic.name, topic.partitions, _delete, _failure))
+        OffsetDeleteResponseTopic(name=topic.name, partitions=answer_each(call, topic.name, topic.partitions, delete, _failure))
         for topic in request.topics
     ]
     return OffsetDeleteResponse(topics=topics)
@@ -33,20 +42,6 @@ def handle(call: Call) -> OffsetDeleteResponse:
 def refuse(request: OffsetDeleteRequest, version: int, code: ErrorCode) -> OffsetDeleteResponse:
     """Answer with an error for the whole group."""
     return OffsetDeleteResponse(error_code=code)
-
-
-def _check_group(call: Call, group: str) -> None:
-    if not group:
-        raise broker_error(ErrorCode.INVALID_GROUP_ID, "a group without a name")
-    call.state.cluster.group_coordinators.check(group, call.state.node_id)
-    if group not in call.state.cluster.group_offsets:
-        raise broker_error(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group '{group}'")
-
-
-def _delete(call: Call, topic: Topic, wanted: OffsetDeleteRequestPartition) -> OffsetDeleteResponsePartition:
-    partition = call.state.cluster.partition(topic, wanted.partition_index)
-    call.state.cluster.group_offsets.delete(call.request.group_id, [partition.name])
-    return OffsetDeleteResponsePartition(partition_index=wanted.partition_index)
 
 
 def _failure(wanted: OffsetDeleteRequestPartition, code: ErrorCode) -> OffsetDeleteResponsePartition:

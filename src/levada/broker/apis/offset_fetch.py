@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from levada.acls import ResourceType
+from levada.broker.permissions import check, find_topic, may
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -36,7 +38,7 @@ def handle(call: Call) -> OffsetFetchResponse:
 
 def refuse(request: OffsetFetchRequest, version: int, code: ErrorCode) -> OffsetFetchResponse:
     """Answer with an error for every group."""
-    return _response([_failure(wanted, code) for wanted in _wanted(request, version)], version)
+    return _response([_failure(wanted, code, version) for wanted in _wanted(request, version)], version)
 
 
 def _wanted(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
@@ -74,14 +76,19 @@ def _old_part(part: OffsetFetchResponsePartitions, code: int) -> OffsetFetchResp
 
 def _group(call: Call, wanted: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
     try:
-        call.state.cluster.group_coordinators.check(wanted.group_id, call.state.node_id)
+        check(call, ResourceType.GROUP, wanted.group_id)
+        call.state.groups.check(wanted.group_id)
+        call.state.groups.check_offset_fetch(wanted.group_id, wanted.member_id, wanted.member_epoch)
     except BrokerError as error:
-        return _failure(wanted, error.code)
+        return _failure(wanted, error.code, call.version)
     topics = _all_topics(call, wanted.group_id) if wanted.topics is None else wanted.topics
     return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=[_topic(call, wanted.group_id, topic) for topic in topics])
 
 
-def _failure(wanted: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
+def _failure(wanted: OffsetFetchRequestGroup, code: ErrorCode, version: int) -> OffsetFetchResponseGroup:
+    """Answer for a group without its topics, but where a version has no place for an error besides."""
+    if version >= FIRST_VERSION_WITH_GROUP_ERROR:
+        return OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code)
     topics = [
         _topic_response(topic, [_part(index, _NOTHING, ErrorCode.NONE) for index in topic.partition_indexes])
         for topic in wanted.topics or ()
@@ -94,22 +101,26 @@ def _all_topics(call: Call, group: str) -> Iterable[OffsetFetchRequestTopics]:
     found: dict[str, OffsetFetchRequestTopics] = {}
     for tp in cluster.group_offsets.partitions(group):
         topic = cluster.topic(tp.topic)
-        if topic is not None:
+        if topic is not None and may(call, ResourceType.TOPIC, topic.name):
             wanted = found.setdefault(tp.topic, OffsetFetchRequestTopics(name=topic.name, topic_id=topic.id, partition_indexes=[]))
             wanted.partition_indexes.append(tp.partition)
     return found.values()
 
 
 def _topic(call: Call, group: str, wanted: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
-    name: str | None = wanted.name
+    try:
+        name = _name(call, wanted)
+    except BrokerError as error:
+        return _topic_response(wanted, [_part(index, _NOTHING, error.code) for index in wanted.partition_indexes])
+    return _topic_response(wanted, [_committed(call, group, TopicPartition(name, index)) for index in wanted.partition_indexes])
+
+
+def _name(call: Call, wanted: OffsetFetchRequestTopics) -> str:
+    """Return a topic's name. One that does not exist by name is no error: what was committed for it may be asked for."""
     if call.version >= FIRST_VERSION_BY_ID:
-        topic = call.state.cluster.topic_by_id(wanted.topic_id)
-        name = None if topic is None else topic.name
-    parts = [
-        _part(index, _NOTHING, ErrorCode.UNKNOWN_TOPIC_ID) if name is None else _committed(call, group, TopicPartition(name, index))
-        for index in wanted.partition_indexes
-    ]
-    return _topic_response(wanted, parts)
+        return find_topic(call, "", wanted.topic_id, by_id=True).name
+    check(call, ResourceType.TOPIC, wanted.name)
+    return wanted.name
 
 
 def _committed(call: Call, group: str, tp: TopicPartition) -> OffsetFetchResponsePartitions:

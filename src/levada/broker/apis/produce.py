@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from levada.acls import ResourceType
 from levada.broker.admission import RefusedRecordsError, is_transactional
 from levada.broker.cluster import Topic
 from levada.broker.partition import Partition
+from levada.broker.permissions import find_topic, may
+from levada.broker.quotas.client_quotas import PRODUCER_BYTE_RATE
 from levada.broker.replication.waiting import Written, when_replicated
-from levada.broker.state import Answer, Api, BrokerState, Call, Unanswered
+from levada.broker.state import Answer, Api, Call, Unanswered
 from levada.broker.verification import unverified
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -49,14 +52,18 @@ def handle(call: Call) -> Answer:
     request: ProduceRequest = call.request
     if request.acks not in (0, 1, ALL_IN_SYNC):
         return refuse(request, call.version, ErrorCode.INVALID_REQUIRED_ACKS)
-    if request.transactional_id is None and _has_transactional(request):
+    if _has_transactional(request) and not (
+        request.transactional_id and may(call, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    ):
         return refuse(request, call.version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     try:
         writer = _Writer(call, unverified(call))
     except BrokerError as error:
         return refuse(request, call.version, error.code)
+    if not call.state.throttles.are_off:
+        call.throttle(call.state.throttles.record(PRODUCER_BYTE_RATE, call.quoted, call.size_bytes, call.now_ms))
     response = ProduceResponse(responses=[writer.append_topic(topic) for topic in request.topic_data])
-    response.node_endpoints = _leaders_named(call.state, response)
+    response.node_endpoints = _leaders_named(call, response)
     for written, _ in writer.appended:
         call.state.cluster.replicate(written.partition)
         call.state.purgatory.wake(written.partition.name, call.now_ms)
@@ -105,7 +112,7 @@ class _Writer:
     def append_topic(self, data: TopicProduceData) -> TopicProduceResponse:
         """Append to the partitions of one topic."""
         try:
-            topic = self._call.state.find_topic(data.name, data.topic_id, by_id=self._call.version >= _USES_TOPIC_IDS)
+            topic = find_topic(self._call, data.name, data.topic_id, by_id=self._call.version >= _USES_TOPIC_IDS)
         except BrokerError as error:
             return _topic_response(data, [_failure(partition.index, error.code) for partition in data.partition_data])
         return _topic_response(data, [self._append(topic, partition) for partition in data.partition_data])
@@ -160,10 +167,11 @@ def _topic_response(data: TopicProduceData, partitions: list[PartitionProduceRes
     return TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=partitions)
 
 
-def _leaders_named(state: BrokerState, response: ProduceResponse) -> list[NodeEndpoint]:
-    leaders = {partition.current_leader.leader_id for topic in response.responses for partition in topic.partition_responses}
-    nodes = [state.cluster.nodes[leader] for leader in sorted(leaders) if leader in state.cluster.nodes]
-    return [NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in nodes]
+def _leaders_named(call: Call, response: ProduceResponse) -> list[NodeEndpoint]:
+    leaders = {partition.current_leader.leader_id for topic in response.responses for partition in topic.partition_responses} - {UNKNOWN}
+    nodes = call.nodes if leaders else {}
+    named = [nodes[leader] for leader in sorted(leaders) if leader in nodes]
+    return [NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in named]
 
 
 def _has_failure(response: ProduceResponse) -> bool:

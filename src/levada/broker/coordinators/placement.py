@@ -2,12 +2,12 @@
 
 Kafka keeps what coordinators know in internal topics. A key's hash chooses the partition, and that partition's leader coordinates. A new
 leader begins a new epoch and answers COORDINATOR_LOAD_IN_PROGRESS until it has read the partition. Here all nodes share what coordinators
-know, so there is nothing to read; a test asks for the time in between.
+store, so reading it takes no time; a test asks for the time in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConfigError
@@ -27,6 +27,16 @@ class Placement:
         self._moved: dict[int, int] = {}
         self._epochs: dict[int, int] = {}
         self._loading: set[int] = set()
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call back when another node leads a partition, or a partition is loaded or no longer so."""
+        self._watchers.append(changed)
+
+    def tell_watchers(self) -> None:
+        """Something about the partitions has changed; for the cluster, when a node has joined."""
+        for changed in self._watchers:
+            changed()
 
     def partition_of(self, key: str) -> int:
         """Return the partition that a group or transactional id belongs to."""
@@ -52,7 +62,7 @@ class Placement:
         self.check_loaded(key)
 
     def check_loaded(self, key: str) -> None:
-        """Raise COORDINATOR_LOAD_IN_PROGRESS when nobody can answer for a key."""
+        """Raise COORDINATOR_LOAD_IN_PROGRESS when no node coordinates a key at the moment."""
         if self.partition_of(key) in self._loading:
             raise BrokerError(f"the coordinator of {key!r} is loading", code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
@@ -60,13 +70,18 @@ class Placement:
         """Whether a node has not loaded all partitions that it leads."""
         return any(self._leader(partition) == node_id for partition in self._loading)
 
+    def loaded_by(self, node_id: int) -> dict[int, int]:
+        """Return the partitions that a node leads and has loaded, with their epochs."""
+        partitions = [partition for partition in range(self.partitions) if self._leader(partition) == node_id]
+        return {partition: self._epochs.get(partition, 0) for partition in partitions if partition not in self._loading}
+
     def move(self, key: str, node_id: int) -> None:
         """Let a node coordinate a key, and all others of its partition, in a new epoch. ConfigError for a node that does not exist."""
         if node_id not in self._nodes:
             raise ConfigError(f"there is no node {node_id}; the cluster has {', '.join(map(str, sorted(self._nodes)))}")
         partition = self.partition_of(key)
-        self._moved[partition] = node_id
-        self._epochs[partition] = self._epochs.get(partition, 0) + 1
+        self._move(partition, node_id)
+        self.tell_watchers()
 
     def leave(self, node_id: int, alive: Sequence[int]) -> None:
         """Let others coordinate what a node did that has stopped; it does not get it back when it starts again."""
@@ -74,16 +89,22 @@ class Placement:
             return
         for partition in range(self.partitions):
             if self._leader(partition) == node_id:
-                self._moved[partition] = alive[partition % len(alive)]
-                self._epochs[partition] = self._epochs.get(partition, 0) + 1
+                self._move(partition, alive[partition % len(alive)])
+        self.tell_watchers()
 
     def begin_loading(self, key: str) -> None:
         """Let the coordinator of a key answer that it is loading, until end_loading."""
         self._loading.add(self.partition_of(key))
+        self.tell_watchers()
 
     def end_loading(self, key: str) -> None:
         """The coordinator of a key has loaded what it must know."""
         self._loading.discard(self.partition_of(key))
+        self.tell_watchers()
+
+    def _move(self, partition: int, node_id: int) -> None:
+        self._moved[partition] = node_id
+        self._epochs[partition] = self._epochs.get(partition, 0) + 1
 
     def _leader(self, partition: int) -> int:
         nodes = sorted(self._nodes)

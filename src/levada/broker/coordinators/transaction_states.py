@@ -2,7 +2,7 @@
 
 A transactional id is a row that outlives its producers: a producer id, an epoch, and at most one transaction that is open or being ended.
 Four parties move it. The producer initialises it, adds partitions and asks for the end. Another producer with the same id initialises it
-too and so fences the first one. Time ends a transaction that is open for too long and removes an id that nobody uses. Markers, the
+too and so fences the first one. Time ends a transaction that is open for too long and removes an id that is not used any more. Markers, the
 records that end the transaction in its partitions, report that all of them are written.
 
 - Empty: initialised, no transaction yet since then.

@@ -6,12 +6,14 @@ transaction takes two steps: end() decides and returns what has to be written, c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from levada.broker.coordinators.kept_transactions import KeptTransactions
 from levada.broker.coordinators.placement import Placement
 from levada.broker.coordinators.transaction import LAST_USED_EPOCH, NO_ID, Ending, ProducerIdAndEpoch, Transaction
 from levada.broker.coordinators.transaction_states import ENDING, IDLE, Event, State
+from levada.broker.features import TRANSACTIONS, Features
 from levada.broker.settings import BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, IllegalStateError
@@ -31,15 +33,33 @@ class Decision(NamedTuple):
 class Transactions:
     """The transactional ids of a cluster.
 
-    placement, groups: of transactional ids and of groups. allocate: gives a producer id that was never given out before.
+    features: of the cluster. placement, groups: of transactional ids and of groups. allocate: gives a producer id that was never given
+    out before.
     """
 
-    def __init__(self, settings: BrokerSettings, placement: Placement, groups: Placement, allocate: Callable[[], int]) -> None:
+    def __init__(
+        self, settings: BrokerSettings, features: Features, placement: Placement, groups: Placement, allocate: Callable[[], int]
+    ) -> None:
         self._settings = settings
+        self._features = features
         self._placement = placement
         self._groups = groups
         self._allocate = allocate
         self._known: dict[str, Transaction] = {}
+        self._unfinished: list[Ending] = []
+        self._kept: KeptTransactions | None = None
+
+    def keep_in(self, kept: KeptTransactions) -> None:
+        """Write down every change from now on."""
+        self._kept = kept
+
+    def restore(self, transactions: Iterable[Transaction]) -> None:
+        """Take over what was written down. Ends that were decided are written again by time_out(): markers may have been lost."""
+        for found in transactions:
+            self._known[found.id] = found
+            if found.state in ENDING:
+                # Not strict: a partition that has its marker takes the same one again.
+                self._unfinished.append(self._ending(found, committed=found.state is State.PREPARE_COMMIT, strict=False))
 
     def __iter__(self) -> Iterator[Transaction]:
         return iter(self._known.values())
@@ -72,6 +92,7 @@ class Transactions:
             return Decision(ProducerIdAndEpoch(), self._fence(found, now_ms))
         producer, last_epoch = self._next_producer(found, given)
         found.initialise(producer, last_epoch, timeout_ms, now_ms)
+        self._keep(found)
         return Decision(producer)
 
     def add(
@@ -88,6 +109,7 @@ class Transactions:
             raise _busy(found)
         _check_producer(found, producer)
         found.add(partitions, now_ms)
+        self._keep(found)
 
     def add_group(self, transactional_id: str, producer: ProducerIdAndEpoch, group_id: str, now_ms: int) -> None:
         """Make a group's offsets part of a transaction: the partition they are in becomes one of its partitions."""
@@ -119,16 +141,23 @@ class Transactions:
 
     def complete(self, ending: Ending, now_ms: int) -> None:
         """All markers of an ending are written."""
-        self._known[ending.transactional_id].complete(now_ms)
+        found = self._known[ending.transactional_id]
+        found.complete(now_ms)
+        self._keep(found)
 
     def time_out(self, node_id: int, now_ms: int) -> list[Ending]:
-        """Abort the transactions of a node that are open for longer than their timeout; return what has to be written."""
+        """Abort the transactions of a node that are open for longer than their timeout; return what has to be written.
+
+        After a restart also what was decided before it.
+        """
+        unfinished = [ending for ending in self._unfinished if self._placement.leader_of(ending.transactional_id) == node_id]
+        self._unfinished = [ending for ending in self._unfinished if ending not in unfinished]
         late = [
             found
             for found in self._coordinated_by(node_id)
             if found.state is State.ONGOING and found.started_ms + found.timeout_ms < now_ms
         ]
-        return [self._fence(found, now_ms) for found in late]
+        return unfinished + [self._fence(found, now_ms) for found in late]
 
     def abort(self, transactional_id: str, now_ms: int) -> Ending:
         """Abort an open transaction before its timeout; return what has to be written. IllegalStateError when none is open."""
@@ -145,6 +174,8 @@ class Transactions:
         """Forget an id at once. IllegalStateError while a transaction of it is open or being ended."""
         self._existing(transactional_id).expire(now_ms)
         del self._known[transactional_id]
+        if self._kept is not None:
+            self._kept.forget(transactional_id)
 
     def _existing(self, transactional_id: str) -> Transaction:
         found = self._known.get(transactional_id)
@@ -170,7 +201,7 @@ class Transactions:
         raise _fenced(found, given)
 
     def _fence(self, found: Transaction, now_ms: int) -> Ending:
-        bumps = self._settings.transaction_version >= BUMPING_VERSION
+        bumps = self._features.level(TRANSACTIONS) >= BUMPING_VERSION
         found.fence(bump=not bumps)
         ending = self._prepare(found, Event.ABORT, bumps=bumps, now_ms=now_ms).ending
         assert ending is not None
@@ -182,15 +213,22 @@ class Transactions:
         if bumps:
             producer, last_epoch = producer._replace(epoch=producer.epoch + 1), producer.epoch
         found.prepare(event, producer, last_epoch, next_producer_id, now_ms)
-        ending = Ending(
+        self._keep(found)
+        return Decision(found.completed_producer, self._ending(found, committed=event is Event.COMMIT, strict=bumps))
+
+    def _ending(self, found: Transaction, *, committed: bool, strict: bool) -> Ending:
+        return Ending(
             transactional_id=found.id,
-            producer=producer,
-            committed=event is Event.COMMIT,
+            producer=found.producer,
+            committed=committed,
             partitions=tuple(found.partitions),
             coordinator_epoch=self._placement.epoch_of(found.id),
-            strict=bumps,
+            strict=strict,
         )
-        return Decision(found.completed_producer, ending)
+
+    def _keep(self, found: Transaction) -> None:
+        if self._kept is not None:
+            self._kept.keep(found)
 
     def _named(self, transactional_id: str) -> Transaction:
         if not transactional_id:

@@ -8,24 +8,33 @@ records that a former leader took and the present one never got (KIP-101). Every
 from __future__ import annotations
 
 from levada.broker.leader_epochs import LeaderEpochs
-from levada.broker.log import CHUNK_BYTES, PartitionLog
+from levada.broker.log import PartitionLog
 from levada.broker.marker import read_marker
 from levada.broker.partition_transactions import PartitionTransactions
 from levada.broker.producer_state import ProducerStates
+from levada.broker.storage import NO_FILES, LogFiles
 from levada.broker.topics import TopicConfig
 from levada.record.batch import RecordBatch, read_batches
+from levada.types import IsolationLevel
 
 
 class Replica:
     """caught_up_ms: when it last held everything its leader had. fetched_offset: up to where its present leader knows it to have copied."""
 
     def __init__(self, config: TopicConfig) -> None:
-        self.log = PartitionLog(segment_bytes=min(config.segment_bytes, CHUNK_BYTES))
+        self.files: LogFiles = NO_FILES
+        self.log = PartitionLog(segment_bytes=config.segment_bytes, segment_ms=config.roll_ms)
         self.epochs = LeaderEpochs()
         self.producers = ProducerStates()
         self.transactions = PartitionTransactions()
         self.caught_up_ms = 0
         self.fetched_offset = 0
+
+    def keep_in(self, files: LogFiles) -> None:
+        """Take over what files hold, and keep everything there from now on. For a replica without records."""
+        self.files = files
+        self.log.keep_in(files)
+        files.load(self)
 
     @property
     def last_stable_offset(self) -> int:
@@ -33,6 +42,10 @@ class Replica:
         high_watermark = self.log.high_watermark
         first_unstable = self.transactions.first_unstable_offset(high_watermark)
         return high_watermark if first_unstable is None else min(first_unstable, high_watermark)
+
+    def readable_end(self, isolation_level: int) -> int:
+        """Return the offset up to which a reader sees records."""
+        return self.last_stable_offset if isolation_level == IsolationLevel.READ_COMMITTED else self.log.high_watermark
 
     def lead(self, epoch: int) -> None:
         """Begin to lead: what is appended from now on belongs to this epoch."""
@@ -65,7 +78,20 @@ class Replica:
         self.epochs.truncate(self.log.end_offset)
         self._forget_producers()
         for batch in self.log.batches():
-            self._remember(batch, base_offset=batch.base_offset, timestamp=batch.max_timestamp, now_ms=batch.max_timestamp)
+            self.recall(batch)
+
+    def recall(self, batch: RecordBatch) -> None:
+        """Learn from a batch of its log again."""
+        self._remember(batch, base_offset=batch.base_offset, timestamp=batch.max_timestamp, now_ms=batch.max_timestamp)
+
+    def configure(self, config: TopicConfig) -> None:
+        """The topic's settings have changed."""
+        self.log.configure(segment_bytes=config.segment_bytes, segment_ms=config.roll_ms)
+
+    def delete_before(self, offset: int) -> None:
+        """Make the records before an offset unreadable, and forget the aborted transactions that only they belonged to."""
+        self.log.advance_start(offset)
+        self.transactions.forget_before(self.log.start_offset)
 
     def retain(self, *, retention_bytes: int, oldest_timestamp_ms: int) -> None:
         """Drop old records (retention.bytes, retention.ms), and the aborted transactions that only they belonged to."""

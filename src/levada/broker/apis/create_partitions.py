@@ -1,0 +1,54 @@
+"""CreatePartitions: give topics more partitions (KIP-195)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from levada.broker.permissions import find_topic
+from levada.broker.state import Api, Call
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from levada.protocol.schema import ZERO_UUID
+
+_STRICT_SINCE = 3
+
+
+def handle(call: Call) -> CreatePartitionsResponse:
+    """Change each topic on its own; a name that stands twice in the request is refused."""
+    request: CreatePartitionsRequest = call.request
+    counts = Counter(wanted.name for wanted in request.topics)
+    unique = {wanted.name: wanted for wanted in request.topics}
+    return CreatePartitionsResponse(results=[_create(call, wanted, repeated=counts[name] > 1) for name, wanted in unique.items()])
+
+
+def refuse(request: CreatePartitionsRequest, version: int, code: ErrorCode) -> CreatePartitionsResponse:
+    """Answer with an error for every topic."""
+    return CreatePartitionsResponse(results=[_result(wanted.name, code) for wanted in request.topics])
+
+
+def _create(call: Call, wanted: CreatePartitionsTopic, *, repeated: bool) -> CreatePartitionsTopicResult:
+    try:
+        if repeated:
+            raise BrokerError("the request names this topic more than once", code=ErrorCode.INVALID_REQUEST)
+        topic = find_topic(call, wanted.name, ZERO_UUID, by_id=False)
+        placed = None if wanted.assignments is None else [tuple(one.broker_ids) for one in wanted.assignments]
+        planned = call.state.cluster.plan_partitions(topic, wanted.count, placed)
+        call.mutate(len(planned), strict_since=_STRICT_SINCE)
+        if not call.request.validate_only:
+            call.state.cluster.add_partitions(topic, planned)
+    except BrokerError as error:
+        return _result(wanted.name, error.code, error.reason)
+    return _result(wanted.name, ErrorCode.NONE)
+
+
+def _result(name: str, code: ErrorCode, message: str | None = None) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=code, error_message=message)
+
+
+API = Api(CreatePartitionsRequest, 0, 3, handle, refuse, 0)

@@ -1,0 +1,137 @@
+"""Who may do what: the access rules of a cluster, and what follows from them, as Kafka's StandardAuthorizer decides it.
+
+Super users may do everything. Of all other rules that are about the resource, the user, the host and the operation, one that denies counts
+more than any that allows. Without any of these the answer is no; where there is no rule about the resource at all, it is what
+allow.everyone.if.no.acl.found says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from levada.acls import (
+    EVERYBODY,
+    WILDCARD,
+    AccessControlEntry,
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+)
+
+_Op = AclOperation
+
+IMPLIED_BY: Final[Mapping[AclOperation, frozenset[AclOperation]]] = {
+    _Op.DESCRIBE: frozenset({_Op.READ, _Op.WRITE, _Op.DELETE, _Op.ALTER}),
+    _Op.DESCRIBE_CONFIGS: frozenset({_Op.ALTER_CONFIGS}),
+}
+"""Operations, each with those that imply it. A rule that allows one of these allows it, too; a rule that denies one does not deny it."""
+
+
+class Requester(NamedTuple):
+    """Who asks, and from where. principal: such as "User:alice". host: an address."""
+
+    principal: str
+    host: str
+
+
+class Authorizer:
+    """The rules of one cluster. super_users: principals such as "User:admin". allows_if_none: allow.everyone.if.no.acl.found.
+
+    keep: is told of all rules after each change.
+    """
+
+    def __init__(
+        self,
+        bindings: Iterable[AclBinding] = (),
+        *,
+        super_users: Collection[str] = (),
+        allows_if_none: bool = False,
+        keep: Callable[[Collection[AclBinding]], None] = lambda bindings: None,
+    ) -> None:
+        self._bindings = dict.fromkeys(bindings)
+        self._super_users = frozenset(super_users)
+        self._allows_if_none = allows_if_none
+        self._keep = keep
+
+    def add(self, bindings: Iterable[AclBinding]) -> None:
+        """Add rules; one that is there already stays as it is."""
+        self._change({**self._bindings, **dict.fromkeys(bindings)})
+
+    def remove(self, bindings: Iterable[AclBinding]) -> None:
+        """Remove rules."""
+        gone = frozenset(bindings)
+        self._change({known: None for known in self._bindings if known not in gone})
+
+    def _change(self, bindings: dict[AclBinding, None]) -> None:
+        # First kept: what a disk refuses is not in force until the next start.
+        self._keep(bindings)
+        self._bindings = bindings
+
+    def matching(self, wanted: AclBindingFilter) -> list[AclBinding]:
+        """Return the rules that a filter means."""
+        return [binding for binding in self._bindings if wanted.matches(binding)]
+
+    def allows(self, who: Requester, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        """Whether somebody may do this with a resource."""
+        if who.principal in self._super_users:
+            return True
+        about = [binding.entry for binding in self._bindings if _is_about(binding, resource_type, name)]
+        if not about:
+            return self._allows_if_none
+        permissions = {entry.permission_type for entry in about if _is_for(entry, who) and _decides(entry, operation)}
+        return permissions == {AclPermissionType.ALLOW}
+
+    def allows_with_any(self, who: Requester, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """Whether there may be a resource of this type with which somebody may do this (KIP-679).
+
+        A rule that allows it counts unless what it is about is denied as a whole.
+        """
+        # A name that no rule is about: allowed for super users, and with allow.everyone.if.no.acl.found.
+        if self.allows(who, operation, resource_type, _NO_NAME):
+            return True
+        rules = list(self._rules(who, operation, resource_type))
+        denied = [binding.pattern for binding in rules if binding.entry.permission_type is AclPermissionType.DENY]
+        denied_names = {pattern.name for pattern in denied if pattern.pattern_type is PatternType.LITERAL}
+        denied_prefixes = tuple(pattern.name for pattern in denied if pattern.pattern_type is PatternType.PREFIXED)
+        if WILDCARD in denied_names:
+            return False
+        for pattern, entry in rules:
+            if entry.permission_type is not AclPermissionType.ALLOW:
+                continue
+            is_literal = pattern.pattern_type is PatternType.LITERAL
+            if is_literal and pattern.name == WILDCARD:
+                return True
+            if not (is_literal and pattern.name in denied_names) and not pattern.name.startswith(denied_prefixes):
+                return True
+        return False
+
+    def _rules(self, who: Requester, operation: AclOperation, resource_type: ResourceType) -> Iterator[AclBinding]:
+        for binding in self._bindings:
+            is_of_type = binding.pattern.resource_type is resource_type
+            if is_of_type and _is_for(binding.entry, who) and binding.entry.operation in (_Op.ALL, operation):
+                yield binding
+
+
+_NO_NAME: Final = "hardcode"
+"""As Kafka spells it. It has to be some name; a rule about it would count."""
+
+
+def _is_about(binding: AclBinding, resource_type: ResourceType, name: str) -> bool:
+    pattern = binding.pattern
+    if pattern.resource_type is not resource_type:
+        return False
+    return name.startswith(pattern.name) if pattern.pattern_type is PatternType.PREFIXED else pattern.name in (name, WILDCARD)
+
+
+def _is_for(entry: AccessControlEntry, who: Requester) -> bool:
+    return entry.principal in (who.principal, EVERYBODY) and entry.host in (who.host, WILDCARD)
+
+
+def _decides(entry: AccessControlEntry, operation: AclOperation) -> bool:
+    if entry.operation in (_Op.ALL, operation):
+        return True
+    return entry.permission_type is AclPermissionType.ALLOW and entry.operation in IMPLIED_BY.get(operation, ())

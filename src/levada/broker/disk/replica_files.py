@@ -1,0 +1,375 @@
+"""The folder of one replica: its segments, what is known of producers at each of them, and its leader epochs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, Self
+from uuid import UUID
+
+from levada.broker.disk.files import make_private, storing, sync_folder, write_whole
+from levada.broker.disk.formats import (
+    SnapshotEntry,
+    decode_epochs,
+    decode_snapshot,
+    encode_epochs,
+    encode_snapshot,
+    partition_metadata,
+    short_id,
+    topic_id_in,
+)
+from levada.broker.disk.indexes import transaction_index
+from levada.broker.disk.recovery import finish_compaction, put_in_place, read_segment, remove_orphans, segments_in, tell_damage
+from levada.broker.disk.segments import CLEANED, LOG, SNAPSHOT, SWAP, TXN_INDEX, DiskSegment, file_name
+from levada.broker.log import PartitionLog
+from levada.broker.producer_state import AppendedBatch
+from levada.broker.segment import Segment
+from levada.broker.storage import SegmentFile
+from levada.errors import BrokerError, CorruptRecordError, ProtocolError
+from levada.logs import Log
+from levada.record.batch import RecordBatch
+
+if TYPE_CHECKING:
+    from levada.broker.replication.replica import Replica
+
+_log = Log("levada.broker")
+_EPOCHS = "leader-epoch-checkpoint"
+_METADATA = "partition.metadata"
+_NO_SEQUENCE = -1
+_MAX_INT = 2**31 - 1
+
+
+class Home(Protocol):
+    """Where the folder of a replica stands, and what is kept of the replica beside it. Offsets are 0 where nothing is kept."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder."""
+        ...
+
+    @property
+    def was_finished(self) -> bool:
+        """Whether the broker before has flushed the log and written its indexes, as it does where it is closed."""
+        ...
+
+    @property
+    def log_start(self) -> int:
+        """Where the log starts."""
+        ...
+
+    @property
+    def clean_until(self) -> int:
+        """Up to where the log is compacted."""
+        ...
+
+    def keep_start(self, offset: int) -> None:
+        """The log starts there from now on."""
+        ...
+
+    def keep_cleaned(self, offset: int) -> None:
+        """The log is compacted up to there."""
+        ...
+
+    def take_in(self, files: ReplicaFiles) -> None:
+        """These files are here now, to be closed with the others."""
+        ...
+
+    def leave(self) -> None:
+        """The replica is not here any more."""
+        ...
+
+    def at(self, node_id: int) -> Self:
+        """Return where the replica would be at another node."""
+        ...
+
+
+class ReplicaFiles:
+    """LogFiles in a folder."""
+
+    def __init__(self, home: Home, topic_id: UUID, *, flush_messages: int, index_interval_bytes: int) -> None:
+        self._home = home
+        self._topic_id = topic_id
+        self._flush_messages = flush_messages
+        self._index_interval_bytes = index_interval_bytes
+        self._replica: Replica | None = None
+        self._active: DiskSegment | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are now."""
+        return self._home.folder
+
+    @property
+    def log(self) -> PartitionLog:
+        """The log that these files keep."""
+        assert self._replica is not None
+        return self._replica.log
+
+    # LogFiles
+
+    def load(self, replica: Replica) -> None:
+        """Fill a replica with what the folder holds, after repairing it."""
+        self._replica = replica
+        with storing(self.folder):
+            self._claim()
+            finish_compaction(self.folder)
+            remove_orphans(self.folder)
+            self._load(replica)
+        replica.epochs.watch(self._keep_epochs)
+        if self._kept_epochs() != list(replica.epochs.starts):
+            self._keep_epochs(replica.epochs.starts)
+        # Only what was read whole is written at the end.
+        self._home.take_in(self)
+
+    def _load(self, replica: Replica) -> None:
+        kept_epochs = self._kept_epochs()
+        if kept_epochs:
+            replica.epochs.load(kept_epochs)
+        self._recall_producers(replica)
+        segments = self._read_segments(replica)
+        if segments:
+            replica.log.load(segments, self._home.log_start, self._home.clean_until)
+        elif self._home.log_start:
+            replica.log.restart(self._home.log_start)
+        replica.epochs.truncate(replica.log.end_offset + 1)
+        replica.transactions.forget_before(replica.log.start_offset)
+
+    def begin(self, base_offset: int) -> SegmentFile:
+        """Finish the segment before, and begin the next one with a snapshot of the producers.
+
+        Where this fails, the segment before can still be appended to.
+        """
+        self._finish_active()
+        self._snapshot(base_offset)
+        fresh = self._new_segment(base_offset)
+        fresh.create()
+        self._close_active()
+        self._active = fresh
+        return fresh
+
+    def rewrite(self, old: Sequence[SegmentFile], new: Sequence[Sequence[RecordBatch]], clean_until: int) -> list[SegmentFile]:
+        """Write new segments beside the old ones, then let them take their place; a crash at any moment leaves the one or the other."""
+        first = min((segment.base_offset for segment in old if isinstance(segment, DiskSegment)), default=0)
+        bases = [first, *(batches[-1].next_offset for batches in new[:-1])][: len(new)]
+        with storing(self.folder):
+            self._write_cleaned(bases, new)
+            swapped: list[Path] = []
+            for base_offset in reversed(bases):
+                path = self.folder / file_name(base_offset, CLEANED)
+                swapped.insert(0, path.rename(self.folder / file_name(base_offset, SWAP)))
+            for segment in old:
+                segment.delete()
+            if swapped:
+                put_in_place(self.folder, swapped)
+        segments = [self._adopted(base_offset, batches) for base_offset, batches in zip(bases, new, strict=True)]
+        self._settle(segments, clean_until)
+        return list(segments)
+
+    def _settle(self, segments: Iterable[DiskSegment], clean_until: int) -> None:
+        """Write what new segments can do without. The old ones are gone, so a disk that refuses it changes nothing any more."""
+        try:
+            with storing(self.folder):
+                sync_folder(self.folder)
+            for segment in segments:
+                segment.write_indexes()
+            self._home.keep_cleaned(clean_until)
+        except BrokerError as fault:
+            _log.warning("%s was compacted, and will be again when the broker starts: %s", self.folder, fault)
+
+    def _write_cleaned(self, bases: Sequence[int], new: Sequence[Sequence[RecordBatch]]) -> None:
+        """Write new segments under names that do not count yet, all or none: a recovery takes one that is left for a sign of more."""
+        try:
+            for base_offset, batches in zip(bases, new, strict=True):
+                write_whole(self.folder / file_name(base_offset, CLEANED), b"".join(batch.data for batch in batches))
+        except BaseException:
+            for path in self.folder.glob(f"*{CLEANED}"):
+                path.unlink()
+            raise
+
+    def start_at(self, offset: int) -> None:
+        """Keep where the log starts."""
+        self._home.keep_start(offset)
+
+    def move_to(self, node_id: int) -> None:
+        """Move the folder to another node's, with what is kept beside it."""
+        before, home = self._home, self._home.at(node_id)
+        home.keep_start(before.log_start)
+        home.keep_cleaned(before.clean_until)
+        with storing(home.folder):
+            shutil.rmtree(home.folder, ignore_errors=True)
+            make_private(home.folder.parent)
+            before.folder.rename(home.folder)
+        self._home = home
+        home.take_in(self)
+        before.leave()
+
+    def delete(self) -> None:
+        """Delete the folder."""
+        if self._active is not None:
+            self._active.delete()
+            self._active = None
+        with storing(self.folder):
+            shutil.rmtree(self.folder)
+        self._home.leave()
+
+    # For the owner
+
+    def close(self) -> None:
+        """Finish everything, and keep what is known of the producers, where anything was written since it was kept."""
+        try:
+            self._finish_active()
+            if self._replica is not None and not self._has_snapshot:
+                self._snapshot(self._replica.log.end_offset)
+        finally:
+            self._close_active()
+
+    # Inside
+
+    def _claim(self) -> None:
+        """Make the folder. One that is left of another topic of this name, which a crash kept from being deleted, is set aside."""
+        path = self.folder / _METADATA
+        kept_id = topic_id_in(path.read_text(errors="replace")) if path.exists() else None
+        if kept_id is not None and kept_id != short_id(self._topic_id):
+            aside = self.folder.rename(self.folder.with_name(f"{self.folder.name}.{kept_id}-stray"))
+            _log.warning("%s belongs to a topic that does not exist any more; it was renamed to %s", self.folder, aside.name)
+            kept_id = None
+        make_private(self.folder.parent)
+        make_private(self.folder)
+        if kept_id is None:
+            write_whole(path, partition_metadata(self._topic_id).encode())
+
+    def _new_segment(self, base_offset: int) -> DiskSegment:
+        return DiskSegment(
+            base_offset,
+            lambda: self.folder,
+            index_interval_bytes=self._index_interval_bytes,
+            flush_messages=self._flush_messages,
+        )
+
+    def _adopted(self, base_offset: int, batches: Iterable[RecordBatch]) -> DiskSegment:
+        segment = self._new_segment(base_offset)
+        segment.adopt(batches)
+        return segment
+
+    def _read_segments(self, replica: Replica) -> list[Segment]:
+        bases = segments_in(self.folder)
+        segments: list[Segment] = []
+        end_offset = position = 0
+        for base_offset in bases:
+            path = self.folder / file_name(base_offset, LOG)
+            is_last = base_offset == bases[-1]
+            found = read_segment(path, max(end_offset, base_offset))
+            if found.fault is not None:
+                tell_damage(path, found, cut=is_last)
+            if not found.batches:
+                if is_last:
+                    self._new_segment(base_offset).delete()
+                continue
+            file = self._adopted(base_offset, found.batches)
+            if is_last and found.fault is not None:
+                file.truncate(found.size_bytes)
+            is_finished = self._home.was_finished and found.fault is None and file.has_indexes
+            if is_last and not is_finished:
+                file.flush()
+            segment = Segment.stored(base_offset, position, file, found.batches)
+            segments.append(segment)
+            end_offset, position = segment.next_offset, position + segment.size_bytes
+            self._recall(replica, path, found.batches)
+            if not is_finished:
+                file.write_indexes()
+                self._write_transaction_index(file, segment.next_offset)
+        return segments
+
+    def _recall(self, replica: Replica, path: Path, batches: Iterable[RecordBatch]) -> None:
+        for batch in batches:
+            if batch.partition_leader_epoch > replica.epochs.current:
+                replica.epochs.begin(batch.partition_leader_epoch, batch.base_offset)
+            try:
+                replica.recall(batch)
+            except ProtocolError as fault:
+                # Its checksum is right, so it was written like this.
+                _log.error("%s: the batch at offset %d tells nothing of its producer: %s", path, batch.base_offset, fault)
+
+    def _recall_producers(self, replica: Replica) -> None:
+        """Begin with what was known of producers before the first segment; its batches and all later ones tell the rest."""
+        snapshots = sorted(self.folder.glob(f"*{SNAPSHOT}"))
+        bases = segments_in(self.folder)
+        path = self.folder / file_name(bases[0], SNAPSHOT) if bases else (snapshots or [self.folder / SNAPSHOT])[-1]
+        if not path.exists():
+            return
+        try:
+            entries = decode_snapshot(path.read_bytes())
+        except CorruptRecordError as fault:
+            _log.error("%s: producers that have written nothing since are forgotten: %s", path, fault)
+            return
+        for entry in entries:
+            first_sequence = (entry.last_sequence - entry.offset_delta) & _MAX_INT
+            last = None
+            if entry.last_sequence != _NO_SEQUENCE:
+                last = AppendedBatch(
+                    first_sequence, entry.last_sequence, entry.last_offset - entry.offset_delta, entry.last_offset, entry.timestamp
+                )
+            replica.producers.restore(entry.producer_id, entry.epoch, last, entry.coordinator_epoch, entry.timestamp)
+            if entry.open_from >= 0:
+                replica.transactions.write(entry.producer_id, entry.open_from)
+
+    def _finish_active(self) -> None:
+        if self._active is not None and not self._active.is_deleted:
+            self._active.finish()
+            self._write_transaction_index(self._active, self.log.end_offset)
+
+    def _close_active(self) -> None:
+        active, self._active = self._active, None
+        if active is not None:
+            active.close()
+
+    def _write_transaction_index(self, segment: DiskSegment, end_offset: int) -> None:
+        assert self._replica is not None
+        aborted = self._replica.transactions.aborted_between(segment.base_offset, end_offset)
+        data = transaction_index(one for one in aborted if segment.base_offset <= one.last_offset < end_offset)
+        if data:
+            write_whole(segment.path(TXN_INDEX), data, lasting=False)
+        else:
+            segment.path(TXN_INDEX).unlink(missing_ok=True)
+
+    @property
+    def _has_snapshot(self) -> bool:
+        return self._active is None and (self.folder / file_name(self.log.end_offset, SNAPSHOT)).exists()
+
+    def _snapshot(self, offset: int) -> None:
+        assert self._replica is not None
+        entries = []
+        for producer_id, known in self._replica.producers:
+            last = known.batches[-1] if known.batches else None
+            open_from = self._replica.transactions.first_offset_of(producer_id)
+            entries.append(
+                SnapshotEntry(
+                    producer_id=producer_id,
+                    epoch=known.epoch,
+                    last_sequence=_NO_SEQUENCE if last is None else last.last_sequence,
+                    last_offset=-1 if last is None else last.last_offset,
+                    offset_delta=0 if last is None else last.last_offset - last.base_offset,
+                    timestamp=known.timestamp,
+                    coordinator_epoch=known.coordinator_epoch,
+                    open_from=-1 if open_from is None else open_from,
+                )
+            )
+        write_whole(self.folder / file_name(offset, SNAPSHOT), encode_snapshot(entries))
+        with storing(self.folder):
+            needed = {file_name(base_offset, SNAPSHOT) for base_offset in (*segments_in(self.folder), offset)}
+            for path in self.folder.glob(f"*{SNAPSHOT}"):
+                if path.name not in needed:
+                    path.unlink()
+
+    def _kept_epochs(self) -> list[tuple[int, int]]:
+        path = self.folder / _EPOCHS
+        try:
+            return decode_epochs(path.read_text()) if path.exists() else []
+        except ValueError as fault:
+            _log.error("%s: leader epochs are read from the log instead: %s", path, fault)
+            return []
+
+    def _keep_epochs(self, starts: Sequence[tuple[int, int]]) -> None:
+        # Those that any batch was written in are in the log as well.
+        write_whole(self.folder / _EPOCHS, encode_epochs(starts).encode(), lasting=False)

@@ -1,0 +1,131 @@
+"""One segment in a file: appended to with one write for each batch, and sealed with its indexes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from levada.broker.disk.files import open_private, storing, write_whole
+from levada.broker.disk.indexes import SegmentIndexes
+from levada.record.batch import RecordBatch, read_batches
+from levada.wire.varint import Bytes
+
+LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".txnindex", ".snapshot"
+CLEANED, SWAP = ".log.cleaned", ".log.swap"
+_BELONG_TO_IT = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """Return the name of a segment's file."""
+    return f"{base_offset:020d}{suffix}"
+
+
+class DiskSegment:
+    """A SegmentFile. folder: asked each time, since it may be renamed. flush_messages: how many records may stand unflushed."""
+
+    def __init__(self, base_offset: int, folder: Callable[[], Path], *, index_interval_bytes: int, flush_messages: int) -> None:
+        self.base_offset = base_offset
+        self.size_bytes = 0
+        self._folder = folder
+        self._flush_messages = flush_messages
+        self._unflushed = 0
+        self._index_interval_bytes = index_interval_bytes
+        self._indexes = SegmentIndexes(base_offset, index_interval_bytes)
+        self._file: int | None = None
+        self.is_deleted = False
+
+    def create(self) -> None:
+        """Begin an empty file, which may be there already from an attempt that failed."""
+        with storing(self.path(LOG)):
+            self._file = open_private(self.path(LOG), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+
+    def adopt(self, batches: Iterable[RecordBatch]) -> None:
+        """Take over a file that holds these batches. Nothing will be appended."""
+        for batch in batches:
+            self._note(batch)
+
+    def path(self, suffix: str) -> Path:
+        """Return where a file of the segment stands."""
+        return self._folder() / file_name(self.base_offset, suffix)
+
+    def append(self, batch: RecordBatch) -> None:
+        """Write a batch at the end."""
+        assert self._file is not None
+        # Where this fails, the next batch is written over what there is of this one.
+        with storing(self.path(LOG)):
+            _write_at(self._file, batch.data, self.size_bytes)
+            self._unflushed += batch.last_offset_delta + 1
+            if self._unflushed >= self._flush_messages:
+                self._flush(self._file)
+        self._note(batch)
+
+    def _note(self, batch: RecordBatch) -> None:
+        self._indexes.add(batch)
+        self.size_bytes += batch.size_bytes
+
+    def read(self, start: int, end: int) -> Bytes:
+        """Return bytes of the file."""
+        with storing(self.path(LOG)), self.path(LOG).open("rb") as file:
+            file.seek(start)
+            return file.read(end - start)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file, and seal it: nothing will be appended."""
+        with storing(self.path(LOG)), self.path(LOG).open("r+b") as file:
+            file.truncate(size)
+            kept = file.read()
+        self._indexes, self.size_bytes = SegmentIndexes(self.base_offset, self._index_interval_bytes), 0
+        for batch in read_batches(kept):
+            self._note(batch)
+        try:
+            self.finish()
+        finally:
+            self.close()
+
+    def finish(self) -> None:
+        """Flush the file, and write its indexes. It can still be appended to, as it is where a later step has failed."""
+        if self._file is not None:
+            with storing(self.path(LOG)):
+                self._flush(self._file)
+        self.write_indexes()
+
+    def close(self) -> None:
+        """Nothing will be appended any more."""
+        if self._file is not None:
+            file, self._file = self._file, None
+            os.close(file)
+
+    @property
+    def has_indexes(self) -> bool:
+        """Whether the files of the indexes are there."""
+        return self.path(INDEX).exists() and self.path(TIME_INDEX).exists()
+
+    def write_indexes(self) -> None:
+        """Write the indexes that the batches tell."""
+        write_whole(self.path(INDEX), bytes(self._indexes.offsets), lasting=False)
+        write_whole(self.path(TIME_INDEX), self._indexes.times(), lasting=False)
+
+    def flush(self) -> None:
+        """Flush a file that is not open, as after a crash."""
+        with storing(self.path(LOG)), self.path(LOG).open("rb+") as file:
+            self._flush(file.fileno())
+
+    def delete(self) -> None:
+        """Delete the file and what belongs to it."""
+        self.is_deleted = True
+        self.close()
+        for suffix in _BELONG_TO_IT:
+            with storing(self.path(suffix)):
+                self.path(suffix).unlink(missing_ok=True)
+
+    def _flush(self, file: int) -> None:
+        os.fsync(file)
+        self._unflushed = 0
+
+
+def _write_at(file: int, data: Bytes, position: int) -> None:
+    os.lseek(file, position, os.SEEK_SET)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]

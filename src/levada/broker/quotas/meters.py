@@ -1,0 +1,75 @@
+"""How much a client has used of a quota, measured as Kafka does: over a window of samples, or with a bucket of tokens. No clock in here."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+
+class SampledRate:
+    """The use per second over the last samples (quota.window.num of quota.window.size.seconds each).
+
+    The window is never shorter than all of its samples but one: who has been idle may use ten seconds' worth at once.
+    """
+
+    def __init__(self, samples: int, sample_ms: int) -> None:
+        self._most = samples
+        self._sample_ms = sample_ms
+        self._samples: deque[list[float]] = deque()
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Something was used; a negative value takes back what was not used after all."""
+        if not self._samples or now_ms - self._samples[-1][0] >= self._sample_ms:
+            self._samples.append([now_ms, 0.0])
+            if len(self._samples) > self._most:
+                self._samples.popleft()
+        self._samples[-1][1] += value
+
+    def throttle_ms(self, limit: float, now_ms: int) -> int:
+        """Return for how long nothing may be used until the rate is at the limit again; 0 where it is not above."""
+        used = self.used(now_ms)
+        window_ms = self._window_ms(now_ms)
+        rate = used * 1000 / window_ms
+        return round((rate - limit) / limit * window_ms) if rate > limit else 0
+
+    def used(self, now_ms: int) -> float:
+        """Return what was used within the window."""
+        while self._samples and now_ms - self._samples[0][0] >= self._most * self._sample_ms:
+            self._samples.popleft()
+        return sum(used for _, used in self._samples)
+
+    def is_idle(self, since_ms: int) -> bool:
+        """Whether nothing was used since a time."""
+        return not self._samples or self._samples[-1][0] < since_ms
+
+    def _window_ms(self, now_ms: int) -> float:
+        elapsed_ms = now_ms - self._samples[0][0] if self._samples else 0
+        missing = self._most - 1 - elapsed_ms // self._sample_ms
+        return max(elapsed_ms + max(missing, 0) * self._sample_ms, 1)
+
+
+class TokenBucket:
+    """Tokens that come back at the quota's rate, up to so many samples' worth (KIP-599). It may be overdrawn, and has to fill then."""
+
+    def __init__(self, samples: int, sample_ms: int) -> None:
+        self._burst_s = samples * sample_ms / 1000
+        self._tokens = math.inf
+        self._filled_ms = 0
+
+    def record(self, value: float, limit: float, now_ms: int) -> None:
+        """Take tokens out."""
+        self._fill(limit, now_ms)
+        self._tokens = min(self._burst_s * limit, self._tokens - value)
+
+    def throttle_ms(self, limit: float, now_ms: int) -> int:
+        """Return when there are no tokens missing any more; 0 where none are."""
+        self._fill(limit, now_ms)
+        return round(-self._tokens / limit * 1000) if self._tokens < 0 else 0
+
+    def is_idle(self, since_ms: int) -> bool:
+        """Whether nothing was asked since a time."""
+        return self._filled_ms < since_ms
+
+    def _fill(self, limit: float, now_ms: int) -> None:
+        self._tokens = min(self._burst_s * limit, self._tokens + (now_ms - self._filled_ms) / 1000 * limit)
+        self._filled_ms = now_ms

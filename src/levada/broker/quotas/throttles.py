@@ -1,0 +1,109 @@
+"""For how long clients are to be muted, by what they have used of their quotas (KIP-219).
+
+Each node counts what it is asked itself; what is asked of the controller is counted for the cluster.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from levada.broker.quotas.client_quotas import CONTROLLER_MUTATION_RATE, ClientQuotas, Meter, Quota
+from levada.broker.quotas.meters import SampledRate, TokenBucket
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+
+IDLE_MS = 3_600_000
+"""What was used before is forgotten after so long, as in Kafka."""
+_Key: TypeAlias = tuple[str, Meter]
+
+
+class Quoted(NamedTuple):
+    """Whom quotas are for. user: the name of its principal, without the type. client_id: "" for none."""
+
+    user: str
+    client_id: str
+
+
+class Throttles:
+    """What clients have used. samples, sample_ms: of the window over which rates are measured."""
+
+    def __init__(self, quotas: ClientQuotas, samples: int, sample_ms: int) -> None:
+        self._quotas = quotas
+        self._samples = samples
+        self._sample_ms = sample_ms
+        self._rates: dict[_Key, SampledRate] = {}
+        self._buckets: dict[Meter, TokenBucket] = {}
+
+    @property
+    def are_off(self) -> bool:
+        """Whether there are no quotas, so that nothing has to be counted."""
+        return self._quotas.is_empty
+
+    def has_quota(self, key: str, client: Quoted) -> bool:
+        """Whether a client has a quota of a kind."""
+        return self._quotas.of(key, *client) is not None
+
+    def record(self, key: str, client: Quoted, amount: float, now_ms: int, *, longest_ms: int | None = None) -> int:
+        """Count what a client has used; return for how long it is to be muted. longest_ms: at most for so long."""
+        quota = self._quotas.of(key, *client)
+        if quota is None:
+            return 0
+        rate = self._rate(key, quota)
+        rate.record(amount, now_ms)
+        pause_ms = rate.throttle_ms(quota.limit, now_ms)
+        return pause_ms if longest_ms is None else min(pause_ms, longest_ms)
+
+    def record_read(self, key: str, client: Quoted, amount: int, now_ms: int) -> tuple[int, bool]:
+        """Count what a client is about to be given; return for how long it is to be muted, and whether it is given that all the same.
+
+        What is above the quota is not given, and not counted: the client asks for it again. But one batch that is larger than a whole
+        window's worth is, or it would be refused for ever.
+        """
+        quota = self._quotas.of(key, *client)
+        if quota is None:
+            return 0, True
+        rate = self._rate(key, quota)
+        is_first = rate.used(now_ms) == 0
+        pause_ms = self.record(key, client, amount, now_ms)
+        if pause_ms and not is_first:
+            rate.record(-amount, now_ms)
+        return pause_ms, pause_ms == 0 or is_first
+
+    def window_bytes(self, key: str, client: Quoted, otherwise: int) -> int:
+        """Return as much as a client may use within a whole window."""
+        quota = self._quotas.of(key, *client)
+        if quota is None:
+            return otherwise
+        return min(int(quota.limit * max(self._samples - 1, 1) * self._sample_ms / 1000), otherwise)
+
+    def mutate(self, client: Quoted, partitions: int, now_ms: int, *, strict: bool) -> int:
+        """Count partitions that are created or deleted; return for how long the client is to be muted.
+
+        strict: raise BrokerError (THROTTLING_QUOTA_EXCEEDED) where the quota was used up before, instead of counting them.
+        """
+        quota = self._quotas.of(CONTROLLER_MUTATION_RATE, *client)
+        if quota is None:
+            return 0
+        bucket = self._buckets.setdefault(quota.meter, TokenBucket(self._samples, self._sample_ms))
+        if strict and bucket.throttle_ms(quota.limit, now_ms):
+            raise QuotaExceededError(bucket.throttle_ms(quota.limit, now_ms))
+        bucket.record(partitions, quota.limit, now_ms)
+        # A client whose requests may be refused is muted by a refusal only (KIP-599).
+        return 0 if strict else bucket.throttle_ms(quota.limit, now_ms)
+
+    def forget_idle(self, now_ms: int) -> None:
+        """Forget clients that have not used anything for long."""
+        since_ms = now_ms - IDLE_MS
+        self._rates = {key: rate for key, rate in self._rates.items() if not rate.is_idle(since_ms)}
+        self._buckets = {meter: bucket for meter, bucket in self._buckets.items() if not bucket.is_idle(since_ms)}
+
+    def _rate(self, key: str, quota: Quota) -> SampledRate:
+        return self._rates.setdefault((key, quota.meter), SampledRate(self._samples, self._sample_ms))
+
+
+class QuotaExceededError(BrokerError):
+    """A strict quota is used up. throttle_ms: until there is some of it again."""
+
+    def __init__(self, throttle_ms: int) -> None:
+        super().__init__("The throttling quota has been exceeded.", code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        self.throttle_ms = throttle_ms

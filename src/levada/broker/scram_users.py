@@ -1,0 +1,77 @@
+"""What a cluster keeps of its users' passwords, for SCRAM (KIP-554). Who alters one logs in with it at once."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from levada.net.sasl.scram import HASHES, ScramCredential
+
+MECHANISMS: Final[Mapping[int, str]] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""Mechanisms by their numbers in the protocol."""
+
+Key: TypeAlias = tuple[str, str]
+"""A user and a mechanism."""
+
+
+class ScramUsers:
+    """The credentials of all users.
+
+    kept: what was kept before, as `keep` was given it. keep: called with all of them when they have changed.
+    """
+
+    def __init__(self, kept: Any, keep: Callable[[Any], None]) -> None:
+        self._credentials: dict[Key, ScramCredential] = {
+            (user, mechanism): ScramCredential(_decoded(salt), iterations, _decoded(stored_key), _decoded(server_key))
+            for user, mechanism, iterations, salt, stored_key, server_key in kept or ()
+        }
+        self._keep = keep
+
+    def names(self) -> list[str]:
+        """Return the users that have a credential, in the order in which they came."""
+        return list(dict.fromkeys(user for user, _ in self._credentials))
+
+    def of(self, user: str) -> dict[str, ScramCredential]:
+        """Return a user's credentials, by mechanism."""
+        return {mechanism: credential for (name, mechanism), credential in self._credentials.items() if name == user}
+
+    def credential(self, mechanism: str, user: str) -> ScramCredential | None:
+        """Return what a mechanism knows of a user."""
+        return self._credentials.get((user, mechanism))
+
+    def set_passwords(self, passwords: Mapping[str, str]) -> None:
+        """Let users log in with these passwords by each mechanism; a credential that fits its password already stays."""
+        self.change(
+            {
+                (user, mechanism): ScramCredential.of(mechanism, password)
+                for user, password in passwords.items()
+                for mechanism in HASHES
+                if not _fits(self.credential(mechanism, user), mechanism, password)
+            }
+        )
+
+    def change(self, changes: Mapping[Key, ScramCredential | None]) -> None:
+        """Add credentials or put them in the place of others; None removes one."""
+        changed = {**self._credentials, **changes}
+        known = {key: credential for key, credential in changed.items() if credential is not None}
+        if known != self._credentials:
+            self._keep([_written(user, mechanism, credential) for (user, mechanism), credential in known.items()])
+            self._credentials = known
+
+
+def _fits(credential: ScramCredential | None, mechanism: str, password: str) -> bool:
+    if credential is None:
+        return False
+    same = ScramCredential.of(mechanism, password, salt=credential.salt, iterations=credential.iterations)
+    return hmac.compare_digest(same.stored_key, credential.stored_key)
+
+
+def _written(user: str, mechanism: str, credential: ScramCredential) -> list[Any]:
+    keys = (credential.salt, credential.stored_key, credential.server_key)
+    return [user, mechanism, credential.iterations, *(base64.b64encode(key).decode() for key in keys)]
+
+
+def _decoded(text: str) -> bytes:
+    return base64.b64decode(text)

@@ -1,0 +1,70 @@
+"""What a member says of records that it has acquired: batches of offsets, with one type for all of them or one for each (KIP-932)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple, Protocol
+
+from levada.broker.share.record_states import Event
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+
+EVENTS: Mapping[int, Event] = {0: Event.GAP, 1: Event.ACCEPT, 2: Event.RELEASE, 3: Event.REJECT, 4: Event.RENEW}
+"""By the types in requests. A gap is an offset without a record, or one whose record is of no interest to programs, such as a marker."""
+
+RENEW = 4
+
+
+class Told(Protocol):
+    """A batch of acknowledgements as ShareFetch and ShareAcknowledge have it."""
+
+    first_offset: int
+    last_offset: int
+    acknowledge_types: list[int]
+
+
+class Acknowledgement(NamedTuple):
+    """Records from one offset to another, both included, and what became of them."""
+
+    first: int
+    last: int
+    event: Event
+
+
+def acknowledgements(batches: Sequence[Told], *, may_renew: bool) -> list[Acknowledgement]:
+    """Return what batches of one partition say, in order. may_renew: whether the request announces that it renews locks.
+
+    Raises INVALID_REQUEST for batches that are not in order, or have unknown types, and INVALID_RECORD_STATE for an offset
+    that ends a batch and begins the next one.
+    """
+    found: list[Acknowledgement] = []
+    behind = -1
+    for batch in batches:
+        if batch.first_offset == behind:
+            raise BrokerError(f"offset {behind} is acknowledged twice", code=ErrorCode.INVALID_RECORD_STATE)
+        if batch.first_offset > batch.last_offset or batch.first_offset < behind:
+            raise _invalid(f"batch {batch.first_offset} to {batch.last_offset} is out of order")
+        found.extend(_runs(batch, may_renew=may_renew))
+        behind = batch.last_offset
+    return found
+
+
+def _runs(batch: Told, *, may_renew: bool) -> Iterator[Acknowledgement]:
+    types = batch.acknowledge_types
+    if len(types) not in (1, batch.last_offset - batch.first_offset + 1):
+        raise _invalid(f"{len(types)} types for the offsets {batch.first_offset} to {batch.last_offset}")
+    if not set(types) <= EVENTS.keys() or (RENEW in types and not may_renew):
+        raise _invalid(f"there are other types than a request of this kind may have among {sorted(set(types))}")
+    if len(types) == 1:
+        yield Acknowledgement(batch.first_offset, batch.last_offset, EVENTS[types[0]])
+        return
+    first = batch.first_offset
+    for one, alike in groupby(types):
+        count = len(list(alike))
+        yield Acknowledgement(first, first + count - 1, EVENTS[one])
+        first += count
+
+
+def _invalid(fault: str) -> BrokerError:
+    return BrokerError(f"acknowledgements that cannot be understood: {fault}", code=ErrorCode.INVALID_REQUEST)

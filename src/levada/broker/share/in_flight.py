@@ -1,0 +1,167 @@
+"""The records in flight of a share partition: those that were acquired once, and are not done with up to the first of them.
+
+Records in the same state that follow one another are one range, so that what a change costs depends on how many ranges it touches and not
+on how many records these hold. Ranges are in order, do not overlap, and only have gaps where the log has none of their offsets.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, takewhile
+from operator import attrgetter
+from typing import NamedTuple
+
+from levada.broker.share.record_states import COUNTED, FINAL, Event, RecordState, after
+from levada.clock import NEVER_MS
+
+NO_MEMBER = ""
+
+_FIRST = attrgetter("first")
+
+
+class InFlightRange(NamedTuple):
+    """Records from one offset to another, both included, that are alike.
+
+    batch: the first offset of what was acquired together with them for the first time. member: who has them. locked_until_ms: until when.
+    """
+
+    first: int
+    last: int
+    batch: int
+    state: RecordState
+    deliveries: int = 0
+    member: str = NO_MEMBER
+    locked_until_ms: int = NEVER_MS
+
+    @property
+    def records(self) -> int:
+        """How many there are, with offsets that turn out not to exist."""
+        return self.last - self.first + 1
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the group is done with them."""
+        return self.state in FINAL
+
+    def within(self, first: int, last: int) -> InFlightRange:
+        """Return the part between two offsets, of which there is one."""
+        return self._replace(first=max(self.first, first), last=min(self.last, last))
+
+    def acquired(self, member: str, until_ms: int) -> InFlightRange:
+        """Return the records as a member's."""
+        state = after(self.state, Event.ACQUIRE)
+        return self._replace(state=state, deliveries=self.deliveries + 1, member=member, locked_until_ms=until_ms)
+
+    def renewed(self, until_ms: int) -> InFlightRange:
+        """Return the records locked for longer."""
+        return self._replace(state=after(self.state, Event.RENEW), locked_until_ms=until_ms)
+
+    def moved(self, event: Event, max_deliveries: int) -> InFlightRange:
+        """Return the records after an event that takes them from their member, if they have one.
+
+        Records that would be available again are not if they were delivered max_deliveries times.
+        """
+        if event in COUNTED and self.deliveries >= max_deliveries:
+            event = Event.EXHAUST
+        deliveries = self.deliveries - 1 if event is Event.LOSE_LEADER else self.deliveries
+        return self._replace(state=after(self.state, event), deliveries=deliveries, member=NO_MEMBER, locked_until_ms=NEVER_MS)
+
+    def stored(self) -> InFlightRange:
+        """Return what is stored of the records: if they are acquired, that they are available."""
+        return self.moved(Event.LOSE_LEADER, 0) if self.state is RecordState.ACQUIRED else self
+
+    def _continues(self, before: InFlightRange) -> bool:
+        return before.last + 1 == self.first and before[2:] == self[2:]
+
+
+class InFlightRanges:
+    """Ranges in the order of their offsets."""
+
+    def __init__(self) -> None:
+        self._ranges: list[InFlightRange] = []
+
+    def __len__(self) -> int:
+        return len(self._ranges)
+
+    def __iter__(self) -> Iterator[InFlightRange]:
+        return iter(self._ranges)
+
+    def add(self, added: InFlightRange) -> None:
+        """Append records behind all others."""
+        self._splice(len(self._ranges), len(self._ranges), [added])
+
+    def between(self, first: int, last: int) -> list[InFlightRange]:
+        """Return the ranges between two offsets, both included; of the outer ones the parts that lie between them."""
+        if first > last:
+            return []
+        start, end = self._at(first, last)
+        return [found.within(first, last) for found in self._ranges[start:end]]
+
+    def first_from(self, offset: int, wanted: RecordState) -> int | None:
+        """Return the first offset from one on that is in a state."""
+        start, _ = self._at(offset, offset)
+        for found in islice(self._ranges, start, None):
+            if found.state is wanted:
+                return max(found.first, offset)
+        return None
+
+    def end_of_batch(self, batch: int, offset: int) -> int:
+        """Return the offset after the last record of the batch that an offset is in."""
+        start, _ = self._at(offset, offset)
+        return max(found.last for found in takewhile(lambda found: found.batch == batch, islice(self._ranges, start, None))) + 1
+
+    def change(self, first: int, last: int, changed: Callable[[InFlightRange], InFlightRange]) -> None:
+        """Replace the records between two offsets, both included, by what `changed` makes of their ranges."""
+        start, end = self._at(first, last)
+        if first > last or start == end:
+            return
+        head, tail = self._ranges[start], self._ranges[end - 1]
+        pieces = [changed(found.within(first, last)) for found in self._ranges[start:end]]
+        if head.first < first:
+            pieces.insert(0, head._replace(last=first - 1))
+        if tail.last > last:
+            pieces.append(tail._replace(first=last + 1))
+        self._splice(start, end, pieces)
+
+    def drop_before(self, offset: int) -> None:
+        """Forget what is before an offset."""
+        start, _ = self._at(offset, offset)
+        del self._ranges[:start]
+        if self._ranges and self._ranges[0].first < offset:
+            self._ranges[0] = self._ranges[0]._replace(first=offset)
+
+    def drop_from(self, offset: int) -> None:
+        """Forget what is at an offset and behind it."""
+        start, _ = self._at(offset, offset)
+        del self._ranges[start + 1 :]
+        if self._ranges[start:]:
+            cut = self._ranges.pop()
+            if cut.first < offset:
+                self._ranges.append(cut._replace(last=offset - 1))
+
+    def first_unfinished(self) -> int | None:
+        """Return the first offset that the group is not done with."""
+        return next((found.first for found in self._ranges if not found.is_final), None)
+
+    def _at(self, first: int, last: int) -> tuple[int, int]:
+        """Return the indexes of the first range that reaches to `first` or behind it, and of the first one that begins behind `last`."""
+        start = max(bisect_right(self._ranges, first, key=_FIRST) - 1, 0)
+        if start < len(self._ranges) and self._ranges[start].last < first:
+            start += 1
+        return start, max(bisect_right(self._ranges, last, key=_FIRST), start)
+
+    def _splice(self, start: int, end: int, pieces: Iterable[InFlightRange]) -> None:
+        """Put ranges in the place of others, and make one of those that are alike and follow one another."""
+        before = max(start - 1, 0)
+        self._ranges[before : end + 1] = _joined([*self._ranges[before:start], *pieces, *self._ranges[end : end + 1]])
+
+
+def _joined(ranges: Iterable[InFlightRange]) -> list[InFlightRange]:
+    joined: list[InFlightRange] = []
+    for one in ranges:
+        if joined and one._continues(joined[-1]):
+            joined[-1] = joined[-1]._replace(last=one.last)
+        else:
+            joined.append(one)
+    return joined

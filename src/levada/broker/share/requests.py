@@ -1,0 +1,107 @@
+"""What APIs of share groups have in common: whose request it is, and what it acknowledges (KIP-932)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+from uuid import UUID
+
+from levada.broker.features import SHARE_GROUPS
+from levada.broker.partition import Partition
+from levada.broker.permissions import find_topic
+from levada.broker.share.acknowledgements import Told, acknowledgements
+from levada.broker.share.record_states import Event
+from levada.broker.share.share_partitions import OpenShare
+from levada.broker.share.share_sessions import SharedPart
+from levada.broker.state import Call
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+from levada.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+
+
+class ToldPartition(Protocol):
+    """A partition of a request."""
+
+    partition_index: int
+
+    @property
+    def acknowledgement_batches(self) -> Sequence[Told]:
+        """What is acknowledged there."""
+
+
+class ToldTopic(Protocol):
+    """The partitions of one topic of a request."""
+
+    topic_id: UUID
+
+    @property
+    def partitions(self) -> Sequence[ToldPartition]:
+        """The partitions."""
+
+
+class Outcome(NamedTuple):
+    """What became of one partition: no error, or one with the partition of a new leader, if that is what it is about."""
+
+    code: ErrorCode = ErrorCode.NONE
+    reason: str | None = None
+    moved: Partition | None = None
+
+
+Outcomes: TypeAlias = Mapping[SharedPart, Outcome]
+
+
+def check_share_groups(call: Call) -> None:
+    """Raise UNSUPPORTED_VERSION on a cluster without share groups."""
+    if not call.state.cluster.features.level(SHARE_GROUPS):
+        raise BrokerError("share.version is 0", code=ErrorCode.UNSUPPORTED_VERSION)
+
+
+def check_member(call: Call) -> tuple[str, str]:
+    """Return group and member of a request. Raises UNSUPPORTED_VERSION and INVALID_REQUEST."""
+    check_share_groups(call)
+    group, member = call.request.group_id, call.request.member_id
+    if group is None or not member:
+        raise BrokerError("a share session belongs to a group and a member", code=ErrorCode.INVALID_REQUEST)
+    return group, member
+
+
+def has_acknowledgements(topics: Iterable[ToldTopic]) -> bool:
+    """Whether a request acknowledges anything."""
+    return any(partition.acknowledgement_batches for topic in topics for partition in topic.partitions)
+
+
+def acknowledge_each(call: Call, topics: Iterable[ToldTopic]) -> Outcomes:
+    """Acknowledge each partition on its own."""
+    outcomes: dict[SharedPart, Outcome] = {}
+    for topic in topics:
+        for partition in topic.partitions:
+            if partition.acknowledgement_batches:
+                part = SharedPart(topic.topic_id, partition.partition_index)
+                outcomes[part] = _acknowledge(call, part, partition.acknowledgement_batches)
+    return outcomes
+
+
+def open_share(call: Call, part: SharedPart, now_ms: int) -> OpenShare:
+    """Return a partition as the request's group reads it. Raises what is answered for a partition that cannot be read from here."""
+    topic = find_topic(call, "", part.topic_id, by_id=True)
+    partition = call.state.lead_partition(topic, part.partition)
+    return call.state.shares.open(call.request.group_id, topic, partition, now_ms)
+
+
+def failure(call: Call, part: SharedPart, error: BrokerError) -> Outcome:
+    """Return an error as the outcome of a partition."""
+    topic = call.state.cluster.topic_by_id(part.topic_id)
+    return Outcome(error.code, error.reason, call.state.new_leader(topic, part.partition, error.code))
+
+
+def _acknowledge(call: Call, part: SharedPart, batches: Sequence[Told]) -> Outcome:
+    try:
+        told = acknowledgements(batches, may_renew=call.request.is_renew_ack)
+        opened = open_share(call, part, call.now_ms)
+        call.state.raise_planned_fault(ShareAcknowledgeRequest.NAME, opened.partition.name)
+        if not opened.config.share_may_renew and any(one.event is Event.RENEW for one in told):
+            raise BrokerError("share.renew.acknowledge.enable is false", code=ErrorCode.INVALID_RECORD_STATE)
+        call.state.shares.acknowledge(opened, call.request.member_id, told, call.now_ms)
+    except BrokerError as error:
+        return failure(call, part, error)
+    return Outcome()

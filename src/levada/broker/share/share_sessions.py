@@ -1,0 +1,109 @@
+"""Share sessions: which partitions a member of a share group reads at this node (KIP-932).
+
+A member opens a session with epoch 0, names all its partitions, and from then on only what changes; each request, a fetch or an
+acknowledgement, carries the next epoch, and -1 closes the session. A session belongs to a member and to a connection: when it is closed
+or its connection ends, the records that the member has acquired go back. A node has room for so many sessions and evicts none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from uuid import UUID
+
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+
+INITIAL_EPOCH, FINAL_EPOCH = 0, -1
+MAX_EPOCH = 2**31 - 1
+
+
+class SharedPart(NamedTuple):
+    """A partition by its topic's id."""
+
+    topic_id: UUID
+    partition: int
+
+
+class ShareSession:
+    """epoch: of the next request. failed: partitions whose last answer was an error, which are answered again when that is over."""
+
+    def __init__(self, group: str, member: str, connection: int) -> None:
+        self.group = group
+        self.member = member
+        self.connection = connection
+        self.epoch = INITIAL_EPOCH + 1
+        self.failed: set[SharedPart] = set()
+        self._parts: dict[SharedPart, None] = {}
+
+    @property
+    def parts(self) -> list[SharedPart]:
+        """What is to be read, in order."""
+        return list(self._parts)
+
+    def update(self, added: Iterable[SharedPart], forgotten: Iterable[SharedPart]) -> None:
+        """Take over what a request adds and what it gives up."""
+        for part in added:
+            self._parts.setdefault(part)
+        for part in forgotten:
+            self._parts.pop(part, None)
+
+    def served(self, part: SharedPart) -> None:
+        """A partition was read from: others have their turn before it."""
+        if part in self._parts:
+            self._parts[part] = self._parts.pop(part)
+
+    def follow(self) -> None:
+        """A request was taken: the next one carries the next epoch."""
+        # 0 opens a session, so it is left out.
+        self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
+
+
+class ShareSessions:
+    """The share sessions of one node, at most `slots`."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._sessions: dict[tuple[str, str], ShareSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __contains__(self, session: ShareSession) -> bool:
+        return self._sessions.get((session.group, session.member)) is session
+
+    def open(self, group: str, member: str, connection: int) -> ShareSession:
+        """Open a session, in the place of the one that the member may have. Raises SHARE_SESSION_LIMIT_REACHED."""
+        self._sessions.pop((group, member), None)
+        if len(self._sessions) >= self._slots:
+            raise BrokerError(f"there are {self._slots} share sessions already", code=ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        session = self._sessions[group, member] = ShareSession(group, member, connection)
+        return session
+
+    def find(self, group: str, member: str, epoch: int) -> ShareSession:
+        """Return the session that a request goes on with or closes.
+
+        Raises SHARE_SESSION_NOT_FOUND, and INVALID_SHARE_SESSION_EPOCH for another epoch than the next one.
+        """
+        session = self._sessions.get((group, member))
+        if session is None:
+            raise BrokerError(f"member {member!r} of group '{group}' has no share session here", code=ErrorCode.SHARE_SESSION_NOT_FOUND)
+        if epoch not in (FINAL_EPOCH, session.epoch):
+            raise BrokerError(
+                f"the share session of member {member!r} of group '{group}' is at epoch {session.epoch}, not {epoch}",
+                code=ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+            )
+        return session
+
+    def close(self, session: ShareSession) -> None:
+        """Forget a session, unless its member has opened another one."""
+        if session in self:
+            del self._sessions[session.group, session.member]
+
+    def of_connection(self, connection: int) -> list[ShareSession]:
+        """Return the sessions that end with a connection."""
+        return [session for session in self._sessions.values() if session.connection == connection]
+
+    def has_any(self, group: str) -> bool:
+        """Whether any member of a group has a session here."""
+        return any(name == group for name, _ in self._sessions)

@@ -1,0 +1,134 @@
+"""The metrics that a cluster wants of its clients, and those they have pushed (KIP-714).
+
+One subscription for all clients: in Kafka there can be several, each for some clients by their ids, software or addresses. A client is
+known by its instance id; its subscription id is a checksum of what is wanted and of that id, so it changes with the subscription, and the
+client is told that its own is out of date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+from zlib import crc32
+
+from levada.clock import NEVER_MS
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, DecompressionError
+from levada.record.compression import Codec, decompress
+
+NO_ID = UUID(int=0)
+RESERVED_IDS = (NO_ID, UUID(int=1))
+ACCEPTED = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
+"""In the order in which Kafka prefers them."""
+DEFAULT_INTERVAL_MS = 300_000
+# A payload is a few times smaller compressed; one that unpacks to far more is an attack.
+_MOST_TIMES_LARGER = 64
+
+
+class Wanted(NamedTuple):
+    """metrics: beginnings of names; an empty one stands for all, none at all for nothing."""
+
+    metrics: tuple[str, ...] = ()
+    interval_ms: int = DEFAULT_INTERVAL_MS
+    delta: bool = True
+
+
+class Pushed(NamedTuple):
+    """What a client pushed: metrics is OTLP, no longer compressed."""
+
+    client_instance_id: UUID
+    client_id: str | None
+    subscription_id: int
+    terminating: bool
+    codec: Codec
+    metrics: bytes
+
+
+@dataclass(slots=True)
+class _Instance:
+    """A client. asked_ms, pushed_ms: when it last did. last_error: of its last push."""
+
+    subscription_id: int
+    asked_ms: int = -NEVER_MS
+    pushed_ms: int = -NEVER_MS
+    last_error: ErrorCode = ErrorCode.NONE
+    has_ended: bool = False
+
+
+class ClientTelemetry:
+    """See the module's text. wanted: by this cluster. pushed: by all clients, in order."""
+
+    def __init__(self, max_bytes: int, new_id: Callable[[], UUID]) -> None:
+        self.max_bytes = max_bytes
+        self.wanted = Wanted()
+        self.pushed: list[Pushed] = []
+        self._new_id = new_id
+        self._instances: dict[UUID, _Instance] = {}
+
+    def subscribe(self, metrics: Sequence[str], interval_ms: int, *, delta: bool) -> None:
+        """Want these metrics from now on."""
+        self.wanted = Wanted(tuple(metrics), interval_ms, delta)
+
+    def ask(self, client_instance_id: UUID, now_ms: int) -> tuple[UUID, int]:
+        """A client asks what is wanted: return its id, a new one where it has none, and its subscription's. Raises BrokerError.
+
+        It may ask or push once in an interval, and ask at once after an error that told it to.
+        """
+        known = self._new_id() if client_instance_id == NO_ID else client_instance_id
+        instance = self._instance(known)
+        may_ask_at_once = instance.last_error in (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        has_changed = instance.subscription_id != self._subscription_id(known)
+        if not (may_ask_at_once or has_changed or self._is_time(max(instance.asked_ms, instance.pushed_ms), now_ms)):
+            raise BrokerError("asked again within the push interval", code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        instance.asked_ms, instance.last_error = now_ms, ErrorCode.NONE
+        instance.subscription_id = self._subscription_id(known)
+        return known, instance.subscription_id
+
+    def push(self, push: Pushed, codec: int, now_ms: int) -> None:
+        """Take what a client pushes; push.metrics is still compressed, by a codec of this number. Raises BrokerError."""
+        if push.client_instance_id in RESERVED_IDS:
+            raise BrokerError("a client without an id", code=ErrorCode.INVALID_REQUEST)
+        instance = self._instance(push.client_instance_id)
+        try:
+            self._check(push, codec, instance, now_ms)
+            self.pushed.append(push._replace(codec=Codec(codec), metrics=self._unpacked(push.metrics, Codec(codec))))
+        except BrokerError as error:
+            instance.last_error = error.code
+            raise
+        instance.last_error = ErrorCode.NONE
+        instance.has_ended = push.terminating
+
+    def _check(self, push: Pushed, codec: int, instance: _Instance, now_ms: int) -> None:
+        """Check in Kafka's order."""
+        if instance.has_ended:
+            raise BrokerError("the client has pushed for the last time before", code=ErrorCode.INVALID_REQUEST)
+        is_first = instance.asked_ms > instance.pushed_ms
+        if not (push.terminating or is_first or self._is_time(instance.pushed_ms, now_ms)):
+            raise BrokerError("pushed again within the push interval", code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        instance.pushed_ms = now_ms
+        if push.subscription_id != self._subscription_id(push.client_instance_id):
+            raise BrokerError("the subscription has changed", code=ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
+        if codec not in (Codec.NONE, *ACCEPTED):
+            raise BrokerError(f"there is no codec {codec}", code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        if len(push.metrics) > self.max_bytes:
+            raise BrokerError(f"more than telemetry.max.bytes={self.max_bytes}", code=ErrorCode.TELEMETRY_TOO_LARGE)
+
+    def _unpacked(self, metrics: bytes, codec: Codec) -> bytes:
+        if not metrics:
+            return b""
+        try:
+            return bytes(decompress(codec, metrics, _MOST_TIMES_LARGER * self.max_bytes))
+        except DecompressionError as error:
+            raise BrokerError(str(error), code=ErrorCode.INVALID_RECORD) from error
+
+    def _instance(self, client_instance_id: UUID) -> _Instance:
+        return self._instances.setdefault(client_instance_id, _Instance(self._subscription_id(client_instance_id)))
+
+    def _is_time(self, since_ms: int, now_ms: int) -> bool:
+        return now_ms - since_ms >= self.wanted.interval_ms
+
+    def _subscription_id(self, client_instance_id: UUID) -> int:
+        number = crc32(repr(self.wanted).encode()) ^ crc32(client_instance_id.bytes)
+        return number - (1 << 32) if number >> 31 else number
