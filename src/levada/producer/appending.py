@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.client.timeouts import timeout_error
+from levada.client.topic_errors import FINAL_TOPIC_ERRORS, topic_error
 from levada.error_codes import ErrorCode
 from levada.errors import (
-    FINAL_TOPIC_ERRORS,
     BufferExhaustedError,
     ClosedError,
     IllegalStateError,
@@ -26,7 +26,6 @@ from levada.errors import (
     TransactionAbortableError,
     UnknownTopicOrPartitionError,
     not_written,
-    topic_error,
 )
 from levada.flow import CallerFlow, Compute, Until
 from levada.producer.arrow_delivery import ArrowOutcomes
@@ -151,7 +150,9 @@ class Appending:
                 is_new = metadata.add_topic(name, self._host.now_ms())
                 update = metadata.await_update(metadata.version if is_new else metadata.request_update())
             try:
-                if not (yield from self._until(update, deadline_ms)):
+                with self._counters.calls.timing("metadata-wait", self._host):
+                    came = yield from self._until(update, deadline_ms)
+                if not came:
                     raise self._unknown(name, partition)
                 update.result()
             except KafkaError as error:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from levada.ack_buffer import AckWindow
 from levada.errors import InvalidRecordError, KafkaError, RecordTooLargeError, TimeoutError, not_written
 from levada.producer.delivery import Outcome, mark_under_way
+from levada.producer.joint_ack import settle_together
+from levada.producer.producer_batch import Ack
 from levada.promise import Promise
 
 if TYPE_CHECKING:
@@ -49,21 +50,9 @@ class ArrowOutcomes:
             first = first or error
         return first
 
-    def settle_ack(self, buffer: AckWindow, sequence: int) -> None:
+    def settle_ack(self, ack: Ack) -> None:
         """Mark a sequence when every row is written, or fail it with what the first failed row failed with. Under the engine's lock."""
-        waiting = len(self._batches) + 1
-
-        def one_settled(_: Promise[Any] | None = None) -> None:
-            nonlocal waiting
-            waiting -= 1
-            if waiting == 0:
-                error = self.first_error()
-                buffer._settle(sequence, error)
-                buffer._wake()
-
-        for promise in self.promises:
-            promise.on_done(one_settled)
-        one_settled()
+        settle_together(ack, self.promises, self.first_error)
 
     @property
     def is_empty(self) -> bool:
@@ -99,6 +88,13 @@ class ArrowOutcomes:
         first = min(self._errors(), key=lambda failed: failed[0], default=None)
         return None if first is None else first[1]
 
+    def failure(self) -> tuple[int, KafkaError | None]:
+        """Return how many rows were taken up, and what one of them failed with, without noting that it was asked for."""
+        count = sum(len(rows) for _, _, rows in self._batches) + len(self._rejected)
+        places = ((outcome, index) for outcome, start, rows in self._batches if not outcome.succeeded for index in _places(start, rows))
+        failed = (outcome.failure_of(index) for outcome, index in places)
+        return count, self.error or next((error for error in failed if error is not None), None)
+
     def counts(self) -> ArrowReport:
         """Count the rows."""
         rows = sum(len(rows) for _, _, rows in self._batches) + len(self._rejected)
@@ -125,7 +121,7 @@ class ArrowOutcomes:
         """Yield rows, their partition, offsets and errors, batch by batch."""
         self._asked = True
         for outcome, start, rows in self._batches:
-            indexes = range(start, start + len(rows))
+            indexes = _places(start, rows)
             if outcome.succeeded:
                 first = outcome.metadata(start, NOT_SENT).offset
                 offsets = range(first, first + len(rows)) if first >= 0 else [NOT_SENT] * len(rows)
@@ -136,6 +132,10 @@ class ArrowOutcomes:
                 yield rows, outcome.tp.partition, where, [None if error is None else str(error) for error in errors]
         for row, error in self._rejected:
             yield [row], NOT_SENT, [NOT_SENT], [str(error)]
+
+
+def _places(start: int, rows: Sequence[int]) -> range:
+    return range(start, start + len(rows))
 
 
 class ArrowDelivery(ArrowOutcomes):

@@ -54,8 +54,6 @@ def _builders(records: list[Record], limit: int, codec: Codec, level: int | None
 
 
 def _part(batch: ProducerBatch, builder: RecordBatchBuilder) -> ProducerBatch:
-    part = ProducerBatch.sealed(
-        batch.queue, builder.build(), builder.records_count, charged=0, created_ms=batch.created_ms, waiter=batch.waiter
-    )
+    part = ProducerBatch.sealed(batch.queue, builder, charged=0, created_ms=batch.created_ms, waiter=batch.waiter)
     part.may_be_persisted = batch.may_be_persisted
     return part

@@ -5,7 +5,6 @@ Methods are called under the engine's lock. The flows among them are run on the 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from random import Random
@@ -25,18 +24,17 @@ from levada.producer.delivery import Waiter
 from levada.producer.failed_sends import FailedSends
 from levada.producer.failures import Failures
 from levada.producer.flushing import Flushing
+from levada.producer.idempotence import Idempotence
 from levada.producer.partitioning import Partitioning
 from levada.producer.producer_batch import Final, ProducerBatch
 from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.sender import Sender, SenderSettings
-from levada.producer.transaction_manager import TransactionManager
 from levada.producer.transactions import closing
 from levada.producer.transactions.asking import Asking
+from levada.producer.transactions.manager import TransactionManager
+from levada.producer.transactions.marker_pause import MarkerPause
 from levada.producer.transactions.records import ProducerRecords
-from levada.producer.transactions.transactions import Transactions
 from levada.promise import Promise
-
-log = logging.getLogger(__name__)
 
 
 class ProducerHost(Host, Clock, Protocol):
@@ -83,13 +81,15 @@ class ProducerCore:
         backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._engine = engine
         self._host = host
+        self._log, log = engine.deferred.log(__name__), engine.log(__name__)
         self.pool = BufferPool(buffer_memory)
-        self.transactions = self._numbering(backoff, is_transactional=transactional is not None) if enable_idempotence else None
+        self.idempotence = self._new_idempotence(backoff, is_transactional=transactional is not None) if enable_idempotence else None
         self.accumulator = RecordAccumulator(
             pool=self.pool,
             rng=random,
             defer=self._defer,
             settled=self._settled,
+            log=log,
             lock=host.lock,
             clock=host,
             wake=self._wake,
@@ -103,17 +103,19 @@ class ProducerCore:
             availability_timeout_ms=availability_timeout_ms,
             partitioning=partitioning,
         )
-        self.failed_sends = FailedSends(self.pool, self.accumulator.unasked, defer=self._defer, settled=self._failed_send_settled)
+        self.failed_sends = FailedSends(self.pool, self.accumulator.unasked, log, defer=self._defer, settled=self._failed_send_settled)
         self._sender = Sender(
             accumulator=self.accumulator,
-            transactions=self.transactions,
+            idempotence=self.idempotence,
             engine=engine,
             backoff=backoff,
             settings=sending,
             start=self._start,
         )
         self.appending = Appending(self.accumulator, self.failed_sends, self._sender.counters, engine, host, max_block_ms=max_block_ms)
-        self.transaction = None if transactional is None else self._transactions(transactional, Asking(engine.coordinators, backoff))
+        self.transaction_manager = (
+            None if transactional is None else self._new_transaction_manager(transactional, Asking(engine.coordinators, backoff))
+        )
         self.append = self.accumulator.appender.send
         self._join(engine)
 
@@ -122,25 +124,26 @@ class ProducerCore:
         # Also after a crash: what is appended then would never be sent.
         engine.holders.append(self)
 
-    def _numbering(self, backoff: ExponentialBackoff, *, is_transactional: bool) -> TransactionManager:
+    def _new_idempotence(self, backoff: ExponentialBackoff, *, is_transactional: bool) -> Idempotence:
         def may_send(batch: ProducerBatch) -> bool:
-            return self.transaction is not None and self.transaction.may_send(batch)
+            return self.transaction_manager is not None and self.transaction_manager.may_send(batch)
 
-        return TransactionManager(backoff=backoff, may_send=may_send if is_transactional else None, warn=self._warn)
+        return Idempotence(backoff=backoff, may_send=may_send if is_transactional else None, warn=self._warn)
 
-    def _transactions(self, settings: TransactionalSettings, asking: Asking) -> Transactions:
-        assert self.transactions is not None, "transactions need idempotence"
-        transactions = Transactions(
+    def _new_transaction_manager(self, settings: TransactionalSettings, asking: Asking) -> TransactionManager:
+        assert self.idempotence is not None, "transactions need idempotence"
+        manager = TransactionManager(
             settings.transactional_id,
             settings.timeout_ms,
             asking=asking,
             features=self._engine.network.features,
-            records=ProducerRecords(self.accumulator, self.failed_sends, self._sender.failures, self.transactions),
+            records=ProducerRecords(self.accumulator, self.failed_sends, self._sender.failures, self.idempotence),
+            pause=MarkerPause(self._engine.now),
             start=lambda flow, now_ms: self._engine.flows.start(flow, now_ms, describe="AddPartitionsToTxn"),
         )
-        self._sender.transaction = transactions
-        self._sender.failures.failed = self.failed_sends.failed = transactions.failed
-        return transactions
+        self._sender.transaction_manager = manager
+        self._sender.failures.failed = self.failed_sends.failed = manager.failed
+        return manager
 
     @property
     def partitioning(self) -> Partitioning:
@@ -201,11 +204,11 @@ class ProducerCore:
 
     def end_transaction(self) -> Flow[None]:
         """Wait for the end that another call asks for, then abort what is open."""
-        if self.transaction is not None:
-            self._tell(self._aborted_by_close(self.transaction))
-            yield from closing.end(self.transaction)
+        if self.transaction_manager is not None:
+            self._tell(self._aborted_by_close(self.transaction_manager))
+            yield from closing.end(self.transaction_manager)
 
-    def _aborted_by_close(self, transaction: Transactions) -> str:
+    def _aborted_by_close(self, transaction: TransactionManager) -> str:
         count = self.unfinished()
         if not transaction.is_open or not (count or transaction.holds_anything):
             return ""
@@ -225,8 +228,8 @@ class ProducerCore:
             yield Wait(flushed)
         lost = sum(count for batch, count in counts.items() if not batch.succeeded and batch.final is not Final.SPLIT)
         if lost:
-            text = "%s was not closed: %d records were not acknowledged, and may be lost; call close() or flush()"
-            self._engine.deferred.append(lambda: log.warning(text, name, lost))
+            text = "the producer was not closed: %d records were not acknowledged, and may be lost; call close() or flush()"
+            self._log.warning(text, lost)
         self.abort()
 
     def unasked(self) -> str:
@@ -273,7 +276,7 @@ class ProducerCore:
         return self._engine.flows.start(flow, now_ms, describe="InitProducerId")
 
     def _warn(self, text: str) -> None:
-        self._engine.deferred.append(lambda: log.warning(text))
+        self._log.warning("%s", text)
 
     def _defer(self, run: Callable[[], None]) -> None:
         self._engine.deferred.append(run)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from math import nan
 
 from levada.measure import Measure
+from levada.producer.call_times import CallTimes
 from levada.producer.producer_batch import ProducerBatch
 
 
@@ -27,11 +29,14 @@ class ProducerCounters:
         self.whole = TopicCounters()
         self.topics: dict[str, TopicCounters] = {}
         self.queue_time = Measure()
+        self.records_size = Measure()
+        self.largest_record = Measure()
         self.records_per_request = Measure()
         self.splits = Measure()
         self.throttle_time = Measure()
         self.waits_ns = Measure()
         self.exhausted = Measure()
+        self.calls = CallTimes()
 
     def sent(self, batches: Collection[ProducerBatch]) -> None:
         """A request with these batches goes out."""
@@ -40,6 +45,8 @@ class ProducerCounters:
         for batch in batches:
             if batch.attempts == 1:
                 self.queue_time.note(now_ms - batch.created_ms, now_ms)
+            self.records_size.note(batch.records_size, now_ms)
+            self.largest_record.note(batch.largest_record, now_ms)
             for counters in (self.whole, self._topic(batch.tp.topic)):
                 counters.records.note(batch.records_count, now_ms)
                 counters.bytes.note(batch.size, now_ms)
@@ -66,6 +73,11 @@ class ProducerCounters:
         self.waits_ns.note(waited_ms * 1_000_000, self.now_ms)
         if without_effect:
             self.exhausted.note(1, self.now_ms)
+
+    def record_size(self, now_ms: int) -> float:
+        """Return how many bytes a record takes on average, nan without any."""
+        records = self.whole.records.rate(now_ms)
+        return self.records_size.rate(now_ms) / records if records else nan
 
     def forget(self, topics: Iterable[str]) -> None:
         """The producer has dropped topics that it does not use any more."""

@@ -38,7 +38,11 @@ class Outcome(Protocol):
         ...
 
     def error_of(self, index: int) -> KafkaError | None:
-        """Return what the record failed with."""
+        """Return what the record failed with, and note that it was asked for."""
+        ...
+
+    def failure_of(self, index: int) -> KafkaError | None:
+        """Return what the record failed with, without noting it: for those who only watch."""
         ...
 
 
@@ -137,6 +141,10 @@ class FailedSend:
     def error_of(self, index: int) -> KafkaError | None:
         """Return the one error."""
         self._asked.add(index)
+        return self.error
+
+    def failure_of(self, index: int) -> KafkaError | None:
+        """Return the one error."""
         return self.error
 
     @property

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 from levada.errors import KafkaError
+from levada.logs import Log
 from levada.producer.buffer_pool import BufferPool
 from levada.producer.delivery import Delivery, FailedSend, Waiter
 from levada.producer.producer_batch import DeliveryCallback
@@ -15,17 +15,24 @@ from levada.producer.unasked import Unasked
 from levada.promise import Promise
 from levada.types import RecordMetadata, TopicPartition
 
-log = logging.getLogger(__name__)
-
 MEMORY_PER_RECORD = 1024
 """What such a record holds of buffer.memory until its callback has run: its error, its handle, the callback."""
 
 
 class FailedSends:
-    """See the module's text. defer: runs a function outside the engine lock, in order. settled: is told there whose callback has run."""
+    """See the module's text. defer: runs a function outside the engine lock, in order. settled: is told there whose callback has run.
+
+    log: for lines that are written without the lock.
+    """
 
     def __init__(
-        self, pool: BufferPool, unasked: Unasked, *, defer: Callable[[Callable[[], None]], None], settled: Callable[[Promise[Any]], None]
+        self,
+        pool: BufferPool,
+        unasked: Unasked,
+        log: Log,
+        *,
+        defer: Callable[[Callable[[], None]], None],
+        settled: Callable[[Promise[Any]], None],
     ) -> None:
         self.waiter: Waiter | None = None
         self.failed: Callable[[KafkaError], object] = lambda error: None
@@ -34,6 +41,7 @@ class FailedSends:
         self._unasked = unasked
         self._defer = defer
         self._settled = settled
+        self._log = log
         self._waiting: dict[Promise[Any], None] = {}
 
     @property
@@ -71,8 +79,9 @@ class FailedSends:
     def _call_back(self, callback: DeliveryCallback, metadata: RecordMetadata, error: KafkaError, called: Promise[Any]) -> None:
         try:
             callback(metadata, error)
-        except BaseException:
+        except BaseException as raised:
             # SystemExit too: nothing that a callback raises may end the thread that serves all records.
-            log.exception("%s-%s: an on_delivery callback raised", metadata.topic, metadata.partition)
+            tp = TopicPartition(metadata.topic, metadata.partition)
+            self._log.error("%s: an on_delivery callback raised", tp, tp=tp, error=raised)
         finally:
             self._settled(called)

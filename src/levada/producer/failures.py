@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from levada.acls import ResourceType
 from levada.client.metadata import Metadata
 from levada.client.network_client import NetworkClient
 from levada.error_codes import ErrorCode
@@ -19,15 +20,14 @@ from levada.errors import (
     UnsupportedRecordFormatError,
     broker_error,
 )
+from levada.permissions import refused
 from levada.producer.counters import ProducerCounters
+from levada.producer.idempotence import Idempotence
 from levada.producer.producer_batch import Final, ProducerBatch
 from levada.producer.record_accumulator import RecordAccumulator
-from levada.producer.transaction_manager import TransactionManager
-from levada.protocol.messages.produce import PartitionProduceResponse
+from levada.protocol.messages.produce import PartitionProduceResponse, ProduceRequest
 
 ADVICE = {
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this user may not write to the topic",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "this user may not write idempotently; grant IdempotentWrite or set enable.idempotence=false",
     ErrorCode.INVALID_PRODUCER_EPOCH: "its epoch has passed: another producer took over the transactional id, or the coordinator aborted",
     ErrorCode.UNSUPPORTED_VERSION: "client and broker share no suitable version of Produce",
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "the broker does not know the codec; choose another compression.type",
@@ -44,13 +44,13 @@ class Failures:
     def __init__(
         self,
         accumulator: RecordAccumulator,
-        transactions: TransactionManager | None,
+        idempotence: Idempotence | None,
         metadata: Metadata,
         network: NetworkClient,
         counters: ProducerCounters,
     ) -> None:
         self._accumulator = accumulator
-        self._transactions = transactions
+        self._idempotence = idempotence
         self._metadata = metadata
         self._network = network
         self._counters = counters
@@ -70,17 +70,19 @@ class Failures:
     def refuse(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int) -> None:
         """The broker's error is final (K18)."""
         code = ErrorCode.of(answer.error_code)
-        said = (answer.error_message or ADVICE.get(code) or "the broker refused the batch").removeprefix(f"{batch.tp}: ")
+        # Some brokers name the partition, too.
+        name = f"{batch.tp}: "
+        said = (answer.error_message or ADVICE.get(code) or "the broker refused the batch").removeprefix(name)
         # An attempt before this one, whose answer was lost, may have been appended when the topic still took such records.
         persisted = batch.persisted()
         errors = {
-            refused.batch_index: _with(broker_error(code, f"{batch.tp}: {refused.batch_index_error_message or said}"), persisted)
-            for refused in answer.record_errors
+            record.batch_index: _with(broker_error(code, name + (record.batch_index_error_message or said).removeprefix(name)), persisted)
+            for record in answer.record_errors
         }
-        text = f"{batch.tp}: {said} (node {node}, {_attempts(batch)})"
+        text = f"{name}{said} (node {node}, {_attempts(batch)})"
         if errors:
-            text = f"{batch.tp}: refused because other records of its batch were"
-        self._fail(batch, broker_error(answer.error_code, text), errors)
+            text = f"{name}refused because other records of its batch were"
+        self._fail(batch, refused(ProduceRequest.NAME, answer.error_code, text, {ResourceType.TOPIC: batch.tp.topic}), errors)
 
     def unfit(self, batch: ProducerBatch, error: UnsupportedRecordFormatError, node: int) -> None:
         """The node takes nothing that could hold these records (M15)."""
@@ -115,7 +117,7 @@ class Failures:
 
     def fatal(self, batch: ProducerBatch) -> KafkaError:
         """Return the error for a batch of a producer that cannot go on."""
-        error = self._transactions.error if self._transactions is not None else None
+        error = self._idempotence.error if self._idempotence is not None else None
         code = getattr(error, "code", ErrorCode.UNKNOWN_SERVER_ERROR)
         text = f"{batch.tp}: the producer cannot go on: {error}"
         return _with(broker_error(code, text), batch.persisted())
@@ -137,8 +139,8 @@ class Failures:
         if batch.final is not None:
             # With its transaction, which another batch has failed.
             return
-        if self._transactions is not None:
-            self._transactions.gave_up(batch, error.persisted)
+        if self._idempotence is not None:
+            self._idempotence.gave_up(batch, error.persisted)
         self._counters.failed(batch.tp.topic, batch.unsettled_count)
         self._accumulator.fail(batch, error, final=final, record_errors=record_errors)
         self.failed(error)
@@ -150,8 +152,8 @@ class Failures:
             return "; ".join(["its leader is not known", *(f"{address}: {cause}" for address, cause in failures.items())])
         if leader.address in failures:
             return f"its leader, node {leader.id} at {leader.address}: {failures[leader.address]}"
-        if self._transactions is not None and self._transactions.needs_identity:
-            return f"waiting for {self._transactions.waiting_for or 'a producer id'}"
+        if self._idempotence is not None and self._idempotence.needs_identity:
+            return f"waiting for {self._idempotence.waiting_for or 'a producer id'}"
         return f"waiting behind earlier batches to node {leader.id}"
 
 

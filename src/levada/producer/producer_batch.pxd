@@ -10,7 +10,7 @@ cdef class ProducerBatch:
     cdef public RecordBatchBuilder builder
     cdef public list callbacks, acks
     cdef public long long charged, callback_room, created_ms, retry_at_ms, base_offset, log_append_time_ms
-    cdef public long long producer_id, producer_epoch, base_sequence, leader_epoch, records_count, attempts
+    cdef public long long producer_id, producer_epoch, base_sequence, leader_epoch, records_count, records_size, largest_record, attempts
     cdef public double compression_ratio
     cdef public bint sealing, on_the_wire, may_be_persisted
 

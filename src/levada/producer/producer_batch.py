@@ -9,7 +9,6 @@ went into (A21).
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from levada.ack_buffer import AckWindow
 from levada.error_codes import ErrorCode
 from levada.errors import IllegalStateError, KafkaError, Persisted
+from levada.logs import Log
 from levada.producer.delivery import Delivery, Waiter
 from levada.promise import Promise
 from levada.record.builder import RecordBatchBuilder
@@ -26,8 +26,6 @@ from levada.types import RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from levada.producer.partition_queue import PartitionQueue
-
-log = logging.getLogger(__name__)
 
 DeliveryCallback: TypeAlias = Callable[[RecordMetadata, KafkaError | None], object]
 Ack: TypeAlias = tuple[AckWindow, int]
@@ -47,7 +45,8 @@ class Final(Enum):
 
 class ProducerBatch:
     """See the module's text. `charged` is what it costs the buffer pool, `callback_room` for how many more callbacks that is enough.
-    `compression_ratio` is the size of its records on the wire over what they take uncompressed, once it is sealed.
+    Once it is sealed, `compression_ratio` is the size of its records on the wire over what they take uncompressed, `records_size`; the
+    largest one takes `largest_record`.
 
     callbacks: by turns a record's delivery and its callback. acks: by turns an AckBuffer, a sequence, and the index of its record.
     """
@@ -67,6 +66,7 @@ class ProducerBatch:
         "data",
         "error",
         "final",
+        "largest_record",
         "last_error",
         "leader_epoch",
         "log_append_time_ms",
@@ -79,6 +79,7 @@ class ProducerBatch:
         "queue",
         "record_errors",
         "records_count",
+        "records_size",
         "retry_at_ms",
         "sealing",
         "waiter",
@@ -95,7 +96,7 @@ class ProducerBatch:
         self.waiter = waiter
         self.compression_ratio = 1.0
         self.data: bytearray | None = None
-        self.records_count = 0
+        self.records_count = self.records_size = self.largest_record = 0
         self.callbacks: list[Any] = []
         self.acks: list[Any] = []
         self.callback_room = 0
@@ -120,12 +121,11 @@ class ProducerBatch:
 
     @classmethod
     def sealed(
-        cls, queue: PartitionQueue, data: bytearray, records_count: int, *, charged: int, created_ms: int, waiter: Waiter | None = None
+        cls, queue: PartitionQueue, builder: RecordBatchBuilder, *, charged: int, created_ms: int, waiter: Waiter | None = None
     ) -> ProducerBatch:
-        """Make one from a whole encoded batch, such as Arrow columns give."""
+        """Make one that takes no more records."""
         batch = cls(queue, None, charged=charged, created_ms=created_ms, waiter=waiter)
-        batch.data = data
-        batch.records_count = records_count
+        batch._take(builder)
         return batch
 
     @property
@@ -164,12 +164,16 @@ class ProducerBatch:
         """Compress and frame; after it no record can be added. Does nothing the second time."""
         builder = self.builder
         if builder is not None:
-            self.records_count = builder.records_count
-            self.data = builder.build()
+            self._take(builder)
             self.builder = None
             if builder.codec:
                 self.compression_ratio = builder.compression_ratio
                 self.queue.topic.observe_compression(builder.compression_ratio)
+
+    def _take(self, builder: RecordBatchBuilder) -> None:
+        self.records_count, self.records_size = builder.records_count, builder.records_size
+        self.largest_record = builder.largest_record
+        self.data = builder.build()
 
     def persisted(self) -> Persisted:
         """Whether its records may be in the log although no success was reported (M-P3)."""
@@ -192,15 +196,15 @@ class ProducerBatch:
         self.builder = None
         self.data = None
 
-    def run_callbacks(self) -> None:
+    def run_callbacks(self, log: Log) -> None:
         """Call the users back in append order, outside the engine lock; what one raises is logged, the others still run (N10, A25)."""
         callbacks, self.callbacks = self.callbacks, []
         for delivery, callback in zip(callbacks[::2], callbacks[1::2], strict=True):
             try:
                 callback(delivery.metadata(), self.error_of(delivery.index))
-            except BaseException:
+            except BaseException as raised:
                 # SystemExit too: nothing that a callback raises may end the thread that serves all records.
-                log.exception("%s: an on_delivery callback raised", self.tp)
+                log.error("%s: an on_delivery callback raised", self.tp, tp=self.tp, error=raised)
 
     def settle_acks(self) -> None:
         """Mark the sequences of records that were written, fail the others, and wake who waits for a buffer once in a row."""
@@ -266,9 +270,17 @@ class ProducerBatch:
         if self.parts is not None:
             part, inner = self._part_of(index)
             return part.error_of(inner)
-        error = self.record_errors.get(index, self.error)
+        error: KafkaError | None = self.record_errors.get(index, self.error)
         if error is not None:
             self.asked.add(index)
+        return error
+
+    def failure_of(self, index: int) -> KafkaError | None:
+        """Return what became of the record, None for success."""
+        if self.parts is not None:
+            part, inner = self._part_of(index)
+            return part.failure_of(inner)
+        error: KafkaError | None = self.record_errors.get(index, self.error)
         return error
 
     @property

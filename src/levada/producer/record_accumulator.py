@@ -17,6 +17,7 @@ from levada.client.ended import Ended, closed
 from levada.client.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS, Clock
 from levada.errors import KafkaError, RecordTooLargeError, not_written
+from levada.logs import Log
 from levada.producer.appender import Appender, batch_memory
 from levada.producer.backlogs import Backlogs, Ready
 from levada.producer.buffer_pool import BufferPool, Ticket
@@ -55,6 +56,7 @@ class RecordAccumulator:
         rng: random.Random,
         defer: Callable[[Callable[[], None]], None],
         settled: Callable[[ProducerBatch], None],
+        log: Log,
         lock: AbstractContextManager[object],
         clock: Clock,
         wake: Callable[[bool], None] = lambda due_now: None,
@@ -70,7 +72,7 @@ class RecordAccumulator:
     ) -> None:
         """defer: runs a function outside the engine lock, in order. settled: is told there that a batch's callbacks have run.
 
-        A batch whose outcome is known is `unsettled` until then; whoever is told resolves its promise with settle().
+        log: is used there. A batch whose outcome is known is `unsettled` until then; whoever is told resolves its promise with settle().
         """
         self.pool = pool
         self.topics: dict[str, TopicQueues] = {}
@@ -88,8 +90,7 @@ class RecordAccumulator:
         self._stalled_since: dict[int, int] = {}
         self._ended: Ended = closed
         self._rng = rng
-        self._defer = defer
-        self._settled = settled
+        self._defer, self._settled, self._log = defer, settled, log
         self._batch_size = max(batch_size, 1)
         self._max_request_size = max_request_size
         self._adaptive = adaptive
@@ -473,7 +474,7 @@ class RecordAccumulator:
         batch.promise.resolve(batch)
 
     def _call_back(self, batch: ProducerBatch) -> None:
-        batch.run_callbacks()
+        batch.run_callbacks(self._log)
         self._settled(batch)
 
     def settle(self, batch: ProducerBatch) -> None:

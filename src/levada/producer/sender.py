@@ -2,7 +2,7 @@
 
 One poll: answers, expiry, sequences, then what can be sent. Answers are only noted when they arrive and handled here, where the time is
 known and no other component is in the middle of a change. What to do about an error is not decided here but read from a table
-(`reactions`); who may be sent next in a partition is the TransactionManager's.
+(`reactions`); who may be sent next in a partition is the Idempotence's.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from levada.flow import Flow
 from levada.producer.batch_split import split_batch, split_by_headers
 from levada.producer.counters import ProducerCounters
 from levada.producer.failures import Failures
+from levada.producer.idempotence import Idempotence, Verdict
 from levada.producer.produce_format import ProduceFormat
 from levada.producer.producer_batch import ProducerBatch
 from levada.producer.reactions import ON_PRODUCE_ERROR, Action
 from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.sequences import ProducerIdentity
-from levada.producer.transaction_manager import TransactionManager, Verdict
-from levada.producer.transactions.transactions import Transactions
+from levada.producer.transactions.manager import TransactionManager
 from levada.promise import Promise
 from levada.protocol.messages.produce import (
     PartitionProduceData,
@@ -72,23 +72,23 @@ class Sender:
         self,
         *,
         accumulator: RecordAccumulator,
-        transactions: TransactionManager | None,
+        idempotence: Idempotence | None,
         engine: Engine,
         backoff: ExponentialBackoff,
         settings: SenderSettings,
         start: Callable[[Flow[Any], int], Promise[Any]],
     ) -> None:
         self._accumulator = accumulator
-        self._transactions = transactions
-        self.transaction: Transactions | None = None
+        self._idempotence = idempotence
+        self.transaction_manager: TransactionManager | None = None
         self._metadata = engine.metadata
         self._network = engine.network
         self._backoff = backoff
         self._settings = settings
         self._start = start
         self.counters = ProducerCounters()
-        self.failures = Failures(accumulator, transactions, engine.metadata, engine.network, self.counters)
-        self._format = ProduceFormat(engine.network, codec=settings.codec, level=settings.level, is_idempotent=transactions is not None)
+        self.failures = Failures(accumulator, idempotence, engine.metadata, engine.network, self.counters)
+        self._format = ProduceFormat(engine.network, codec=settings.codec, level=settings.level, is_idempotent=idempotence is not None)
         self._initializing: Promise[Any] | None = None
         self._initialize_at_ms = NEVER_MS
         self._topics_made = 0
@@ -113,16 +113,16 @@ class Sender:
         for batch in self._accumulator.expired(now_ms):
             self.failures.expire(batch)
         # After all that may leave a gap in a partition's sequence: who waits behind it has no other event that would bring us here.
-        if self._transactions is not None:
-            self._keep_sequences(self._transactions, now_ms)
+        if self._idempotence is not None:
+            self._keep_sequences(self._idempotence, now_ms)
         if self._snapshot is not self._metadata.snapshot:
             self._snapshot = self._metadata.snapshot
             self._refresh_topics(self._snapshot)
         deadline_ms, sent = NEVER_MS, True
         while sent and self._accumulator.backlogs.placed:  # A request is written at once, so no event tells that the next one may follow.
             deadline_ms, sent = self._send_ready(now_ms)
-        if self.transaction is not None:
-            self.transaction.poll(now_ms)
+        if self.transaction_manager is not None:
+            deadline_ms = min(deadline_ms, self.transaction_manager.poll(now_ms))
         return min(deadline_ms, self._accumulator.next_expiry_ms, self._initialize_at_ms)
 
     def let_go(self) -> None:
@@ -134,19 +134,19 @@ class Sender:
     def _refresh_topics(self, snapshot: ClusterSnapshot) -> None:
         dropped = self._accumulator.refresh(snapshot, self._metadata.topics | self._numbered_by_coordinator())
         self.counters.forget(topic.name for topic in dropped)
-        if self._transactions is not None:
-            self._transactions.forget(queue for topic in dropped for queue in topic.partitions)
+        if self._idempotence is not None:
+            self._idempotence.forget(queue for topic in dropped for queue in topic.partitions)
         for topic in self._accumulator.topics.values():
             if topic.was_recreated:
                 topic.was_recreated = False
-                if self._transactions is not None:
-                    self._transactions.topic_recreated(topic.partitions)
+                if self._idempotence is not None:
+                    self._idempotence.topic_recreated(topic.partitions)
 
     def _numbered_by_coordinator(self) -> set[str]:
         """Return the topics whose sequences go on, because only the coordinator of transactions can raise the epoch."""
-        if self.transaction is None or self._transactions is None:
+        if self.transaction_manager is None or self._idempotence is None:
             return set()
-        return {name for name, topic in self._accumulator.topics.items() if self._transactions.has_numbered(topic.partitions)}
+        return {name for name, topic in self._accumulator.topics.items() if self._idempotence.has_numbered(topic.partitions)}
 
     # Sending
 
@@ -162,7 +162,7 @@ class Sender:
             self._accumulator.note_readiness(node, can_send, now_ms)
             if not can_send:
                 deadline_ms = min(deadline_ms, now_ms + self._network.poll_delay_ms(node, now_ms))
-            elif batches := self._accumulator.drain(node, now_ms, self._transactions):
+            elif batches := self._accumulator.drain(node, now_ms, self._idempotence):
                 encoded = self._encode(node, batches)
                 if encoded:
                     self._send(node, encoded, now_ms)
@@ -206,7 +206,7 @@ class Sender:
             self._metadata.add_topic(batch.tp.topic, now_ms)
         self.counters.sent(batches)
         request, names = self._request(batches)
-        oldest, newest = (0, 32767) if self.transaction is None else self.transaction.protocol.produce
+        oldest, newest = (0, 32767) if self.transaction_manager is None else self.transaction_manager.protocol.produce
         promise = self._network.send(
             node,
             request,
@@ -229,7 +229,7 @@ class Sender:
                 topic = topics[name] = TopicProduceData(name=name, topic_id=topic_id, partition_data=[])
             topic.partition_data.append(PartitionProduceData(index=partition, records=data))
         request = ProduceRequest(
-            transactional_id=None if self.transaction is None else self.transaction.transactional_id,
+            transactional_id=None if self.transaction_manager is None else self.transaction_manager.transactional_id,
             acks=self._settings.acks,
             timeout_ms=self._settings.request_timeout_ms,
             topic_data=list(topics.values()),
@@ -286,21 +286,21 @@ class Sender:
         if reaction.refresh_metadata:
             self._metadata.request_update()
         if batch.final is not None:
-            if reaction.action is Action.COMPLETE and self._transactions is not None:
-                self._transactions.acked(batch, answer.base_offset)
+            if reaction.action is Action.COMPLETE and self._idempotence is not None:
+                self._idempotence.acked(batch, answer.base_offset)
             return
         if reaction.action is not Action.COMPLETE:
             batch.may_be_persisted |= reaction.persisted is Persisted.UNKNOWN
             batch.remember(code, f"from node {node}: {answer.error_message}" if answer.error_message else f"from node {node}")
-            if self.transaction is not None and self.transaction.gives_up_records:
+            if self.transaction_manager is not None and self.transaction_manager.gives_up_records:
                 self.failures.abort(batch, None)
                 return
         self._reactions[reaction.action](batch, answer, node, now_ms)
 
     def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
         base_offset = answer.base_offset if answer.error_code == ErrorCode.NONE else -1
-        if self._transactions is not None:
-            self._transactions.acked(batch, base_offset)
+        if self._idempotence is not None:
+            self._idempotence.acked(batch, base_offset)
         self._accumulator.complete(batch, base_offset, answer.log_append_time_ms)
 
     def _retry(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
@@ -317,14 +317,14 @@ class Sender:
             return
         self.counters.split()
         parts = split_batch(batch, self._settings.batch_size, self._settings.codec, self._settings.level)
-        if self._transactions is not None:
-            self._transactions.number_parts(batch, parts)
+        if self._idempotence is not None:
+            self._idempotence.number_parts(batch, parts)
         self._accumulator.put_parts(batch, parts)
 
     def _ask_sequences(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
         verdict = Verdict.FAIL
-        if self._transactions is not None:
-            verdict = self._transactions.decide(batch, ErrorCode.of(answer.error_code), answer.log_start_offset)
+        if self._idempotence is not None:
+            verdict = self._idempotence.decide(batch, ErrorCode.of(answer.error_code), answer.log_start_offset)
         (self._fail if verdict is Verdict.FAIL else self._retry)(batch, answer, node, now_ms)
 
     def _fail(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
@@ -332,36 +332,36 @@ class Sender:
 
     def _fail_producer(self, batch: ProducerBatch, answer: PartitionProduceResponse, node: int, now_ms: int) -> None:
         self.failures.refuse(batch, answer, node)
-        if self._transactions is not None and isinstance(batch.error, KafkaError):
-            self._transactions.error = batch.error
-            if self.transaction is not None:
-                self.transaction.fatal(batch.error)
+        if self._idempotence is not None and isinstance(batch.error, KafkaError):
+            self._idempotence.error = batch.error
+            if self.transaction_manager is not None:
+                self.transaction_manager.fatal(batch.error)
 
     # Sequences
 
-    def _keep_sequences(self, transactions: TransactionManager, now_ms: int) -> None:
+    def _keep_sequences(self, idempotence: Idempotence, now_ms: int) -> None:
         if self._topics_made != self._accumulator.topics_made:
             self._topics_made = self._accumulator.topics_made
-            transactions.topics_began()
-        changes = transactions.changes
-        for batch in transactions.recover():
+            idempotence.topics_began()
+        changes = idempotence.changes
+        for batch in idempotence.recover():
             self.failures.lose(batch)
-        if (self._identity, changes) != (transactions.identity, transactions.changes):
-            self._identity = transactions.identity
+        if (self._identity, changes) != (idempotence.identity, idempotence.changes):
+            self._identity = idempotence.identity
             self._accumulator.backlogs.place_parked()
-        if transactions.error is not None:
+        if idempotence.error is not None:
             self._accumulator.abort(self.failures.fatal)
-        elif transactions.needs_identity and self._accumulator.topics:
-            self._initialize(transactions, now_ms)
+        elif idempotence.needs_identity and self._accumulator.topics:
+            self._initialize(idempotence, now_ms)
         else:
             self._initialize_at_ms = NEVER_MS
 
-    def _initialize(self, transactions: TransactionManager, now_ms: int) -> None:
+    def _initialize(self, idempotence: Idempotence, now_ms: int) -> None:
         """Have the flow run that gets a producer id. Should it end without one, it is begun again, but not at once."""
         if self._initializing is not None and not self._initializing.done:
             return
         if self._initializing is not None and self._initialize_at_ms == NEVER_MS:
             self._initialize_at_ms = now_ms + self._backoff.delay_ms(0)
         if self._initializing is None or self._initialize_at_ms <= now_ms:
-            self._initializing = self._start(transactions.initialize(), now_ms)
+            self._initializing = self._start(idempotence.initialize(), now_ms)
             self._initialize_at_ms = NEVER_MS

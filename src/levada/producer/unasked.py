@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from typing import Protocol
+from weakref import ReferenceType, ref
 
 from levada.errors import KafkaError
 
@@ -37,11 +38,12 @@ class Unasked:
         self._kept: deque[Failed] = deque()
         self._older = 0
         self._first: KafkaError | None = None
-        self._told: KafkaError | None = None
+        # A traceback leads to the program's own objects, the producer among them: a strong reference would keep them all for ever.
+        self._told: ReferenceType[KafkaError] | None = None
 
     def told(self, cause: KafkaError) -> None:
         """Count no records that failed with this error, or because of it: the program is told of it by another error."""
-        self._told = cause
+        self._told = ref(cause)
         # A callback may run after the call that raises: add() looks, too.
         self._kept = deque(failed for failed in self._kept if not self._is_told(failed))
 
@@ -62,8 +64,8 @@ class Unasked:
         return told
 
     def _is_told(self, failed: Failed) -> bool:
-        error = failed.error
-        return self._told is not None and error is not None and self._told in (error, error.__cause__)
+        error, told = failed.error, None if self._told is None else self._told()
+        return told is not None and error is not None and told in (error, error.__cause__)
 
     def _count(self, failed: Failed) -> None:
         if failed.unasked:

@@ -196,7 +196,7 @@ class RecordBatch:
         A batch that is read in several portions is stepped through once: see pause().
         """
         paused, self._paused = self._paused, None
-        return paused[0] if paused is not None and paused[1] == offset else self.walker(max_bytes)
+        return paused[0] if paused is not None and paused[1] <= offset else self.walker(max_bytes)
 
     def pause(self, walker: RecordWalker, offset: int) -> None:
         """Keep a walker that is to go on at an offset."""

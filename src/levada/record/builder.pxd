@@ -31,7 +31,7 @@ cdef _append_varint(bytearray target, long long value)
 @cython.final
 cdef class RecordBatchBuilder:
     cdef readonly object codec, level
-    cdef readonly Py_ssize_t write_limit
+    cdef readonly Py_ssize_t write_limit, largest_record
     cdef readonly long long records_count, base_timestamp, max_timestamp
     cdef readonly double compression_ratio
     cdef public long long allowance
@@ -44,7 +44,7 @@ cdef class RecordBatchBuilder:
 
     cpdef Py_ssize_t append(self, long long timestamp, key, value, headers=*) except -1
     cpdef Py_ssize_t append_if_room(self, long long timestamp, key, value, headers=*) except? -1
-    @cython.locals(delta=cython.longlong, key_size=Py_ssize_t, value_size=Py_ssize_t, tail=bytes, body=Py_ssize_t)
+    @cython.locals(delta=cython.longlong, key_size=Py_ssize_t, value_size=Py_ssize_t, tail=bytes, body=Py_ssize_t, end=Py_ssize_t)
     cdef Py_ssize_t _append(self, long long timestamp, key, value, headers, bint always) except? -1
     cdef bint _fits(self, Py_ssize_t size) noexcept
     cpdef bint has_reached_limit(self) noexcept
@@ -71,12 +71,14 @@ cdef class BinaryColumn:
 @cython.final
 cdef class HeaderColumn:
     cdef BinaryColumn lists, keys, values
+    cdef const unsigned char[::1] common
+    cdef Py_ssize_t common_count, common_size
 
     @cython.locals(size=Py_ssize_t)
     cdef inline Py_ssize_t count(self, Py_ssize_t row) noexcept nogil
     @cython.locals(count=Py_ssize_t, total=Py_ssize_t, index=Py_ssize_t, entry=Py_ssize_t, key_size=Py_ssize_t)
     cdef inline Py_ssize_t size(self, Py_ssize_t row) noexcept nogil
-    @cython.locals(count=Py_ssize_t, index=Py_ssize_t, entry=Py_ssize_t)
+    @cython.locals(count=Py_ssize_t, index=Py_ssize_t, entry=Py_ssize_t, source="const unsigned char*")
     cdef inline Py_ssize_t write(self, unsigned char* target, Py_ssize_t at, Py_ssize_t row) noexcept nogil
 
 

@@ -99,6 +99,12 @@ def pack_headers(headers: Sequence[Header]) -> bytes:
     """Return headers as they stand at the end of a record, with their count."""
     packed = bytearray()
     _append_varint(packed, len(headers))
+    packed += _packed(headers)
+    return bytes(packed)
+
+
+def _packed(headers: Sequence[Header]) -> bytes:
+    packed = bytearray()
     for name, value in headers:
         encoded = name.encode()
         _append_varint(packed, len(encoded))
@@ -119,6 +125,7 @@ class RecordBatchBuilder:
 
     write_limit: bytes; the first record always fits, the batch is full when the next one would lead beyond the limit (M17).
     compression_ratio: what compressed size to expect per byte of records; an estimate from earlier batches, 1.0 to be safe (M18).
+    records_size, largest_record: bytes of all records, and of the largest one, as they are before compression.
     allowance: bytes that its memory may grow to; `wanted` is what the record needed that append_if_room() answered NO_MEMORY for.
     """
 
@@ -134,6 +141,7 @@ class RecordBatchBuilder:
         self.level = level
         self.write_limit = write_limit
         self.records_count = 0
+        self.largest_record = 0
         self.base_timestamp = -1
         self.max_timestamp = -1
         self.compression_ratio = compression_ratio
@@ -174,7 +182,10 @@ class RecordBatchBuilder:
             self.wanted = self._at + MAX_LENGTH_SIZE + body
             return STARVED
         self.reserve(MAX_LENGTH_SIZE + body)
-        self._at = self._write(body, delta, key or b"", key_size, value or b"", value_size, tail)
+        end = self._write(body, delta, key or b"", key_size, value or b"", value_size, tail)
+        if end - self._at > self.largest_record:
+            self.largest_record = end - self._at
+        self._at = end
         if self.records_count == 0:
             self.base_timestamp = self.max_timestamp = timestamp
         elif timestamp > self.max_timestamp:
@@ -200,6 +211,11 @@ class RecordBatchBuilder:
         """Bytes the batch will take; exact unless it is going to be compressed."""
         return HEADER_SIZE + int((self._at - HEADER_SIZE) * self._factor)
 
+    @property
+    def records_size(self) -> int:
+        """Bytes of its records, uncompressed."""
+        return self._at - HEADER_SIZE
+
     def build(self) -> bytearray:
         """Return the whole sealed batch: base offset 0, leader epoch and producer fields -1. The builder takes no more records.
 
@@ -211,9 +227,8 @@ class RecordBatchBuilder:
             raise IllegalStateError("a record batch cannot be empty")
         self._closed = True
         del self._buffer[self._at :]
-        size = self._at - HEADER_SIZE
         batch = finish_batch(self._buffer, self.records_count, self.base_timestamp, self.max_timestamp, self.codec, self.level)
-        self.compression_ratio = (len(batch) - HEADER_SIZE) / size
+        self.compression_ratio = (len(batch) - HEADER_SIZE) / self.records_size
         self._built = batch
         self._buffer = bytearray()
         return batch
@@ -280,13 +295,16 @@ class BinaryColumn:
 class HeaderColumn:
     """A large_list column of headers: int64 offsets per row into a column of keys and one of values. A null list is no headers.
 
-    lists: the list column's own offsets and validity; its data stay unused.
+    lists: the list column's own offsets and validity; its data stay unused. common: headers of every row, after its own.
     """
 
-    def __init__(self, lists: BinaryColumn, keys: BinaryColumn, values: BinaryColumn) -> None:
+    def __init__(self, lists: BinaryColumn, keys: BinaryColumn, values: BinaryColumn, common: Sequence[Header] = ()) -> None:
         self.lists = lists
         self.keys = keys
         self.values = values
+        self.common_count = len(common)
+        self.common = _packed(common)
+        self.common_size = len(self.common)
 
     def count(self, row: int) -> int:
         """Return how many headers a row has."""
@@ -296,7 +314,7 @@ class HeaderColumn:
     def size(self, row: int) -> int:
         """Return the bytes of a row's headers with their count; -1 if a header has no key."""
         count = self.count(row)
-        total = varint_size(count)
+        total = varint_size(count + self.common_count) + self.common_size
         for index in range(count):
             entry = self.lists.offsets[row] + index
             key_size = self.keys.size(entry)
@@ -308,12 +326,18 @@ class HeaderColumn:
     def write(self, target: Any, at: int, row: int) -> int:
         """Write a row's headers with their count; return the position after them."""
         count = self.count(row)
-        at = write_varint(target, at, count)
+        at = write_varint(target, at, count + self.common_count)
         for index in range(count):
             entry = self.lists.offsets[row] + index
             at = self.keys.write(target, at, entry)
             at = self.values.write(target, at, entry)
-        return at
+        if not self.common_size:
+            return at
+        if cython.compiled:
+            source = cython.address(self.common[0])
+        else:
+            source = self.common
+        return write_bytes(target, at, source, 0, self.common_size)
 
 
 class RowWriter:
@@ -415,7 +439,10 @@ class RowWriter:
         at = write_deltas(target, at, delta, count)
         at = self.key.write(target, at, row)
         at = self.value.write(target, at, row)
-        batch._at = self.headers.write(target, at, row)
+        at = self.headers.write(target, at, row)
+        if at - batch._at > batch.largest_record:
+            batch.largest_record = at - batch._at
+        batch._at = at
         batch.records_count = count + 1
         if timestamp > batch.max_timestamp:
             batch.max_timestamp = timestamp

@@ -2,15 +2,23 @@
 
 cimport cython
 
-cdef extern from "Python.h":
-    object PyType_GenericAlloc(type kind, Py_ssize_t size)
-    void PyObject_GC_UnTrack(object made)
+cdef extern from *:
+    """
+    /* A tuple that the garbage collector does not know, and whose fields are to be set. kind: without a dict of its own. */
+    static inline PyObject *new_untracked(PyObject *kind, Py_ssize_t size) {
+        return (PyObject *) PyObject_GC_NewVar(PyTupleObject, (PyTypeObject *) kind, size);
+    }
+    """
+    object new_untracked(object kind, Py_ssize_t size)
 
 cdef int RECORD_LENGTH, TRUNCATED, KEY, VALUE, HEADERS, LONG_RECORD, LEFT_OVER, OFFSET, TIMESTAMP
 cdef long long MOST, LEAST
 
 @cython.locals(made=object, at=Py_ssize_t)
 cdef object new_tuple(type kind, tuple fields)
+@cython.locals(made=object)
+cdef object new_consumer_record(object topic, object partition, object offset, object timestamp, object timestamp_type, object key, object value, object headers, object leader_epoch)
+cdef inline void set_field(object made, Py_ssize_t at, object field)
 cdef void copy_bytes(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t start, Py_ssize_t size) noexcept nogil
 
 
@@ -47,7 +55,7 @@ cdef class RecordWalker:
     cdef inline bytes field(self, Py_ssize_t at, Py_ssize_t size)
     cpdef record(self)
     cpdef list records(self)
-    @cython.locals(found=list)
+    @cython.locals(found=list, stamp=object, known=cython.longlong)
     cpdef list consumer_records(self, str topic, object partition, object timestamp_type, object leader_epoch, long long start=*, long long end=*, long long limit=*)
     cdef inline bint go_on(self) noexcept nogil
 

@@ -50,8 +50,7 @@ FAULTS = (
 RECORD_LENGTH, TRUNCATED, KEY, VALUE, HEADERS, LONG_RECORD, LEFT_OVER, OFFSET, TIMESTAMP = range(1, 10)
 
 MOST = 2**63 - 1
-# -(2**63) is no number that C can write down.
-LEAST = -MOST - 1
+LEAST = -MOST - 1  # C cannot write -(2**63) down.
 
 
 def copy_bytes(target: Any, to: int, source: Any, start: int, size: int) -> None:
@@ -68,13 +67,36 @@ def new_tuple(kind: type[T], fields: tuple[Any, ...]) -> T:
     The fields refer to nothing else, so the garbage collector need not know the tuple: it would go through all that a caller keeps.
     """
     if cython.compiled:
-        made: T = PyType_GenericAlloc(kind, len(fields))  # type: ignore[name-defined]  # noqa: F821 - C, see reader.pxd
+        made: T = new_untracked(kind, len(fields))  # type: ignore[name-defined]  # noqa: F821 - C, see reader.pxd
         for at in range(len(fields)):
-            Py_INCREF(fields[at])
-            PyTuple_SET_ITEM(made, at, fields[at])
-        PyObject_GC_UnTrack(made)  # type: ignore[name-defined]  # noqa: F821
+            set_field(made, at, fields[at])
         return made
     return tuple.__new__(kind, fields)
+
+
+def new_consumer_record(
+    topic: Any, partition: Any, offset: Any, timestamp: Any, timestamp_type: Any, key: Any, value: Any, headers: Any, leader_epoch: Any
+) -> AnyRecord:
+    """Return what new_tuple() does of these fields, which are the most a record has: a tuple of them would be made for nothing."""
+    if cython.compiled:
+        made: AnyRecord = new_untracked(ConsumerRecord, 9)  # type: ignore[name-defined]  # noqa: F821
+        set_field(made, 0, topic)
+        set_field(made, 1, partition)
+        set_field(made, 2, offset)
+        set_field(made, 3, timestamp)
+        set_field(made, 4, timestamp_type)
+        set_field(made, 5, key)
+        set_field(made, 6, value)
+        set_field(made, 7, headers)
+        set_field(made, 8, leader_epoch)
+        return made
+    return tuple.__new__(ConsumerRecord, (topic, partition, offset, timestamp, timestamp_type, key, value, headers, leader_epoch))
+
+
+def set_field(made: Any, at: int, field: Any) -> None:
+    """Give a tuple that is being made, and has no field there yet, one of its fields. Compiled only."""
+    Py_INCREF(field)
+    PyTuple_SET_ITEM(made, at, field)
 
 
 class RecordWalker:
@@ -241,8 +263,7 @@ class RecordWalker:
             name = self.source[at : at + size].decode("utf-8", "replace")
             at, size = self.varint(at + size, self.end)
             headers.append((name, self.source[at : at + size] if size >= 0 else None))
-            if size > 0:
-                at += size
+            at += max(size, 0)
         return tuple(headers)
 
     def field(self, at: int, size: int) -> bytes | None:
@@ -271,6 +292,8 @@ class RecordWalker:
         Called again it goes on behind the last one. Raises CorruptRecordError.
         """
         found: list[AnyRecord] = []
+        # Many records have the timestamp of the one before.
+        stamp, known = 0, 0
         while len(found) < limit and self.go_on():
             if self.offset < start:
                 continue
@@ -279,8 +302,9 @@ class RecordWalker:
                 break
             headers = self.headers(self.headers_at) if self.header_count else ()
             key, value = self.field(self.key_at, self.key_size), self.field(self.value_at, self.value_size)
-            fields = (topic, partition, self.offset, self.timestamp, timestamp_type, key, value, headers, leader_epoch)
-            found.append(new_tuple(ConsumerRecord, fields))
+            if self.timestamp != known:
+                stamp = known = self.timestamp
+            found.append(new_consumer_record(topic, partition, self.offset, stamp, timestamp_type, key, value, headers, leader_epoch))
         if self.seen == self.count and self.at != self.end:
             self.fail(LEFT_OVER)
         self.check()
@@ -391,8 +415,7 @@ class HeaderSink:
                 self.keys.put(walker.source, at, size)
                 at, size = walker.varint(at + size, walker.end)
                 self.values.put(walker.source, at, size)
-                if size > 0:
-                    at += size
+                at += max(size, 0)
 
 
 class RecordSink:
@@ -423,8 +446,7 @@ class RecordSink:
         """Put the records from offset `start` to below `end`, until there are `limit` rows.
 
         True: the walk stopped before the walker's current record, which was not put and comes first when the walk goes on. False: it
-        ended. Raises CorruptRecordError, and has
-        put nothing then.
+        ended. Raises CorruptRecordError, and has put nothing then.
         """
         before = self.rows
         with cython.nogil:

@@ -1,1 +1,1 @@
-"""Transactions: the states of a transactional producer, and what it asks coordinators."""
+"""Transactions of a producer: their states, and what is asked of coordinators."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from levada.acls import ResourceType
 from levada.client.backoff import ExponentialBackoff
 from levada.client.coordinator_finder import CoordinatorFinder
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConnectError, DisconnectError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError
 from levada.flow import Call, Flow, Sleep
+from levada.permissions import needed
 from levada.producer.transactions.outcome import may_be_carried_out
 from levada.producer.transactions.reactions import REACTIONS, Api, Reaction
 from levada.producer.transactions.requests import Question, worst
@@ -81,34 +83,34 @@ class Asking:
         return self._backoff.delay_ms(attempts)
 
     def _ask_once(self, question: Question) -> Flow[Answer]:
-        answered = False
         try:
             reply = yield Call(question.request, question.whom, min_version=question.versions[0], max_version=question.versions[1])
-            answered = True
         except DisconnectError as error:
+            self.lost = True
             return Answer(Reaction.FIND_COORDINATOR, ErrorCode.NETWORK_EXCEPTION, str(error))
         except ConnectError as error:
-            answered = True
             return Answer(Reaction.FIND_COORDINATOR, ErrorCode.NETWORK_EXCEPTION, str(error))
         except UnwritableError as error:
-            answered = True
             return Answer(Reaction.ABORT, ErrorCode.INVALID_REQUEST, str(error))
         except ProtocolError as error:
+            self.lost = True
             return Answer(Reaction.RETRY, ErrorCode.UNKNOWN_SERVER_ERROR, f"an answer that cannot be read: {error}")
         except UnsupportedVersionError as error:
-            answered = True
             return Answer(Reaction.FATAL, ErrorCode.UNSUPPORTED_VERSION, f"{error.reason}; {_OLD_BROKER}")
         except BrokerError as error:
             # Of the look-up of the coordinator: nothing was sent to it.
-            answered = True
             return self._not_found(question, error)
-        finally:
-            self.lost |= not answered
+        except BaseException:
+            # The flow's time is over, or it was broken off, while the request is under way.
+            self.lost = True
+            raise
         subject, code = worst(question.api, question.codes(reply))
         reaction = REACTIONS[question.api][code]
         if reaction is Reaction.DONE and (missing := question.missing(reply)):
             return Answer(Reaction.RETRY, ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer leaves out: {missing}", reply)
-        return Answer(reaction, code, subject, reply)
+        # Subjects that brokers refuse for lack of a permission on topics are partitions.
+        names = {ResourceType.TOPIC: subject.rpartition("-")[0], **question.names}
+        return Answer(reaction, code, "; ".join(filter(None, [subject, needed(question.request.NAME, code, names)])), reply)
 
     @staticmethod
     def _not_found(question: Question, error: BrokerError) -> Answer:

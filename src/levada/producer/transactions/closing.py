@@ -8,16 +8,16 @@ the transactional id, whose init_transactions() settles it: this program can no 
 from __future__ import annotations
 
 from levada.flow import Flow, Wait
+from levada.producer.transactions.manager import TransactionManager
 from levada.producer.transactions.states import State
-from levada.producer.transactions.transactions import Transactions
 
 
-def needs_end(transactions: Transactions) -> bool:
+def needs_end(transactions: TransactionManager) -> bool:
     """Whether end() has something to wait for, or to abort."""
     return transactions.is_in_call or transactions.is_open or _abort_is_unanswered(transactions)
 
 
-def end(transactions: Transactions) -> Flow[None]:
+def end(transactions: TransactionManager) -> Flow[None]:
     """Leave no transaction open. Raises what keeps the transaction from being aborted."""
     while transactions.is_in_call:
         yield Wait(transactions.call_over())
@@ -25,7 +25,7 @@ def end(transactions: Transactions) -> Flow[None]:
         yield from transactions.abort()
 
 
-def left_behind(transactions: Transactions) -> str:
+def left_behind(transactions: TransactionManager) -> str:
     """Say what of a transaction is left when the producer ends now; empty when nothing is."""
     ending = transactions.unanswered
     if transactions.state is State.FATAL_ERROR:
@@ -39,6 +39,6 @@ def left_behind(transactions: Transactions) -> str:
     return ""
 
 
-def _abort_is_unanswered(transactions: Transactions) -> bool:
+def _abort_is_unanswered(transactions: TransactionManager) -> bool:
     ending = transactions.unanswered
     return transactions.state is State.OUTCOME_UNKNOWN and ending is not None and not ending.commits

@@ -6,10 +6,11 @@ another producer was initialized, or the transactional id was forgotten, a trans
 
 from __future__ import annotations
 
+from copy import copy
 from enum import Enum
 
 from levada.error_codes import ErrorCode
-from levada.errors import ClosedError, KafkaError, TransactionOutcomeUnknownError
+from levada.errors import ClosedError, KafkaError, ProducerFencedError, TransactionOutcomeUnknownError
 from levada.producer.transactions.requests import Ending
 
 
@@ -48,10 +49,16 @@ def not_known(name: str, ending: Ending, broken_off: KafkaError, last: str) -> T
     )
 
 
+def fenced(what: str, timeout_ms: int, doubt: str) -> ProducerFencedError:
+    """Return the error for a producer whose epoch has passed. doubt: what is not known of its transaction, empty for nothing."""
+    return ProducerFencedError(
+        f"{what}: another producer has taken over the transactional id, or the transaction was open for longer than "
+        f"transaction.timeout.ms={timeout_ms} and the coordinator aborted it; {doubt or 'nothing of it is committed'}; close this producer"
+    )
+
+
 def told_again(error: KafkaError) -> KafkaError:
     """Return a copy of an error that was told before: raising one changes it."""
-    copy = type(error).__new__(type(error))
-    copy.__dict__.update(error.__dict__)
-    copy.args = error.args
-    copy.__cause__ = error.__cause__
-    return copy
+    again = copy(error)
+    again.__cause__ = error.__cause__
+    return again

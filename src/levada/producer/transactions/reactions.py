@@ -96,10 +96,6 @@ REACTIONS: Mapping[Api, Mapping[ErrorCode, Reaction]] = {api: {code: _reaction(a
 
 MEANING: Mapping[ErrorCode, str] = {
     _C.INVALID_TRANSACTION_TIMEOUT: "transaction.timeout.ms is more than the brokers' transaction.max.timeout.ms",
-    _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "this user may not use the transactional id; ask for the WRITE permission on it",
-    _C.CLUSTER_AUTHORIZATION_FAILED: "this user may not write idempotently; ask for the IDEMPOTENT_WRITE permission",
-    _C.GROUP_AUTHORIZATION_FAILED: "this user may not commit offsets of the group; ask for the READ permission on it",
-    _C.TOPIC_AUTHORIZATION_FAILED: "this user may not write to the topic, or read it where its offsets are committed",
     _C.ILLEGAL_GENERATION: "the group has rebalanced since, and may have given the partitions to another member",
     _C.UNKNOWN_MEMBER_ID: "the group no longer knows the member, and may have given its partitions to another one",
     _C.FENCED_INSTANCE_ID: "another member has taken over the group.instance.id",

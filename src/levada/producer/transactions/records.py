@@ -10,9 +10,9 @@ from levada.flow import Flow
 from levada.producer.failed_sends import FailedSends
 from levada.producer.failures import Failures
 from levada.producer.flushing import Flushing
+from levada.producer.idempotence import Idempotence
 from levada.producer.record_accumulator import RecordAccumulator
 from levada.producer.sequences import ProducerIdentity
-from levada.producer.transaction_manager import TransactionManager
 
 
 class Records(Protocol):
@@ -59,22 +59,20 @@ class Records(Protocol):
 class ProducerRecords:
     """See Records."""
 
-    def __init__(
-        self, accumulator: RecordAccumulator, failed_sends: FailedSends, failures: Failures, numbering: TransactionManager
-    ) -> None:
+    def __init__(self, accumulator: RecordAccumulator, failed_sends: FailedSends, failures: Failures, idempotence: Idempotence) -> None:
         self._accumulator = accumulator
         self._failed_sends = failed_sends
         self._failures = failures
-        self._numbering = numbering
+        self._idempotence = idempotence
 
     @property
     def lost_numbers(self) -> bool:
         """Whether sequence numbers were given to records that failed."""
-        return self._numbering.lost_numbers
+        return self._idempotence.lost_numbers
 
     def identify(self, identity: ProducerIdentity) -> None:
         """Number from now on under that identity."""
-        self._numbering.identify(identity)
+        self._idempotence.identify(identity)
 
     def admit(self, refusal: Callable[[], KafkaError] | None) -> None:
         """Take records from now on, or refuse them."""
@@ -98,7 +96,7 @@ class ProducerRecords:
 
     def fail_all(self, error: KafkaError) -> None:
         """Fail everything."""
-        self._numbering.error = error
+        self._idempotence.error = error
         self._accumulator.abort(self._failures.fatal)
 
     def told(self, cause: KafkaError) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from levada.acls import ResourceType
 from levada.client.destination import Coordinator, CoordinatorKind
 from levada.error_codes import ErrorCode
 from levada.producer.sequences import ProducerIdentity
@@ -78,6 +79,13 @@ class Question(NamedTuple):
     versions: tuple[int, int]
     codes: Callable[[Any], Mapping[str, int]]
     missing: Callable[[Any], str] = lambda reply: ""
+
+    @property
+    def names(self) -> dict[ResourceType, str]:
+        """The group and the transactional id that the request names."""
+        fields = {ResourceType.GROUP: "group_id", ResourceType.TRANSACTIONAL_ID: "transactional_id"}
+        found = {resource_type: getattr(self.request, field, None) for resource_type, field in fields.items()}
+        return {ResourceType.TRANSACTIONAL_ID: self.whom.key} | {one: name for one, name in found.items() if name is not None}
 
 
 SEVERITY = (

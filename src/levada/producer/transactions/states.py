@@ -59,7 +59,7 @@ class Event(Enum):
     NOT_INITIALIZED = "it gave none"
     NOT_PREPARED = "not every record was acknowledged, and its end was not asked for"
     ENDED = "the transaction was ended"
-    ENDED_WITH_LOSS = "it was ended, and a request of it may still arrive"
+    NEW_IDENTITY_NEEDED = "the producer id and epoch must not be used for another transaction"
     ANSWER_LOST = "whether it was ended is not known"
     FAILED = "a record, or a request, failed for good"
     FAILED_FOR_EVER = "the producer cannot go on"
@@ -72,7 +72,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
     _S.INITIALIZING: {
         _E.INITIALIZED: _S.READY,
         _E.NOT_INITIALIZED: _S.UNINITIALIZED,
-        _E.ENDED_WITH_LOSS: _S.MUST_INITIALIZE_AGAIN,
+        _E.NEW_IDENTITY_NEEDED: _S.MUST_INITIALIZE_AGAIN,
         _E.ANSWER_LOST: _S.OUTCOME_UNKNOWN,
     },
     _S.READY: {_E.BEGIN: _S.IN_TRANSACTION},
@@ -85,7 +85,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
     },
     _S.COMMITTING: {
         _E.ENDED: _S.READY,
-        _E.ENDED_WITH_LOSS: _S.MUST_INITIALIZE_AGAIN,
+        _E.NEW_IDENTITY_NEEDED: _S.MUST_INITIALIZE_AGAIN,
         _E.ANSWER_LOST: _S.OUTCOME_UNKNOWN,
         _E.FAILED: _S.ABORTABLE_ERROR,
     },
@@ -94,7 +94,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
         _E.FAILED: _S.ABORTING,
         _E.NOT_PREPARED: _S.ABORTABLE_ERROR,
         _E.ENDED: _S.READY,
-        _E.ENDED_WITH_LOSS: _S.MUST_INITIALIZE_AGAIN,
+        _E.NEW_IDENTITY_NEEDED: _S.MUST_INITIALIZE_AGAIN,
         _E.ANSWER_LOST: _S.OUTCOME_UNKNOWN,
     },
     _S.ABORTABLE_ERROR: {_E.ABORT: _S.ABORTING, _E.FAILED: _S.ABORTABLE_ERROR},

@@ -9,13 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from levada.record.columnar.decoder import COLUMNS, ColumnDecoder, schema, stream
+    from levada.record.columnar.acquired import ACQUIRED_COLUMNS, AcquiredColumns, places
+    from levada.record.columnar.decoder import COLUMNS, ColumnDecoder, reader, schema, stream
     from levada.record.columnar.encoder import EncodedBatch, encode_columns
     from levada.record.columnar.json import JsonColumns, JsonDecoder, JsonFault
+    from levada.record.columnar.keeping import rows_kept
     from levada.record.columnar.report import delivery_report
     from levada.record.columnar.sorter import PartitionRows, RejectedRow, sort_columns
 
 _HOME = {
+    "ACQUIRED_COLUMNS": "acquired",
+    "AcquiredColumns": "acquired",
     "COLUMNS": "decoder",
     "ColumnDecoder": "decoder",
     "EncodedBatch": "encoder",
@@ -26,13 +30,18 @@ _HOME = {
     "RejectedRow": "sorter",
     "delivery_report": "report",
     "encode_columns": "encoder",
+    "places": "acquired",
+    "reader": "decoder",
+    "rows_kept": "keeping",
     "schema": "decoder",
     "sort_columns": "sorter",
     "stream": "decoder",
 }
 
 __all__ = [
+    "ACQUIRED_COLUMNS",
     "COLUMNS",
+    "AcquiredColumns",
     "ColumnDecoder",
     "EncodedBatch",
     "JsonColumns",
@@ -42,6 +51,9 @@ __all__ = [
     "RejectedRow",
     "delivery_report",
     "encode_columns",
+    "places",
+    "reader",
+    "rows_kept",
     "schema",
     "sort_columns",
     "stream",

@@ -14,28 +14,44 @@ HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 
 _MAX_INT64 = 2**63 - 1
 _LEAST_CAPACITY = 64
+_INT32 = struct.Struct("=i")
+_MOST_SHARED_BYTES = 4 << 20
+"""What is kept of a text that many batches have in every row; of a few texts."""
 
 
 def runs_array(ends: list[int], values: list[Any]) -> pa.Array:
     """Return values[0] up to row ends[0], values[1] up to ends[1] and so on, each row written out. Values are int32 or text."""
-    parts = []
+    runs: list[tuple[Any, int]] = []
     start = 0
     for run, end in enumerate(ends):
-        if run + 1 < len(ends) and values[run + 1] == values[run]:
-            continue
-        parts.append(pa.repeat(_scalar(values[run]), end - start))
-        start = end
-    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        if run + 1 == len(ends) or values[run + 1] != values[run]:
+            runs.append((values[run], end - start))
+            start = end
+    if isinstance(values[0], str):
+        parts = [_texts(value, rows) for value, rows in runs]
+        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    data = b"".join(_INT32.pack(value) * rows for value, rows in runs)
+    return pa.Array.from_buffers(pa.int32(), start, [None, pa.py_buffer(data)])
 
 
-@lru_cache(256)
-def _scalar(value: int | str) -> pa.Scalar:
-    """Return what pa.scalar() does; that imports pandas, where it is installed, to see whether the value is pandas' own: 0.2 s."""
-    if isinstance(value, str):
-        data = value.encode()
-        offsets = pa.py_buffer(struct.pack("=ii", 0, len(data)))
-        return pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(data)])[0]
-    return pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(struct.pack("=i", value))])[0]
+def _texts(value: str, rows: int) -> pa.Array:
+    """Return a text so many times: mostly a piece of what was made before, as topics are the same from batch to batch."""
+    room = 1 << (rows - 1).bit_length()
+    if room * (len(value.encode()) + _INT32.size) > _MOST_SHARED_BYTES:
+        return _repeated(value, rows)
+    return _shared_texts(value, room).slice(0, rows)
+
+
+@lru_cache(8)
+def _shared_texts(value: str, rows: int) -> pa.Array:
+    return _repeated(value, rows)
+
+
+def _repeated(value: str, rows: int) -> pa.Array:
+    # Not pa.repeat(value, ...): that imports pandas, where it is installed, to see whether the value is pandas' own: 0.2 s.
+    data = value.encode()
+    offsets, text = pa.py_buffer(_INT32.pack(0) + _INT32.pack(len(data))), pa.py_buffer(data)
+    return pa.repeat(pa.Array.from_buffers(pa.string(), 1, [None, offsets, text])[0], rows)
 
 
 class Memory:
@@ -97,6 +113,14 @@ class Binary:
         validity = self._validity.buffer((rows + 7) // 8) if sink.nulls else None
         buffers = [validity, self._offsets.buffer((rows + 1) * 4), self._data.buffer(sink.size)]
         return pa.Array.from_buffers(kind, rows, buffers, sink.nulls)
+
+    def text(self, rows: int) -> pa.Array:
+        """Return the column as strings, with null for a value that is not UTF-8."""
+        values = self.array(pa.binary(), rows)
+        try:
+            return values.cast(pa.string())
+        except pa.ArrowInvalid:
+            return pa.array([None if utf8_fault(value) else value for value in values.to_pylist()], pa.binary()).cast(pa.string())
 
     def first_not_utf8(self, start: int) -> int | None:
         """Return the first row, from `start` on, whose value is not UTF-8."""

@@ -9,6 +9,8 @@ user says so, because Kafka has bytes; whether they are UTF-8 is seen while the 
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
 import pyarrow as pa
@@ -43,10 +45,12 @@ _HEADER_WIDTH = 8
 TEXTS = ("key", "value")
 
 _MAX_INT32 = 2**31 - 1
-# So much memory at most is taken because the last Arrow batch needed it. Pages that are not written to cost nothing.
+# So much memory at most is taken because one of the last Arrow batches needed it. Pages that are not written to cost nothing.
 _MOST_EXPECTED = 16 * 1024 * 1024
+_RECENT = 4
 _MAX_INT64 = 2**63 - 1
 _SOME_BYTES = 4096
+_LESS = 4
 # Rows that one add() takes, so that its caller can stop in time: a few bytes of a compressed batch may be a record.
 _MOST_ROWS = 1 << 20
 
@@ -66,9 +70,14 @@ def schema(columns: Sequence[str] = COLUMNS, text: Collection[str] = ()) -> pa.S
     return pa.schema([(column, pa.string() if column in text else _TYPES[column]) for column in columns])
 
 
+def reader(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+    """Return a reader of Arrow batches; they are made as they are taken from it."""
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
 def stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch], requested_schema: object | None) -> object:
     """Return Arrow batches as a capsule of Arrow's C stream interface, for any library; they are made as they are taken from it."""
-    return pa.RecordBatchReader.from_batches(schema, batches).__arrow_c_stream__(requested_schema)
+    return reader(schema, batches).__arrow_c_stream__(requested_schema)
 
 
 class ColumnDecoder:
@@ -76,7 +85,8 @@ class ColumnDecoder:
 
     columns: the columns wanted, in this order. text: which of key and value are UTF-8, and wanted as strings. max_decompressed: bytes one
     record batch may unpack to. max_column_bytes: where a binary column is full; add() then takes fewer rows than there are (int32 offsets
-    end at 2 GiB). notes_offsets: keep each row's offset, whether or not it is a column, for finish_with_offsets().
+    end at 2 GiB). notes_offsets: keep each row's offset, whether or not it is a column, for finish_with_offsets(). null_bad_text: whether
+    text that is not UTF-8 becomes null, instead of an error of its record.
     """
 
     def __init__(
@@ -87,15 +97,23 @@ class ColumnDecoder:
         text: Collection[str] = (),
         *,
         notes_offsets: bool = False,
+        null_bad_text: bool = False,
     ) -> None:
         self.schema = schema(columns, text)
         self._kinds = [(field.name, field.type) for field in self.schema]
         self._names = frozenset(columns)
         self._noted = self._names | {"offset"} if notes_offsets else self._names
         self._text = tuple(text)
+        self._checked = () if null_bad_text else self._text
+        """The columns of text that are checked record by record."""
         self._max_decompressed = max_decompressed
         self._max_column_bytes = max_column_bytes
-        self._expected_bytes = 0
+        self._recent_bytes: deque[int] = deque((0,), maxlen=_RECENT)
+        """How much the last Arrow batches were made of."""
+        self._bad_text: tuple[RecordBatch | None, list[int]] = None, []
+        """The last batch that was found to have text that is not UTF-8, and the offsets of such records."""
+        self._stretch_bytes = _MAX_INT64
+        """How much is tried at once where batches may be plain: less behind bad text, for which it is done over, and then more again."""
         self._row_width = sum(_WIDTHS[column] for column in columns)
         self._reset()
 
@@ -149,19 +167,19 @@ class ColumnDecoder:
         self._is_touched = True
         before = self._sink.rows
         most = _MOST_ROWS if limit is None else min(limit, _MOST_ROWS)
-        walker, following = self._fill(batch, start_offset, end, most)
-        bad = self._first_not_utf8(before) if self._text else None
-        if bad is not None:
+        bad = self._next_bad_text(batch, start_offset)
+        walker, following = self._fill(batch, start_offset, min(end, bad), most)
+        if bad == _MAX_INT64 and self._checked and self._first_not_utf8(before) is not None:
             # None of it has left this call yet, so it is done over without what cannot be handed out.
             self._sink.rewind(before)
-            record = self._record(batch, topic, partition, start_offset, bad - before)
-            if bad == before:
-                raise _not_utf8(record, self._text)
-            walker, following = self._fill(batch, start_offset, record.offset, most)
-        if self._headers:
-            self._headers.copy(walker)
+            bad = self._find_bad_text(batch, start_offset)
+            walker, following = self._fill(batch, start_offset, min(end, bad), most)
         if not walker.finished:
             batch.pause(walker, following)
+        if self._sink.rows == before and following == bad < end:
+            raise self._fault_at(batch, topic, partition, bad)
+        if self._headers:
+            self._headers.copy(walker)
         run = (topic, partition, batch.timestamp_type, batch.partition_leader_epoch)
         self._note_run(run, self._sink.rows - before)
         return self._sink.rows - before, following
@@ -183,14 +201,17 @@ class ColumnDecoder:
         self._is_touched = True
         before = self._sink.rows
         most = _MOST_ROWS if limit is None else min(limit, _MOST_ROWS)
-        most_bytes = max_bytes - self.nbytes
+        most_bytes = min(max_bytes - self.nbytes, self._stretch_bytes)
         stretch.measure(most, most_bytes, self._row_width, checksum if check_crcs else None)
         self._fill_plain(stretch)
-        bad = self._first_not_utf8(before) if self._text and stretch.size_bytes else None
+        bad = self._first_not_utf8(before) if self._checked and stretch.size_bytes else None
         if bad is not None:
             self._sink.rewind(before)
+            self._stretch_bytes = stretch.size_bytes // _LESS
             stretch.measure(bad - before, most_bytes, self._row_width, None)
             self._fill_plain(stretch)
+        else:
+            self._stretch_bytes = min(self._stretch_bytes * 2 + _SOME_BYTES, _MAX_INT64)
         if self._headers and stretch.size_bytes:
             self._headers.copy(stretch.walker)
         kind = TimestampType.LOG_APPEND_TIME if stretch.stamped_by_broker else TimestampType.CREATE_TIME
@@ -209,8 +230,7 @@ class ColumnDecoder:
         rows = self._sink.rows
         arrays = [self._array(column, kind, rows) for column, kind in self._kinds]
         result = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        # What comes next is mostly as large: moving what grows takes as long as decoding it.
-        self._expected_bytes = min(self._seen_bytes, _MOST_EXPECTED)
+        self._recent_bytes.append(self._seen_bytes)
         self._reset()
         return result
 
@@ -247,15 +267,41 @@ class ColumnDecoder:
         bad = [None if (column := columns[name]) is None else column.first_not_utf8(start) for name in self._text]
         return min((row for row in bad if row is not None), default=None)
 
-    def _record(self, batch: RecordBatch, topic: str, partition: int, start_offset: int, index: int) -> AnyRecord:
-        records = batch.consumer_records(TopicPartition(topic, partition), self._max_decompressed)
-        return [record for record in records if record.offset >= start_offset][index]
+    def fault_of(self, record: AnyRecord) -> RecordDeserializationError | None:
+        """Return why a record cannot be added: its text is not UTF-8. None where it can."""
+        return _not_utf8(record, self._checked)
+
+    def _find_bad_text(self, batch: RecordBatch, start: int) -> int:
+        """Look for all records of a batch that cannot be added, and return the first one's offset.
+
+        At once, since to add up to one of them and find the next takes as long as the whole batch.
+        """
+        records = batch.consumer_records(TopicPartition("", 0), self._max_decompressed, start=start)
+        self._bad_text = batch, [record.offset for record in records if self.fault_of(record) is not None]
+        return self._next_bad_text(batch, start)
+
+    def _next_bad_text(self, batch: RecordBatch, start: int) -> int:
+        """Return the first offset from `start` on of a record that is known to be bad, a number above all offsets where none is."""
+        known, offsets = self._bad_text
+        at = bisect_left(offsets, start) if known is batch else len(offsets)
+        if at < len(offsets):
+            return offsets[at]
+        self._bad_text = None, []
+        return _MAX_INT64
+
+    def _fault_at(self, batch: RecordBatch, topic: str, partition: int, offset: int) -> RecordDeserializationError:
+        tp = TopicPartition(topic, partition)
+        (record,) = batch.consumer_records(tp, self._max_decompressed, start=offset, limit=1)
+        fault = self.fault_of(record)
+        assert fault is not None, "its text was found to be bad before"
+        return fault
 
     def _reserve(self, rows: int, payload_size: int) -> None:
         """Make room for so many rows out of so many bytes. Nothing is touched while there is room: that costs more than a small batch."""
         sink = self._sink
         total = sink.rows + rows
-        growth = self._expected_bytes / self._seen_bytes
+        # What comes is mostly as large as one of the last: moving what grows takes as long as decoding it.
+        growth = min(max(self._recent_bytes), _MOST_EXPECTED) / self._seen_bytes
         for binary in self._binaries:
             if not binary.has_room(rows, payload_size):
                 binary.reserve(rows, payload_size, growth)
@@ -278,15 +324,21 @@ class ColumnDecoder:
         if not self._runs:
             return pa.nulls(0, kind)
         source = self._sources.get(column)
+        if isinstance(source, Binary) and column in self._text and not self._checked:
+            return source.text(rows)
         if source is not None:
             return source.array(kind, rows)
         at = _PER_BATCH.index(column)
         return runs_array(self._run_ends, [run[at] for run in self._runs])
 
 
-def _not_utf8(record: AnyRecord, text: Sequence[str]) -> RecordDeserializationError:
-    faults = [f"its {name} is not UTF-8 ({fault})" for name in text if (fault := utf8_fault(getattr(record, name)))]
+def _not_utf8(record: AnyRecord, text: Sequence[str]) -> RecordDeserializationError | None:
+    faults = {name: f"its {name} is not UTF-8 ({fault})" for name in text if (fault := utf8_fault(getattr(record, name)))}
+    if not faults:
+        return None
     where = f"{record.topic}-{record.partition} at offset {record.offset}"
     return RecordDeserializationError(
-        f"{where}: {' and '.join(faults)}; read it as binary, or seek to {record.offset + 1} to skip the record", record
+        f"{where}: {' and '.join(faults.values())}; read it as binary, or seek to {record.offset + 1} to skip the record",
+        record,
+        part=next(iter(faults)),
     )

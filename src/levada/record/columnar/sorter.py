@@ -72,13 +72,14 @@ def sort_columns(
     choose_rows: Callable[[pa.Array], Sequence[int]] | None = None,
     hash_keys: bool = True,
     user_code: Callable[[], AbstractContextManager[object]] = nullcontext,
+    common_headers: Sequence[tuple[str, bytes | None]] = (),
 ) -> tuple[Iterator[PartitionRows], list[RejectedRow]]:
     """Sort the rows of Arrow data (a Table, a RecordBatch, anything with __arrow_c_stream__) into partitions.
 
     columns: key, value, headers, timestamp and partition, each the name of a column or None. A row goes to its `partition`, where that is
     null by the hash of its key, without a key to the sticky partition. next_sticky: returns that partition and how many bytes may go there
     before it is asked again. Rows of a partition keep their order. A null timestamp becomes now_ms. user_code: makes a context that is
-    entered while the data are read, and around choose_rows.
+    entered while the data are read, and around choose_rows. common_headers: are added to those of every row.
 
     The rows come while the iterator is used, and the list of rejected rows grows meanwhile; it is complete when the iterator ends.
     Raises SerializationError, at once, for a column that is missing or of a type with no single way into bytes.
@@ -90,7 +91,7 @@ def sort_columns(
     check_columns(reader.schema, used)
     rejected: list[RejectedRow] = []
     choice = _Choice(partition_count, next_sticky, choose_rows, hash_keys, user_code)
-    sorter = _Sorter(choice, batch_size, max_record_size, now_ms, rejected)
+    sorter = _Sorter(choice, batch_size, max_record_size, now_ms, rejected, common_headers)
     return sorter.sort(pieces(read(reader, reading), used, max(_PIECE_SIZE, _PIECE_SIZE_PER_PARTITION * partition_count))), rejected
 
 
@@ -121,7 +122,16 @@ class _Choice(NamedTuple):
 class _Sorter:
     """Sorts the rows of each piece into partitions; keyless rows stay with their partition from piece to piece."""
 
-    def __init__(self, choice: _Choice, batch_size: int, max_record_size: int, now_ms: int, rejected: list[RejectedRow]) -> None:
+    def __init__(
+        self,
+        choice: _Choice,
+        batch_size: int,
+        max_record_size: int,
+        now_ms: int,
+        rejected: list[RejectedRow],
+        common_headers: Sequence[tuple[str, bytes | None]],
+    ) -> None:
+        self._common_headers = common_headers
         self._partition_count = choice.partition_count
         self._choice = choice
         self._batch_size = batch_size
@@ -144,7 +154,8 @@ class _Sorter:
         rejected_before = len(self._rejected)
         key, value = _binary(columns.get("key")), _binary(columns.get("value"))
         timestamps = self._timestamps(columns.get("timestamp"), piece.num_rows)
-        writer = RowWriter(BinaryColumn(*key), BinaryColumn(*value), _headers(columns.get("headers")), timestamps, first_row)
+        headers = _headers(columns.get("headers"), self._common_headers)
+        writer = RowWriter(BinaryColumn(*key), BinaryColumn(*value), headers, timestamps, first_row)
         partitions = self._given_partitions(columns.get("partition"), piece.num_rows, first_row)
         sizes = _int64s(piece.num_rows)
         writer.measure(sizes)
@@ -223,11 +234,12 @@ def _offsets(column: pa.Array) -> tuple[memoryview, memoryview | None]:
     return view, memoryview(validity).cast("B") if validity and column.null_count else None
 
 
-def _headers(column: pa.Array | None) -> HeaderColumn:
+def _headers(column: pa.Array | None, common: Sequence[tuple[str, bytes | None]]) -> HeaderColumn:
     if column is None:
-        return HeaderColumn(BinaryColumn(), BinaryColumn(), BinaryColumn())
+        return HeaderColumn(BinaryColumn(), BinaryColumn(), BinaryColumn(), common)
     keys, values = column.values.flatten()
-    return HeaderColumn(BinaryColumn(b"", *_offsets(column), column.offset), BinaryColumn(*_binary(keys)), BinaryColumn(*_binary(values)))
+    lists = BinaryColumn(b"", *_offsets(column), column.offset)
+    return HeaderColumn(lists, BinaryColumn(*_binary(keys)), BinaryColumn(*_binary(values)), common)
 
 
 def _int64s(count: int) -> memoryview:

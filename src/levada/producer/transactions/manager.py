@@ -1,8 +1,7 @@
-"""One producer's transactions: its calls as flows, and who may send what when. The states stand in `states`, with their theory.
+"""One producer's transactions: its calls as flows, and who may send what when. `states` has the states, with their theory.
 
 The calls run on the engine, under its lock, so each sees and leaves a whole state. A call that is broken off, by its time-out, Ctrl-C or a
-cancelled task, leaves the state that the table has for it. The Sender asks may_send() before it drains a batch, and tells failed() when
-one has failed.
+cancelled task, leaves the state that the table has for it. The Sender asks may_send() before it drains, and calls failed() for a failure.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from levada.errors import (
     ClosedError,
     IllegalStateError,
     KafkaError,
-    ProducerFencedError,
     TimeoutError,
     TransactionAbortableError,
     TransactionOutcomeUnknownError,
@@ -28,7 +26,8 @@ from levada.producer.producer_batch import ProducerBatch
 from levada.producer.sequences import NO_IDENTITY, ProducerIdentity
 from levada.producer.transactions import requests
 from levada.producer.transactions.asking import Answer, Asking
-from levada.producer.transactions.outcome import Settled, not_known, settled_by_abort, told_again
+from levada.producer.transactions.marker_pause import MarkerPause
+from levada.producer.transactions.outcome import Settled, fenced, not_known, settled_by_abort, told_again
 from levada.producer.transactions.reactions import MEANING, Reaction
 from levada.producer.transactions.records import Records
 from levada.producer.transactions.requests import ANNOUNCING, FEATURE, Ending, protocol_for
@@ -44,7 +43,7 @@ ENDING = frozenset({State.PREPARING, State.COMMITTING, State.ABORTING})
 ENDING_BADLY = frozenset({State.ABORTABLE_ERROR, State.ABORTING})
 
 
-class Transactions:
+class TransactionManager:
     """See the module's text. start: runs a flow on the engine, from a time on."""
 
     def __init__(
@@ -55,6 +54,7 @@ class Transactions:
         asking: Asking,
         features: FinalizedFeatures,
         records: Records,
+        pause: MarkerPause,
         start: Callable[[Flow[Any], int], Promise[Any]],
     ) -> None:
         self.transactional_id = transactional_id
@@ -71,6 +71,7 @@ class Transactions:
         self._groups: dict[str, None] = {}
         self._announced_groups: set[str] = set()
         self._announcing: Promise[Any] | None = None
+        self._pause = pause
         self._unanswered: Ending | None = None
         self._is_forgotten_there = False
         self._in_doubt = False
@@ -118,9 +119,9 @@ class Transactions:
             )
 
     def _abortable(self, cause: KafkaError) -> KafkaError:
+        self._records.told(cause)
         error = TransactionAbortableError(f"{self._name}: cannot be committed; call abort_transaction(); the cause: {cause}")
         error.__cause__ = cause
-        self._records.told(cause)
         return error
 
     @property
@@ -134,7 +135,7 @@ class Transactions:
 
     def may_send(self, batch: ProducerBatch) -> bool:
         """Whether a batch may be sent now: its partition is part of the transaction, or becomes so by being written to."""
-        if self.state not in SENDING:
+        if self.state not in SENDING or self._pause.is_on:
             return False
         if batch.tp in self._partitions:
             return True
@@ -144,10 +145,14 @@ class Transactions:
         self._new_partitions[batch.tp] = None
         return False
 
-    def poll(self, now_ms: int) -> None:
-        """Announce the partitions that wait for it."""
+    def poll(self, now_ms: int) -> int:
+        """Announce the partitions that wait for it; return when to be polled again."""
+        if self._pause.poll(now_ms):
+            self._records.look_again()
+            return now_ms
         if self._new_partitions and self.state in SENDING and (self._announcing is None or self._announcing.done):
             self._announcing = self._start(self._announce(), now_ms)
+        return self._pause.until_ms
 
     @property
     def gives_up_records(self) -> bool:
@@ -201,7 +206,7 @@ class Transactions:
         """Whether partitions or groups are part of the transaction, as far as the coordinator may know."""
         return bool(self._partitions or self._groups or self._announcing)
 
-    def call(self, call: Callable[[Transactions], Flow[T]]) -> Flow[T]:
+    def call(self, call: Callable[[TransactionManager], Flow[T]]) -> Flow[T]:
         """Run one of the calls below; a TimeoutError of it says what the coordinator answered last."""
         return self._asking.explain(call(self))
 
@@ -223,7 +228,7 @@ class Transactions:
     def _not_initialized(self) -> Event:
         if self._unanswered is not None:
             return Event.ANSWER_LOST
-        return Event.ENDED_WITH_LOSS if self.identity.is_valid else Event.NOT_INITIALIZED
+        return Event.NEW_IDENTITY_NEEDED if self.identity.is_valid else Event.NOT_INITIALIZED
 
     def _refused_initialization(self, answer: Answer) -> KafkaError:
         error = self._error_of(answer, "InitProducerId")
@@ -344,7 +349,7 @@ class Transactions:
             settled = yield from self._settle()
         finally:
             if self.state is State.INITIALIZING:
-                self._take(Event.ANSWER_LOST if self._unanswered is not None else Event.ENDED_WITH_LOSS)
+                self._take(Event.ANSWER_LOST if self._unanswered is not None else Event.NEW_IDENTITY_NEEDED)
         if settled is Settled.UNKNOWN:
             # Another producer may have taken over: who asks for the next epoch is told.
             yield from self.initialize()
@@ -413,6 +418,7 @@ class Transactions:
         if ending is None:
             self._ended()
             return
+        self._pause.end_asked()
         is_repeated = self._unanswered is not None
         self._unanswered = ending
         answer: Answer | None = None
@@ -429,6 +435,7 @@ class Transactions:
             if not self.protocol.announces:
                 self._identify(answer.reply)
                 self._asking.lost = False
+                self._pause.end_answered()
             self._ended()
         elif ending.commits:
             self._not_committed(answer)
@@ -438,13 +445,13 @@ class Transactions:
     def _ended(self) -> None:
         # Under the newer protocol whatever was lost carries an epoch that has passed.
         loses = self.protocol.announces and (self._asking.lost or self._records.lost_numbers)
-        self._take(Event.ENDED_WITH_LOSS if loses or self._is_forgotten_there else Event.ENDED)
+        self._take(Event.NEW_IDENTITY_NEEDED if loses or self._is_forgotten_there else Event.ENDED)
 
     def _not_committed(self, answer: Answer) -> None:
         """The coordinator refused to commit."""
         error = self._error_of(answer, "EndTxn")
         if answer.reaction is Reaction.ABORT_AND_INITIALIZE and self._in_doubt:
-            self._take(Event.ENDED_WITH_LOSS)
+            self._take(Event.NEW_IDENTITY_NEEDED)
             raise TransactionOutcomeUnknownError(f"{error}; begin_transaction() goes on with another one") from error
         if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE):
             self._is_forgotten_there |= answer.reaction is Reaction.ABORT_AND_INITIALIZE
@@ -457,7 +464,7 @@ class Transactions:
     def _not_aborted(self, answer: Answer) -> Flow[None]:
         """The coordinator refused to abort: nothing is open there, or it has given the transaction up itself."""
         if answer.reaction in (Reaction.ABORT, Reaction.ABORT_AND_INITIALIZE, Reaction.FENCED):
-            self._take(Event.ENDED_WITH_LOSS)
+            self._take(Event.NEW_IDENTITY_NEEDED)
             if answer.reaction is Reaction.FENCED:
                 # By the coordinator, after transaction.timeout.ms, or by another producer: who asks for the next epoch is told. Without an
                 # answer begin() asks for it: nothing is left to abort.
@@ -487,12 +494,7 @@ class Transactions:
 
     def _error_of(self, answer: Answer, request: str) -> KafkaError:
         doubt = Settled.UNKNOWN.value if self._in_doubt else ""
+        told = [self._name, request, answer.text]
         if answer.reaction is Reaction.FENCED:
-            what = ": ".join(filter(None, [self._name, request, answer.text]))
-            return ProducerFencedError(
-                f"{what}: another producer has taken over the transactional id, or the transaction was open for longer than "
-                f"transaction.timeout.ms={self._timeout_ms} and the coordinator aborted it; {doubt or 'nothing of it is committed'}; "
-                "close this producer"
-            )
-        what = ": ".join(filter(None, [self._name, request, answer.text, MEANING.get(answer.code), doubt]))
-        return broker_error(answer.code, what)
+            return fenced(": ".join(filter(None, told)), self._timeout_ms, doubt)
+        return broker_error(answer.code, ": ".join(filter(None, [*told, MEANING.get(answer.code), doubt])))

@@ -13,8 +13,8 @@ written (I9). A partition goes through trouble in two ways:
 * a batch failed, and may have been written: the partition is `unresolved`. Nothing new is sent until those in flight are done. Did a later
   one succeed, there is no gap; else the epoch is bumped (I12).
 
-A transactional producer's identity is given by its transactions' coordinator (`transactions`), which alone raises the epoch. There a batch
-that fails costs the transaction. Where its numbers were used (`lost_numbers`), the next transaction needs another epoch.
+A transactional producer's identity is given by the coordinator (`transactions.manager`), which alone raises the epoch. There a batch that
+fails costs the transaction. Where its numbers were used (`lost_numbers`), the next transaction needs another epoch.
 
 What can never happen: that a batch which may have been written gets another number, because the broker could not see the duplicate then.
 Such a batch fails as `persisted: unknown` when its partition is renumbered (M-P2, M-B6); Java renumbers it. And no partition is renumbered
@@ -29,8 +29,9 @@ from typing import NamedTuple
 
 from levada.client.backoff import ExponentialBackoff
 from levada.error_codes import ErrorCode
-from levada.errors import ConnectError, KafkaError, Persisted, ProtocolError, UnsupportedVersionError, broker_error
+from levada.errors import ConnectError, KafkaError, Persisted, ProtocolError, UnsupportedVersionError
 from levada.flow import Call, Flow, Sleep
+from levada.permissions import refused
 from levada.producer.partition_queue import PartitionQueue
 from levada.producer.producer_batch import ProducerBatch
 from levada.producer.sequences import MAX_EPOCH, NO_IDENTITY, ProducerIdentity, Sequences, is_before
@@ -109,7 +110,7 @@ TRANSACTIONAL_DECISIONS: Mapping[ErrorCode, tuple[Rule, ...]] = {
 """Within a transaction (section 14): a batch that fails costs the transaction, and only its coordinator raises the epoch."""
 
 
-class TransactionManager:
+class Idempotence:
     """See the module's text. lost_numbers: a batch of a transaction has failed, and its numbers with it, under this identity."""
 
     def __init__(
@@ -158,7 +159,7 @@ class TransactionManager:
             if code is ErrorCode.NONE:
                 return
             if code is not None and not code.retriable:
-                self.error = broker_error(code, "no producer id, so idempotent writes are not possible" + cause)
+                self.error = refused(InitProducerIdRequest.NAME, code, "no producer id, so idempotent writes are not possible" + cause, {})
                 return
             self._wait_for(cause if code is None else code.name + cause)
             yield Sleep(self._backoff.delay_ms(attempts))
@@ -178,7 +179,7 @@ class TransactionManager:
         code = ErrorCode.of(reply.error_code)
         if code is ErrorCode.NONE:
             self.identity = ProducerIdentity(reply.producer_id, reply.producer_epoch)
-        return code, ""
+        return code, " (enable.idempotence=false does without them)" if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else ""
 
     def _wait_for(self, cause: str) -> None:
         waiting_for = f"a producer id ({cause})"

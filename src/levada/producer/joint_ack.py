@@ -1,0 +1,49 @@
+"""One sequence of an AckBuffer for many records: marked when all of them are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from levada.errors import KafkaError
+from levada.producer.delivery import Delivery
+from levada.producer.producer_batch import Ack
+from levada.promise import Promise
+
+
+def settle_together(ack: Ack, promises: Iterable[Promise[Any]], first_error: Callable[[], KafkaError | None]) -> None:
+    """Once all promises are settled, mark the sequence, or fail it with the first error. Under the engine's lock."""
+    buffer, sequence = ack
+
+    def settle() -> None:
+        buffer._settle(sequence, first_error())
+        buffer._wake()
+
+    when_settled(promises, settle)
+
+
+def when_settled(promises: Iterable[Promise[Any]], then: Callable[[], None]) -> None:
+    """Call a function, under the engine's lock, once all promises are settled: at once where they are."""
+    waited_for = list(promises)
+    waiting = len(waited_for) + 1
+
+    def one_settled(_: Promise[Any] | None = None) -> None:
+        nonlocal waiting
+        waiting -= 1
+        if waiting == 0:
+            then()
+
+    for promise in waited_for:
+        promise.on_done(one_settled)
+    one_settled()
+
+
+def settle_all(ack: Ack, sent: Sequence[Delivery]) -> None:
+    """The same for the records of send_many(). Those of a batch share its promise."""
+
+    def first_error() -> KafkaError | None:
+        # All of them are asked: the buffer tells the program of the failure, so flush() need not warn about the others.
+        errors = [error for delivery in sent if (error := delivery.exception()) is not None]
+        return errors[0] if errors else None
+
+    settle_together(ack, dict.fromkeys(delivery.promise for delivery in sent), first_error)

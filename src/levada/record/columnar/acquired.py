@@ -1,0 +1,81 @@
+"""Columns of what a member of a share group was handed out: those of records, and how often each was delivered (KIP-932)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from levada.record.batch import RecordBatch
+from levada.record.columnar.buffers import runs_array
+from levada.record.columnar.decoder import COLUMNS, ColumnDecoder
+from levada.types import TopicPartition
+
+DELIVERY_COUNT = "delivery_count"
+ACQUIRED_COLUMNS = (*COLUMNS, DELIVERY_COUNT)
+PLACE = ("topic", "partition", "offset")
+
+
+class AcquiredColumns:
+    """A ColumnDecoder whose batches may have a column delivery_count, of int32. Parameters as there."""
+
+    def __init__(self, columns: Sequence[str], max_decompressed: int, *, text: Collection[str], null_bad_text: bool) -> None:
+        if (unknown := [column for column in columns if column not in ACQUIRED_COLUMNS]) != []:
+            raise ValueError(f"unknown column {unknown[0]!r}; there are: {', '.join(ACQUIRED_COLUMNS)}")
+        self._columns = tuple(columns)
+        of_records = [column for column in columns if column != DELIVERY_COUNT]
+        self._decoder = ColumnDecoder(of_records, max_decompressed, text=text, notes_offsets=True, null_bad_text=null_bad_text)
+        self._counts: list[int] = []
+        self._ends: list[int] = []
+
+    @property
+    def rows(self) -> int:
+        """Rows collected so far."""
+        return self._decoder.rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the columns take so far."""
+        return self._decoder.nbytes
+
+    def add(
+        self, batch: RecordBatch, topic: str, partition: int, first: int, last: int, delivery_count: int, limit: int | None
+    ) -> tuple[int, int]:
+        """Add the records from first to last, at most `limit`; return how many, and the offset behind the last one that was looked at."""
+        added, reached = self._decoder.add(batch, topic, partition, first, last + 1, limit)
+        if added:
+            self._counts.append(delivery_count)
+            self._ends.append(self._decoder.rows)
+        return added, min(reached, last + 1)
+
+    def finish_with_offsets(self) -> tuple[pa.RecordBatch, memoryview]:
+        """Return what was collected as one Arrow batch, and the offset of each row; and start anew."""
+        counts = runs_array(self._ends, self._counts) if self._counts else pa.nulls(0, pa.int32())
+        batch, offsets = self._decoder.finish_with_offsets() if self._counts else (self._decoder.finish(), memoryview(b"").cast("q"))
+        self._counts, self._ends = [], []
+        arrays = [counts if column == DELIVERY_COUNT else batch.column(column) for column in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, names=list(self._columns)), offsets
+
+    def discard(self) -> None:
+        """Forget what was collected, and whatever an exception left half done."""
+        self._decoder.discard()
+        self._counts, self._ends = [], []
+
+
+def places(batch: Any, mask: Any = None) -> list[tuple[TopicPartition, list[int]]]:
+    """Return where the rows of a batch or a table are from: partitions, and offsets in the order of the rows.
+
+    mask: which rows are meant, as booleans, one for each; None for all. Raises ValueError where a column that is needed is not there.
+    """
+    missing = [column for column in PLACE if column not in batch.schema.names]
+    if missing:
+        raise ValueError(f"rows can be acknowledged by their topic, partition and offset; there is no column {missing[0]!r}")
+    rows = batch.select(list(PLACE))
+    if mask is not None:
+        rows = rows.filter(pa.array(mask, pa.bool_()) if not isinstance(mask, pa.Array | pa.ChunkedArray) else mask)
+    found: dict[TopicPartition, list[int]] = {}
+    columns: Iterable[list[Any]] = (rows.column(column).to_pylist() for column in PLACE)
+    for topic, partition, offset in zip(*columns, strict=True):
+        found.setdefault(TopicPartition(topic, partition), []).append(offset)
+    return list(found.items())
