@@ -12,22 +12,26 @@ from levada.not_yet import no_such_name
 
 if TYPE_CHECKING:
     from levada.aio.ack_buffer import AckBuffer
+    from levada.aio.acks import Acks
     from levada.aio.admin import KafkaAdmin
     from levada.aio.client import KafkaClient
     from levada.aio.consumer import KafkaConsumer
     from levada.aio.delivery import ArrowDelivery, Delivery
     from levada.aio.producer import KafkaProducer
     from levada.aio.scans import Scan, scan
+    from levada.aio.share_consumer import KafkaShareConsumer
     from levada.aio.transaction import Transaction
 
 _HOME = {
     "AckBuffer": "levada.aio.ack_buffer",
+    "Acks": "levada.aio.acks",
     "ArrowDelivery": "levada.aio.delivery",
     "Delivery": "levada.aio.delivery",
     "KafkaAdmin": "levada.aio.admin",
     "KafkaClient": "levada.aio.client",
     "KafkaConsumer": "levada.aio.consumer",
     "KafkaProducer": "levada.aio.producer",
+    "KafkaShareConsumer": "levada.aio.share_consumer",
     "Scan": "levada.aio.scans",
     "Transaction": "levada.aio.transaction",
     "scan": "levada.aio.scans",
@@ -35,12 +39,14 @@ _HOME = {
 
 __all__ = [
     "AckBuffer",
+    "Acks",
     "ArrowDelivery",
     "Delivery",
     "KafkaAdmin",
     "KafkaClient",
     "KafkaConsumer",
     "KafkaProducer",
+    "KafkaShareConsumer",
     "Scan",
     "Transaction",
     "scan",

@@ -19,8 +19,13 @@ class AckBuffer(WaitingAckBuffer):
 
     async def put(self, id: Any, timeout: float | None = None) -> int:
         """Take an id in, and return its sequence, as levada.AckBuffer.put(). A put() that is cancelled while it waits takes nothing in."""
-        sequence = self._try_put(id)
-        return sequence if sequence is not None else await _sleep_through(lambda wake: self._putting(id, timeout, wake))
+        taken: list[Any] = []
+        try:
+            sequence = self._try_put(id, taken)
+            return sequence if sequence is not None else await _sleep_through(lambda wake: self._putting(id, taken, timeout, wake))
+        except BaseException as broken_off:
+            self._take_back(taken, broken_off)
+            raise
 
     async def get(self, timeout: float | None = None) -> Any:
         """Return the next id, as levada.AckBuffer.get(). A get() that is cancelled while it waits takes nothing out."""

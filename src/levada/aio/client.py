@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+from uuid import UUID
 
 from levada.aio.connect import connect, start
 from levada.aio.driver import Driver
 from levada.client.request import Destination
 from levada.config import ClientConfig
+from levada.face.arguments import deadline_ms
 from levada.face.asking import Asking, Operation
 from levada.face.engines import Connector
-from levada.face.measured import measured
 from levada.face.process import HoldsConnections
+from levada.face.reporting import Reporting
 from levada.metrics import Metrics
 from levada.protocol.schema import Request
 
@@ -41,8 +43,8 @@ class KafkaClient(HoldsConnections):
         self._asking = Asking(parsed, self._engine)
 
     def _start(self, config: ClientConfig, kind: str, connect: Connector[Driver]) -> None:
-        self._kind = kind
         self._engine, self._driver = connect(config, kind, allow_auto_create_topics=False)
+        self._reporting = Reporting(config, self._engine, self._driver, kind)
         start(self, self._driver)
 
     async def request(
@@ -61,16 +63,23 @@ class KafkaClient(HoldsConnections):
         return dict(versions)
 
     def metrics(self) -> Metrics:
-        """Return what the client has counted so far, under the names of Java's metrics: see docs/METRICS.md. Waits for nothing."""
-        return measured(self._engine, self._driver, self._kind)
+        """Return what the client has counted so far, under Java's names: see docs/METRICS.md. Waits for nothing; from any thread."""
+        return self._reporting.metrics()
+
+    async def client_instance_id(self, timeout: float | None = None) -> UUID:
+        """Return the id under which the cluster knows this client's telemetry; as levada.KafkaClient.client_instance_id()."""
+        return await self._driver.call(self._reporting.client_instance_id(timeout))
 
     async def close(self, timeout: float | None = None) -> None:
-        """Close the connections; a call still running in another task ends with ClosedError. Idempotent. timeout: not needed here.
+        """Close the connections; a call still running in another task ends with ClosedError. Idempotent.
 
-        Raises IllegalStateError in another event loop.
+        timeout: seconds, for the last push of telemetry, if any. Raises IllegalStateError in another event loop.
         """
         if not self._driver.has_ended():
-            self._driver.close()
+            try:
+                await self._driver.call(self._reporting.close(deadline_ms(self._driver.now_ms(), timeout)))
+            finally:
+                self._driver.close()
 
     async def __aenter__(self) -> Self:
         return self

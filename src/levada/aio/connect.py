@@ -10,14 +10,18 @@ from levada.aio.driver import Driver, running_loop
 from levada.client.engine import Engine
 from levada.config import ClientConfig
 from levada.face.engines import client_name, engine_for, selector_for
+from levada.face.helper_threads import finish_in, start_helper
+from levada.face.logins import login_for
 
 
 def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, Driver]:
     """Build an engine and its driver, not yet started."""
     name = client_name(config, kind)
-    running_loop(f"{kind} '{name}'")
+    loop = running_loop(f"{kind} '{name}'")
+    login = login_for(config, start_helper, finish_in(loop))
     selector = selector_for(config)
     engine = engine_for(config, name, selector, Random(), **engine_settings)
+    login(engine, selector)
     return engine, Driver(engine, selector, name=f"{kind} '{name}'")
 
 

@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, TypeVar
+from uuid import UUID
 
+from levada.aio.acks import Acks
 from levada.aio.connect import connect, start
+from levada.aio.dead_letters import posting
 from levada.aio.driver import Driver
+from levada.aio.sole import SoleTask
+from levada.client.ended import ENDED
 from levada.client.group_offsets import Committed
+from levada.client.offset_spec import OffsetSpec
 from levada.config import ConsumerConfig
-from levada.consumer.subscription_state import OffsetSpec
-from levada.errors import ConcurrentUseError, KafkaError
-from levada.face.arguments import checked_timeout
-from levada.face.consuming import CLOSE_TIMEOUT_S, ITERATION_POLL_S, Consuming, Offsets, OffsetsToCommit, OnReset
+from levada.consumer.acks.record import AckRecord
+from levada.consumer.acks.unacked import Ordering
+from levada.consumer.health import ConsumerHealth
+from levada.dead_letter import DeadLetter
+from levada.errors import ConcurrentUseError
+from levada.face.acking import Acking, AckSettings, ack_settings
+from levada.face.arguments import checked_timeout, positive
+from levada.face.consuming import CLOSE_TIMEOUT_S, Consuming, Offsets, OffsetsToCommit, OnReset
+from levada.face.dead_letters import of_decode_errors
 from levada.face.engines import Connector
+from levada.face.keywords import unknown_keyword
+from levada.face.looping import Loop
 from levada.face.process import HoldsConnections
+from levada.face.subscribing import OnRebalance
 from levada.flow import CallerFlow
+from levada.groups import RebalanceListener, SubscriptionPattern
 from levada.metrics import Metrics
 from levada.not_yet import CONSUMER, lacks
 from levada.types import ConsumerGroupMetadata, ConsumerRecord, ConsumerRecords, K, OffsetAndMetadata, PartitionInfo, TopicPartition, V
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
     from typing import Unpack
 
     import pyarrow as pa
@@ -35,7 +52,7 @@ T = TypeVar("T")
 
 @lacks(CONSUMER)
 class KafkaConsumer(HoldsConnections, Generic[K, V]):
-    """Reads records from assigned partitions: levada.KafkaConsumer, awaited.
+    """Reads records as a member of a group, or of assigned partitions: levada.KafkaConsumer, awaited.
 
     To be made within a running event loop, and used in that loop by one task at a time (ConcurrentUseError otherwise); wakeup() may be
     called from anywhere. A cancelled call neither skips nor repeats records. Pieces over 256 KiB are decoded in the loop's executor.
@@ -51,9 +68,11 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         **settings: Unpack[ConsumerSettings[K, V]],
     ) -> None:
         parsed = ConsumerConfig.parse(config, **settings)
+        post = posting(of_decode_errors(parsed, awaited=True))
         self._engine, self._driver = _connect(parsed, "consumer", allow_auto_create_topics=parsed.allow_auto_create_topics)
-        self._consuming = Consuming(parsed, self._engine, self._driver, random=self._engine.random, on_reset=on_reset)
-        self._sole = _SoleTask()
+        self._consuming = Consuming(parsed, self._engine, self._driver, random=self._engine.random, on_reset=on_reset, post=post)
+        self._sole = SoleTask()
+        self._driver.when_dropped = self._consuming.core.end_by_itself
         start(self, self._driver)
 
     # What is read
@@ -68,6 +87,46 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         partition with an end: where its records are gone, OffsetOutOfRangeError is raised.
         """
         self._consuming.assign(partitions, ends)
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | None = None,
+        listener: RebalanceListener | None = None,
+        *,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
+        on_assigned: OnRebalance | None = None,
+        on_revoked: OnRebalance | None = None,
+        on_lost: OnRebalance | None = None,
+        **unknown: Never,
+    ) -> None:
+        """Be a member of the group.id, which shares out the partitions of these topics among its members; replaces what was before.
+
+        The next poll() joins, and every later one takes part in what the group does: so poll() within max.poll.interval.ms, or the
+        partitions go to others until the next call. topics: their names; one that does not exist yet is read once it does. pattern: a
+        regular expression (Python's) for whole names, matched here; new topics are found with the next metadata.max.age.ms.
+        With group.protocol=consumer a SubscriptionPattern has the brokers match them.
+        listener: hears of rebalances in the task of poll(), unsubscribe() and close(); its methods may be coroutines. Or give functions,
+        called with a list of TopicPartition; without on_lost, what is lost goes to on_revoked. Raises IllegalStateError after assign(),
+        InvalidGroupIdError without a group.id.
+        """
+        if unknown:
+            raise unknown_keyword(self.subscribe, unknown)
+        self._consuming.subscribe(topics, listener, pattern, on_assigned, on_revoked, on_lost)
+
+    async def unsubscribe(self) -> None:
+        """Commit, with enable.auto.commit, give up all partitions, of which the listener hears, and leave the group. Ends assign(), too."""
+        await self._call(self._consuming.unsubscribe())
+
+    def subscription(self) -> set[str]:
+        """Return the topics that were given to subscribe(), or match its pattern; none without a subscription."""
+        return self._consuming.subscribing.subscription()
+
+    def enforce_rebalance(self, reason: str = "the program asked for it") -> None:
+        """Have the group rebalanced with the next poll(), as after a change that the assignor looks at. reason: for the brokers' logs.
+
+        Without effect with group.protocol=consumer, where the brokers decide.
+        """
+        self._consuming.subscribing.enforce_rebalance(reason)
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions now assigned."""
@@ -115,7 +174,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
     # Reading
 
-    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> ConsumerRecords[K, V]:
+    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None, **unknown: Never) -> ConsumerRecords[K, V]:
         """Return the next records, waiting up to `timeout` seconds for the first (None: without limit).
 
         max_records: over all partitions, default max.poll.records. Empty when the time is over, or when a position moved past records
@@ -125,6 +184,8 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         (RecordDeserializationError) are raised once the records before them are out, and again until seek() moves past them.
         So are, with auto.offset.reset=none, positions that do not hold: OffsetOutOfRangeError, LogTruncationError, TopicRecreatedError.
         """
+        if unknown:
+            raise unknown_keyword(self.poll, unknown)
         return await self._hand_out(self._consuming.poll(timeout, max_records))
 
     async def poll_arrow(
@@ -158,37 +219,111 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
             raise
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
-        """Yield record after record, until all partitions are read to the ends given to assign(), or without end.
+        """Yield record after record, without end, or until all partitions are read to the ends given to assign().
 
+        With stop.at.end it ends where the partitions ended when it began, with consumer.timeout.ms when no record came for so long.
         A loop that is left goes on, next time, after the last record it was given.
         """
-        while True:
-            iteration = self._consuming.iterate(await self.poll(ITERATION_POLL_S))
-            if not iteration.records and self._consuming.is_finished:
-                return
-            try:
-                for record in iteration.records:
-                    iteration.given += 1
-                    yield record
-                    if iteration.is_over:
-                        break
-            finally:
-                if not iteration.is_over:
-                    self._consuming.end_iteration()
+        loop = Loop(self._consuming)
+        try:
+            while not loop.is_over:
+                iteration = await self._hand_out(loop.poll(self._driver.now_ms()))
+                try:
+                    for record in iteration.coming:
+                        yield record
+                finally:
+                    if not iteration.is_over:
+                        self._consuming.end_iteration()
+        finally:
+            loop.leave()
 
     def wakeup(self) -> None:
         """End the running call that waits, or the next one, with WakeupError. Any thread and any signal handler may call it."""
         self._consuming.wakeup()
 
+    # Acknowledging one by one
+
+    def acks(
+        self,
+        *,
+        max_unacked: int = 1_000,
+        lanes: int | None = None,
+        ordering: Ordering = "key",
+        dead_letter: DeadLetter | None = None,
+    ) -> Acks[K, V]:
+        """Hand out records one by one, to be acknowledged in any order, while many are worked on at a time; a context manager.
+
+        max_unacked: a partition is read up to so many records from the first one that is not done. lanes: how many records the program
+        has at a time, None for any number. ordering: "key" hands out records of a key one after the other, "partition" those of a
+        partition; "none" keeps no order, and records without a key have none either. dead_letter: where rejected records go.
+
+        Each record is a ConsumerRecord with ack(), nack(delay), reject(reason) and fail(error). What is committed, automatically or by
+        commit(), is never past a record that is not done. Before partitions are given up, the work on their records is waited for, nine
+        tenths of max.poll.interval.ms at most. Raises IllegalStateError without a subscription or assignment, or while another acks() is
+        open, ConfigError for a producer that a dead-letter topic cannot have.
+        """
+        return self._acks(ack_settings(max_unacked, lanes, ordering, dead_letter, awaited=True))
+
+    def _acks(self, settings: AckSettings) -> Acks[K, V]:
+        with self._sole:
+            acking = Acking(self._consuming, self._driver, settings, posting(settings.dead_letter))
+        return Acks(self, self._driver, self._sole, acking)
+
+    async def process(
+        self,
+        handler: Callable[[AckRecord[K, V]], object],
+        *,
+        concurrency: int = 10,
+        ordering: Ordering = "key",
+        max_unacked: int = 1_000,
+        retries: int | None = 0,
+        retry_delay: float | Callable[[int], float] = 1.0,
+        handler_timeout: float | None = None,
+        dead_letter: DeadLetter | None = None,
+        executor: Literal["thread", "process"] | Executor | None = None,
+    ) -> None:
+        """Call the handler with every record, many at a time, and commit what is done: for programs that do nothing else with the consumer.
+
+        handler: a coroutine function, called with an AckRecord in a task; with an executor a plain function. A record is done when it
+        returns, unless it has called the record's nack() or reject() itself. Where it raises, the record is handed out again, `retries`
+        times (None: without a limit), each time after `retry_delay` seconds or what a function of the attempt returns; then it goes to the
+        topic of `dead_letter`, and without one ProcessingError is raised.
+        handler_timeout: seconds for each call. Then it is cancelled, or in a process interrupted, which counts as raising; no thread can
+        be interrupted, so ProcessingError ends process(). concurrency: how many run at a time. ordering, max_unacked: as in acks().
+        executor: "thread", "process" (spawned; handler and records are pickled, so leave deserializing to the handler), or your own.
+
+        Ends as a loop over the consumer does; wakeup() ends it with WakeupError. Then, and after an error, handlers that run are waited
+        for, up to max.poll.interval.ms, and then cancelled. When this call is cancelled, so are they, at once. Raises ConfigError with
+        enable.auto.commit=false, TypeError for a handler that cannot run there, ProcessingError where a worker process dies, and what
+        acks() raises.
+        """
+        # Imported here: executors and processes take as long to load as all of the consumer.
+        from levada.aio.processing import Processing
+        from levada.face.processing import executor_for, handler_seconds, outcomes, work_limit
+
+        log = self._consuming.log
+        wanted = outcomes(self._consuming.config, retries, retry_delay, may_reject=dead_letter is not None)
+        limit, seconds = positive("concurrency", concurrency), handler_seconds(handler_timeout)
+        settings = ack_settings(max_unacked, limit, ordering, dead_letter, awaited=True)._replace(limit=work_limit(seconds, executor))
+        finish_s = self._consuming.config.max_poll_interval_ms / 1000
+        async with self._acks(settings) as acks:
+            if executor is None:
+                await Processing(acks, handler, wanted, seconds, log).until_over(finish_s)
+                return
+            with executor_for(executor, limit, handler, seconds, lambda: acks.is_idle) as submit:
+                await Processing(acks, lambda record: asyncio.wrap_future(submit(record)), wanted, None, log).until_over(finish_s)
+
     # Committing
 
-    async def commit(self, offsets: OffsetsToCommit | None = None, *, timeout: float | None = None) -> None:
+    async def commit(self, offsets: OffsetsToCommit | None = None, *, timeout: float | None = None, **unknown: Never) -> None:
         """Commit offsets for the group.id, and wait until the brokers have them.
 
         offsets: of the next record to read, by partition, as numbers or OffsetAndMetadata; default: the positions after everything that
         was handed out. Waits for commits made before, repeats what may yet succeed until `timeout`, in seconds. Raises InvalidGroupIdError
         without a group.id, BrokerError, TimeoutError (what was not confirmed may be committed all the same), WakeupError.
         """
+        if unknown:
+            raise unknown_keyword(self.commit, unknown)
         await self._call(self._consuming.commit(offsets, timeout))
 
     def commit_async(self, offsets: OffsetsToCommit | None = None) -> asyncio.Future[None]:
@@ -200,11 +335,15 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         with self._sole:
             return self._driver.future(self._consuming.commit_async(offsets, _nothing))
 
-    async def committed(self, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None) -> Committed:
+    async def committed(
+        self, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None, **unknown: Never
+    ) -> Committed:
         """Return what the group has committed for each of these partitions, None for nothing; transactions under way are waited for.
 
         Raises InvalidGroupIdError without a group.id, BrokerError, TimeoutError.
         """
+        if unknown:
+            raise unknown_keyword(self.committed, unknown)
         return await self._call(self._consuming.committed(partitions, timeout))
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -215,22 +354,48 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         return self._consuming.consumed_offsets()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return on whose behalf offsets are committed (KIP-447). Raises InvalidGroupIdError without a group.id."""
+        """Return on whose behalf offsets are committed (KIP-447), for send_offsets_to_transaction().
+
+        A subscribed consumer that is out of its group keeps its last generation, so that the brokers refuse offsets of partitions that
+        others may have by now. Raises InvalidGroupIdError without a group.id.
+        """
         return self._consuming.group_metadata()
 
     # Positions and offsets
 
-    async def position(self, tp: TopicPartition, *, timeout: float | None = None) -> int:
+    async def position(self, tp: TopicPartition, *, timeout: float | None = None, **unknown: Never) -> int:
         """Return the offset of the next record poll() will return, looking it up where auto.offset.reset has to say."""
+        if unknown:
+            raise unknown_keyword(self.position, unknown)
         return await self._call(self._consuming.position(tp, timeout))
 
     def metrics(self) -> Metrics:
-        """Return what the consumer has counted so far, under the names of Java's metrics: see docs/METRICS.md. Waits for nothing."""
-        return self._consuming.metrics()
+        """Return what the consumer has counted so far, under Java's names: see docs/METRICS.md. Waits for nothing; from any thread."""
+        return self._consuming.reporting.metrics()
+
+    async def client_instance_id(self, timeout: float | None = None) -> UUID:
+        """Return the id under which the cluster knows this client's telemetry; as levada.KafkaConsumer.client_instance_id()."""
+        return await self._call(self._consuming.reporting.client_instance_id(timeout))
+
+    async def health(self, *, timeout: float | None = None) -> ConsumerHealth:
+        """Return why nothing arrives: of each partition the first thing that keeps records away, and of the consumer what matters most.
+
+        Of a transaction that keeps committed records back (isolation.level=read_committed) the partition's leader is asked which producer's
+        it is (KIP-664), which takes up to `timeout` seconds, default default.api.timeout.ms; where it cannot be told, `detail` says why.
+        Nothing else is asked. `print(consumer.health())` shows all of it.
+        """
+        return await self._call(self._consuming.health(timeout))
 
     def current_lag(self, tp: TopicPartition) -> int | None:
         """Return how many offsets the position is behind the end known from the last fetch; None before one. No broker is asked."""
         return self._consuming.current_lag(tp)
+
+    def current_lead(self, tp: TopicPartition) -> int | None:
+        """Return how many offsets the position is after the start of the log known from the last fetch; None before one (KIP-223).
+
+        A small one tells of a reader that retention is about to overtake. No broker is asked.
+        """
+        return self._consuming.current_lead(tp)
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition], *, timeout: float | None = None) -> dict[TopicPartition, int]:
         """Return the first offset of each partition's log."""
@@ -264,25 +429,32 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
     # Its end
 
-    async def close(self, timeout: float | None = None) -> None:
-        """Stop reading and close the connections, with enable.auto.commit after a last commit; idempotent.
+    async def close(self, timeout: float | None = None, *, leave_group: bool | None = None, **unknown: Never) -> None:
+        """Stop reading, leave the group and close the connections, with enable.auto.commit after a last commit; idempotent.
 
-        timeout: seconds for that commit and for earlier ones, default 30. Raises IllegalStateError in another event loop.
+        timeout: seconds for that commit, for earlier ones and for leaving, default 30. leave_group: False keeps the partitions for a
+        consumer that comes back within session.timeout.ms, True makes a static member leave, too (KIP-1092); by default all leave but
+        static members. Raises IllegalStateError in another event loop.
         The end of an `async with` block closes, too. When an exception leaves the block, the last commit leaves out the record that a loop
-        over the consumer was given last, so that the group is given it again.
+        over the consumer was given last, so that the group is given it again. Then interceptors and deserializers are closed, those that
+        have a close(); what one of them raises is logged.
         """
-        await self._close(CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout))
+        if unknown:
+            raise unknown_keyword(self.close, unknown)
+        await self._close(CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout), leave_group)
 
-    async def _close(self, limit_s: float, *, after_error: bool = False) -> None:
+    async def _close(self, limit_s: float, leave_group: bool | None = None, *, after_error: bool = False) -> None:
         if self._driver.has_ended():
+            self._consuming.handed_over.close()
             return
         try:
-            await self._driver.call(self._consuming.close(limit_s, after_error=after_error))
-        except KafkaError:
+            await self._driver.call(self._consuming.close(limit_s, leave_group, after_error=after_error))
+        except ENDED:
             # The brokers cannot be told; they forget a fetch session by themselves.
             pass
         finally:
             self._driver.close()
+            self._consuming.handed_over.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -293,18 +465,3 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
 def _nothing(offsets: object, error: object) -> None:
     """The future tells."""
-
-
-class _SoleTask:
-    """Lets one task in at a time, and says so to a second one instead of letting it wait."""
-
-    def __init__(self) -> None:
-        self._owner: asyncio.Task[Any] | None = None
-
-    def __enter__(self) -> None:
-        if self._owner is not None:
-            raise ConcurrentUseError(f"another task ({self._owner.get_name()}) is using this consumer; one at a time may, but for wakeup()")
-        self._owner = asyncio.current_task()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._owner = None

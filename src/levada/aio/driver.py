@@ -10,10 +10,11 @@ User callbacks run in the loop, between steps. Signal handlers that raise are de
 from __future__ import annotations
 
 import asyncio
-import logging
+import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
+from time import perf_counter_ns
 from typing import Any, TypeVar
 
 from levada.aio.watch import Watch, watch
@@ -25,11 +26,9 @@ from levada.face.engines import WhenDropped
 from levada.face.process import Process
 from levada.face.signals import DeferredSignals
 from levada.face.waiting import result_of, run_flow
-from levada.flow import CallerFlow, Compute, Flow, Until
+from levada.flow import CallerFlow, CallUser, Compute, Flow, Until
 from levada.net.selectable import Selectable
 from levada.promise import Promise
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -49,11 +48,13 @@ class Driver:
         self.wall_ms = clock.wall_ms
         self.loop = running_loop(name)
         self._engine = engine
+        self._log = engine.log(__name__)
         self._selectable = selectable
         self._pid = Process.id
         self._watch: Watch | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER_MS
+        self._rested_since_ns = perf_counter_ns()
         self._step_is_due = False
         self._calling_back = False
         self._ending: asyncio.Task[bool] | None = None
@@ -73,7 +74,16 @@ class Driver:
         return self._calling_back
 
     def check_usable(self) -> None:
-        """Raise ForkedError in a child process, ClosedError after close(), CrashedError after a bug, IllegalStateError elsewhere."""
+        """Raise as check_open(), and IllegalStateError in another event loop or none."""
+        self.check_open()
+        if running_loop(self.name) is not self.loop:
+            raise IllegalStateError(f"{self.name} belongs to another event loop; create a client in each loop that uses one")
+
+    def check_open(self) -> None:
+        """Raise ForkedError in a child process, ClosedError after close(), CrashedError after a bug, in any thread.
+
+        Raises IllegalStateError for a finalizer that runs within one of the client's own calls.
+        """
         if Process.id != self._pid:
             raise ForkedError(
                 f"{self.name} was created in process {self._pid} and cannot be used in process {Process.id}; create the client after fork()"
@@ -82,8 +92,6 @@ class Driver:
             raise CrashedError(self.name, self._crash)
         if self._closed:
             raise ClosedError(f"{self.name} is closed")
-        if running_loop(self.name) is not self.loop:
-            raise IllegalStateError(f"{self.name} belongs to another event loop; create a client in each loop that uses one")
         if self.lock._is_owned():  # type: ignore[attr-defined]
             raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a task")
 
@@ -144,7 +152,7 @@ class Driver:
                 step = resume(outcome)
                 resume = steps.send
                 try:
-                    outcome = await (self._compute(step) if type(step) is Compute else self._until(step))
+                    outcome = await _STEPS[type(step)](self, step)
                 except BaseException as error:
                     resume, outcome = steps.throw, error
         except StopIteration as done:
@@ -232,12 +240,17 @@ class Driver:
                     await asyncio.wait([running])
             raise
 
+    async def _call_user(self, step: CallUser) -> Any:
+        found = step.run()
+        return await found if inspect.isawaitable(found) else found
+
     # Stepping
 
     def _step(self, ready: Any = None) -> None:
         self._step_is_due = False
         if self._closed or self._crash is not None:
             return
+        woken_ns = perf_counter_ns()
         with DeferredSignals(), self.lock:
             try:
                 now_ms = self.now_ms()
@@ -247,6 +260,8 @@ class Driver:
                 self._crashed(crash)
             else:
                 self._advance()
+                waited_ns, self._rested_since_ns = woken_ns - self._rested_since_ns, perf_counter_ns()
+                self._engine.loop_time.turned(waited_ns, self._rested_since_ns - woken_ns, now_ms)
 
     def _advance(self) -> None:
         if self._closed or self._crash is not None:
@@ -284,7 +299,7 @@ class Driver:
             try:
                 callback()
             except BaseException as error:
-                log.error("%s: a callback raised", self.name, exc_info=error)
+                self._log.error("a callback raised", error=error)
             finally:
                 self._calling_back = False
 
@@ -296,7 +311,7 @@ class Driver:
         with suppress(Exception):
             self._engine.stop_taking(how_it_ended(self.name, crash))
         # Log handlers and the callbacks of what is given up are user code, which does not run under the lock.
-        self._engine.deferred.append(lambda: log.error("%s stops because of a bug in levada", self.name, exc_info=crash))
+        self._engine.deferred.log(__name__).error("the client stops because of a bug in levada", error=crash)
         self.loop.call_soon(self.close)
 
     def _end_by_itself(self) -> None:
@@ -327,8 +342,8 @@ class Driver:
         try:
             with self.lock:
                 self._engine.close(self.now_ms(), how_it_ended(self.name, self._crash))
-        except BaseException:
-            log.exception("%s could not be closed in order; this is a bug in levada", self.name)
+        except BaseException as bug:
+            self._log.error("the client could not be closed in order; this is a bug in levada", error=bug)
         finally:
             self._selectable.shutdown()
             # Not every promise is settled by the end, after a bug least of all: who waits looks at the client again.
@@ -337,7 +352,14 @@ class Driver:
 
     def _warn_of_lost_loop(self) -> None:
         if not self._closed:
-            log.warning("%s was not closed before its event loop ended; what it had not sent is lost", self.name)
+            self._log.warning("the client was not closed before its event loop ended; what it had not sent is lost")
+
+
+_STEPS: Mapping[type, Callable[[Driver, Any], Awaitable[Any]]] = {
+    Until: Driver._until,
+    Compute: Driver._compute,
+    CallUser: Driver._call_user,
+}
 
 
 def running_loop(name: str) -> asyncio.AbstractEventLoop:

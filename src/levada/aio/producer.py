@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Never, Self
+from uuid import UUID
 
 from levada.aio.connect import connect, start
 from levada.aio.delivery import ArrowDelivery, Delivery
@@ -15,6 +16,7 @@ from levada.config import ProducerConfig
 from levada.face.arguments import plain_records, saying_how_many
 from levada.face.consuming import OffsetsToCommit
 from levada.face.engines import Connector
+from levada.face.keywords import unknown_keyword
 from levada.face.process import HoldsConnections
 from levada.face.producing import Producing, engine_settings
 from levada.face.transacting import Transacting
@@ -63,12 +65,15 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         headers: Headers | Mapping[str, bytes | None] | None = None,
         on_delivery: DeliveryCallback | None = None,
         ack: Ack | None = None,
+        **unknown: Never,
     ) -> Delivery:
         """Put a record on its way; return a handle, to be awaited for the RecordMetadata.
 
         Suspends only for metadata of a new topic and while buffer.memory is full, up to max.block.ms. Arguments, what the handle tells and
         what is raised are those of levada.KafkaProducer.send(); on_delivery is called in the event loop.
         """
+        if unknown:
+            raise unknown_keyword(self.send, unknown)
         sent = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
         if sent is None:
             record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack)
@@ -84,17 +89,24 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         timestamp: int | datetime | None = None,
         headers: Headers | Mapping[str, bytes | None] | None = None,
         on_delivery: DeliveryCallback | None = None,
+        ack: Ack | None = None,
+        **unknown: Never,
     ) -> list[Delivery]:
         """Send records one after another, as send() does; return their handles, in order. As levada.KafkaProducer.send_many().
 
         Suspends only where send() does. A cancellation ends it between two records.
         """
+        if unknown:
+            raise unknown_keyword(self.send_many, unknown)
+        self._producing.check_ack(ack)
         sent: list[Delivery] = []
         with saying_how_many(sent):
             for value, key, own in plain_records(records, headers):
                 sent.append(
                     await self.send(topic, value, key, partition=partition, timestamp=timestamp, headers=own, on_delivery=on_delivery)
                 )
+        if ack is not None:
+            self._producing.settle_all(ack, [delivery._delivery for delivery in sent])
         return sent
 
     async def send_arrow(
@@ -167,8 +179,12 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         await self._driver.call(self._producing.flush(timeout))
 
     def metrics(self) -> Metrics:
-        """Return what the producer has counted so far, under the names of Java's metrics: see docs/METRICS.md. Waits for nothing."""
-        return self._producing.metrics()
+        """Return what the producer has counted so far, under Java's names: see docs/METRICS.md. Waits for nothing; from any thread."""
+        return self._producing.reporting.metrics()
+
+    async def client_instance_id(self, timeout: float | None = None) -> UUID:
+        """Return the id under which the cluster knows this client's telemetry; as levada.KafkaProducer.client_instance_id()."""
+        return await self._driver.call(self._producing.reporting.client_instance_id(timeout))
 
     def abort_pending(self) -> int:
         """Give up every record that is neither acknowledged nor failed, and return how many there were. Waits for nothing.

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from levada.aio.connect import connect
 from levada.aio.connect import start as start_driver
+from levada.aio.dead_letters import posting
 from levada.aio.driver import Driver
 from levada.consumer.scanning import Loss
 from levada.errors import KafkaError
+from levada.face.dead_letters import of_decode_errors
 from levada.face.engines import Connector
 from levada.face.scans import ScanReading, ScanRequest, scan_request
 from levada.types import ConsumerRecord, K, V
@@ -53,8 +55,14 @@ class Scan(Generic[K, V]):
 
     async def to_table(self) -> pa.Table:
         """Return all records as one table."""
-        empty = self._request.sink().schema.empty_table()
+        empty = self._request.schema.empty_table()
         return type(empty).from_batches([batch async for batch in self.arrow()], empty.schema)
+
+    async def splits(self, *, rows: int | None = None, bytes: int | None = None) -> list[Scan[K, V]]:
+        """Return scans of its parts, in order, which together read what this one reads: as levada.Scan.splits()."""
+        async with _Reading(self._request.sampling(), self._connect) as reading:
+            parts = await reading.driver.call(reading.flows.splits(self._request, rows, bytes))
+        return [Scan(part, self._connect) for part in parts]
 
 
 def scan(
@@ -73,8 +81,9 @@ class _Reading:
     """One iteration of a scan."""
 
     def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
+        post = posting(of_decode_errors(request.config, awaited=True))
         engine, self.driver = connect(request.config, "scan", **request.engine_settings)
-        self.flows = ScanReading(request, engine, self.driver, engine.random)
+        self.flows = ScanReading(request, engine, self.driver, engine.random, post)
         start_driver(self, self.driver)
 
     async def __aenter__(self) -> Self:

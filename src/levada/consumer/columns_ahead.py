@@ -43,6 +43,7 @@ class ColumnsAhead:
         self.committed = cursor.committed
         self.position, self.leader_epoch = cursor.committed
         self.used_bytes = 0
+        self.handed_out, cursor.handed_out = cursor.handed_out - (batch.num_rows - row), 0
         self.cursor = cursor
         self._sink = sink
         self._max_bytes = max_bytes
@@ -76,6 +77,7 @@ class ColumnsAhead:
         """Return the next rows, at most `limit`, as an Arrow batch."""
         part = self._batch.slice(self._row, limit)
         self._row += part.num_rows
+        self.handed_out += part.num_rows
         self._follow()
         return part
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from levada.client.ended import ENDED
+from levada.client.ended import ENDED, raise_bug
 from levada.client.fan_out import Spawn
 from levada.client.group_offsets import Committed
 from levada.client.now import Now
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
-from levada.consumer.subscription_state import OffsetSpec, PartitionState, PartitionStatus
+from levada.consumer.reset_to import ResetTo
+from levada.consumer.subscription_state import PartitionState, PartitionStatus
 from levada.errors import KafkaError, NoOffsetForPartitionError
 from levada.flow import Flow
-from levada.promise import Promise
 from levada.types import OffsetAndMetadata, TopicPartition
 
 
@@ -36,7 +36,7 @@ class CommittedPositions:
         fetch: Callable[[Collection[TopicPartition], Callable[[list[TopicPartition]], None]], Flow[Committed]],
         spawn: Spawn,
         now: Now,
-        reset_to: OffsetSpec | None,
+        reset_to: ResetTo | None,
     ) -> None:
         self.group_id = group_id
         self.unstable: list[TopicPartition] = []
@@ -55,7 +55,7 @@ class CommittedPositions:
             for state in fresh:
                 state.last_error = f"the coordinator of group '{self.group_id}' has not said yet what is committed"
             self._asked.update(fresh)
-            self._spawn.start(self._look_up_beside(fresh)).on_done(_raise_bug)
+            self._spawn.start(self._look_up_beside(fresh)).on_done(raise_bug)
 
     def look_up(self, states: Sequence[PartitionState]) -> Flow[None]:
         """Give partitions their positions. Raises NoOffsetForPartitionError without one and without auto.offset.reset."""
@@ -102,9 +102,3 @@ class CommittedPositions:
 
 def _awaits(state: PartitionState, generation: int) -> bool:
     return state.status is PartitionStatus.INITIALIZING and not state.retired and state.generation == generation
-
-
-def _raise_bug(done: Promise[None]) -> None:
-    """Report an error of a background flow: no caller waits for its result."""
-    if done.error is not None and not isinstance(done.error, ENDED):
-        raise done.error

@@ -16,31 +16,46 @@ from levada.client.fan_out import Spawn
 from levada.client.flow_runner import FlowsBeside
 from levada.client.group_offsets import Committed, fetch_offsets
 from levada.client.host import Host
+from levada.client.offset_spec import OffsetSpec
 from levada.client.retry import Retries
 from levada.clock import NEVER_MS
 from levada.consumer.columns_ahead import BatchSink
 from levada.consumer.commits import Commits
 from levada.consumer.committed_positions import CommittedPositions
 from levada.consumer.counters import ConsumerCounters
+from levada.consumer.dead_letters import DeadLetters
 from levada.consumer.decode import RecordConverter
+from levada.consumer.decode_errors import on_decode_error
 from levada.consumer.fetch_buffer import FetchBuffer
 from levada.consumer.fetch_collector import FetchCollector
 from levada.consumer.fetcher import Fetcher
+from levada.consumer.group.beside import run_beside
+from levada.consumer.group.classic import ClassicMember
+from levada.consumer.group.consumer_member import ConsumerGroupMember
+from levada.consumer.group.consumer_requests import new_member_id
+from levada.consumer.group.membership import Holdings, Membership, Subscribed
+from levada.consumer.group.requests import GroupSettings
+from levada.consumer.health import ConsumerHealth, Seen, consumer_health, partition_health
 from levada.consumer.offsets import OffsetFinder
 from levada.consumer.position_resetter import PositionReset, PositionResetter
 from levada.consumer.position_validator import PositionValidator
+from levada.consumer.reset_to import ByDuration, ResetTo, asked_time, reset_policy
 from levada.consumer.settings import ConsumerSettings
 from levada.consumer.stall import Stalls
-from levada.consumer.subscription_state import OffsetSpec, PartitionState, PartitionStatus, SubscriptionState
+from levada.consumer.subscribed_topics import SubscribedTopics
+from levada.consumer.subscription_state import PartitionState, PartitionStatus, SubscriptionState
 from levada.consumer.topics import list_topics, partitions_for
-from levada.errors import KafkaError, NoOffsetForPartitionError
-from levada.flow import Flow
+from levada.errors import IllegalStateError, InvalidGroupIdError, KafkaError, NoOffsetForPartitionError
+from levada.flow import Flow, WaitAny, at_once
+from levada.measure import Measure
 from levada.promise import Promise
 from levada.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, AnyRecord, IsolationLevel, OffsetAndTimestamp, PartitionInfo, TopicPartition
 
 T = TypeVar("T")
 
-RESET_POLICIES: Mapping[str, OffsetSpec | None] = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST, "none": None}
+NO_TOPICS: frozenset[str] = frozenset()
+LAST_WORD_MS = 1_000
+"""How long the end of a consumer that was dropped may take, which may hold up the end of the interpreter."""
 
 
 class ConsumerCore:
@@ -58,10 +73,13 @@ class ConsumerCore:
         read = settings.read
         backoff = self._backoff = ExponentialBackoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, random)
         self.subscription = SubscriptionState()
+        self.letters: DeadLetters | None = None
+        """What is on its way to a dead-letter topic, where there is one."""
         self._engine = engine
         self._now_ms = host.now_ms
         self._isolation_level = read.isolation_level
-        self._reset_to = RESET_POLICIES[settings.auto_offset_reset]
+        self._wall_ms = host.wall_ms
+        self._reset_to = reset_policy(settings.auto_offset_reset)
         self._metadata_version = 0
         self._may_create = settings.allow_auto_create_topics
         self._api_timeout_ms = settings.default_api_timeout_ms
@@ -76,9 +94,12 @@ class ConsumerCore:
             "on_reset": lambda reset: engine.deferred.append(lambda: on_reset(reset)),
         }
         validator = PositionValidator(reset_to=self._reset_to, **positions)
-        resetter = PositionResetter(isolation_level=read.isolation_level, **positions)
+        resetter = PositionResetter(isolation_level=read.isolation_level, wall_ms=host.wall_ms, **positions)
+        member = None if settings.group is None else self._new_member(settings.group, host, spawn)
+        self.member: Membership | None = member
         self.commits = self._new_commits(settings)
-        self._committed = None if settings.group_id is None else self._committed_positions(settings.group_id, spawn)
+        self._committed = None if settings.group is None else self._committed_positions(settings.group.group_id, spawn)
+        self._topics = SubscribedTopics(engine.metadata, engine.deferred, self._subscription, self._pattern)
         self._stalls = self._new_stalls()
         self._fetcher = Fetcher(
             subscription=self.subscription,
@@ -89,24 +110,24 @@ class ConsumerCore:
             backoff=backoff,
             deferred=engine.deferred,
         )
-        self._collector = FetchCollector(
-            self._buffer,
-            lock=host.lock,
-            options=read,
-            converter=RecordConverter(settings.key_deserializer, settings.value_deserializer, host.run_handlers),
-            reset_to=self._reset_to,
-        )
+        self._collector = self._new_collector(settings, host)
         self.collect_records = self._collector.collect_records
         self.collect_columns = self._collector.collect_columns
         self.collect_part = self._collector.collect_part
         self.take_back = self._collector.take_back
         for poller in (self, validator, resetter, self._fetcher):
             engine.add_poller(poller)
+        if member is not None:
+            engine.add_poller(member)
 
     @property
     def counters(self) -> ConsumerCounters:
         """What has been counted so far."""
         return self._buffer.counters
+
+    def latency(self, api: str) -> Measure:
+        """Return what is known of how long an API's answers take, and of how many there were."""
+        return self._engine.network.in_flight.traffic.latency(api)
 
     def poll(self, now_ms: int) -> int:
         """Wake who waits when metadata changed: what it says may be what a caller is to be told."""
@@ -118,9 +139,57 @@ class ConsumerCore:
     # What is read
 
     def assign(self, partitions: Iterable[TopicPartition], ends: Mapping[TopicPartition, int], now_ms: int) -> None:
-        """Replace the assignment (O2). ends: the offsets to read up to, for partitions that have one."""
+        """Replace the assignment (O2). ends: the offsets to read up to, for partitions that have one.
+
+        Raises IllegalStateError for a consumer that is subscribed.
+        """
+        if self.is_subscribed:
+            raise IllegalStateError("the group assigns the partitions of a subscribed consumer; unsubscribe() before assign()")
         self.subscription.assign(partitions, now_ms, ends)
         self._follow_assignment(now_ms)
+
+    def subscribe(self, subscribed: Subscribed, now_ms: int) -> None:
+        """Have a group assign partitions of these topics. Raises IllegalStateError after assign(), InvalidGroupIdError without a group."""
+        if self.member is None:
+            raise InvalidGroupIdError("a group shares out the partitions of topics; give the consumer a group.id, or assign() partitions")
+        if not self.is_subscribed and len(self.subscription):
+            raise IllegalStateError("the consumer has partitions of its own; assign([]) before subscribe()")
+        self.member.subscribe(subscribed, now_ms)
+        self._stalls.waits_since_ms = now_ms
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether a group assigns the partitions."""
+        return self.member is not None and self.member.subscribed is not None
+
+    def begin_leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Promise[None]:
+        """Be no member any more; return a promise that is settled when the coordinator knows, or will not. tells: see Membership.leave."""
+        assert self.member is not None
+        self._stalls.waits_since_ms = NEVER_MS
+        leaving = self.member.leave(reason, now_ms, tells=tells)
+        self._follow_assignment(now_ms)
+        return self._start_beside(leaving, f"leaving group '{self.commits.group.group_id}'")
+
+    def end_by_itself(self) -> Flow[None]:
+        """Return the last flow of a consumer that was dropped without close(): nobody shall wait for the end of its session.
+
+        Nothing is committed. How far the program has got with what it was given is not known.
+        """
+        if self.is_subscribed:
+            left = self.begin_leave("the consumer was dropped without close()", self._now_ms(), tells=None)
+            yield WaitAny([left], timeout_ms=LAST_WORD_MS)
+
+    @property
+    def has_duties(self) -> bool:
+        """Whether a call for records has something to do for the group first."""
+        return self.member is not None and self.member.has_duties
+
+    def _assign_from_group(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        # A listener may have unsubscribed, and assigned partitions itself.
+        if self.is_subscribed:
+            self.subscription.assign(partitions, now_ms)
+            self._buffer.drop_stale()
+            self.counters.keep(self.subscription.topics)
 
     def assign_ranges(self, ranges: Mapping[TopicPartition, tuple[int, int]], now_ms: int) -> None:
         """Replace the assignment by bounded reads of [start, stop)."""
@@ -149,15 +218,29 @@ class ConsumerCore:
 
     def begin_call(self, now_ms: int) -> None:
         """A call for records begins; raises as prepare() does."""
+        if self.member is not None:
+            self.member.entered(now_ms)
         self.commits.begin_automatic(now_ms)
         self._collector.begin()
+        if self.letters is not None:
+            self.letters.forget_passed(self._position_of)
         self.prepare()
+
+    def _position_of(self, tp: TopicPartition) -> int | None:
+        state = self.subscription.find(tp)
+        return None if state is None else state.position
+
+    def end_call(self, now_ms: int) -> None:
+        """A call for records is over."""
+        if self.member is not None:
+            self.member.returned(now_ms)
 
     def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int) -> tuple[Any, bool]:
         """Return rows that an earlier call decoded ahead, None without any, and whether the engine need not see that they are gone."""
+        self.end_call(now_ms)
         commits = self.commits.begin_automatic(now_ms)
-        # Partitions that were just assigned have to be prepared for first.
-        part = None if self.subscription.initializing() else self._collector.take_ahead(sink, limit, max_bytes, now_ms)
+        # Partitions that were just assigned have to be prepared for first, and those that are to be given up are not read any more.
+        part = None if self.has_duties or self.subscription.initializing() else self._collector.take_ahead(sink, limit, max_bytes, now_ms)
         return part, part is not None and self._collector.has_ahead and not commits
 
     def prepare(self) -> None:
@@ -177,9 +260,15 @@ class ConsumerCore:
         """Return a promise that is resolved when collecting may bring something, or a position was found."""
         return self._buffer.changed()
 
+    def announced(self) -> Promise[None]:
+        """Return a promise that is resolved with the next change, whatever could be collected already."""
+        return self._buffer.announced()
+
     def announce(self) -> None:
-        """Wake who waits for a change, so that it looks again."""
+        """Wake who waits for a change, or for a dead letter, so that it looks again."""
         self._buffer.announce()
+        if self.letters is not None:
+            self.letters.announce()
 
     @property
     def calls(self) -> int:
@@ -199,6 +288,15 @@ class ConsumerCore:
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
         """Return why nothing arrives, when that is for the caller to know. last_word: the call is about to return empty-handed."""
         return self._stalls.explain(now_ms, last_word=last_word)
+
+    def _subscription(self) -> frozenset[str]:
+        """Return the topics that are subscribed to by name, or that match a pattern here."""
+        return NO_TOPICS if self.member is None else self.member.topics
+
+    def _pattern(self) -> str | None:
+        """Return the pattern that topics are matched with here, None where there is none."""
+        subscribed = None if self.member is None else self.member.subscribed
+        return None if subscribed is None or subscribed.pattern is None else subscribed.pattern.pattern
 
     def next_look_ms(self, now_ms: int) -> int:
         """When explain() may say something else than now."""
@@ -226,6 +324,40 @@ class ConsumerCore:
         end = self.end(state)
         return max(end - state.position, 0) if state.has_position and end != UNKNOWN_OFFSET else None
 
+    def lead(self, tp: TopicPartition) -> int | None:
+        """Return how many offsets the position is after the start of the log known from the last fetch, None before one (KIP-223)."""
+        state = self.subscription.state(tp)
+        start = state.log_start_offset
+        return max(state.position - start, 0) if state.has_position and start != UNKNOWN_OFFSET else None
+
+    def health(self, wall_ms: int) -> ConsumerHealth:
+        """Return why nothing arrives, by what is known."""
+        network, snapshot = self._engine.network, self._engine.metadata.snapshot
+        failures, unsettled = network.failures(), self._committed.unstable if self._committed is not None else ()
+        found = [
+            partition_health(
+                Seen(
+                    state,
+                    self.end(state),
+                    self._isolation_level,
+                    snapshot,
+                    failures,
+                    network.ever_ready,
+                    state.tp in unsettled,
+                    None if self.commits.unacked is None else self.commits.unacked.pauses(state),
+                ),
+                self._collector.next_timestamp(state),
+                wall_ms,
+            )
+            for state in self.subscription
+        ]
+        member = self.member if self.is_subscribed else None
+        fenced = None if member is None else member.final_error
+        absent = self._topics.absent(self._now_ms())
+        # As long as no topic matches a pattern here there is no group to become a member of.
+        rebalancing = member is not None and not member.may_commit and (bool(member.topics) or self._pattern() is None)
+        return consumer_health(found, failures, rebalancing=rebalancing, fenced=fenced, absent=absent)
+
     # Flows
 
     def position(self, tp: TopicPartition, now_ms: int) -> Flow[int]:
@@ -233,7 +365,7 @@ class ConsumerCore:
         state = self.subscription.state(tp)
         if self._committed is None:
             self.prepare()
-        return _at_once(state.position) if state.has_position else self._look_up_position(tp)
+        return at_once(state.position) if state.has_position else self._look_up_position(tp)
 
     def _look_up_position(self, tp: TopicPartition) -> Flow[int]:
         state = self.subscription.state(tp)
@@ -241,10 +373,16 @@ class ConsumerCore:
             yield from self._committed.look_up([state])
         generation, reset_to = state.generation, state.reset_to
         if not state.has_position and reset_to is not None:
-            found = (yield from self.find_offsets({tp: int(reset_to)}, self._engine.now_ms))[tp]
+            found = yield from self._find_begin(tp, reset_to)
             if found is not None and state.generation == generation:
                 state.move_to(found.offset, NO_LEADER_EPOCH)
         return self.subscription.state(tp).position
+
+    def _find_begin(self, tp: TopicPartition, to: ResetTo) -> Flow[OffsetAndTimestamp | None]:
+        found = (yield from self.find_offsets({tp: asked_time(to, self._wall_ms())}, self._engine.now_ms))[tp]
+        if found is None and isinstance(to, ByDuration):
+            found = (yield from self.find_offsets({tp: int(OffsetSpec.LATEST)}, self._engine.now_ms))[tp]
+        return found
 
     def committed(self, partitions: Sequence[TopicPartition]) -> Flow[Committed]:
         """Return what the group has committed for these partitions. Raises InvalidGroupIdError without a group.id."""
@@ -252,7 +390,21 @@ class ConsumerCore:
 
     def _fetch_committed(self, partitions: Sequence[TopicPartition], unstable: Callable[[list[TopicPartition]], None]) -> Flow[Committed]:
         retries = Retries(self._engine.metadata, self._backoff)
-        return fetch_offsets(self._engine.coordinators, self.commits.group.group_id, partitions, retries, unstable=unstable)
+        group_id, member = self.commits.group.group_id, self.member
+        asker = None if member is None else member.for_look_up
+        return fetch_offsets(self._engine.coordinators, group_id, partitions, retries, unstable=unstable, asker=asker)
+
+    def _new_collector(self, settings: ConsumerSettings, host: Host) -> FetchCollector:
+        converter = self._new_converter(settings, host)
+        return FetchCollector(self._buffer, lock=host.lock, options=settings.read, converter=converter, reset_to=self._reset_to)
+
+    def _new_converter(self, settings: ConsumerSettings, host: Host) -> RecordConverter:
+        to = settings.on_decode_error
+        deserializers = settings.key_deserializer, settings.value_deserializer, host.run_handlers
+        if isinstance(to, str):
+            return RecordConverter(*deserializers, on_decode_error(to, self._engine.log(on_decode_error.__module__)), keeps=settings.keeps)
+        self.letters = DeadLetters(to.topic)
+        return RecordConverter(*deserializers, self.letters.meet, self.letters.foresee, settings.keeps)
 
     def _new_stalls(self) -> Stalls:
         engine = self._engine
@@ -260,14 +412,36 @@ class ConsumerCore:
             self.subscription,
             engine.metadata,
             engine.network,
+            self._topics,
             self._committed,
             patience_ms=self._api_timeout_ms,
             deferred=engine.deferred,
         )
 
+    def _new_member(self, settings: GroupSettings, host: Host, spawn: Spawn) -> ClassicMember | ConsumerGroupMember:
+        engine = self._engine
+        holdings = Holdings(
+            held=lambda: self.subscription.assignment if self.is_subscribed else frozenset(),
+            assign=self._assign_from_group,
+            watch=engine.metadata.set_topics,
+            announce=self.announce,
+        )
+        parts: Mapping[str, Any] = {
+            "holdings": holdings,
+            "finder": engine.coordinators,
+            "metadata": engine.metadata,
+            "backoff": self._backoff,
+            "spawn": spawn,
+            "now": engine.now,
+            "deferred": engine.deferred,
+        }
+        if settings.group_protocol == "consumer":
+            return ConsumerGroupMember(settings, member_id=new_member_id(engine.random), **parts)
+        return ClassicMember(settings, run_beside=lambda run: run_beside(run, engine.deferred, host), **parts)
+
     def _new_commits(self, settings: ConsumerSettings) -> Commits:
         return Commits(
-            group_id=settings.group_id,
+            member=self.member,
             interval_ms=settings.auto_commit_interval_ms,
             subscription=self.subscription,
             finder=self._engine.coordinators,
@@ -277,6 +451,7 @@ class ConsumerCore:
             announce=self._buffer.announce,
             now_ms=self._now_ms(),
             deferred=self._engine.deferred,
+            notes_committed=settings.notes_committed,
         )
 
     def _committed_positions(self, group_id: str, spawn: Spawn) -> CommittedPositions:
@@ -320,9 +495,5 @@ class ConsumerCore:
 
     def _follow_assignment(self, now_ms: int) -> None:
         self._buffer.drop_stale()
+        self.counters.keep(self.subscription.topics)
         self._engine.metadata.set_topics(self.subscription.topics, now_ms)
-
-
-def _at_once(offset: int) -> Flow[int]:
-    return offset
-    yield  # makes it a flow

@@ -2,13 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 from levada.measure import Measure
 
 
-class ConsumerCounters:
-    """Values: bytes of records in a response, records handed out by a call, milliseconds of throttling."""
+class PollTimes:
+    """When calls for records began and ended (KIP-517)."""
+
+    def __init__(self) -> None:
+        self.between = Measure()
+        """Milliseconds from the beginning of one call to that of the next."""
+        self.idle = Measure()
+        """Which part of that, from 0 to 1, each call took itself: the rest is the program's."""
+        self.began_ms: int | None = None
+        """When the last one began, None before the first."""
+        self._since_ms = 0
+
+    def begin(self, now_ms: int) -> None:
+        """A call begins."""
+        if self.began_ms is not None:
+            self._since_ms = now_ms - self.began_ms
+            self.between.note(self._since_ms, now_ms)
+        self.began_ms = now_ms
+
+    def end(self, now_ms: int) -> None:
+        """It ends."""
+        took_ms = now_ms - (self.began_ms or now_ms)
+        if took_ms + self._since_ms:
+            self.idle.note(took_ms / (took_ms + self._since_ms), now_ms)
+
+
+class ReadCounters:
+    """Values: bytes of records in a response, records handed out by a call."""
 
     def __init__(self) -> None:
         self.fetched = Measure()
         self.records = Measure()
+
+
+class ConsumerCounters(ReadCounters):
+    """All topics together, and each that is assigned. Values besides: milliseconds of throttling and of commit()."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topics: dict[str, ReadCounters] = {}
         self.throttle_time = Measure()
+        self.polls = PollTimes()
+        self.commit_sync = Measure()
+        self.committed = Measure()
+        """Milliseconds of committed()."""
+
+    def has_fetched(self, sizes: Mapping[str, int], now_ms: int) -> None:
+        """A response has come. sizes: bytes of records by topic."""
+        self.fetched.note(sum(sizes.values()), now_ms)
+        for topic, size in sizes.items():
+            self._topic(topic).fetched.note(size, now_ms)
+
+    def hands_out(self, counts: Mapping[str, int], now_ms: int) -> None:
+        """A call hands out records. counts: how many of each topic."""
+        if counts:
+            self.records.note(sum(counts.values()), now_ms)
+        for topic, count in counts.items():
+            self._topic(topic).records.note(count, now_ms)
+
+    def keep(self, topics: Collection[str]) -> None:
+        """These are the topics that are assigned now; what was counted of others is forgotten."""
+        for topic in self.topics.keys() - set(topics):
+            del self.topics[topic]
+
+    def _topic(self, topic: str) -> ReadCounters:
+        counters = self.topics.get(topic)
+        if counters is None:
+            counters = self.topics[topic] = ReadCounters()
+        return counters

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from levada.client.fan_out import Whom
-from levada.client.partition_answer import CONSUMER_REPLICA_ID, Part, PartitionAnswer, partition_answer
+from levada.client.partition_answer import CONSUMER_REPLICA_ID, Asked, Part, PartitionAnswer, partition_answer
 from levada.client.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError
@@ -64,7 +64,8 @@ def ask_epoch_ends(node_id: Whom, wanted: Mapping[TopicPartition, EpochAsked]) -
         response = yield Call(_request(wanted), node=node_id, min_version=FIRST_VERSION_FOR_CONSUMERS)
     except ConnectError as fault:
         return EpochsAnswer.missing(wanted, str(fault))
-    return partition_answer(f"node {node_id}", wanted, _parts(wanted, response), ON_EPOCH_END_ERROR, "the end of a leader epoch")
+    what = Asked(OffsetForLeaderEpochRequest.NAME, "the end of a leader epoch")
+    return partition_answer(f"node {node_id}", wanted, _parts(wanted, response), ON_EPOCH_END_ERROR, what)
 
 
 def _request(wanted: Mapping[TopicPartition, EpochAsked]) -> OffsetForLeaderEpochRequest:

@@ -129,6 +129,10 @@ class FetchBuffer:
             del self._queue[fetch]
         return None
 
+    def oldest(self, state: PartitionState) -> CompletedFetch | None:
+        """Return a partition's oldest entry that was not taken."""
+        return next(iter(self._entries.get(state, ())), None)
+
     def take(self, fetch: CompletedFetch) -> None:
         """Remove an entry from the queue; it counts as buffered until done()."""
         self._queue.pop(fetch, None)
@@ -187,6 +191,10 @@ class FetchBuffer:
     def changed(self) -> Promise[None]:
         """Return a promise that is resolved once there is something to take; at once if there is."""
         return self._changed if self.first() is None else Promise.resolved(None)
+
+    def announced(self) -> Promise[None]:
+        """Return a promise that is resolved by announce(), for who waits for something else than what is there already."""
+        return self._changed
 
     def announce(self) -> None:
         """Wake who waits for a change."""

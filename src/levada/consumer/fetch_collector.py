@@ -16,7 +16,7 @@ auto.offset.reset says what to do instead, but only once the records before it w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -25,9 +25,11 @@ from levada.consumer.columns_ahead import BatchSink, ColumnsAhead
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.fetch_cursor import ColumnSink, FetchCursor, Mark, ReadOptions
-from levada.consumer.subscription_state import OUT_OF_RANGE, OffsetSpec, PartitionState
-from levada.errors import KafkaError, OffsetOutOfRangeError
+from levada.consumer.reset_to import ResetTo
+from levada.consumer.subscription_state import OUT_OF_RANGE, PartitionState
+from levada.errors import CorruptRecordError, KafkaError, OffsetOutOfRangeError
 from levada.flow import CallerFlow, Compute
+from levada.record.batch import read_batches
 from levada.types import AnyRecord
 
 T = TypeVar("T")
@@ -57,7 +59,7 @@ class FetchCollector:
         lock: AbstractContextManager[object],
         options: ReadOptions,
         converter: RecordConverter,
-        reset_to: OffsetSpec | None = None,
+        reset_to: ResetTo | None = None,
     ) -> None:
         self._buffer = buffer
         self._lock = lock
@@ -96,9 +98,7 @@ class FetchCollector:
                 taken.extend(cursor.take_records(limit - len(taken)))
             return len(taken) < limit
 
-        found = yield from self._collect(take, lambda: len(taken), lambda: taken, limit, now_ms)
-        self._note(0 if found is None else len(found))
-        return found
+        return (yield from self._collect(take, lambda: len(taken), lambda: taken, limit, now_ms))
 
     def collect_columns(
         self, sink: ColumnSink, limit: int | None, max_bytes: int, finish: Callable[[], T], now_ms: int = 0
@@ -114,9 +114,7 @@ class FetchCollector:
             rows += cursor.take_columns(sink, None if limit is None else limit - rows, max_bytes)
             return cursor.exhausted and sink.nbytes < max_bytes and (limit is None or rows < limit)
 
-        found = yield from self._collect(take, lambda: rows, finish, limit, now_ms)
-        self._note(rows)
-        return found
+        return (yield from self._collect(take, lambda: rows, finish, limit, now_ms))
 
     def collect_part(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> CallerFlow[Any]:
         """Return an Arrow batch of up to `limit` buffered records, None without any; raises as collect_records() does.
@@ -140,15 +138,7 @@ class FetchCollector:
             self._ahead = ColumnsAhead(last, sink, max_bytes, batch, offsets, marks, limit)
             return batch.slice(0, limit)
 
-        part = yield from self._collect(take, lambda: sink.rows, finish, max(limit, AHEAD_ROWS), now_ms)
-        self._note(0 if part is None else part.num_rows)
-        return part
-
-    def _note(self, records: int) -> None:
-        """Count what a call hands out."""
-        if records:
-            with self._lock:
-                self._counters.records.note(records, self._now_ms)
+        return (yield from self._collect(take, lambda: sink.rows, finish, max(limit, AHEAD_ROWS), now_ms))
 
     def take_ahead(self, sink: BatchSink, limit: int, max_bytes: int, now_ms: int = 0) -> Any:
         """Return up to `limit` rows that an earlier collect_part() decoded ahead, as a call of their own; None if others come next.
@@ -163,8 +153,20 @@ class FetchCollector:
         self._touched.append(ahead)
         part = ahead.take(limit)
         self._commit(None)
-        self._counters.records.note(part.num_rows, now_ms)
         return part
+
+    def next_timestamp(self, state: PartitionState) -> int | None:
+        """Return the timestamp of the batch that holds a partition's next record, None where it is not buffered. Under the lock."""
+        reading = next((cursor.fetch for cursor in self._cursors if cursor.fetch.state is state and not cursor.fetch.is_stale), None)
+        fetch = reading or self._buffer.oldest(state)
+        if fetch is None or fetch.is_stale or fetch.error is not None:
+            return None
+        try:
+            batches = read_batches(fetch.records, fetch.used_bytes)
+            return next((batch.max_timestamp for batch in batches if batch.last_offset >= state.position), None)
+        except CorruptRecordError:
+            # Whoever reads it gets the error.
+            return None
 
     @property
     def has_ahead(self) -> bool:
@@ -204,6 +206,7 @@ class FetchCollector:
             with self._lock:
                 self._roll_back()
                 self._moved = []
+                self.has_moved = False
             raise
         except BaseException:
             with self._lock:
@@ -247,7 +250,7 @@ class FetchCollector:
             if self._touched and (fetch.error is not None or fetch.number > self._newest):
                 return None
             self._buffer.take(fetch)
-            if self._reset_to is None or not fetch.state.may_be_reset or not isinstance(fetch.error, OffsetOutOfRangeError):
+            if self._reset_to is None or not fetch.state.may_be_reset or not _is_lost(fetch):
                 return fetch
             fetch.state.await_reset(self._reset_to, gave_up=fetch.fetch_offset, reason=OUT_OF_RANGE)
             self._buffer.done(fetch)
@@ -263,6 +266,7 @@ class FetchCollector:
             self._ahead = None
         touched, self._touched = self._touched, []
         self._moved = []
+        self._count(touched)
         for cursor in touched:
             fetch, state = cursor.fetch, cursor.fetch.state
             if not fetch.is_stale and cursor.position != state.position:
@@ -278,6 +282,15 @@ class FetchCollector:
                 self._replace(cursor, cursor.onward())
         self.has_moved = bool(self._moved)
         self._buffer.compact(self._reopen)
+
+    def _count(self, cursors: Iterable[Cursor]) -> None:
+        counts: dict[str, int] = {}
+        for cursor in cursors:
+            if cursor.handed_out:
+                topic = cursor.fetch.state.tp.topic
+                counts[topic] = counts.get(topic, 0) + cursor.handed_out
+                cursor.handed_out = 0
+        self._counters.hands_out(counts, self._now_ms)
 
     def _roll_back(self) -> None:
         """Begin again at the positions with everything that was touched, and drop what is stale."""
@@ -318,3 +331,8 @@ class FetchCollector:
         state = cursor.fetch.state
         # While its data lay here nobody waited for a broker.
         state.heard_ms = max(state.heard_ms, self._now_ms)
+
+
+def _is_lost(fetch: CompletedFetch) -> bool:
+    """Whether the log does not have the position. A look-up of positions that is refused with the same code names no offset."""
+    return isinstance(fetch.error, OffsetOutOfRangeError) and fetch.error.offset is not None

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
+from levada.consumer.dead_letters import AwaitsDeadLetterError
 from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import CompletedFetch
-from levada.errors import CorruptRecordError, KafkaError
+from levada.errors import CorruptRecordError, KafkaError, RecordDeserializationError
 from levada.record.batch import RecordBatch, read_batches
 from levada.record.header import CODEC_BITS, CRC_FROM
 from levada.record.stretch import Stretch
@@ -24,6 +25,8 @@ ABORT_MARKER = 0
 NO_PRODUCER_ID = -1
 USUAL_RECORD_BYTES = 512
 MAX_OFFSET = 2**63 - 1
+LOOK_AHEAD = 500
+"""How many records are looked at for further dead letters behind one, in columns."""
 
 
 class ColumnSink(Protocol):
@@ -37,6 +40,10 @@ class ColumnSink(Protocol):
 
     def add_plain(self, stretch: Stretch, topic: str, partition: int, limit: int | None, max_bytes: int, *, check_crcs: bool) -> int:
         """Add the records of plain batches all at once; return how many. The stretch tells afterwards which batches these were."""
+        ...
+
+    def fault_of(self, record: AnyRecord) -> RecordDeserializationError | None:
+        """Return why a record cannot be added, None where it can."""
         ...
 
     @property
@@ -82,6 +89,8 @@ class FetchCursor:
         self.exhausted = False
         self.used_bytes = 0
         """How much of the data, from its start, will not be needed again once positions have moved here."""
+        self.handed_out = 0
+        """How many records the running call hands out of it."""
         self._options = options
         self._converter = converter
         self._stop = fetch.state.stop_offset
@@ -118,12 +127,14 @@ class FetchCursor:
         """Return up to `limit` records, fewer at the end of a batch; [] only when exhausted."""
         try:
             while (batch := self._current()) is not None:
-                if records := self._decode(batch, limit):
-                    return self._hand_out(batch, records)
-                self._leave(batch)
+                if not (records := self._decode(batch, limit)):
+                    self._leave(batch)
+                elif done := self._hand_out(batch, records):
+                    self.handed_out += len(done)
+                    return done
         except KafkaError as fault:
             self._begin_again()
-            raise self._explained(fault) from fault
+            self._raise(fault)
         return []
 
     def take_columns(self, sink: ColumnSink, limit: int | None, max_bytes: int, marks: list[Mark] | None = None) -> int:
@@ -143,7 +154,8 @@ class FetchCursor:
         except KafkaError as fault:
             self._begin_again()
             if not rows:
-                raise self._explained(fault) from fault
+                self._raise(fault)
+        self.handed_out += rows
         return rows
 
     def _add_next(self, sink: ColumnSink, limit: int | None, max_bytes: int) -> int | None:
@@ -157,13 +169,28 @@ class FetchCursor:
         if batch is None:
             return None
         tp = self.fetch.state.tp
-        added, reached = sink.add(batch, tp.topic, tp.partition, self.position, self._stop, limit)
+        try:
+            added, reached = sink.add(batch, tp.topic, tp.partition, self.position, self._stop, limit)
+        except RecordDeserializationError as error:
+            self._pass_over(batch, sink, error)
+            return 0
         if not added and reached <= self.position:
             return None
         self._reach(batch, reached)
         # Behind a compressed batch comes another one; looking for a stretch there costs a tenth of reading it.
         self._may_be_plain = not (self._hides_aborted or batch.attributes & CODEC_BITS)
         return added
+
+    def _pass_over(self, batch: RecordBatch, sink: ColumnSink, error: RecordDeserializationError) -> None:
+        """Go on behind a record that cannot be handed out as text, or raise what keeps it."""
+        try:
+            self._converter.pass_over(error)
+        except AwaitsDeadLetterError:
+            for record in self._decode(batch, LOOK_AHEAD)[1:]:
+                if (another := sink.fault_of(record)) is not None:
+                    self._converter.foresee(another)
+            raise
+        self._reach(batch, error.record.offset + 1)
 
     def _add_plain(self, sink: ColumnSink, limit: int | None, max_bytes: int) -> int:
         """Add a stretch of plain batches; 0 where none begins."""
@@ -196,12 +223,15 @@ class FetchCursor:
         return batch.consumer_records(tp, most, start=self.position, end=self._stop, limit=limit)
 
     def _hand_out(self, batch: RecordBatch, records: list[AnyRecord]) -> list[AnyRecord]:
-        """Deserialize records; one that does not deserialize stays next in line, and those before it go out first (F11, F27)."""
-        done = self._converter.convert(records)
-        if len(done) == len(records):
-            self._reach(batch, batch.following(done[-1].offset))
+        """Deserialize records; one with an error stays next in line, and those before it go out first (F11, F27).
+
+        Returns [] where all were skipped.
+        """
+        done, settled = self._converter.convert(records)
+        if settled == len(records):
+            self._reach(batch, batch.following(records[-1].offset))
         else:
-            self._reach(batch, records[len(done)].offset)
+            self._reach(batch, records[settled].offset)
             self._begin_again()
         return done
 
@@ -259,11 +289,12 @@ class FetchCursor:
         self._batches = self._visible_batches()
         self._batch = None
 
-    def _explained(self, fault: KafkaError) -> KafkaError:
-        """Return a fault in the data with the place it was found at; it is raised each time until the caller seeks past it."""
+    def _raise(self, fault: KafkaError) -> NoReturn:
+        """Raise a fault in the data with the place it was found at; it is raised each time until the caller seeks past it."""
         if not isinstance(fault, CorruptRecordError):
-            return fault
-        return type(fault)(f"{self.fetch.state.tp} at offset {self.position}: {fault}; seek past the batch to skip it")
+            raise fault
+        text = f"{self.fetch.state.tp} at offset {self.position}: {fault}; seek past the batch to skip it"
+        raise type(fault)(text) from fault
 
 
 class AbortedTransactions:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import NamedTuple
 
+from levada.acls import ResourceType
 from levada.client.backoff import ExponentialBackoff
 from levada.client.metadata import Metadata
 from levada.client.retry import Reaction, RetryPolicy
@@ -14,8 +15,9 @@ from levada.consumer.fetch_request import FetchSettings
 from levada.consumer.fetch_session import FetchSession, SessionRequest
 from levada.consumer.subscription_state import Answers, PartitionState
 from levada.error_codes import ErrorCode
-from levada.errors import KafkaError, OffsetOutOfRangeError, ProtocolError, RecordTooLargeError, broker_error
-from levada.protocol.messages.fetch import FetchResponse, PartitionData
+from levada.errors import KafkaError, OffsetOutOfRangeError, ProtocolError, RecordTooLargeError
+from levada.permissions import refused
+from levada.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from levada.record.header import AFTER_LENGTH, LEAST_LENGTH, MAGIC, MAGIC_AT
 from levada.types import UNKNOWN_OFFSET, Node, TopicPartition
 
@@ -111,7 +113,12 @@ class FetchResponseHandler:
             return False
         answers = list(_partitions(response, session))
         self._counters.throttle_time.note(response.throttle_time_ms, now_ms)
-        self._counters.fetched.note(sum(len(data.records or b"") for _, data in answers), now_ms)
+        sizes: dict[str, int] = {}
+        for tp, data in answers:
+            if tp is None:
+                continue
+            sizes[tp.topic] = sizes.get(tp.topic, 0) + len(data.records or b"")
+        self._counters.has_fetched(sizes, now_ms)
         fault = session.answered(
             [tp for tp, _ in answers],
             response.session_id,
@@ -214,7 +221,8 @@ class FetchResponseHandler:
         return self._buffer_error(state, OffsetOutOfRangeError(text, partition=state.tp, offset=state.fetch_offset))
 
     def _raise(self, refusal: _Refusal) -> bool:
-        return self._buffer_error(refusal.state, broker_error(refusal.data.error_code, refusal.place))
+        names = {ResourceType.TOPIC: refusal.state.tp.topic}
+        return self._buffer_error(refusal.state, refused(FetchRequest.NAME, refusal.data.error_code, refusal.place, names))
 
     def _buffer_error(self, state: PartitionState, error: KafkaError) -> bool:
         self._buffer.add(CompletedFetch(state, state.generation, state.fetch_offset, error=error))

@@ -13,16 +13,13 @@ nothing changed costs nothing, however many partitions there are.
 
 from __future__ import annotations
 
-import logging
-from collections import deque
-from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.connection_key import ConnectionKey, Purpose
-from levada.client.deferred_log import DeferredLog
+from levada.client.deferred import Deferred
 from levada.client.metadata import Metadata
 from levada.client.network_client import NetworkClient
 from levada.client.snapshot import ClusterSnapshot
@@ -136,14 +133,14 @@ class Fetcher:
         network: NetworkClient,
         settings: FetchSettings,
         backoff: ExponentialBackoff,
-        deferred: deque[Callable[[], None]],
+        deferred: Deferred,
     ) -> None:
         self._subscription = subscription
         self._buffer = buffer
         self._metadata = metadata
         self._network = network
         self._settings = settings
-        self._log = DeferredLog(logging.getLogger(__name__), deferred)
+        self._log = deferred.log(__name__)
         self._responses = FetchResponseHandler(buffer, metadata, settings, backoff)
         self._marks = subscription.listen()
         self._snapshot: ClusterSnapshot | None = None
@@ -366,9 +363,8 @@ class Fetcher:
         """Write what a broker's silence means: until now polls came back empty, as those of an idle topic do."""
         names = ", ".join(str(state.tp) for state in states[:MOST_NAMED])
         others = f" and {len(states) - MOST_NAMED} more" if len(states) > MOST_NAMED else ""
-        self._log.log(
-            logging.WARNING, "no records of %s%s came: %s; they are asked for again when the broker is back", names, others, error
-        )
+        text = "no records of %s%s came: %s; they are asked for again when the broker is back"
+        self._log.warning(text, names, others, error, tp=states[0].tp if len(states) == 1 else None)
 
     def _give_up(self, states: list[PartitionState], error: KafkaError) -> None:
         """Let the caller see an error that trying again does not mend; once, though it holds for several partitions."""

@@ -14,9 +14,10 @@ from levada.client.fan_out import Answer, FanOut, Spawn, Whom
 from levada.client.known_topics import check_exists
 from levada.client.metadata import Metadata
 from levada.client.now import Now
-from levada.client.partition_answer import CONSUMER_REPLICA_ID, Part, PartitionAnswer, partition_answer
+from levada.client.offset_spec import OffsetSpec
+from levada.client.partition_answer import CONSUMER_REPLICA_ID, Asked, Part, PartitionAnswer, partition_answer
 from levada.client.retry import Reaction, Retries, RetryPolicy
-from levada.consumer.subscription_state import OffsetSpec
+from levada.consumer.reset_to import ByDuration, ResetTo, asked_time
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, TimeoutError
 from levada.flow import Call, Flow, Wait
@@ -62,7 +63,22 @@ def ask_leader(
         response = yield Call(_request(wanted, metadata, isolation_level), node=node_id, min_version=oldest)
     except ConnectError as fault:
         return Answer.missing(wanted, str(fault))
-    return partition_answer(f"node {node_id}", wanted, _parts(response), ON_LIST_OFFSETS_ERROR, "list offsets")
+    what = Asked(ListOffsetsRequest.NAME, "list offsets")
+    return partition_answer(f"node {node_id}", wanted, _parts(response), ON_LIST_OFFSETS_ERROR, what)
+
+
+def ask_where_to_begin(
+    node_id: Whom, wanted: Mapping[TopicPartition, ResetTo], metadata: Metadata, isolation_level: IsolationLevel, wall_ms: int
+) -> Flow[OffsetsAnswer]:
+    """Ask one broker where auto.offset.reset leads: where no record is young enough, to the end of the log."""
+    times = {tp: asked_time(to, wall_ms) for tp, to in wanted.items()}
+    answer = yield from ask_leader(node_id, times, metadata, isolation_level)
+    late = {tp: int(OffsetSpec.LATEST) for tp, at in answer.found.items() if at is None and isinstance(wanted[tp], ByDuration)}
+    if not late:
+        return answer
+    ends = yield from ask_leader(node_id, late, metadata, isolation_level)
+    found = {tp: at for tp, at in answer.found.items() if tp not in late} | ends.found
+    return Answer(found, answer.again | ends.again, answer.errors | ends.errors, refresh=answer.refresh or ends.refresh)
 
 
 class OffsetFinder:

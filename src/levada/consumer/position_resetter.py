@@ -16,8 +16,9 @@ from levada.client.partition_answer import PartitionAnswer
 from levada.clock import NEVER_MS
 from levada.consumer.fetch_buffer import FetchBuffer
 from levada.consumer.leader_questions import LeaderQuestions
-from levada.consumer.offsets import ask_leader
-from levada.consumer.subscription_state import OUT_OF_RANGE, OffsetSpec, PartitionState, SubscriptionState
+from levada.consumer.offsets import ask_where_to_begin
+from levada.consumer.reset_to import ResetTo
+from levada.consumer.subscription_state import OUT_OF_RANGE, PartitionState, SubscriptionState
 from levada.flow import Flow
 from levada.types import IsolationLevel, OffsetAndTimestamp, TopicPartition
 
@@ -35,11 +36,11 @@ class PositionReset(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """Which end of the log a partition awaits, as of a generation."""
+    """Where a partition is to be reset to, as of a generation."""
 
     state: PartitionState
     generation: int
-    reset_to: OffsetSpec
+    reset_to: ResetTo
 
     @property
     def still_holds(self) -> bool:
@@ -60,12 +61,14 @@ class PositionResetter:
         backoff: ExponentialBackoff,
         spawn: Spawn,
         now: Now,
+        wall_ms: Callable[[], int],
         on_reset: Callable[[PositionReset], None],
     ) -> None:
         self._buffer = buffer
         self._metadata = metadata
         self._isolation_level = isolation_level
         self._now = now
+        self._wall_ms = wall_ms
         self._on_reset = on_reset
         self._marks = subscription.listen()
         self._questions: LeaderQuestions[_Question, OffsetAndTimestamp] = LeaderQuestions(
@@ -84,8 +87,8 @@ class PositionResetter:
         for tp, question in questions.items():
             # Only a leader of this epoch answers.
             question.state.holds_in(self._metadata.snapshot.leader_epoch(tp))
-        wanted = {tp: int(question.reset_to) for tp, question in questions.items()}
-        answer = yield from ask_leader(node, wanted, self._metadata, self._isolation_level)
+        wanted = {tp: question.reset_to for tp, question in questions.items()}
+        answer = yield from ask_where_to_begin(node, wanted, self._metadata, self._isolation_level, self._wall_ms())
         found = {tp: at for tp, at in answer.found.items() if at is not None}
         nothing = dict.fromkeys(answer.found.keys() - found.keys(), "the broker knows no such offset")
         return Answer(found, answer.again | nothing, answer.errors)

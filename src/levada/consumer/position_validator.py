@@ -25,7 +25,8 @@ from levada.consumer.epoch_ends import EpochAsked, EpochEnd, ask_epoch_ends
 from levada.consumer.fetch_buffer import FetchBuffer
 from levada.consumer.leader_questions import LeaderQuestions
 from levada.consumer.position_resetter import PositionReset
-from levada.consumer.subscription_state import RECREATED, TRUNCATED, OffsetSpec, PartitionState, PartitionStatus, SubscriptionState
+from levada.consumer.reset_to import ResetTo
+from levada.consumer.subscription_state import RECREATED, TRUNCATED, PartitionState, PartitionStatus, SubscriptionState
 from levada.errors import KafkaError, LogTruncationError, TopicRecreatedError, UnsupportedVersionError
 from levada.flow import Flow
 from levada.types import NO_LEADER_EPOCH, TopicPartition
@@ -65,7 +66,7 @@ class PositionValidator:
         backoff: ExponentialBackoff,
         spawn: Spawn,
         now: Now,
-        reset_to: OffsetSpec | None,
+        reset_to: ResetTo | None,
         on_reset: Callable[[PositionReset], None],
     ) -> None:
         self._subscription = subscription
@@ -116,10 +117,10 @@ class PositionValidator:
             state.await_validation()
             self._refuse(state, _recreated(state.tp, state.position))
 
-    def _policy_for(self, state: PartitionState) -> OffsetSpec | None:
+    def _policy_for(self, state: PartitionState) -> ResetTo | None:
         return self._reset_to if state.may_be_reset else None
 
-    def _give_up(self, state: PartitionState, policy: OffsetSpec, reason: str) -> None:
+    def _give_up(self, state: PartitionState, policy: ResetTo, reason: str) -> None:
         state.await_reset(policy, gave_up=state.position, reason=reason)
         self._buffer.drop_stale()
 

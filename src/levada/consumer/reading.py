@@ -10,57 +10,77 @@ fetch_collector); when it is ended between that step and its caller's getting th
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from levada.client.engine import Engine
 from levada.client.host import Host
-from levada.client.timeouts import timeout_error
-from levada.clock import NEVER_MS
 from levada.consumer.columns_ahead import BatchSink
 from levada.consumer.core import ConsumerCore
+from levada.consumer.dead_letters import AwaitsDeadLetterError, DeadLetters, Letter
 from levada.consumer.fetch_cursor import ColumnSink
-from levada.errors import KafkaError, TimeoutError, WakeupError
-from levada.flow import CallerFlow, Flow, Until
+from levada.consumer.group.caller import Caller
+from levada.consumer.waking import Waking
+from levada.errors import KafkaError
+from levada.flow import CallerFlow, Until
+from levada.interceptors import ProducerRecord
 from levada.promise import Promise
 from levada.types import AnyRecord
 
 T = TypeVar("T")
 
+Post: TypeAlias = Callable[[ProducerRecord, Callable[[BaseException | None], None]], None]
+"""Sends a record with a program's producer, and tells once why it failed, None when it was acknowledged; from any thread."""
+
 SESSION_CLOSE_MS = 100
 """How long close() waits for brokers to take note; they forget a session by themselves."""
-FLOW_GRACE_MS = 250
-"""A flow that ends at its deadline tells more than a wait that does, so the wait lets it go first."""
 
 
-class Reading:
+class Reading(Waking[ConsumerCore]):
     """See the module's theory. It adds itself to the engine's pollers."""
 
-    def __init__(self, core: ConsumerCore, engine: Engine, host: Host, *, default_api_timeout_ms: int) -> None:
-        self.core = core
-        self.default_api_timeout_ms = default_api_timeout_ms
-        self._engine = engine
-        self._host = host
-        self._woken = False
-        self._interruptible: Promise[Any] | None = None
-        engine.add_poller(self)
+    def __init__(self, core: ConsumerCore, engine: Engine, host: Host, *, default_api_timeout_ms: int, post: Post | None = None) -> None:
+        """post: gives a dead letter to its producer; None where the core has none."""
+        super().__init__(core, engine, host, default_api_timeout_ms=default_api_timeout_ms)
+        self.wall_ms = host.wall_ms
+        self._post = post
 
     # Records
 
-    def records(self, deadline_ms: int, limit: int) -> CallerFlow[list[AnyRecord]]:
-        """Return up to `limit` records; [] when the time is over, when positions moved without a record, or at the end of all ranges."""
-        return (yield from self._until_some(deadline_ms, partial(self.core.collect_records, limit))) or []
+    def records(
+        self,
+        deadline_ms: int,
+        limit: int,
+        caller: Caller | None = None,
+        *,
+        stops_when_assigned: bool = False,
+        is_enough: Callable[[], bool] = lambda: False,
+    ) -> CallerFlow[list[AnyRecord]]:
+        """Return up to `limit` records; [] when the time is over, when positions moved without a record, or at the end of all ranges.
 
-    def batch(self, deadline_ms: int, sink: BatchSink, limit: int | None, max_bytes: int) -> CallerFlow[Any]:
+        caller: does first what the group wants of the program. stops_when_assigned: return [] when that was to take or give up partitions.
+        is_enough: return [] instead of waiting on when it says so; look_again() has it asked.
+        """
+        collect = partial(self.core.collect_records, limit)
+        found = yield from self._until_some(deadline_ms, collect, caller, stops_when_assigned=stops_when_assigned, is_enough=is_enough)
+        return found or []
+
+    def attend(self, deadline_ms: int, caller: Caller, is_enough: Callable[[], bool]) -> CallerFlow[None]:
+        """Do what a call for records does besides bringing some, until the time is over or `is_enough`, asked by look_again(), says so."""
+        yield from self._until_some(deadline_ms, None, caller, is_enough=is_enough)
+
+    def batch(self, deadline_ms: int, sink: BatchSink, limit: int | None, max_bytes: int, caller: Caller) -> CallerFlow[Any]:
         """Return an Arrow batch of up to `limit` records, with no rows where records() would return []."""
         # Rows that an earlier call left behind were taken back with the positions.
         sink.discard()
         if limit is None:
-            return (yield from self.columns(deadline_ms, sink, None, max_bytes, sink.finish))
+            return (yield from self.columns(deadline_ms, sink, None, max_bytes, sink.finish, caller))
         found = self._ahead(sink, limit, max_bytes)
         if found is None:
-            found = yield from self._until_some(deadline_ms, partial(self.core.collect_part, sink, limit, max_bytes))
+            found = yield from self._until_some(deadline_ms, partial(self.core.collect_part, sink, limit, max_bytes), caller)
         return sink.finish() if found is None else found
 
     def _ahead(self, sink: BatchSink, limit: int, max_bytes: int) -> Any:
@@ -68,17 +88,29 @@ class Reading:
         self._host.check_usable()
         with self._host.lock:
             self._raise_if_woken()
-            found, is_seen = self.core.take_ahead(sink, limit, max_bytes, self._host.now_ms())
+            now_ms = self._host.now_ms()
+            found, is_seen = self.core.take_ahead(sink, limit, max_bytes, now_ms)
+            if found is not None:
+                self.core.counters.polls.begin(now_ms)
+                self.core.counters.polls.end(now_ms)
         if found is not None and not is_seen:
             self._host.look()
         return found
 
-    def columns(self, deadline_ms: int, sink: ColumnSink, limit: int | None, max_bytes: int, finish: Callable[[], T]) -> CallerFlow[T]:
+    def columns(
+        self,
+        deadline_ms: int,
+        sink: ColumnSink,
+        limit: int | None,
+        max_bytes: int,
+        finish: Callable[[], T],
+        caller: Caller | None = None,
+    ) -> CallerFlow[T]:
         """Add records to columns until there are `limit` or they take `max_bytes`, and return what finish() makes of them, also of none.
 
         finish() is called before positions move, so what it raises costs no records.
         """
-        found = yield from self._until_some(deadline_ms, partial(self.core.collect_columns, sink, limit, max_bytes, finish))
+        found = yield from self._until_some(deadline_ms, partial(self.core.collect_columns, sink, limit, max_bytes, finish), caller)
         return finish() if found is None else found
 
     @property
@@ -95,96 +127,114 @@ class Reading:
         with self._host.lock:
             self.core.take_back(call)
 
-    def _until_some(self, deadline_ms: int, collect: Callable[[int], CallerFlow[T | None]]) -> CallerFlow[T | None]:
-        """Collect what is there; while there is nothing, wait, and look whether something is wrong."""
+    def _until_some(
+        self,
+        deadline_ms: int,
+        collect: Callable[[int], CallerFlow[T | None]] | None,
+        caller: Caller | None = None,
+        *,
+        stops_when_assigned: bool = False,
+        is_enough: Callable[[], bool] = lambda: False,
+    ) -> CallerFlow[T | None]:
+        """Collect what is there; while there is nothing, wait, and look whether something is wrong. collect: None collects nothing."""
         self._host.check_usable()
         with self._host.lock:
             self._raise_if_woken()
-            self.core.begin_call(self._host.now_ms())
+            now_ms = self._host.now_ms()
+            self.core.counters.polls.begin(now_ms)
+            self.core.begin_call(now_ms)
         is_due = True
         try:
             while True:
-                found = yield from collect(self._host.now_ms())
-                if found is not None or self.core.has_moved:
-                    is_due = self.core.is_due
-                    return found
-                if self.core.subscription.is_finished:
-                    return None
+                if caller is not None and self.core.has_duties:
+                    is_done = yield from self._do_duties(caller, deadline_ms)
+                    if is_done and stops_when_assigned:
+                        return None
+                    if not (is_done or caller.is_held_up):
+                        return None
+                letter = None
+                if collect is not None:
+                    found, letter = yield from self._collected(collect)
+                    if found is not None or self.core.has_moved:
+                        is_due = self.core.is_due
+                        return found
+                    if self.core.subscription.is_finished:
+                        return None
                 now_ms = self._host.now_ms()
-                changed, look_ms = self._look_around(now_ms, is_over=now_ms >= deadline_ms)
-                if now_ms >= deadline_ms:
+                changed, look_ms = self._look_around(now_ms, is_over=now_ms >= deadline_ms, collects=collect is not None)
+                if now_ms >= deadline_ms or is_enough():
                     return None
                 # A loop steps the engine only when something happens, and that a call has begun to wait is something.
                 self._host.due_now()
-                yield Until(changed, min(deadline_ms, look_ms))
+                yield Until(letter or changed, min(deadline_ms, look_ms))
         finally:
+            with self._host.lock:
+                now_ms = self._host.now_ms()
+                self.core.counters.polls.end(now_ms)
+                if self.core.is_subscribed:
+                    self.core.end_call(now_ms)
             # Memory given back, a position to be looked up, an error that was raised: a call that did not wait has changed things too.
             if is_due:
                 self._host.look()
 
-    def _look_around(self, now_ms: int, *, is_over: bool) -> tuple[Promise[None], int]:
+    def _collected(self, collect: Callable[[int], CallerFlow[T | None]]) -> CallerFlow[tuple[T | None, Promise[None] | None]]:
+        """Collect, and send the dead letters that were met; return what to wait for, where the record of one is first in line."""
+        letters = self.core.letters
+        if letters is None:
+            return (yield from collect(self._host.now_ms())), None
+        with self._host.lock:
+            changed = letters.changed()
+        try:
+            found, awaited = (yield from collect(self._host.now_ms())), None
+        except AwaitsDeadLetterError:
+            found, awaited = None, changed
+        self._send_letters(letters)
+        return found, awaited
+
+    def _send_letters(self, letters: DeadLetters) -> None:
+        due = deque(letters.take_due())
+        try:
+            while due:
+                letter, record = due[0]
+                self._send_letter(letters, letter, record)
+                due.popleft()
+        finally:
+            letters.give_back(letter for letter, _ in due)
+
+    def _send_letter(self, letters: DeadLetters, letter: Letter, record: ProducerRecord) -> None:
+        assert self._post is not None, "a core with dead letters comes with what sends them"
+
+        def settled(failure: BaseException | None) -> None:
+            # A consumer that was closed meanwhile has not moved past the record.
+            with suppress(KafkaError):
+                self._host.change(lambda _: letters.settle(letter, failure))
+
+        post_letter(self._host, self._post, record, settled)
+
+    def _do_duties(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
+        """Do what the group wants of the program; False when the time was over first."""
+        assert self.core.member is not None
+        is_done = yield from self.core.member.duties(caller, deadline_ms)
+        with self._host.lock:
+            self.core.prepare()
+        return is_done
+
+    def _look_around(self, now_ms: int, *, is_over: bool, collects: bool) -> tuple[Promise[None], int]:
         """Raise what keeps records away, where that is for the caller to know; return what settles when there may be some, and when to
-        look again.
+        look again. collects: whether what is buffered is of interest.
         """
         with self._host.lock:
             error = self.core.explain(now_ms, last_word=is_over)
             if error is None and not is_over:
                 self._raise_if_woken()
                 self.core.commits.begin_automatic(now_ms)
-            changed, look_ms = self.core.changed(), min(self.core.next_look_ms(now_ms), self.core.commits.due_ms)
+            changed = self.core.changed() if collects else self.core.announced()
+            look_ms = min(self.core.next_look_ms(now_ms), self.core.commits.due_ms)
         if error is not None:
             raise error
         return changed, look_ms
 
-    # Everything else
-
-    def run(
-        self, begin: Callable[[ConsumerCore, int], Flow[T]], timeout_ms: int | None, what: str, *, may_be_woken: bool = True
-    ) -> CallerFlow[T]:
-        """Run a flow of the engine to its end. begin: makes it, under the lock. timeout_ms: None for default.api.timeout.ms.
-
-        may_be_woken: whether wakeup() ends it.
-        Raises TimeoutError naming `what`; BootstrapError, which is one, when no broker was ever reached.
-        """
-        self._host.check_usable()
-        timeout_ms = self.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        with self._host.lock:
-            if may_be_woken:
-                self._raise_if_woken()
-            now_ms = self._host.now_ms()
-            over_ms = min(now_ms + timeout_ms, NEVER_MS)
-            done = self._engine.flows.start(begin(self.core, now_ms), now_ms, deadline_ms=over_ms, describe=what)
-            outcome = _followed(done)
-            self._interruptible = outcome if may_be_woken else None
-        try:
-            self._host.due_now()
-            if not (yield Until(outcome, over_ms + FLOW_GRACE_MS)):
-                raise TimeoutError(f"{what}: not done within {timeout_ms / 1000:g} s")
-            result: T = outcome.result()
-            return result
-        except TimeoutError as error:
-            with self._host.lock:
-                explained = timeout_error(self._engine.network, error, timeout_ms / 1000)
-            raise explained from None
-        finally:
-            self._interruptible = None
-            if not done.done:
-                self._cancel(done)
-
-    def _cancel(self, done: Promise[Any]) -> None:
-        with self._host.lock:
-            self._engine.flows.cancel(done, self._host.now_ms())
-        self._host.look()
-
-    def change(self, change: Callable[[ConsumerCore, int], None]) -> None:
-        """Change what is read, under the lock and at a time, and let the engine see it."""
-        self._host.change(lambda now_ms: change(self.core, now_ms))
-
-    def look(self, look: Callable[[ConsumerCore], T]) -> T:
-        """Look at what is read, under the lock."""
-        self._host.check_usable()
-        with self._host.lock:
-            return look(self.core)
+    # Its end
 
     def close(self) -> CallerFlow[None]:
         """Stop reading and tell the brokers that can be told; the driver is to be closed next, whatever happens here."""
@@ -196,42 +246,12 @@ class Reading:
             if not (yield Until(promise, over_ms)):
                 return
 
-    # Being woken up
 
-    def wakeup(self) -> None:
-        """End the running call that waits, or the next one, with WakeupError. From any thread, and from a signal handler.
-
-        A handler runs between any two bytecodes of the main thread, which may hold any lock at that moment. So nothing is locked or
-        settled here: whoever steps the engine next sees the flag.
-        """
-        self._woken = True
-        self._host.wakeup()
-
-    def poll(self, now_ms: int) -> int:
-        """End what waits when wakeup() was called: a flow at once, a wait for records by having it look."""
-        if self._woken:
-            if self._interruptible is not None and self._interruptible.reject(_woken_up()):
-                self._woken = False
-            else:
-                self.core.announce()
-        return NEVER_MS
-
-    def _raise_if_woken(self) -> None:
-        if self._woken:
-            self._woken = False
-            raise _woken_up()
-
-
-def _woken_up() -> KafkaError:
-    return WakeupError("wakeup() was called")
-
-
-def _followed(promise: Promise[T]) -> Promise[T]:
-    """Return a promise that is settled as another one, unless it is settled before."""
-    follower: Promise[T] = Promise()
-
-    def follow(done: Promise[T]) -> None:
-        follower.resolve(done.result()) if done.error is None else follower.reject(done.error)
-
-    promise.on_done(follow)
-    return follower
+def post_letter(host: Host, post: Post, letter: ProducerRecord, settled: Callable[[BaseException | None], None]) -> None:
+    """Give a dead letter to its producer; what the producer refuses at once is told to `settled`, as what fails later."""
+    # A signal's handler runs where the producer waits, and before: what it raises is no failure of the producer, and comes out.
+    host.run_handlers()
+    try:
+        post(letter, settled)
+    except KafkaError as failure:
+        settled(failure)

@@ -9,25 +9,24 @@ These are flows in the caller's context, like those of `reading`, which they are
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from levada.client.engine import Engine
 from levada.client.host import Host
+from levada.client.offset_spec import OffsetSpec
 from levada.consumer.columns_ahead import BatchSink
 from levada.consumer.core import ConsumerCore
 from levada.consumer.ranges import Range, Ranges, resolve
 from levada.consumer.reading import Reading
-from levada.consumer.subscription_state import OffsetSpec
+from levada.consumer.record_filter import RecordFilter
+from levada.consumer.subscription_state import PartitionState
 from levada.errors import DataLossError, KafkaError, LogTruncationError, OffsetOutOfRangeError, TimeoutError, TopicRecreatedError
 from levada.flow import CallerFlow
 from levada.types import AnyRecord, TopicPartition
 
 T = TypeVar("T")
-
-log = logging.getLogger(__name__)
 
 SLICE_MS = 1_000
 """How long one wait lasts, before looking whether anything still moves."""
@@ -46,22 +45,47 @@ class Loss(NamedTuple):
     next_offset: int
 
 
+class ScanProgress(NamedTuple):
+    """How far a scan is.
+
+    records: handed out so far. offsets: read so far, with those of records that are hidden or filtered out, of `of` in all. partitions: how
+    many are read to their ends, of `of_partitions`.
+    """
+
+    records: int
+    offsets: int
+    of: int
+    partitions: int
+    of_partitions: int
+
+
 class ScanPlan:
-    """What is to be read, however often: the ranges, and whether lost records are passed over.
+    """What is to be read, however often: the ranges, which of their records, and whether lost ones are passed over.
 
     losses: what the last reading had to pass over.
     """
 
-    def __init__(self, wanted: Ranges, *, skips: bool) -> None:
+    def __init__(self, wanted: Ranges, kept: RecordFilter | None = None, *, skips: bool) -> None:
         self.skips = skips
         self.losses: list[Loss] = []
         self._wanted = wanted
+        self._kept = kept
+        self._wall_ms: int | None = None
+        """What counts as now, since it was first asked for."""
         self._ranges: Mapping[TopicPartition, Range] | None = None
+
+    def kept(self, wall_ms: int) -> RecordFilter | None:
+        """Return which records are handed out, None for all. wall_ms: the time, which counts the first time only."""
+        self._wall_ms = self._wall_ms or wall_ms
+        return None if self._kept is None else self._kept.as_of(self._wall_ms)
 
     def settle(self, reading: Reading) -> CallerFlow[Mapping[TopicPartition, Range]]:
         """Return what is to be read of each partition, found out the first time."""
         if self._ranges is None:
-            self._ranges = yield from resolve(self._wanted, reading, skips=self.skips)
+            kept = self.kept(reading.wall_ms())
+            assert self._wall_ms is not None
+            oldest = None if kept is None else kept.span_ms[0]
+            self._ranges = yield from resolve(self._wanted, reading, skips=self.skips, wall_ms=self._wall_ms, not_before_ms=oldest)
         return self._ranges
 
 
@@ -71,7 +95,7 @@ class Scanning:
     def __init__(self, plan: ScanPlan, reading: Reading, engine: Engine, host: Host) -> None:
         self._plan = plan
         self._reading = reading
-        self._deferred = engine.deferred
+        self._log = engine.deferred.log(__name__)
         self._host = host
         self._ranges: Mapping[TopicPartition, Range] | None = None
         self._moved_ms = 0
@@ -102,6 +126,13 @@ class Scanning:
                 raise
             self._error = error
         return sink.finish() if sink.rows else None
+
+    def progress(self, records: int) -> ScanProgress:
+        """Return how far it is. records: what was handed out."""
+        ranges = self._ranges or {}
+        left = self._reading.look(lambda core: {state.tp: _left(state) for state in core.subscription})
+        whole = sum(max(end - start, 0) for start, end in ranges.values())
+        return ScanProgress(records, whole - sum(left.values()), whole, len(ranges) - sum(map(bool, left.values())), len(ranges))
 
     def _read_records(self) -> CallerFlow[list[AnyRecord]]:
         return self._reading.records(self._host.now_ms() + SLICE_MS, RECORDS_AT_ONCE)
@@ -170,7 +201,7 @@ class Scanning:
         self._go_on(tp, onward, end)
 
     def _skip(self, loss: Loss, why: str) -> None:
-        self._deferred.append(lambda: log.warning("%s: asked for offset %d, going on at %d: %s", *loss, why))
+        self._log.warning("%s: asked for offset %d, going on at %d: %s", *loss, why, tp=loss[0], offset=loss[1])
         self._plan.losses.append(loss)
 
     def _go_on(self, tp: TopicPartition, offset: int, stop: int) -> None:
@@ -190,6 +221,10 @@ class Scanning:
         now_ms = self._host.now_ms()
         lines = self._reading.look(lambda core: core.describe_standstill(now_ms))
         return TimeoutError("\n".join([f"no partition moved for {seconds:.1f} s", *lines]))
+
+
+def _left(state: PartitionState) -> int:
+    return 0 if state.stop_offset is None else max(state.stop_offset - state.position, 0)
 
 
 def _has_more(sink: BatchSink, before: int) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from levada.consumer.decode import Deserializer
 from levada.consumer.fetch_cursor import ReadOptions
 from levada.consumer.fetch_request import FetchSettings
-from levada.types import IsolationLevel
+from levada.consumer.group.assignors import assignors_of
+from levada.consumer.group.requests import GroupSettings
+from levada.dead_letter import DeadLetter
+from levada.types import AnyRecord, IsolationLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +24,23 @@ class ConsumerSettings:
     auto_offset_reset: str
     key_deserializer: Deserializer | None
     value_deserializer: Deserializer | None
+    on_decode_error: str | DeadLetter
+    keeps: Callable[[AnyRecord], bool] | None
+    """Which records are handed out, None for all."""
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     default_api_timeout_ms: int
     allow_auto_create_topics: bool
-    group_id: str | None
+    group: GroupSettings | None
+    """None without a group.id."""
     auto_commit_interval_ms: int | None
     """None: nothing is committed automatically."""
+    notes_committed: bool
+    """Whether somebody is told of every commit."""
 
     @classmethod
-    def of(cls, config: Any) -> ConsumerSettings:
-        """Read the settings from a ConsumerConfig, or from anything with its attributes."""
+    def of(cls, config: Any, keeps: Callable[[AnyRecord], bool] | None = None) -> ConsumerSettings:
+        """Read the settings from a ConsumerConfig, or from anything with its attributes. keeps: which records are handed out."""
         isolation_level = IsolationLevel[config.isolation_level.upper()]
         return cls(
             fetch=FetchSettings(
@@ -48,10 +58,29 @@ class ConsumerSettings:
             auto_offset_reset=config.auto_offset_reset,
             key_deserializer=config.key_deserializer,
             value_deserializer=config.value_deserializer,
+            on_decode_error=config.on_decode_error,
+            keeps=keeps,
             retry_backoff_ms=config.retry_backoff_ms,
             retry_backoff_max_ms=config.retry_backoff_max_ms,
             default_api_timeout_ms=config.default_api_timeout_ms,
             allow_auto_create_topics=config.allow_auto_create_topics,
-            group_id=config.group_id,
+            group=None if config.group_id is None else _group_settings(config),
             auto_commit_interval_ms=config.auto_commit_interval_ms if config.enable_auto_commit else None,
+            notes_committed=bool(config.interceptors),
         )
+
+
+def _group_settings(config: Any) -> GroupSettings:
+    return GroupSettings(
+        group_id=config.group_id,
+        group_instance_id=config.group_instance_id,
+        group_protocol=config.group_protocol,
+        group_remote_assignor=config.group_remote_assignor,
+        assignors=assignors_of(config.partition_assignment_strategy),
+        session_timeout_ms=config.session_timeout_ms,
+        heartbeat_interval_ms=config.heartbeat_interval_ms,
+        max_poll_interval_ms=config.max_poll_interval_ms,
+        request_timeout_ms=config.request_timeout_ms,
+        exclude_internal_topics=config.exclude_internal_topics,
+        client_rack=config.client_rack,
+    )

@@ -4,9 +4,10 @@ A caller that gets no records must be able to tell an idle topic from a fault. A
 
 What time cannot mend is raised: a topic or partition that does not exist, one that may not be read, and addresses that no Kafka listens at
 (by the call that would otherwise return without a record, or sooner). What time may mend, such as brokers that do not answer, is not: the
-call returns nothing, as Java's does. Once nothing was heard of a partition for default.api.timeout.ms a warning says so, with the cause;
-the next one comes when it was heard of again, and was lost again. A call that ends without a record while the group's offsets wait for
-an open transaction writes that at once: only who began the transaction, or time, can end it.
+call returns nothing, as Java's does. Nor is a partition that a group has assigned and that is gone by now: the group will notice.
+Once nothing was heard of a partition for default.api.timeout.ms a warning says so, with the cause; the next one comes when it was heard of
+again, and was lost again. A call that ends without a record while the group's offsets wait for an open transaction writes that at once:
+only who began the transaction, or time, can end it.
 
 Nobody walks over all partitions to find that out: what metadata holds against them is looked up when it, or the assignment, changes; and
 since a partition is only heard of later and later, the first one cannot be overdue before the time that the last full look came up with.
@@ -14,22 +15,18 @@ since a partition is only heard of later and later, the first one cannot be over
 
 from __future__ import annotations
 
-import logging
-from collections import deque
-from collections.abc import Callable
-
-from levada.client.deferred_log import DeferredLog
+from levada.client.deferred import Deferred
 from levada.client.known_topics import UNKNOWN_GRACE_MS, check_exists, trouble_with
 from levada.client.metadata import Metadata
 from levada.client.network_client import NetworkClient
 from levada.client.snapshot import ClusterSnapshot
 from levada.clock import NEVER_MS
 from levada.consumer.committed_positions import CommittedPositions
+from levada.consumer.subscribed_topics import SubscribedTopics
 from levada.consumer.subscription_state import PartitionState, SubscriptionState
+from levada.consumer.unreachable import LAST_WORD_GRACE_MS, Unreachable
 from levada.errors import BrokerError, KafkaError
 
-LAST_WORD_GRACE_MS = 400
-"""A call that ends may speak up earlier than one that goes on trying."""
 LOOK_AROUND_MS = 250
 """How often to look while something is, or may be, wrong."""
 
@@ -37,7 +34,7 @@ LOOK_AROUND_MS = 250
 class Stalls:
     """Looks at partitions that wait for a broker. Used under the engine's lock.
 
-    committed: looks up committed offsets, None without a group. patience_ms: default.api.timeout.ms.
+    topics: those that are subscribed to. committed: looks up committed offsets, None without a group. patience_ms: default.api.timeout.ms.
     """
 
     def __init__(
@@ -45,17 +42,21 @@ class Stalls:
         subscription: SubscriptionState,
         metadata: Metadata,
         network: NetworkClient,
+        topics: SubscribedTopics,
         committed: CommittedPositions | None,
         *,
         patience_ms: int,
-        deferred: deque[Callable[[], None]],
+        deferred: Deferred,
     ) -> None:
         self._subscription = subscription
         self._metadata = metadata
         self._network = network
+        self._topics = topics
         self._committed = committed
         self._patience_ms = patience_ms
-        self._log = DeferredLog(logging.getLogger(__name__), deferred)
+        self._log = deferred.log(__name__)
+        self.waits_since_ms = NEVER_MS
+        """Since when the consumer is a member of a group, or wants to be one."""
         self._marks = subscription.listen()
         self._snapshot: ClusterSnapshot | None = None
         self._suspects: dict[PartitionState, None] = {}
@@ -64,25 +65,36 @@ class Stalls:
         """No partition is overdue before this time."""
         self._told_of: dict[PartitionState, int] = {}
         """When partitions that a warning was written about had last been heard of."""
-        self._told = False
-        """Whether a warning says that no broker was ever reached."""
+        self._unreachable = Unreachable(network, self._log)
         self._told_unstable = False
         """Whether a warning says that committed offsets wait for a transaction."""
 
     def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
         """Return the error to raise, None while waiting on is right. last_word: the call would return without a record."""
+        return self._fault_of_partitions(now_ms, last_word=last_word) or self._topics.explain(now_ms, last_word=last_word)
+
+    def _fault_of_partitions(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
         self._look_for_suspects()
         if not self._network.ever_ready:
-            return self._unreachable(now_ms, last_word=last_word)
-        fault = self._missing(now_ms, LAST_WORD_GRACE_MS if last_word else UNKNOWN_GRACE_MS) if self._suspects else None
+            since_ms = min((state.heard_ms for state in self._subscription if _waits(state)), default=min(self.waits_since_ms, now_ms))
+            return self._unreachable.explain(since_ms, now_ms, last_word=last_word)
+        fault = self._missing(now_ms, self._grace_ms(last_word=last_word)) if self._suspects else None
         if fault is None and now_ms >= self._overdue_ms:
             self._warn(now_ms)
         self._look_for_open_transaction(last_word=last_word)
         return fault
 
+    def _grace_ms(self, *, last_word: bool) -> int:
+        """Return for how long what does not exist may yet appear, or be taken away by the group that has assigned it."""
+        if self.waits_since_ms != NEVER_MS:
+            return NEVER_MS
+        return LAST_WORD_GRACE_MS if last_word else UNKNOWN_GRACE_MS
+
     def next_look_ms(self, now_ms: int) -> int:
         """When explain() may say something else than now."""
-        return now_ms + LOOK_AROUND_MS if self._suspects or not self._network.ever_ready else max(self._overdue_ms, now_ms + LOOK_AROUND_MS)
+        soon_ms = now_ms + LOOK_AROUND_MS
+        is_wrong = self._suspects or self._topics.has_untold or not self._network.ever_ready
+        return soon_ms if is_wrong else max(self._overdue_ms, soon_ms)
 
     def _look_for_suspects(self) -> None:
         """Compare with metadata what changed, or everything when that did."""
@@ -100,19 +112,6 @@ class Stalls:
                 self._told_of.pop(state, None)
         self._marks.clear()
 
-    def _unreachable(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
-        """No broker was ever reached: raise that where it is for good, else write it once, for a call that ends without a record."""
-        if not self._network.failures():
-            return None
-        if self._network.unrecoverable:
-            return self._network.bootstrap_error(0)
-        since_ms = min((state.heard_ms for state in self._subscription if _waits(state)), default=now_ms)
-        if last_word and not self._told and now_ms - since_ms >= LAST_WORD_GRACE_MS:
-            self._told = True
-            error = self._network.bootstrap_error(round((now_ms - since_ms) / 1000, 1))
-            self._log.log(logging.WARNING, "%s; still trying", error)
-        return None
-
     def _look_for_open_transaction(self, *, last_word: bool) -> None:
         """Write it once where a call ends without a record because the group's offsets are not settled."""
         committed = self._committed
@@ -124,7 +123,7 @@ class Stalls:
                 "%s: no records yet, as the offsets of group '%s' wait for an open transaction; init_transactions() of a producer with the "
                 "transactional.id that began it aborts it, else its coordinator does after transaction.timeout.ms"
             )
-            self._log.log(logging.WARNING, text, ", ".join(map(str, sorted(committed.unstable))), committed.group_id)
+            self._log.warning(text, ", ".join(map(str, sorted(committed.unstable))), committed.group_id)
 
     def _missing(self, now_ms: int, grace_ms: int) -> BrokerError | None:
         for state in self._suspects:
@@ -155,7 +154,7 @@ class Stalls:
         lines = [f"nothing was heard for {self._patience_ms / 1000:.1f} s of"]
         lines += [f"  {state.tp} (position {state.position}): {state.last_error or self._so_far(state)}" for state in told]
         lines += self.failures()
-        self._log.log(logging.WARNING, "%s", "\n".join(lines))
+        self._log.warning("%s", "\n".join(lines))
 
     def failures(self) -> list[str]:
         """Return a line for each address that cannot be used, with the cause."""

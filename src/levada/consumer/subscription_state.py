@@ -31,19 +31,16 @@ all listeners, and a listener looks at the marked states when it has its turn.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import Enum, IntEnum
-from typing import NamedTuple, Protocol
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
+from levada.client.offset_spec import OffsetSpec
 from levada.errors import IllegalStateError
 from levada.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, AnyRecord, TopicPartition
 
-
-class OffsetSpec(IntEnum):
-    """A position by name, as ListOffsets spells it in its timestamp field."""
-
-    LATEST = -1
-    EARLIEST = -2
+if TYPE_CHECKING:
+    from levada.consumer.reset_to import ResetTo
 
 
 OUT_OF_RANGE = "out of range"
@@ -138,6 +135,7 @@ class PartitionState:
         "source",
         "status",
         "stop_offset",
+        "stops_for_loop",
         "topic_id",
         "topic_is_assumed",
         "tp",
@@ -158,7 +156,7 @@ class PartitionState:
         self.position = UNKNOWN_OFFSET
         self.leader_epoch = NO_LEADER_EPOCH
         self.fetch_offset = UNKNOWN_OFFSET
-        self.reset_to: OffsetSpec | None = None
+        self.reset_to: ResetTo | None = None
         self.asked_offset: int | None = None
         """The position that was given up, when that is why another one is looked up."""
         self.reset_reason = ""
@@ -170,6 +168,8 @@ class PartitionState:
         """The leader epoch whose log is known to hold what was read up to the position, or in which the position was looked up."""
         self.stop_offset: int | None = None
         """A bounded read hands out nothing at or after this offset."""
+        self.stops_for_loop = False
+        """Whether a loop over the consumer has set it, and not the program."""
         self.bytes_per_offset = 0.0
         """What the last answer's records took, 0 before one."""
         self.paused = False
@@ -218,7 +218,7 @@ class PartitionState:
     @property
     def may_be_reset(self) -> bool:
         """Whether auto.offset.reset may move a position that does not hold. A bounded read is of these records, and of no others."""
-        return self.stop_offset is None
+        return self.stop_offset is None or self.stops_for_loop
 
     @property
     def wants_data(self) -> bool:
@@ -236,8 +236,8 @@ class PartitionState:
         self.reset_to = self.asked_offset = None
         self.reset_reason = ""
 
-    def await_reset(self, to: OffsetSpec, *, gave_up: int | None = None, reason: str = "") -> None:
-        """Begin a new generation without a position, to be found at one end of the log. gave_up: the position it had, for a reason."""
+    def await_reset(self, to: ResetTo, *, gave_up: int | None = None, reason: str = "") -> None:
+        """Begin a new generation without a position, which is to be found. gave_up: the position it had, for a reason."""
         self._begin_generation()
         self._enter(PartitionStatus.AWAIT_RESET)
         self.reset_to = to
@@ -349,7 +349,7 @@ class SubscriptionState:
         self._states: dict[TopicPartition, PartitionState] = {}
         self._listeners: list[Marks] = []
         self._initializing: Marks = self.listen()
-        self._is_bounded = False
+        self.is_bounded = False
         """Whether a partition has an end, or had one when partitions were assigned last."""
 
     def listen(self) -> Marks:
@@ -401,7 +401,7 @@ class SubscriptionState:
     @property
     def is_finished(self) -> bool:
         """Whether there is nothing more to be read: every partition has an end and is there."""
-        return self._is_bounded and all(state.finished for state in self)
+        return self.is_bounded and all(state.finished for state in self)
 
     def assign(self, partitions: Iterable[TopicPartition], now_ms: int, ends: Mapping[TopicPartition, int] = NO_ENDS) -> None:
         """Replace the assignment; partitions that stay keep their positions (O2). ends: the offsets to read up to, where there is one."""
@@ -413,7 +413,8 @@ class SubscriptionState:
         for tp in wanted:
             state = self._states[tp] = known.get(tp) or self._begin(tp, now_ms)
             state.stop_at(ends.get(tp))
-        self._is_bounded = bool(ends)
+            state.stops_for_loop = False
+        self.is_bounded = bool(ends)
 
     def _begin(self, tp: TopicPartition, now_ms: int) -> PartitionState:
         state = PartitionState(tp, now_ms, self.generations, self._listeners)
@@ -426,7 +427,7 @@ class SubscriptionState:
         self.assign(ranges, now_ms, {tp: stop for tp, (_, stop) in ranges.items()})
         for tp, (start, _) in ranges.items():
             self._states[tp].move_to(start)
-        self._is_bounded = True
+        self.is_bounded = True
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int = NO_LEADER_EPOCH) -> None:
         """Move a position; it takes effect with the next poll (O5)."""

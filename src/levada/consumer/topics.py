@@ -8,9 +8,10 @@ from levada.client.known_topics import UNKNOWN_GRACE_MS
 from levada.client.metadata_update import described_partitions
 from levada.client.now import Now
 from levada.client.retry import Reaction, Retries, RetryPolicy
+from levada.client.topic_errors import FINAL_TOPIC_ERRORS, topic_error
 from levada.client.topic_queries import all_topics, these_topics
 from levada.error_codes import ErrorCode
-from levada.errors import FINAL_TOPIC_ERRORS, BrokerError, TimeoutError, UnknownTopicOrPartitionError, topic_error
+from levada.errors import BrokerError, TimeoutError, UnknownTopicOrPartitionError
 from levada.flow import Flow
 from levada.protocol.messages.metadata import MetadataResponse
 from levada.types import PartitionInfo

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 from levada.ack_buffer import AckWindow
 from levada.errors import TimeoutError, not_written
 from levada.face.arguments import checked_timeout, whole
+from levada.shown import shown
 
 T = TypeVar("T")
 
@@ -38,16 +39,17 @@ class WaitingAckBuffer(AckWindow):
         put_at_s = self._oldest_put_at_s()
         return 0.0 if put_at_s is None else monotonic() - put_at_s
 
-    def _try_put(self, id: Any) -> int | None:
-        """Put an id if there is a free slot."""
-        sequence = self._offer(id, monotonic())
+    def _try_put(self, id: Any, taken: list[Any]) -> int | None:
+        """Put an id if there is a free slot. taken: as in _offer()."""
+        sequence = self._offer(id, monotonic(), taken)
         return sequence if sequence >= 0 else None
 
-    def _putting(self, id: Any, timeout: float | None, wake: Wake) -> Sleeping[int]:
+    def _putting(self, id: Any, taken: list[Any], timeout: float | None, wake: Wake) -> Sleeping[int]:
         """Put an id when there is a free slot."""
         began_s = monotonic()
         try:
-            return (yield from self._until(lambda: self._try_put(id), timeout, wake, room=True, what="AckBuffer.put(): no free slot"))
+            what = "AckBuffer.put(): no free slot"
+            return (yield from self._until(lambda: self._try_put(id, taken), timeout, wake, room=True, what=what))
         except TimeoutError as late:
             raise not_written(late) from None
         finally:
@@ -80,8 +82,8 @@ class WaitingAckBuffer(AckWindow):
             self._forget(wake, room=room)
 
     def _standing(self) -> str:
-        return f"{self.in_flight} ids are not safe, the oldest for {self.oldest_age:.1f} s; safe: {self.safe!r}"
+        return f"{self.in_flight} ids are not safe, the oldest for {self.oldest_age:.1f} s; safe: {shown(self.safe)}"
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(self)} of {self.size} slots used, {self.in_flight} ids not safe"
-        return f"<AckBuffer: {state}, safe: {self.safe!r}>"
+        return f"<AckBuffer: {state}, safe: {shown(self.safe)}>"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
+from enum import StrEnum
 from numbers import Real
 from operator import index
-from typing import Any
+from typing import Any, TypeVar
 
-from levada.admin.transactions import TransactionState
 from levada.client.request import CONTROLLER, Destination
+from levada.client.topic_errors import TOPIC_NAME_RULE
 from levada.clock import NEVER_MS
-from levada.error_codes import ErrorCode
-from levada.errors import FINAL_TOPIC_ERRORS, InvalidTopicError, not_written
+from levada.errors import InvalidTopicError, not_written
 from levada.protocol.schema import Request
 from levada.types import (
     AbortTransactionSpec,
@@ -25,8 +25,13 @@ from levada.types import (
     TransactionHandle,
 )
 
+Word = TypeVar("Word", bound=StrEnum)
+
 FOR_EVER_S = NEVER_MS / 1000
 MAX_TOPIC_NAME = 249
+MAX_OFFSET = 2**63 - 1
+NO_LEADER_EPOCH, MAX_LEADER_EPOCH = -1, 2**31 - 1
+MAX_METADATA_SIZE = 2**15 - 1
 
 
 def deadline_ms(now_ms: int, timeout_s: float | None) -> int:
@@ -66,7 +71,7 @@ def topic_name(topic: Any) -> str:
 
 
 def _invalid_topic(shown: str) -> InvalidTopicError:
-    return not_written(InvalidTopicError(f"topic {shown}: {FINAL_TOPIC_ERRORS[ErrorCode.INVALID_TOPIC_EXCEPTION]}"))
+    return not_written(InvalidTopicError(f"topic {shown}: {TOPIC_NAME_RULE}"))
 
 
 def topic_names(names: Any) -> list[str]:
@@ -112,11 +117,26 @@ def offsets_to_commit(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
 def _committable(tp: Any, at: Any) -> OffsetAndMetadata:
     given = at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(whole(f"the offset of {tp}", at))
     offset, leader_epoch = whole(f"the offset of {tp}", given.offset), whole(f"the leader epoch of {tp}", given.leader_epoch)
-    if offset < 0:
-        raise ValueError(f"the offset of {tp} is that of the next record to read, 0 or more; got {offset}")
-    if not isinstance(given.metadata, str):
-        raise TypeError(f"the metadata of {tp} is text, got {given.metadata!r}")
+    if not 0 <= offset <= MAX_OFFSET:
+        raise ValueError(f"the offset of {tp} is that of the next record to read, from 0 to 2**63 - 1; got {offset}")
+    if not NO_LEADER_EPOCH <= leader_epoch <= MAX_LEADER_EPOCH:
+        raise ValueError(f"the leader epoch of {tp} is a number from 0 to 2**31 - 1, or -1 for none; got {leader_epoch}")
+    _check_metadata(tp, given.metadata)
     return OffsetAndMetadata(offset, leader_epoch, given.metadata)
+
+
+def _check_metadata(tp: Any, metadata: Any) -> None:
+    if not isinstance(metadata, str):
+        raise TypeError(f"the metadata of {tp} is text, got {metadata!r}")
+    try:
+        size = len(metadata.encode())
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the metadata of {tp} cannot be written as UTF-8: {error}") from None
+    if size > MAX_METADATA_SIZE:
+        raise ValueError(
+            f"the metadata of {tp} takes {size:,} bytes; requests carry at most {MAX_METADATA_SIZE:,}, and brokers take "
+            "offset.metadata.max.bytes, 4,096 by default"
+        )
 
 
 def ids(given: Any, what: str) -> list[str]:
@@ -128,6 +148,15 @@ def ids(given: Any, what: str) -> list[str]:
     return found
 
 
+def texts(given: Any, what: str) -> list[str]:
+    """Return texts, which may be empty. what: they are, in an error's words."""
+    _refuse_lone(given, str, what)
+    for one in (found := list(given)):
+        if not isinstance(one, str):
+            raise TypeError(f"expected a list of {what}, each a str; got {one!r}")
+    return found
+
+
 def group_id(given: Any) -> str:
     """Return the id of a group."""
     if not isinstance(given, str) or not given:
@@ -135,14 +164,14 @@ def group_id(given: Any) -> str:
     return given
 
 
-def transaction_states(states: Any) -> list[TransactionState]:
-    """Return states of transactions, which may be given by their names in Kafka."""
-    _refuse_lone(states, str, "states")
-    for state in states:
-        if TransactionState(state) is TransactionState.UNKNOWN:
-            known = [known.value for known in TransactionState if known is not TransactionState.UNKNOWN]
-            raise ValueError(f"{state!r} is no state of a transaction; they are {', '.join(known)}")
-    return [TransactionState(state) for state in states]
+def named(kind: type[Word], given: Any, what: str) -> list[Word]:
+    """Return words of an enumeration, which may be given by their names in Kafka. what: one of them is, in an error's words."""
+    _refuse_lone(given, str, f"words, each a {what}")
+    for word in (found := list(given)):
+        if kind(word) is kind("Unknown"):
+            known = [known.value for known in kind if known is not kind("Unknown")]
+            raise ValueError(f"{word!r} is no {what}; they are {', '.join(known)}")
+    return [kind(word) for word in found]
 
 
 def abort_spec(spec: Any) -> AbortTransactionSpec:
@@ -192,11 +221,25 @@ def new_topics(topics: Any) -> list[NewTopic]:
 def _new_topic(topic: Any) -> NewTopic:
     if not isinstance(topic, NewTopic):
         raise TypeError(f"expected NewTopic(name, ...), got {topic!r}")
-    config = None if topic.config is None else {name: _setting(value) for name, value in topic.config.items()}
-    return NewTopic(topic_name(topic.name), whole("partitions", topic.partitions), whole("replication_factor", topic[2]), config)
+    config = None if topic.config is None else {name: setting(value) for name, value in topic.config.items()}
+    name, count, factor = (
+        topic_name(topic.name),
+        whole("partitions", topic.partitions),
+        whole("replication_factor", topic.replication_factor),
+    )
+    return NewTopic(name, count, factor, config, _assignment(name, topic.assignment))
 
 
-def _setting(value: Any) -> str:
+def _assignment(name: str, given: Any) -> Mapping[int, list[int]] | None:
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise TypeError(f"the assignment of topic '{name}' is a mapping of a partition's number to the ids of its brokers, got {given!r}")
+    return {whole("partition", index): [whole("a broker's id", one) for one in brokers] for index, brokers in given.items()}
+
+
+def setting(value: Any) -> str:
+    """Return the value of a setting as it is on the wire, where it is text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from random import Random
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from levada.client.engine import Engine
 from levada.client.group_offsets import Committed
 from levada.client.host import Host
+from levada.client.offset_spec import OffsetSpec
 from levada.clock import epoch_ms
 from levada.config import ConsumerConfig
-from levada.consumer.commits import OnCommit
+from levada.consumer.commits import Commit, OnCommit
 from levada.consumer.core import ConsumerCore
+from levada.consumer.health import ConsumerHealth
+from levada.consumer.loop_ends import unbound
 from levada.consumer.position_resetter import PositionReset
-from levada.consumer.reading import Reading
+from levada.consumer.reading import Post, Reading
 from levada.consumer.settings import ConsumerSettings
-from levada.consumer.subscription_state import OffsetSpec
 from levada.errors import ClosedError, IllegalStateError, KafkaError
 from levada.face.arguments import (
     column_names,
@@ -33,10 +34,17 @@ from levada.face.arguments import (
     topic_partitions,
     whole,
 )
-from levada.face.columns import importing_columns
-from levada.face.measured import measured
+from levada.face.columns import ARROW_BYTES, decoder
+from levada.face.handed_over import HandedOver
+from levada.face.health import health
+from levada.face.interception import ConsumerInterceptors
+from levada.face.looping import Iteration, Loop
+from levada.face.reporting import Reporting
+from levada.face.subscribing import OnRebalance, Pattern, Subscribing, listener_of, subscribed_to
 from levada.flow import CallerFlow, Flow
-from levada.metrics import Metrics
+from levada.groups import RebalanceListener
+from levada.logs import Log
+from levada.measure import Measure
 from levada.promise import Promise
 from levada.types import (
     AnyRecord,
@@ -48,52 +56,52 @@ from levada.types import (
     TopicPartition,
 )
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from levada.face.acking import Acking
 
 T = TypeVar("T")
 
-ITERATION_POLL_S = 60.0
-ARROW_BYTES = 16 << 20
 CLOSE_TIMEOUT_S = 30.0
-DEFAULT_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
+BROKEN_OFF_MS = 100
+"""How long a close() that is broken off waits for brokers to take note."""
 
 Offsets: TypeAlias = dict[TopicPartition, OffsetAndTimestamp | None]
 OffsetsToCommit: TypeAlias = Mapping[TopicPartition, int | OffsetAndMetadata]
 OnReset: TypeAlias = Callable[[PositionReset], None]
 
 
-class Iteration:
-    """The records that a loop over a consumer has, and how many it was given. is_over: it may have no more of them.
+class Consuming:
+    """One consumer. host: its driver. on_reset: the user's callback. post: sends dead letters, where there may be some.
 
-    committed: how many it was given when the program committed what it was given.
+    keeps: which records are handed out, None for all.
     """
 
-    __slots__ = ("committed", "generation", "given", "is_over", "records")
-
-    def __init__(self, records: Sequence[AnyRecord], generation: int) -> None:
-        self.records = records
-        self.generation = generation
-        self.given = 0
-        self.committed = 0
-        self.is_over = False
-
-    @property
-    def left(self) -> Sequence[AnyRecord]:
-        """What it was not given."""
-        return self.records[self.given :]
-
-
-class Consuming:
-    """One consumer. host: its driver. on_reset: the user's callback."""
-
-    def __init__(self, config: ConsumerConfig, engine: Engine, host: Host, *, random: Random, on_reset: OnReset | None = None) -> None:
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        engine: Engine,
+        host: Host,
+        *,
+        random: Random,
+        on_reset: OnReset | None = None,
+        post: Post | None = None,
+        keeps: Callable[[AnyRecord], bool] | None = None,
+    ) -> None:
         self.config = config
-        report = partial(_report_reset, on_reset)
-        self.core = ConsumerCore(engine, host=host, random=random, settings=ConsumerSettings.of(config), on_reset=report)
-        self.reading = Reading(self.core, engine, host, default_api_timeout_ms=config.default_api_timeout_ms)
+        self.log = engine.log(__name__)
+        report = partial(_report_reset, self.log, on_reset)
+        self.core = ConsumerCore(engine, host=host, random=random, settings=ConsumerSettings.of(config, keeps), on_reset=report)
+        self.reading = Reading(self.core, engine, host, default_api_timeout_ms=config.default_api_timeout_ms, post=post)
         self.wakeup = self.reading.wakeup
-        self._engine = engine
-        self._host = host
+        self._interceptors = ConsumerInterceptors(config.interceptors, self.log, engine.network.client_id, config.group_id)
+        self.handed_over = HandedOver([*config.interceptors, config.key_deserializer, config.value_deserializer], self.log)
+        self.subscribing = Subscribing(self.core, self.reading, host)
+        self.reporting = Reporting(config, engine, host, "consumer", self.core)
+        self._engine, self._host, self.now_ms = engine, host, host.now_ms
+        self.loop: Loop | None = None
+        """The loop over the consumer that runs."""
+        self.acking: Acking | None = None
+        """What hands out the records one by one, to be acknowledged."""
         self._iteration: Iteration | None = None
         self._in_hand: tuple[AnyRecord, int] | None = None
         """The record that the last loop was given last, until a call for more or a commit shows that the program is done with it; and the
@@ -108,6 +116,24 @@ class Consuming:
         stops = end_offsets(ends or {}, wanted)
         self.end_iteration()
         self.reading.change(lambda core, now_ms: core.assign(wanted, stops, now_ms))
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | None,
+        listener: RebalanceListener | None,
+        pattern: Pattern | None,
+        on_assigned: OnRebalance | None,
+        on_revoked: OnRebalance | None,
+        on_lost: OnRebalance | None,
+    ) -> None:
+        """Have the group assign partitions of these topics."""
+        self.subscribing.subscribe(subscribed_to(topics, pattern), listener_of(listener, on_assigned, on_revoked, on_lost))
+
+    def unsubscribe(self) -> CallerFlow[None]:
+        """Read nothing any more, and leave the group."""
+        self.end_iteration()
+        self._settle()
+        yield from self.subscribing.unsubscribe()
 
     def finished(self) -> set[TopicPartition]:
         """Return the partitions that are read to their ends."""
@@ -148,6 +174,8 @@ class Consuming:
         """Hand out nothing of these partitions until resume()."""
         wanted = topic_partitions(partitions)
         self.end_iteration()
+        if self.acking is not None:
+            self.acking.leave_paused(wanted)
         self.reading.change(lambda core, _: core.subscription.pause(wanted))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
@@ -159,10 +187,6 @@ class Consuming:
     def paused(self) -> set[TopicPartition]:
         """Return the partitions that are paused."""
         return set(self.reading.look(lambda core: core.subscription.paused))
-
-    def metrics(self) -> Metrics:
-        """Return what has been counted so far."""
-        return measured(self._engine, self._host, "consumer", self.core)
 
     # Reading
 
@@ -177,11 +201,26 @@ class Consuming:
 
     def poll(self, timeout: float | None, max_records: int | None) -> CallerFlow[ConsumerRecords[Any, Any]]:
         """Return the next records."""
-        self._check_assigned()
-        self._end_iteration_for_more()
-        self.tell_of_commits()
+        self._begin_reading()
+        self.leave_loop()
         limit = self.config.max_poll_records if max_records is None else positive("max_records", max_records)
-        return ConsumerRecords((yield from self.reading.records(self._over_ms(timeout), limit)))
+        return (yield from self.read(self._over_ms(timeout), limit))
+
+    def poll_in_loop(self, timeout: float) -> CallerFlow[ConsumerRecords[Any, Any]]:
+        """Return the next records for the loop that runs."""
+        self._begin_reading()
+        # What the group assigns has to be given its ends before it is waited for.
+        return (yield from self.read(self._over_ms(timeout), self.config.max_poll_records, stops_when_assigned=self.config.stop_at_end))
+
+    def read(self, over_ms: int, limit: int, **how: Any) -> CallerFlow[ConsumerRecords[Any, Any]]:
+        """Return the next records, as interceptors leave them. how: see Reading.records."""
+        self.tell_of_commits()
+        caller = self.subscribing.caller
+        records: ConsumerRecords[Any, Any] = ConsumerRecords((yield from self.reading.records(over_ms, limit, caller, **how)))
+        if records and self._interceptors:
+            with self._host.user_code():
+                return self._interceptors.on_consume(records)
+        return records
 
     def poll_arrow(
         self,
@@ -192,19 +231,33 @@ class Consuming:
         text: Sequence[str],
     ) -> CallerFlow[Any]:
         """Return the next records as columns."""
-        self._check_assigned()
-        self._end_iteration_for_more()
+        self.check_readable()
+        self._interceptors.check_columns()
+        self._begin_reading()
+        self.leave_loop()
         self.tell_of_commits()
         limit = None if max_records is None else positive("max_records", max_records)
         most = ARROW_BYTES if max_bytes is None else positive("max_bytes", max_bytes)
-        return (
-            yield from self.reading.batch(self._over_ms(timeout), self._decoder(columns, text, in_parts=limit is not None), limit, most)
-        )
+        sink = self._decoder(columns, text, in_parts=limit is not None)
+        batch = yield from self.reading.batch(self._over_ms(timeout), sink, limit, most, self.subscribing.caller)
+        if self._interceptors and batch.num_rows:
+            with self._host.user_code():
+                self._interceptors.on_consume_arrow(batch)
+        return batch
 
     def iterate(self, records: ConsumerRecords[Any, Any]) -> Iteration:
         """Let a loop have these records one by one."""
         self._iteration = Iteration(records, self.reading.look(lambda core: core.subscription.generations.newest))
         return self._iteration
+
+    def leave_loop(self) -> None:
+        """No loop runs any more: partitions are read on behind the ends that it has given them."""
+        if self.loop is not None:
+            self.loop = None
+            if self.config.stop_at_end:
+                # A generator that is dropped may find the consumer closed, or in the middle of a call: that one, or the next, sees to it.
+                with suppress(ClosedError, IllegalStateError):
+                    self.reading.change(lambda core, _: unbound(core.subscription))
 
     def end_iteration(self) -> None:
         """Take back what a loop has not been given yet, before anything is read, moved, or asked about positions.
@@ -213,7 +266,7 @@ class Consuming:
         """
         iteration, self._iteration = self._iteration, None
         if iteration is not None:
-            iteration.is_over = True
+            iteration.end()
             with suppress(ClosedError):
                 if iteration.left:
                     self.reading.change(lambda core, _: core.rewind(iteration.left, iteration.generation))
@@ -221,8 +274,11 @@ class Consuming:
                     newest = self.reading.look(lambda core: core.subscription.generations.newest)
                     self._in_hand = iteration.records[iteration.given - 1], newest
 
-    def _end_iteration_for_more(self) -> None:
+    def _begin_reading(self) -> None:
         """Whoever asks for more is done with what came before."""
+        self.check_readable()
+        if self.acking is not None:
+            raise IllegalStateError("acks() hands out the records of this consumer; close it before poll() or a loop over the consumer")
         self.end_iteration()
         self._in_hand = None
 
@@ -241,17 +297,22 @@ class Consuming:
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions after what was handed out."""
+        self._settle()
         return self.reading.look(lambda core: core.commits.handed_out(self._not_given))
 
     def commit(self, offsets: OffsetsToCommit | None, timeout: float | None) -> CallerFlow[None]:
         """Commit, and wait until that is done."""
         wanted = None if offsets is None else offsets_to_commit(offsets)
         group = self.group_metadata()
+        self._settle()
         self.tell_of_commits()
-        yield from self.run(
-            lambda core, _: core.commits.commit(self._given() if wanted is None else wanted),
-            timeout,
-            f"commit for group '{group.group_id}'",
+        yield from self._timed(
+            self.core.counters.commit_sync,
+            self.run(
+                lambda core, _: core.commits.commit(self._given() if wanted is None else wanted),
+                timeout,
+                f"commit for group '{group.group_id}'",
+            ),
         )
         self.tell_of_commits()
 
@@ -260,24 +321,51 @@ class Consuming:
         wanted = None if offsets is None else offsets_to_commit(offsets)
         if not (callback is None or callable(callback)):
             raise TypeError(f"a callback is called with the offsets and an error or None, got {callback!r}")
+        self._settle()
         self.tell_of_commits()
         return self._host.change(lambda _: self.core.commits.begin(self._given() if wanted is None else wanted, callback))
 
     def committed(self, partitions: Iterable[TopicPartition | PartitionInfo], timeout: float | None) -> CallerFlow[Committed]:
         """Return what the group has committed."""
         wanted = topic_partitions(partitions)
-        return self.run(lambda core, _: core.committed(wanted), timeout, "committed offsets")
+        return self._timed(self.core.counters.committed, self.run(lambda core, _: core.committed(wanted), timeout, "committed offsets"))
+
+    def _timed(self, measure: Measure, flow: CallerFlow[T]) -> CallerFlow[T]:
+        began_ms = self._host.now_ms()
+        try:
+            return (yield from flow)
+        finally:
+            now_ms = self._host.now_ms()
+            with self._host.lock:
+                measure.note(now_ms - began_ms, now_ms)
 
     def tell_of_commits(self) -> None:
-        """Call the callbacks of commits that are over, in the order of the commits. What one raises comes out, and the others wait."""
+        """Call interceptors and the callbacks of commits that are over, in the order of the commits.
+
+        What a callback raises comes out, and the others wait.
+        """
+        if self._interceptors and self.core.commits.has_untold:
+            for offsets in self.reading.look(lambda core: core.commits.newly_committed()):
+                with self._host.user_code():
+                    self._interceptors.on_commit(offsets)
         while self.core.commits.has_untold and (commit := self.reading.look(lambda core: core.commits.over())) is not None:
             error = commit.done.error
             assert error is None or isinstance(error, KafkaError), "flows fail with errors of levada's own"
             if commit.callback is not None:
-                with self._host.user_code():
-                    commit.callback(dict(commit.offsets), error)
+                self._call_back(commit, commit.callback, error)
             elif error is not None:
-                log.warning("%s", error)
+                self.log.warning("%s", error)
+
+    def _call_back(self, commit: Commit, callback: OnCommit, error: KafkaError | None) -> None:
+        is_called = False
+        try:
+            with self._host.user_code():
+                is_called = True
+                callback(dict(commit.offsets), error)
+        finally:
+            if not is_called:
+                # Ctrl-C came first; the next call tells.
+                self.reading.look(lambda core: core.commits.give_back(commit))
 
     def _given(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return what is to be committed by a program that says no offsets, which is thereby done with all that it was given."""
@@ -285,6 +373,11 @@ class Consuming:
         if self._iteration is not None:
             self._iteration.committed = self._iteration.given
         return self.core.commits.handed_out(self._not_given)
+
+    def _settle(self) -> None:
+        """See what was acknowledged by now. Not under the lock: dead letters are given to their producer."""
+        if self.acking is not None:
+            self.acking.settle()
 
     @property
     def _not_given(self) -> Sequence[AnyRecord]:
@@ -299,11 +392,21 @@ class Consuming:
         self.end_iteration()
         return self.run(lambda core, now_ms: core.position(wanted, now_ms), timeout, f"position of {wanted}")
 
+    def health(self, timeout: float | None) -> CallerFlow[ConsumerHealth]:
+        """Return why nothing arrives."""
+        return health(self.reading, self._engine, self.config, timeout)
+
     def current_lag(self, tp: TopicPartition) -> int | None:
         """Return how many offsets the position is behind the end known from the last fetch."""
         wanted = topic_partition(tp)
         self.end_iteration()
         return self.reading.look(lambda core: core.lag(wanted))
+
+    def current_lead(self, tp: TopicPartition) -> int | None:
+        """Return how many offsets the position is after the start of the log."""
+        wanted = topic_partition(tp)
+        self.end_iteration()
+        return self.reading.look(lambda core: core.lead(wanted))
 
     def ends(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, timeout: float | None) -> CallerFlow[dict[TopicPartition, int]]:
         """Return one end of each partition's log."""
@@ -324,17 +427,34 @@ class Consuming:
         """Describe every topic this user may see."""
         return self.run(lambda core, _: core.list_topics(), timeout, "list topics")
 
-    def close(self, timeout: float, *, after_error: bool = False) -> CallerFlow[None]:
-        """Commit for the last time, tell of commits, and stop reading; the driver is to be closed next, whatever happens here.
+    def close(self, timeout: float, leave_group: bool | None, *, after_error: bool = False) -> CallerFlow[None]:
+        """Commit for the last time, tell of commits, leave the group and stop reading; the driver is to be closed next, whatever happens.
 
         after_error: the program ends with an exception, so the record that a loop was given last is not committed.
         """
+        over_ms = self._over_ms(timeout)
         try:
             self.end_iteration()
+            if self.acking is not None:
+                self.acking.close()
             if after_error:
                 self._take_back_in_hand()
             yield from self._commit_at_close(timeout)
             self.tell_of_commits()
+        except Exception:
+            raise
+        except BaseException:
+            # Ctrl-C and a cancelled task do not wait for brokers, but these are told, or others would wait for session.timeout.ms.
+            over_ms = min(over_ms, self._host.now_ms() + BROKEN_OFF_MS)
+            raise
+        finally:
+            yield from self._end_at_close(over_ms, leave_group)
+
+    def _end_at_close(self, over_ms: int, leave_group: bool | None) -> CallerFlow[None]:
+        try:
+            yield from self.subscribing.leave_at_close(over_ms, leave_group)
+            self.tell_of_commits()
+            yield from self.reporting.close(over_ms)
         finally:
             yield from self.reading.close()
 
@@ -346,7 +466,7 @@ class Consuming:
                 lambda core, _: core.commits.at_close(), deadline_ms(0, timeout), "the last commit, at close()", may_be_woken=False
             )
         except KafkaError as error:
-            log.warning("what was read last may not be committed, and is read again: %s", error)
+            self.log.warning("what was read last may not be committed, and is read again: %s", error)
 
     def run(self, begin: Callable[[ConsumerCore, int], Flow[T]], timeout: float | None, what: str) -> CallerFlow[T]:
         """Run a flow of the engine. timeout: seconds, None for default.api.timeout.ms."""
@@ -358,10 +478,12 @@ class Consuming:
     def _over_ms(self, timeout: float | None) -> int:
         return deadline_ms(self._host.now_ms(), timeout)
 
-    def _check_assigned(self) -> None:
+    def check_readable(self) -> None:
+        """Raise IllegalStateError where there is nothing to read."""
         self._host.check_usable()
-        if not len(self.core.subscription):
-            raise IllegalStateError("nothing is assigned; assign() partitions before poll()")
+        self.subscribing.check_not_telling()
+        if not (len(self.core.subscription) or self.core.is_subscribed):
+            raise IllegalStateError("there is nothing to read; subscribe() to topics, or assign() partitions, before poll()")
 
     def _decoder(self, columns: Sequence[str] | None, text: Sequence[str], *, in_parts: bool) -> Any:
         # Used again: it knows how large the last batch was.
@@ -371,17 +493,8 @@ class Consuming:
         return self._decoders[key]
 
 
-def decoder(columns: tuple[str, ...] | None, text: tuple[str, ...], config: ConsumerConfig, *, notes_offsets: bool = False) -> Any:
-    """Return a ColumnDecoder for these columns, None for DEFAULT_COLUMNS; imports pyarrow, an extra. Raises ValueError for none."""
-    if columns == ():
-        raise ValueError(f"columns=[] would read records and return nothing of them; name at least one of {', '.join(DEFAULT_COLUMNS)}")
-    with importing_columns():
-        from levada.record.columnar import ColumnDecoder
-    wanted = DEFAULT_COLUMNS if columns is None else columns
-    return ColumnDecoder(wanted, config.max_decompressed_bytes, text=text, notes_offsets=notes_offsets)
-
-
-def _report_reset(on_reset: OnReset | None, reset: PositionReset) -> None:
-    log.warning("%s at offset %d: %s; going on at %d", reset.partition, reset.asked_offset, reset.reason, reset.offset)
+def _report_reset(log: Log, on_reset: OnReset | None, reset: PositionReset) -> None:
+    text, tp, asked = "%s at offset %d: %s; going on at %d", reset.partition, reset.asked_offset
+    log.warning(text, tp, asked, reset.reason, reset.offset, tp=tp, offset=asked)
     if on_reset is not None:
         on_reset(reset)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from itertools import count
 from random import Random
 from typing import Any, Protocol, TypeVar
@@ -12,15 +12,19 @@ from levada.client.api_versions import BrokerVersions
 from levada.client.engine import Engine
 from levada.client.host import Host
 from levada.config import ClientConfig, ConsumerConfig, ProducerConfig
+from levada.config.security import TLS_PROTOCOLS
 from levada.errors import ConfigError
+from levada.face.key_files import warn_of_readable
 from levada.flow import Flow
+from levada.logs import Log, of_a_client
 from levada.net.resolver import canonical_addresses
 from levada.net.selectable import Selectable
 from levada.net.selector import Selector
+from levada.net.transport import SocketLike, TransportLayer, plaintext
 
 D = TypeVar("D", bound=Host, covariant=True)
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 CANONICAL = "resolve_canonical_bootstrap_servers_only"
 
@@ -57,7 +61,22 @@ def settings_for_selector(config: ClientConfig) -> dict[str, Any]:
         "receive_buffer_bytes": config.receive_buffer_bytes,
         "keepalive_idle_ms": config.socket_keepalive_idle_ms,
         "user_timeout_ms": config.socket_user_timeout_ms,
+        "transport": transport_for(config),
     }
+
+
+def transport_for(config: ClientConfig) -> Callable[[SocketLike, str], TransportLayer]:
+    """Return what connections read and write through. Raises ConfigError for certificates that cannot be used."""
+    if config.security_protocol not in TLS_PROTOCOLS:
+        return plaintext
+    # OpenSSL takes a while to load, and who talks plaintext never needs it.
+    from levada.net.tls.connector import TlsConnector
+    from levada.net.tls.context import TlsSettings
+
+    warn_of_readable({"ssl.keystore.location": config.ssl_keystore_location, "ssl.key.location": config.ssl_key_location})
+    if config.ssl_dangerously_accept_any_host_name:
+        log.warning("ssl.dangerously.accept.any.host.name=true: whoever has a certificate of a trusted authority can pass for a broker")
+    return TlsConnector(TlsSettings(**{field.name: getattr(config, f"ssl_{field.name}") for field in fields(TlsSettings)})).connect
 
 
 _ELSEWHERE: Mapping[str, Any] = {
@@ -70,7 +89,8 @@ _ELSEWHERE: Mapping[str, Any] = {
 
 def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, random: Random, **engine_settings: Any) -> Engine:
     """Build an engine over sockets, or over a simulated network."""
-    settings = {**settings_for_engine(config), **engine_settings}
+    ids = {name: getattr(config, name, None) for name in ("group_id", "transactional_id")}
+    settings = {**settings_for_engine(config), "log_fields": of_a_client(client_id, **ids), **engine_settings}
     return Engine(selectable=selectable, bootstrap=bootstrap_of(config), client_id=client_id, random=random, **settings)
 
 

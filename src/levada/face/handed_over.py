@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-log = logging.getLogger(__name__)
+from levada.logs import Log
 
 
 class HandedOver:
     """Closes each object once that has a close(); functions have none."""
 
-    def __init__(self, objects: Iterable[Any]) -> None:
+    def __init__(self, objects: Iterable[Any], log: Log) -> None:
+        self._log = log
         by_identity = {id(item): item for item in objects}
         self._closes: list[Callable[[], object]] = [item.close for item in by_identity.values() if callable(getattr(item, "close", None))]
 
@@ -22,5 +22,5 @@ class HandedOver:
         for close in closes:
             try:
                 close()
-            except Exception:
-                log.exception("%r failed to close", getattr(close, "__self__", close))
+            except Exception as raised:
+                self._log.error("%r failed to close", getattr(close, "__self__", close), error=raised)

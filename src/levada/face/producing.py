@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from levada.ack_buffer import AckWindow
 from levada.client.engine import Engine
-from levada.clock import epoch_ms
+from levada.clock import NEVER_MS, epoch_ms
 from levada.config import ProducerConfig
 from levada.errors import FlushTimeout, IllegalStateError, KafkaError, TimeoutError, not_written
 from levada.face.arguments import deadline_ms, header_pairs, topic_name, whole
 from levada.face.columns import importing_columns
 from levada.face.handed_over import HandedOver
-from levada.face.interception import Interceptors
-from levada.face.measured import measured
+from levada.face.interception import ArrowHeaders, Interceptors
+from levada.face.reporting import Reporting
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
 from levada.interceptors import ProducerRecord
-from levada.metrics import Metrics
 from levada.producer.appender import batch_memory, is_ack
 from levada.producer.arrow_delivery import ArrowOutcomes
 from levada.producer.core import ProducerCore, ProducerHost, TransactionalSettings
 from levada.producer.delivery import Delivery
+from levada.producer.joint_ack import settle_all, when_settled
 from levada.producer.partition_queue import TopicQueues
 from levada.producer.partitioning import Partitioning
 from levada.producer.producer_batch import Ack, DeliveryCallback
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from levada.record.columnar import PartitionRows, RejectedRow
 
 T = TypeVar("T")
-
-log = logging.getLogger(__name__)
 
 ERROR_EXIT_S = 5.0
 """How long leaving a `with` block by an exception waits for records."""
@@ -77,16 +75,19 @@ class Producing:
 
     def __init__(self, config: ProducerConfig, engine: Engine, host: CallbackHost, *, random: Random) -> None:
         self.config = config
+        self.log = engine.log(__name__)
         self.core = _core(config, engine, host, random)
         self._engine = engine
         self._host = host
         self._lock = host.lock
         self.append: Callable[..., Delivery | None] = self.core.append
-        self._interceptors = Interceptors(config.interceptors)
+        self._interceptors = Interceptors(config.interceptors, self.log, engine.network.client_id)
         plain = not self._interceptors
         self.core.plain(keys=plain and config.key_serializer is None, values=plain and config.value_serializer is None)
-        self.handed_over = HandedOver([*config.interceptors, config.key_serializer, config.value_serializer, config.partitioner])
+        given = [*config.interceptors, config.key_serializer, config.value_serializer, config.partitioner]
+        self.handed_over = HandedOver(given, self.log)
         self._wall_ms = host.wall_ms
+        self.reporting = Reporting(config, engine, host, "producer", self.core)
 
     # Records
 
@@ -107,28 +108,20 @@ class Producing:
         they are.
         """
         self._check_usable()
+        record = ProducerRecord(topic, value, key, partition, timestamp, headers)
         if not self._interceptors:
-            return self._to_send(topic, value, key, partition, timestamp, headers, on_delivery, ack)
-        record = self._interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp, headers))
+            return self._to_send(record, on_delivery, ack)
+        record = self._interceptors.on_send(record)
         try:
             _check_callback(on_delivery)
-            return self._to_send(*record, self._interceptors.before(on_delivery, record.headers), ack)
+            return self._to_send(record, self._interceptors.before(on_delivery, record.headers), ack)
         except Exception as error:
             self._interceptors.on_send_error(record, error)
             raise
 
-    def _to_send(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        timestamp: int | datetime | None,
-        headers: Headers | Mapping[str, bytes | None] | None,
-        on_delivery: DeliveryCallback | None,
-        ack: Ack | None,
-    ) -> ToSend:
+    def _to_send(self, record: ProducerRecord, on_delivery: DeliveryCallback | None, ack: Ack | None) -> ToSend:
         """Serialize and check what send() was given."""
+        topic, value, key, partition, timestamp, headers = record
         config = self.config
         value = to_bytes(value, "value", config.value_serializer)
         key = to_bytes(key, "key", config.key_serializer)
@@ -140,9 +133,9 @@ class Producing:
             partition = whole("partition", partition)
             if partition < 0:
                 raise ValueError(f"partition {partition} of topic {topic!r}: partitions are numbered from 0")
-        record = ToSend(topic_name(topic), partition, key, value, pairs, timestamp, on_delivery, ack)
-        known = self.core.accumulator.topics.get(record.topic)
-        return record if known is None or not known.count else self._placed(record, known.count)
+        sent = ToSend(topic_name(topic), partition, key, value, pairs, timestamp, on_delivery, ack)
+        known = self.core.accumulator.topics.get(sent.topic)
+        return sent if known is None or not known.count else self._placed(sent, known.count)
 
     def send(self, record: ToSend) -> CallerFlow[Delivery]:
         """Append where it takes metadata, memory, or a user's partitioner (K3, K4)."""
@@ -184,6 +177,14 @@ class Producing:
             not_written(error)
             raise
 
+    def check_ack(self, ack: Any) -> None:
+        """Raise for what send_many() cannot settle, before it sends anything."""
+        _check_ack(ack)
+
+    def settle_all(self, ack: Ack, sent: Sequence[Delivery]) -> None:
+        """Settle a sequence when all of these records are done."""
+        self._host.change(lambda now_ms: settle_all(ack, sent))
+
     # Columns
 
     def send_arrow(
@@ -199,17 +200,49 @@ class Producing:
         delivery: takes the outcomes. ack: is settled when all of them are known.
         """
         self._check_usable()
-        if self._interceptors:
-            wrong = "interceptors see records one by one, and would not see these rows; use send(), or a producer without them"
-            raise not_written(IllegalStateError(wrong))
+        try:
+            self._interceptors.check_columns()
+        except IllegalStateError as refused:
+            raise not_written(refused) from None
         if columns["key"] is None and columns["value"] is None and columns["headers"] is None:
             raise ValueError(
                 f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"
             )
         _check_ack(ack)
+        if not self._interceptors:
+            return (yield from self._send_rows(topic, data, columns, delivery, ack, ()))
+        with self._host.user_code():
+            given = self._interceptors.on_send_arrow(topic)
+        failed: Exception | None = None
+        try:
+            yield from self._send_rows(topic, data, columns, delivery, ack, [pair for _, headers in given for pair in headers])
+        except Exception as error:
+            failed = error
+            raise
+        finally:
+            # What was taken until then goes its way, whatever ended the call.
+            told = partial(self._tell_of_rows, topic, delivery, given, failed)
+            with self._lock:
+                when_settled(delivery.promises, lambda: self._engine.deferred.append(told))
+            self._host.due_now()
+        return None
+
+    def _tell_of_rows(self, topic: str, delivery: ArrowOutcomes, given: ArrowHeaders, failed: Exception | None) -> None:
+        rows, error = delivery.failure()
+        self._interceptors.on_arrow_acknowledgement(topic, rows, failed or error, given)
+
+    def _send_rows(
+        self,
+        topic: str,
+        data: Any,
+        columns: Mapping[str, str | None],
+        delivery: ArrowOutcomes,
+        ack: Ack | None,
+        headers: Headers,
+    ) -> CallerFlow[None]:
         transaction = self.core.appending.transaction_number
         queues = yield from self.await_topic(topic)
-        parts, rejected = self._sorted(queues, data, columns)
+        parts, rejected = self._sorted(queues, data, columns, headers)
         may_wait = not self._host.in_callback
         for rows in parts:
             had_room = yield from self.core.appending.send_rows(queues, rows, delivery, transaction, may_wait=may_wait)
@@ -217,13 +250,13 @@ class Producing:
         error = delivery.reject(rejected)
         with self._lock:
             if ack is not None:
-                delivery.settle_ack(*ack)
+                delivery.settle_ack(ack)
             self.core.accumulator.unasked.add(delivery)
             if error is not None:
                 self.core.failed_sends.failed(error)
 
     def _sorted(
-        self, queues: TopicQueues, data: Any, columns: Mapping[str, str | None]
+        self, queues: TopicQueues, data: Any, columns: Mapping[str, str | None], headers: Headers
     ) -> tuple[Iterator[PartitionRows], list[RejectedRow]]:
         with importing_columns():
             from levada.record.columnar import sort_columns
@@ -241,6 +274,7 @@ class Producing:
             max_record_size=min(config.max_request_size, config.buffer_memory - batch_memory(0)),
             now_ms=self._wall_ms(),
             user_code=self._host.user_code,
+            common_headers=headers,
         )
 
     # The end
@@ -250,7 +284,8 @@ class Producing:
         with self._lock:
             flushing = self.core.flushing()
         try:
-            yield from run_flow(self._host, self._engine, flushing.run(), timeout, "flush()")
+            with self.core.counters.calls.timing("flush", self._host):
+                yield from run_flow(self._host, self._engine, flushing.run(), timeout, "flush()")
         except TimeoutError as late:
             with self._lock:
                 remaining = flushing.remaining
@@ -265,7 +300,7 @@ class Producing:
         with self._lock:
             text = self.core.unasked()
         if text:
-            log.warning(text)
+            self.log.warning("%s", text)
 
     def close(self, timeout: float | None) -> CallerFlow[float | None]:
         """Take no more records, end the transaction, wait until records are done, and give up what is not when the time is over.
@@ -280,6 +315,8 @@ class Producing:
         if timeout != 0 and not self._host.in_callback:
             why = yield from self._last_flush(timeout)
         self._give_up(why)
+        if timeout != 0 and not self._host.in_callback:
+            yield from self.reporting.close(over_ms)
         # What was just aborted has callbacks too; without a timeout the thread is waited for as long as they take.
         left_s = max((over_ms - self._host.now_ms()) / 1000, LAST_CALLBACKS_S)
         return None if timeout is None else left_s
@@ -296,8 +333,9 @@ class Producing:
                 yield from self._last_flush(QUIET_EXIT_S)
                 left_s = ERROR_EXIT_S - QUIET_EXIT_S
                 if unfinished := self._unfinished():
-                    log.warning("waiting up to %g s for %s; Ctrl-C gives up", left_s, unfinished)
+                    self.log.warning("waiting up to %g s for %s; Ctrl-C gives up", left_s, unfinished)
                     why = yield from self._last_flush(left_s)
+                yield from self.reporting.close(NEVER_MS)
         finally:
             self._give_up(why)
         return LAST_CALLBACKS_S
@@ -305,7 +343,7 @@ class Producing:
     def _unfinished(self) -> str:
         """Say what a close would wait for; empty when for nothing."""
         with self._lock:
-            count, transaction = self.core.unfinished(), self.core.transaction
+            count, transaction = self.core.unfinished(), self.core.transaction_manager
             if count:
                 return f"{_records(count)} to be acknowledged"
             is_left = transaction is not None and closing.needs_end(transaction)
@@ -325,7 +363,7 @@ class Producing:
 
     def _end_transaction(self, timeout: float | None) -> CallerFlow[str]:
         """Wait for the transaction's end, or abort it; return why it did not end. A coordinator is waited for as long as max.block.ms."""
-        transaction, longest_s = self.core.transaction, self.config.max_block_ms / 1000
+        transaction, longest_s = self.core.transaction_manager, self.config.max_block_ms / 1000
         with self._lock:
             if transaction is None or not closing.needs_end(transaction):
                 return ""
@@ -343,22 +381,18 @@ class Producing:
         self._tell_unasked()
         with self._lock:
             count = self.core.unfinished()
-            transaction = self.core.transaction
+            transaction = self.core.transaction_manager
             left_behind = "" if transaction is None else closing.left_behind(transaction)
             self.core.abort()
         self._host.look()
         if left_behind:
-            log.warning("the producer of transactional.id=%s was closed with %s: %s", self.config.transactional_id, left_behind, why)
+            self.log.warning("the producer of transactional.id=%s was closed with %s: %s", self.config.transactional_id, left_behind, why)
         if count:
-            log.warning("the producer was closed and gave up %s: %s", _records(count), why)
+            self.log.warning("the producer was closed and gave up %s: %s", _records(count), why)
 
     def end_by_itself(self, name: str) -> Flow[None]:
         """Return the last flow of a producer that was dropped without close()."""
         return self.core.end_by_itself(min(self.config.delivery_timeout_ms, LONGEST_END_MS), name)
-
-    def metrics(self) -> Metrics:
-        """Return what has been counted so far."""
-        return measured(self._engine, self._host, "producer", self.core)
 
     def refuse_in_callback(self, what: str) -> None:
         """Raise IllegalStateError on the thread that runs callbacks: it would wait for itself."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal
 
 from levada.config.typed import ConsumerSettings
-from levada.consumer.ranges import Bound
+from levada.consumer.bounds import Bound
+from levada.consumer.scanning import ScanProgress
 from levada.types import K, TopicPartition, V
 
 
@@ -19,6 +20,14 @@ class ScanArguments(ConsumerSettings[K, V], Generic[K, V], total=False):
     """Where to stop; exclusive. Default: "latest"."""
     assignments: Mapping[TopicPartition, tuple[Bound, Bound]]
     """Exactly the partitions to read, with start and end each, instead of topics."""
+    partitions: Iterable[int | TopicPartition] | None
+    """Only these partitions of the topics."""
+    keys: Iterable[bytes | str | None] | None
+    """Only records with one of these keys."""
+    timestamps: tuple[Bound | None, Bound | None] | None
+    """Only records of a span of time: the first time, and the first that is too late."""
+    progress: Callable[[ScanProgress], object] | None
+    """Called after each piece that was read."""
     columns: Sequence[str] | None
     """As poll_arrow() has them."""
     text: Sequence[str]

@@ -14,10 +14,20 @@ from levada.face.producing import CallbackHost
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
 from levada.producer.core import ProducerCore
-from levada.producer.transactions.transactions import Transactions
+from levada.producer.transactions.manager import TransactionManager
 from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, TransactionHandle
 
 T = TypeVar("T")
+
+
+TIMES: Mapping[str, str] = {
+    "init_transactions()": "txn-init",
+    "begin_transaction()": "txn-begin",
+    "send_offsets_to_transaction()": "txn-send-offsets",
+    "commit_transaction()": "txn-commit",
+    "abort_transaction()": "txn-abort",
+}
+"""Under which names the time that calls take is counted."""
 
 
 class Consumer(Protocol):
@@ -40,7 +50,8 @@ class Transacting:
 
     def __init__(self, config: ProducerConfig, core: ProducerCore, engine: Engine, host: CallbackHost) -> None:
         self._default_s = config.max_block_ms / 1000
-        self._transactions = core.transaction
+        self._transactions = core.transaction_manager
+        self._call_times = core.counters.calls
         self.block: Block | None = None
         self._engine = engine
         self._host = host
@@ -57,11 +68,11 @@ class Transacting:
 
     def initialize(self, timeout: float | None) -> CallerFlow[None]:
         """Get a producer id and epoch."""
-        return self.run(Transactions.initialize, timeout, "init_transactions()")
+        return self.run(TransactionManager.initialize, timeout, "init_transactions()")
 
     def begin(self, timeout: float | None) -> CallerFlow[None]:
         """Begin a transaction."""
-        return self.run(Transactions.begin, timeout, "begin_transaction()")
+        return self.run(TransactionManager.begin, timeout, "begin_transaction()")
 
     def send_offsets(
         self, offsets: Mapping[Any, OffsetAndMetadata | int], group: ConsumerGroupMetadata | str, timeout: float | None
@@ -74,20 +85,20 @@ class Transacting:
     def commit(self, timeout: float | None) -> CallerFlow[None]:
         """Commit."""
         self._refuse_in_block("commit_transaction()")
-        return self.run(Transactions.commit, timeout, "commit_transaction()")
+        return self.run(TransactionManager.commit, timeout, "commit_transaction()")
 
     def abort(self, timeout: float | None) -> CallerFlow[None]:
         """Abort. A block whose transaction it was has nothing left to end then."""
         return self.run(self._abort, timeout, "abort_transaction()")
 
-    def _abort(self, transactions: Transactions) -> Flow[None]:
+    def _abort(self, transactions: TransactionManager) -> Flow[None]:
         yield from transactions.abort()
         self.block = None
 
     def hand_over(self, timeout: float | None) -> CallerFlow[TransactionHandle]:
         """Leave the transaction open for another process."""
         self._refuse_in_block("detach_transaction()")
-        return self.run(Transactions.hand_over, timeout, "detach_transaction()")
+        return self.run(TransactionManager.hand_over, timeout, "detach_transaction()")
 
     def _refuse_in_block(self, call: str) -> None:
         if self.block is not None:
@@ -96,7 +107,7 @@ class Transacting:
                 "on an exception; to end it by a call, begin it by begin_transaction()"
             )
 
-    def run(self, call: Callable[[Transactions], Flow[T]], timeout: float | None, what: str) -> CallerFlow[T]:
+    def run(self, call: Callable[[TransactionManager], Flow[T]], timeout: float | None, what: str) -> CallerFlow[T]:
         """Run a call of the transactions on the engine."""
         if self._host.in_callback:
             raise IllegalStateError(f"{what} in an on_delivery callback would wait for the thread it runs on, for ever")
@@ -105,7 +116,8 @@ class Transacting:
         if timeout is None and self.block is not None:
             timeout = self.block.timeout
         limit_s = self._default_s if timeout is None else timeout
-        return (yield from run_flow(self._host, self._engine, self._transactions.call(call), limit_s, what))
+        with self._call_times.timing(TIMES.get(what, ""), self._host):
+            return (yield from run_flow(self._host, self._engine, self._transactions.call(call), limit_s, what))
 
 
 class Block:
@@ -126,7 +138,7 @@ class Block:
             yield from self._transacting.initialize(self.timeout)
         yield from self._transacting.run(self._begin, self.timeout, "begin_transaction()")
 
-    def _begin(self, transactions: Transactions) -> Flow[None]:
+    def _begin(self, transactions: TransactionManager) -> Flow[None]:
         yield from transactions.begin()
         self._transacting.block = self
 

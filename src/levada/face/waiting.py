@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, TypeVar
 
 from levada.client.engine import Engine
@@ -53,3 +54,12 @@ def run_flow(host: Host, engine: Engine, flow: Flow[T], timeout_s: float | None,
             with host.lock:
                 engine.flows.cancel(promise, host.now_ms())
             host.look()
+
+
+def not_awaitable(found: Any, what: str) -> Any:
+    """Return what a function of the user's returned. Raises TypeError for an awaitable: nobody would await it. what: names the function."""
+    if not inspect.isawaitable(found):
+        return found
+    if inspect.iscoroutine(found):
+        found.close()
+    raise TypeError(f"{what} is a coroutine function; only the clients of levada.aio await it")

@@ -33,7 +33,8 @@ class AckBuffer(WaitingAckBuffer):
     looks only at `safe`.
 
     All methods may be called from any thread, but for what callbacks of producers cannot wait for: put(), in them, raises. Waits are
-    ended by Ctrl-C and other signal handlers that raise. Leaving a `with` block closes the buffer.
+    ended by Ctrl-C and other signal handlers that raise; where put() raises, the id is not taken in. Leaving a `with` block closes the
+    buffer. In a child made by fork() what waits or changes something raises ForkedError.
     """
 
     def put(self, id: Any, timeout: float | None = None) -> int:
@@ -48,8 +49,13 @@ class AckBuffer(WaitingAckBuffer):
         """
         if threading.get_ident() in CALLBACK_THREADS:
             raise not_written(IllegalStateError("AckBuffer.put() in a callback could wait for acknowledgements that come after it"))
-        sequence = self._try_put(id)
-        return sequence if sequence is not None else _sleep_through(lambda wake: self._putting(id, timeout, wake))
+        taken: list[Any] = []
+        try:
+            sequence = self._try_put(id, taken)
+            return sequence if sequence is not None else _sleep_through(lambda wake: self._putting(id, taken, timeout, wake))
+        except BaseException as broken_off:
+            self._take_back(taken, broken_off)
+            raise
 
     def get(self, timeout: float | None = None) -> Any:
         """Return the next id in the order of put(), when it and all before it are marked, and free its slot.

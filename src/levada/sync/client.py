@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+from uuid import UUID
 
 from levada.client.request import Destination
 from levada.config import ClientConfig
-from levada.face.arguments import checked_timeout
+from levada.face.arguments import checked_timeout, deadline_ms
 from levada.face.asking import Asking, Operation
 from levada.face.engines import Connector
-from levada.face.measured import measured
 from levada.face.process import HoldsConnections
+from levada.face.reporting import Reporting
 from levada.metrics import Metrics
 from levada.protocol.schema import Request
 from levada.sync.connect import connect
@@ -50,8 +51,8 @@ class KafkaClient(HoldsConnections):
         self._asking = Asking(parsed, self._engine)
 
     def _start(self, config: ClientConfig, kind: str, connect: Connector[Driver]) -> None:
-        self._kind = kind
         self._engine, self._driver = connect(config, kind, allow_auto_create_topics=False)
+        self._reporting = Reporting(config, self._engine, self._driver, kind)
         start(self, self._driver)
 
     def request(self, message: Request[T], *, node: Destination = None, version: int | None = None, timeout: float | None = None) -> T:
@@ -81,11 +82,23 @@ class KafkaClient(HoldsConnections):
 
     def metrics(self) -> Metrics:
         """Return what the client has counted so far, under the names of Java's metrics: see docs/METRICS.md."""
-        return measured(self._engine, self._driver, self._kind)
+        return self._reporting.metrics()
+
+    def client_instance_id(self, timeout: float | None = None) -> UUID:
+        """Return the id under which the cluster knows this client's telemetry, waiting until a broker has given it (KIP-714).
+
+        timeout: seconds, default default.api.timeout.ms. Raises IllegalStateError without enable.metrics.push=true, and TimeoutError, with
+        the cause as far as it is known: a cluster without a plugin for telemetry gives no ids.
+        """
+        return self._driver.call(self._reporting.client_instance_id(timeout))
 
     def close(self, timeout: float | None = None) -> None:
         """Close the connections; a call still running elsewhere ends with ClosedError. Idempotent. timeout: seconds, default 30."""
-        self._driver.close(CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout))
+        limit_s = CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout)
+        try:
+            self._driver.call(self._reporting.close(deadline_ms(self._driver.now_ms(), limit_s)))
+        finally:
+            self._driver.close(limit_s)
 
     def __enter__(self) -> Self:
         return self

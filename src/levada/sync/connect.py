@@ -8,12 +8,17 @@ from typing import Any
 from levada.client.engine import Engine
 from levada.config import ClientConfig
 from levada.face.engines import client_name, engine_for, selector_for
+from levada.face.helper_threads import finish_nothing, start_helper
+from levada.face.logins import check_blocking_provider, login_for
 from levada.sync.driver import Driver
 
 
 def connect(config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, Driver]:
     """Build an engine and its driver, not yet started."""
     name = client_name(config, kind)
+    check_blocking_provider(config.sasl_oauth_token_provider)
+    login = login_for(config, start_helper, finish_nothing)
     selector = selector_for(config)
     engine = engine_for(config, name, selector, Random(), **engine_settings)
+    login(engine, selector)
     return engine, Driver(engine, selector, name=f"{kind} '{name}'")

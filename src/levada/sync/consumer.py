@@ -1,32 +1,48 @@
-"""KafkaConsumer: records and columns from partitions the program chooses."""
+"""KafkaConsumer: records and columns, from partitions that a group or the program chooses."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, TypeVar
+from uuid import UUID
 
+from levada.client.ended import ENDED
 from levada.client.group_offsets import Committed
+from levada.client.offset_spec import OffsetSpec
 from levada.config import ConsumerConfig
+from levada.consumer.acks.record import AckRecord
+from levada.consumer.acks.unacked import Ordering
 from levada.consumer.commits import OnCommit
-from levada.consumer.subscription_state import OffsetSpec
-from levada.errors import ConcurrentUseError, KafkaError
-from levada.face.arguments import checked_timeout
-from levada.face.consuming import CLOSE_TIMEOUT_S, ITERATION_POLL_S, Consuming, Offsets, OffsetsToCommit, OnReset
+from levada.consumer.health import ConsumerHealth
+from levada.dead_letter import DeadLetter
+from levada.errors import ConcurrentUseError, CrashedError, KafkaError
+from levada.face.acking import Acking, AckSettings, ack_settings
+from levada.face.arguments import checked_timeout, positive
+from levada.face.consuming import CLOSE_TIMEOUT_S, Consuming, Offsets, OffsetsToCommit, OnReset
+from levada.face.dead_letters import of_decode_errors
 from levada.face.engines import Connector
+from levada.face.keywords import unknown_keyword
+from levada.face.looping import Loop
 from levada.face.process import HoldsConnections
 from levada.face.signals import DeferredSignals
+from levada.face.subscribing import OnRebalance
 from levada.flow import CallerFlow
+from levada.groups import RebalanceListener, SubscriptionPattern
 from levada.metrics import Metrics
 from levada.not_yet import CONSUMER, lacks
+from levada.sync.acks import Acks
 from levada.sync.connect import connect
+from levada.sync.dead_letters import posting
 from levada.sync.driver import Driver
 from levada.sync.dropped import start
+from levada.sync.sole import SoleThread
 from levada.types import ConsumerGroupMetadata, ConsumerRecord, ConsumerRecords, K, OffsetAndMetadata, PartitionInfo, TopicPartition, V
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
     from typing import Unpack
 
     import pyarrow as pa
@@ -38,7 +54,7 @@ T = TypeVar("T")
 
 @lacks(CONSUMER)
 class KafkaConsumer(HoldsConnections, Generic[K, V]):
-    """Reads records from assigned partitions.
+    """Reads records of subscribed topics as a member of a group, or of assigned partitions.
 
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. One thread at a time may use a
     consumer (ConcurrentUseError otherwise); wakeup() alone may be called from any. Timeouts are in seconds; those of calls that ask the
@@ -60,9 +76,11 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         **settings: Unpack[ConsumerSettings[K, V]],
     ) -> None:
         parsed = ConsumerConfig.parse(config, **settings)
+        post = posting(of_decode_errors(parsed, awaited=False))
         self._engine, self._driver = _connect(parsed, "consumer", allow_auto_create_topics=parsed.allow_auto_create_topics)
-        self._consuming = Consuming(parsed, self._engine, self._driver, random=self._engine.random, on_reset=on_reset)
-        self._sole = _SoleThread(self._driver)
+        self._consuming = Consuming(parsed, self._engine, self._driver, random=self._engine.random, on_reset=on_reset, post=post)
+        self._sole = SoleThread(self._driver)
+        self._driver.when_dropped = self._consuming.core.end_by_itself
         start(self, self._driver)
 
     # What is read
@@ -78,6 +96,49 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         """
         with self._sole:
             self._consuming.assign(partitions, ends)
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | None = None,
+        listener: RebalanceListener | None = None,
+        *,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
+        on_assigned: OnRebalance | None = None,
+        on_revoked: OnRebalance | None = None,
+        on_lost: OnRebalance | None = None,
+        **unknown: Never,
+    ) -> None:
+        """Be a member of the group.id, which shares out the partitions of these topics among its members; replaces what was before.
+
+        The next poll() joins, and every later one takes part in what the group does: so poll() within max.poll.interval.ms, or the
+        partitions go to others until the next call. topics: their names; one that does not exist yet is read once it does. pattern: a
+        regular expression (Python's) for whole names, matched here; new topics are found with the next metadata.max.age.ms.
+        With group.protocol=consumer a SubscriptionPattern has the brokers match them.
+        listener: hears of rebalances in the thread of poll(), unsubscribe() and close(). Or give functions, called with a list of
+        TopicPartition; without on_lost, what is lost goes to on_revoked. Raises IllegalStateError after assign(), InvalidGroupIdError
+        without a group.id.
+        """
+        if unknown:
+            raise unknown_keyword(self.subscribe, unknown)
+        with self._sole:
+            self._consuming.subscribe(topics, listener, pattern, on_assigned, on_revoked, on_lost)
+
+    def unsubscribe(self) -> None:
+        """Commit, with enable.auto.commit, give up all partitions, of which the listener hears, and leave the group. Ends assign(), too."""
+        self._call(self._consuming.unsubscribe())
+
+    def subscription(self) -> set[str]:
+        """Return the topics that were given to subscribe(), or match its pattern; none without a subscription."""
+        with self._sole:
+            return self._consuming.subscribing.subscription()
+
+    def enforce_rebalance(self, reason: str = "the program asked for it") -> None:
+        """Have the group rebalanced with the next poll(), as after a change that the assignor looks at. reason: for the brokers' logs.
+
+        Without effect with group.protocol=consumer, where the brokers decide.
+        """
+        with self._sole:
+            self._consuming.subscribing.enforce_rebalance(reason)
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions now assigned."""
@@ -134,7 +195,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
     # Reading
 
-    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> ConsumerRecords[K, V]:
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None, **unknown: Never) -> ConsumerRecords[K, V]:
         """Return the next records, waiting up to `timeout` seconds for the first (None: without limit).
 
         max_records: over all partitions, default max.poll.records. Empty when the time is over, or when a position moved past records
@@ -144,6 +205,8 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         (RecordDeserializationError) are raised once the records before them are out, and again until seek() moves past them.
         So are, with auto.offset.reset=none, positions that do not hold: OffsetOutOfRangeError, LogTruncationError, TopicRecreatedError.
         """
+        if unknown:
+            raise unknown_keyword(self.poll, unknown)
         return self._hand_out(self._consuming.poll(timeout, max_records))
 
     def poll_arrow(
@@ -179,38 +242,107 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
             raise
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
-        """Yield record after record, until all partitions are read to the ends given to assign(), or without end.
+        """Yield record after record, without end, or until all partitions are read to the ends given to assign().
 
+        With stop.at.end it ends where the partitions ended when it began, with consumer.timeout.ms when no record came for so long.
         A loop that is left goes on, next time, after the last record it was given.
         """
-        while True:
-            iteration = self._consuming.iterate(self.poll(ITERATION_POLL_S))
-            if not iteration.records and self._consuming.is_finished:
-                return
-            try:
-                for record in iteration.records:
-                    iteration.given += 1
-                    yield record
-                    if iteration.is_over:
-                        break
-            finally:
-                if not iteration.is_over:
-                    with self._sole:
-                        self._consuming.end_iteration()
+        loop = Loop(self._consuming)
+        try:
+            while not loop.is_over:
+                iteration = self._hand_out(loop.poll(self._driver.now_ms()))
+                try:
+                    yield from iteration.coming
+                finally:
+                    if not iteration.is_over:
+                        with self._sole:
+                            self._consuming.end_iteration()
+        finally:
+            loop.leave()
 
     def wakeup(self) -> None:
         """End the running call that waits, or the next one, with WakeupError. Any thread and any signal handler may call it."""
         self._consuming.wakeup()
 
+    # Acknowledging one by one
+
+    def acks(
+        self,
+        *,
+        max_unacked: int = 1_000,
+        lanes: int | None = None,
+        ordering: Ordering = "key",
+        dead_letter: DeadLetter | None = None,
+    ) -> Acks[K, V]:
+        """Hand out records one by one, to be acknowledged in any order, while many are worked on at a time; a context manager.
+
+        max_unacked: a partition is read up to so many records from the first one that is not done. lanes: how many records the program
+        has at a time, None for any number. ordering: "key" hands out records of a key one after the other, "partition" those of a
+        partition; "none" keeps no order, and records without a key have none either. dead_letter: where rejected records go.
+
+        Each record is a ConsumerRecord with ack(), nack(delay), reject(reason) and fail(error). What is committed, automatically or by
+        commit(), is never past a record that is not done. Before partitions are given up, the work on their records is waited for, nine
+        tenths of max.poll.interval.ms at most. Raises IllegalStateError without a subscription or assignment, or while another acks() is
+        open, ConfigError for a producer that a dead-letter topic cannot have.
+        """
+        return self._acks(ack_settings(max_unacked, lanes, ordering, dead_letter, awaited=False))
+
+    def _acks(self, settings: AckSettings) -> Acks[K, V]:
+        with self._sole:
+            acking = Acking(self._consuming, self._driver, settings, posting(settings.dead_letter))
+        return Acks(self, self._driver, self._sole, acking)
+
+    def process(
+        self,
+        handler: Callable[[AckRecord[K, V]], object],
+        *,
+        concurrency: int = 10,
+        ordering: Ordering = "key",
+        max_unacked: int = 1_000,
+        retries: int | None = 0,
+        retry_delay: float | Callable[[int], float] = 1.0,
+        handler_timeout: float | None = None,
+        dead_letter: DeadLetter | None = None,
+        executor: Literal["thread", "process"] | Executor = "thread",
+    ) -> None:
+        """Call the handler with every record, many at a time, and commit what is done: for programs that do nothing else with the consumer.
+
+        handler: called with an AckRecord in a thread, or with a ConsumerRecord in a process. A record is done when it returns, unless it
+        has called the record's nack() or reject() itself. Where it raises, the record is handed out again, `retries` times (None: for
+        ever), each time after `retry_delay` seconds or what a function of the attempt returns; then it goes to the topic of `dead_letter`,
+        and without one ProcessingError is raised.
+        handler_timeout: seconds for each call. In a process it is interrupted then, which counts as raising; no thread can be
+        interrupted, so ProcessingError ends process(). concurrency: how many handlers run at a time. ordering, max_unacked: as in acks().
+        executor: "thread", "process" (spawned; handler and records are pickled, so leave deserializing to the handler), or your own.
+
+        Ends as a loop over the consumer does; wakeup() ends it with WakeupError. Then, and after an error, handlers that run are waited
+        for, up to max.poll.interval.ms. Raises ConfigError with enable.auto.commit=false, TypeError for a handler that cannot run there,
+        ProcessingError where a worker process dies, and what acks() raises.
+        """
+        # Imported here: executors and processes take as long to load as all of the consumer.
+        from levada.face.processing import executor_for, handler_seconds, outcomes, work_limit
+        from levada.sync.processing import process
+
+        wanted = outcomes(self._consuming.config, retries, retry_delay, may_reject=dead_letter is not None)
+        limit, seconds = positive("concurrency", concurrency), handler_seconds(handler_timeout)
+        settings = ack_settings(max_unacked, limit, ordering, dead_letter, awaited=False)._replace(limit=work_limit(seconds, executor))
+        with (
+            self._acks(settings) as acks,
+            executor_for(executor, limit, handler, seconds, lambda: acks.is_idle) as submit,
+        ):
+            process(acks, submit, wanted, self._consuming.config.max_poll_interval_ms / 1000, self._consuming.log)
+
     # Committing
 
-    def commit(self, offsets: OffsetsToCommit | None = None, *, timeout: float | None = None) -> None:
+    def commit(self, offsets: OffsetsToCommit | None = None, *, timeout: float | None = None, **unknown: Never) -> None:
         """Commit offsets for the group.id, and wait until the brokers have them.
 
         offsets: of the next record to read, by partition, as numbers or OffsetAndMetadata; default: the positions after everything that
         was handed out. Waits for commits made before, repeats what may yet succeed until `timeout`, in seconds. Raises InvalidGroupIdError
         without a group.id, BrokerError, TimeoutError (what was not confirmed may be committed all the same), WakeupError.
         """
+        if unknown:
+            raise unknown_keyword(self.commit, unknown)
         self._call(self._consuming.commit(offsets, timeout))
 
     def commit_async(self, offsets: OffsetsToCommit | None = None, callback: OnCommit | None = None) -> None:
@@ -223,11 +355,15 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         with self._sole:
             self._consuming.commit_async(offsets, callback)
 
-    def committed(self, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None) -> Committed:
+    def committed(
+        self, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None, **unknown: Never
+    ) -> Committed:
         """Return what the group has committed for each of these partitions, None for nothing; transactions under way are waited for.
 
         Raises InvalidGroupIdError without a group.id, BrokerError, TimeoutError.
         """
+        if unknown:
+            raise unknown_keyword(self.committed, unknown)
         return self._call(self._consuming.committed(partitions, timeout))
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -239,24 +375,55 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
             return self._consuming.consumed_offsets()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return on whose behalf offsets are committed (KIP-447). Raises InvalidGroupIdError without a group.id."""
+        """Return on whose behalf offsets are committed (KIP-447), for send_offsets_to_transaction().
+
+        A subscribed consumer that is out of its group keeps its last generation, so that the brokers refuse offsets of partitions that
+        others may have by now. Raises InvalidGroupIdError without a group.id.
+        """
         with self._sole:
             return self._consuming.group_metadata()
 
     # Positions and offsets
 
-    def position(self, tp: TopicPartition, *, timeout: float | None = None) -> int:
+    def position(self, tp: TopicPartition, *, timeout: float | None = None, **unknown: Never) -> int:
         """Return the offset of the next record poll() will return, looking it up where auto.offset.reset has to say."""
+        if unknown:
+            raise unknown_keyword(self.position, unknown)
         return self._call(self._consuming.position(tp, timeout))
 
     def metrics(self) -> Metrics:
         """Return what the consumer has counted so far, under the names of Java's metrics: see docs/METRICS.md. From any thread."""
-        return self._consuming.metrics()
+        return self._consuming.reporting.metrics()
+
+    def client_instance_id(self, timeout: float | None = None) -> UUID:
+        """Return the id under which the cluster knows this client's telemetry, waiting until a broker has given it (KIP-714).
+
+        timeout: seconds, default default.api.timeout.ms. Raises IllegalStateError without enable.metrics.push=true, and TimeoutError, with
+        the cause as far as it is known: a cluster without a plugin for telemetry gives no ids.
+        """
+        return self._call(self._consuming.reporting.client_instance_id(timeout))
+
+    def health(self, *, timeout: float | None = None) -> ConsumerHealth:
+        """Return why nothing arrives: of each partition the first thing that keeps records away, and of the consumer what matters most.
+
+        Of a transaction that keeps committed records back (isolation.level=read_committed) the partition's leader is asked which producer's
+        it is (KIP-664), which takes up to `timeout` seconds, default default.api.timeout.ms; where it cannot be told, `detail` says why.
+        Nothing else is asked. `print(consumer.health())` shows all of it.
+        """
+        return self._call(self._consuming.health(timeout))
 
     def current_lag(self, tp: TopicPartition) -> int | None:
         """Return how many offsets the position is behind the end known from the last fetch; None before one. No broker is asked."""
         with self._sole:
             return self._consuming.current_lag(tp)
+
+    def current_lead(self, tp: TopicPartition) -> int | None:
+        """Return how many offsets the position is after the start of the log known from the last fetch; None before one (KIP-223).
+
+        A small one tells of a reader that retention is about to overtake. No broker is asked.
+        """
+        with self._sole:
+            return self._consuming.current_lead(tp)
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition], *, timeout: float | None = None) -> dict[TopicPartition, int]:
         """Return the first offset of each partition's log."""
@@ -290,53 +457,40 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
     # Its end
 
-    def close(self, timeout: float | None = None) -> None:
-        """Stop reading and close the connections, with enable.auto.commit after a last commit; idempotent. timeout: seconds, default 30.
+    def close(self, timeout: float | None = None, *, leave_group: bool | None = None, **unknown: Never) -> None:
+        """Stop reading, leave the group and close the connections, with enable.auto.commit after a last commit; idempotent.
 
+        timeout: seconds, default 30. leave_group: False keeps the partitions for a consumer that comes back within session.timeout.ms, True
+        makes a static member leave, too (KIP-1092); by default all leave but static members.
         The end of a `with` block closes, too. When an exception leaves the block, the last commit leaves out the record that a loop over
         the consumer was given last, so that the group is given it again.
+        Then interceptors and deserializers are closed, those that have a close(); what one of them raises is logged.
         """
-        self._close(CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout))
+        if unknown:
+            raise unknown_keyword(self.close, unknown)
+        self._close(CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout), leave_group)
 
-    def _close(self, limit_s: float, *, after_error: bool = False) -> None:
+    def _close(self, limit_s: float, leave_group: bool | None = None, *, after_error: bool = False) -> None:
         try:
             self._driver.check_usable()
-        except KafkaError:
+        except KafkaError as error:
             # Closed already, stopped by a bug, in a forked child, or in a finalizer that cannot wait: the fetch sessions are left.
             self._driver.close(limit_s)
+            if isinstance(error, CrashedError):
+                self._consuming.handed_over.close()
             return
         with self._sole:
             try:
-                self._driver.call(self._consuming.close(limit_s, after_error=after_error))
-            except KafkaError:
+                self._driver.call(self._consuming.close(limit_s, leave_group, after_error=after_error))
+            except ENDED:
                 # The brokers cannot be told; they forget a fetch session by themselves.
                 pass
             finally:
                 self._driver.close(limit_s)
+                self._consuming.handed_over.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._close(CLOSE_TIMEOUT_S, after_error=error is not None)
-
-
-class _SoleThread:
-    """Lets one thread in at a time, and says so to a second one instead of letting it wait (F1)."""
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._lock = threading.RLock()
-        self._owner = 0
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            # In a forked child it is held for ever, by a thread that did not come along.
-            self._driver.check_usable()
-            raise ConcurrentUseError(
-                f"another thread ({self._owner}) is using this consumer; one thread at a time may, wakeup() alone is for others"
-            )
-        self._owner = threading.get_ident()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._lock.release()

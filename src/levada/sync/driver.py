@@ -6,7 +6,6 @@ callbacks and log handlers (`engine.deferred`) run on the I/O thread only, witho
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
@@ -18,15 +17,13 @@ from levada.face.arguments import deadline_ms
 from levada.face.callbacks import CALLBACK_THREADS
 from levada.face.process import Process
 from levada.face.signals import DeferredSignals, UserCode, run_noted
-from levada.face.waiting import result_of, run_flow
-from levada.flow import CallerFlow, Compute, Flow, Until
+from levada.face.waiting import not_awaitable, result_of, run_flow
+from levada.flow import CallerFlow, CallUser, Compute, Flow, Until
 from levada.net.selectable import Selectable
 from levada.promise import Promise
 from levada.sync import exits
 from levada.sync.stepper import Stepper
 from levada.sync.waiter import Waiter
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -59,6 +56,7 @@ class Driver:
         self.wakeup = self._stepper.wakeup
         self.run_handlers = run_noted
         self._engine = engine
+        self._log = engine.log(__name__)
         self._pid = Process.id
         self._abandoned = False
         self._calling_back = False
@@ -98,6 +96,10 @@ class Driver:
             raise ClosedError(f"{self.name} is closed")
         if self.is_within():
             raise IllegalStateError(f"{self.name} was called by a finalizer that runs within one of its own calls; call it from a thread")
+
+    def check_open(self) -> None:
+        """Raise as check_usable(), which takes any thread as well."""
+        self.check_usable()
 
     def is_within(self) -> bool:
         """Whether the calling thread is in the middle of the client's own work: a finalizer may find itself there."""
@@ -190,12 +192,19 @@ class Driver:
                 step = resume(outcome)
                 resume = steps.send
                 try:
-                    outcome = step.run() if type(step) is Compute else self._wait_until(step, signals)
+                    outcome = step.run() if type(step) is Compute else self._take_step(step, signals)
                 except BaseException as error:
                     resume, outcome = steps.throw, error
         except StopIteration as done:
             result: T = done.value
             return result
+
+    def _take_step(self, step: Until | CallUser, signals: DeferredSignals) -> Any:
+        if type(step) is Until:
+            return self._wait_until(step, signals)
+        assert type(step) is CallUser
+        with self.user_code():
+            return not_awaitable(step.run(), step.what)
 
     def _wait_until(self, step: Until, signals: DeferredSignals) -> bool:
         promise, limit_ms = step.promise, step.deadline_ms
@@ -271,7 +280,7 @@ class Driver:
 
     def _log_callback_error(self, error: BaseException) -> None:
         try:
-            log.error("%s: a callback raised", self.name, exc_info=error)
+            self._log.error("a callback raised", error=error)
         except BaseException:
             # A log handler that raises is what brought us here.
             return
@@ -300,9 +309,9 @@ class Driver:
             self._finishing = True
         try:
             self._stepper.shut_down()
-        except BaseException:
+        except BaseException as bug:
             # Whatever a broken engine does while it closes: no caller waits for it any longer.
-            log.exception("%s could not be closed in order; this is a bug in levada", self.name)
+            self._log.error("the client could not be closed in order; this is a bug in levada", error=bug)
         self._finished = True
         self._run_deferred()
         exits.ended(self)

@@ -8,13 +8,14 @@ finalizers of their own. After os._exit and signals that kill nothing of this ru
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import sys
 import time
 from typing import Protocol
 
-log = logging.getLogger(__name__)
+from levada.logs import Log
+
+log = Log(__name__)
 
 EXIT_LIMIT_S = 12.0
 """How long the interpreter waits for all clients together. A producer flushes for at most ten seconds and says what it could not send."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Never, Self
+from uuid import UUID
 
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
 from levada.face.arguments import plain_records, saying_how_many
 from levada.face.consuming import OffsetsToCommit
 from levada.face.engines import Connector
+from levada.face.keywords import unknown_keyword
 from levada.face.process import HoldsConnections
 from levada.face.producing import LAST_CALLBACKS_S, Producing, engine_settings
 from levada.face.transacting import Transacting
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from levada.config.typed import ProducerSettings
-
-log = logging.getLogger(__name__)
 
 
 @lacks(PRODUCER)
@@ -80,15 +79,21 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         timestamp: int | datetime | None = None,
         headers: Headers | Mapping[str, bytes | None] | None = None,
         on_delivery: DeliveryCallback | None = None,
+        ack: Ack | None = None,
+        **unknown: Never,
     ) -> list[Delivery]:
         """Send records one after another, as send() does; return their handles, in order.
 
         records: any iterable, read as it is sent: of values, of tuples (key, value), of tuples (key, value, headers), or mixed. A tuple is
         always taken for one of these; a value that is itself a tuple is given as (None, value). partition, timestamp, on_delivery: of all
-        of them; headers: of those without their own.
+        of them; headers: of those without their own. ack: an AckBuffer and one sequence for all records: marked when every record is
+        written, failed with the error of the first that is not. A send_many() that raises leaves the sequence as it is.
 
         What iterating raises, and wrong arguments as in send(), come out with a note that says how many records were sent before.
         """
+        if unknown:
+            raise unknown_keyword(self.send_many, unknown)
+        self._producing.check_ack(ack)
         append = self._append
         sent: list[Delivery] = []
         with saying_how_many(sent):
@@ -97,6 +102,8 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
                     append(topic, value, key, partition, timestamp, own, on_delivery)
                     or self.send(topic, value, key, partition=partition, timestamp=timestamp, headers=own, on_delivery=on_delivery)
                 )
+        if ack is not None:
+            self._producing.settle_all(ack, sent)
         return sent
 
     def send_arrow(
@@ -229,7 +236,15 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
 
     def metrics(self) -> Metrics:
         """Return what the producer has counted so far, under the names of Java's metrics: see docs/METRICS.md. From any thread."""
-        return self._producing.metrics()
+        return self._producing.reporting.metrics()
+
+    def client_instance_id(self, timeout: float | None = None) -> UUID:
+        """Return the id under which the cluster knows this client's telemetry, waiting until a broker has given it (KIP-714).
+
+        timeout: seconds, default default.api.timeout.ms. Raises IllegalStateError without enable.metrics.push=true, and TimeoutError, with
+        the cause as far as it is known: a cluster without a plugin for telemetry gives no ids.
+        """
+        return self._driver.call(self._producing.reporting.client_instance_id(timeout))
 
     def abort_pending(self) -> int:
         """Give up every record that is neither acknowledged nor failed, and return how many there were; the producer can be used on.
@@ -262,7 +277,7 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         except (ForkedError, ClosedError):
             return
         except CrashedError:
-            log.warning("the producer had stopped before it was closed; unsent records are lost")
+            self._producing.log.warning("the producer had stopped before it was closed; unsent records are lost")
             self._driver.close(timeout)
         except IllegalStateError:
             # What has to be waited for is this thread's own work. The client's thread sends what is left, and then closes.

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Generic
 
-from levada.consumer.scanning import Loss
+from levada.consumer.scanning import Loss, ScanProgress
 from levada.errors import KafkaError
+from levada.face.dead_letters import of_decode_errors
 from levada.face.engines import Connector
 from levada.face.scans import ScanReading, ScanRequest, scan_request
 from levada.sync.connect import connect
+from levada.sync.dead_letters import posting
 from levada.sync.driver import Driver
 from levada.sync.dropped import start as start_driver
 from levada.types import ConsumerRecord, K, V
@@ -22,11 +24,11 @@ if TYPE_CHECKING:
 
     from levada.face.scan_arguments import ScanArguments
 
-__all__ = ["Loss", "Scan", "scan"]
+__all__ = ["Loss", "Scan", "ScanProgress", "scan"]
 
 
 class Scan(Generic[K, V]):
-    """A bounded read, made by scan(). Each iteration reads it from the start over connections of its own."""
+    """A bounded read, made by scan(). Each iteration reads it from the start over connections of its own. It can be pickled."""
 
     def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
         self._request = request
@@ -52,8 +54,23 @@ class Scan(Generic[K, V]):
 
     def to_table(self) -> pa.Table:
         """Return all records as one table."""
-        empty = self._request.sink().schema.empty_table()
+        empty = self._request.schema.empty_table()
         return type(empty).from_batches(self.arrow(), empty.schema)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return a reader of the columns, piece by piece as they are taken: for pyarrow.dataset.write_dataset(), DuckDB, DataFusion, ..."""
+        return self._request.reader(self.arrow())
+
+    def splits(self, *, rows: int | None = None, bytes: int | None = None) -> list[Scan[K, V]]:
+        """Return scans of its parts, in order, which together read what this one reads. They can be pickled, for other processes.
+
+        rows: offsets of a part at most; records may be fewer, after compaction and transactions. bytes: about how large a part is in the
+        log, by the first records of each partition. Asks the brokers for bounds, once. A part is of one partition, or of several small
+        ones. Parts have no progress callback; deserializers go along, and have to be such that they can be pickled.
+        """
+        with closing(_Reading(self._request.sampling(), self._connect)) as reading:
+            parts = reading.driver.call(reading.flows.splits(self._request, rows, bytes))
+        return [Scan(part, self._connect) for part in parts]
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Let other libraries read the columns, such as polars.DataFrame(scan); each time from the start, over connections of its own."""
@@ -73,11 +90,17 @@ def scan(
     Iterate the result for records, its arrow() for pyarrow.RecordBatch, take its to_table(), or hand it to what takes Arrow's C stream
     interface, such as polars.DataFrame() and a query of DuckDB.
 
-    start, end: "earliest", "latest", an aware datetime (the first record at or after it), or a mapping from partition (a TopicPartition, or
-    a number where there is one topic) to one of these or to an offset. Default: all there is; so for partitions that a mapping leaves out.
-    end is exclusive and found out once, when reading begins. assignments: exactly the partitions to read, with start and end each,
-    instead of topics. columns, text: as poll_arrow() has them. batch_rows, batch_bytes: when an Arrow batch is full; default: 65,536 and
-    16 MiB.
+    start, end: "earliest", "latest", a time (the first record at or after it), or a mapping from partition (a TopicPartition, or a number
+    where there is one topic) to one of these or to an offset. A time is an aware datetime, text such as "2026-01-31T12:00Z", or "-1h30m",
+    so long ago (s, m, h, d, w). Default: all there is; so for partitions that a mapping leaves out. end is exclusive and found out once,
+    when reading begins. assignments: exactly the partitions to read, with start and end each, instead of topics.
+
+    partitions: only these, numbers or TopicPartitions. keys: only records with one of these keys, bytes, str or None. timestamps: only
+    records of a span of time, (first, first that is too late), each a time, a number of milliseconds since the epoch, or None; reading
+    begins at the first record that is not too old. What keys and timestamps leave out is not deserialized.
+
+    columns, text: as poll_arrow() has them. batch_rows, batch_bytes: when an Arrow batch is full; default: 65,536 and 16 MiB. progress:
+    called with a ScanProgress after each piece that was read, in the thread that reads; what it raises ends the scan.
 
     on_data_loss: "raise", the default, raises DataLossError when records between start and end are gone, "skip" goes on behind them and
     notes it in Scan.losses. Where a new leader replaced records (KIP-320), it goes on with the first that differs, so offsets may come
@@ -94,8 +117,9 @@ class _Reading:
     """One iteration of a scan."""
 
     def __init__(self, request: ScanRequest, connect: Connector[Driver]) -> None:
+        post = posting(of_decode_errors(request.config, awaited=False))
         engine, self.driver = connect(request.config, "scan", **request.engine_settings)
-        self.flows = ScanReading(request, engine, self.driver, engine.random)
+        self.flows = ScanReading(request, engine, self.driver, engine.random, post)
         start_driver(self, self.driver)
 
     def close(self) -> None:

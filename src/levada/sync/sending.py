@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Generic
+from typing import Generic, Never
 
+from levada.face.keywords import unknown_keyword
 from levada.face.producing import Producing
 from levada.producer.delivery import Delivery
 from levada.producer.producer_batch import Ack, DeliveryCallback
@@ -37,6 +38,7 @@ class Sending(Generic[K_in, V_in]):
         headers: Headers | Mapping[str, bytes | None] | None = None,
         on_delivery: DeliveryCallback | None = None,
         ack: Ack | None = None,
+        **unknown: Never,
     ) -> Delivery:
         """Put a record on its way; return a handle on its outcome.
 
@@ -55,6 +57,8 @@ class Sending(Generic[K_in, V_in]):
         what it failed with as the cause: call abort_transaction(); ProducerFencedError and other errors that are `fatal`: close this
         producer. A record whose send() raises was not taken (`persisted` "no").
         """
+        if unknown:
+            raise unknown_keyword(self.send, unknown)
         delivery = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
         if delivery is None:
             record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack)

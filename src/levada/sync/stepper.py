@@ -14,19 +14,17 @@ The thread in select() is woken only when it would sleep past the engine's next 
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from time import perf_counter_ns
 
 from levada.client.ended import how_it_ended
 from levada.client.engine import Engine
 from levada.clock import NEVER_MS, Clock
 from levada.net.selectable import Selectable
 from levada.sync.waiter import Waiter
-
-log = logging.getLogger(__name__)
 
 NAP_MS = 10
 """How long the I/O thread leaves the sockets to users' threads that step now and then."""
@@ -112,7 +110,7 @@ class Stepper:
         self.closing = True
         with suppress(Exception):
             self.engine.stop_taking(how_it_ended(self.name, crash))
-        self.engine.deferred.append(lambda: log.error("%s stops because of a bug in levada", self.name, exc_info=crash))
+        self.engine.deferred.log(__name__).error("the client stops because of a bug in levada", error=crash)
         self.wakeup()
 
     def shut_down(self) -> None:
@@ -130,7 +128,9 @@ class Stepper:
             until_ms = self._select_until_ms = min(self._deadline_ms, limit_ms, now_ms + LONGEST_SELECT_MS)
             self._selecting = True
             self._steps += 1
+        began_ns = perf_counter_ns()
         ready = self._selectable.select(max(until_ms - now_ms, 0))
+        woken_ns = perf_counter_ns()
         with self.lock:
             self._selecting = False
             now_ms = self.now_ms()
@@ -139,6 +139,7 @@ class Stepper:
                 self._arrived_bytes += len(frame)
             self.engine.complete(events, now_ms)
             self._deadline_ms = self.engine.advance(now_ms)
+            self.engine.loop_time.turned(woken_ns - began_ns, perf_counter_ns() - woken_ns, now_ms)
         return now_ms
 
     # For users' threads

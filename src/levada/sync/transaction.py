@@ -1,4 +1,10 @@
-"""The block of a transaction: with producer.transaction() as txn."""
+# cython: annotation_typing=False
+"""The block of a transaction: with producer.transaction() as txn.
+
+A [c] module: a signal's handler may raise at the first instruction of any Python function, so also of an __exit__(), before that can do
+anything about the transaction. A compiled one has no such instruction, and what a handler raises in the calls that it makes aborts the
+transaction. Interpreted, a program that goes on after such an exception calls abort_transaction().
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,101 @@
+"""Records handed out one by one, to be acknowledged: consumer.acks() for tasks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from levada.aio.driver import Driver
+from levada.consumer.acks.record import AckRecord
+from levada.errors import ConcurrentUseError
+from levada.face.acking import Acking
+from levada.flow import CallerFlow
+from levada.types import K, V
+
+T = TypeVar("T")
+
+
+class Acks(Generic[K, V]):
+    """What consumer.acks() returns on asyncio. One task takes records; any task, and any thread, says what becomes of each."""
+
+    def __init__(self, consumer: object, driver: Driver, sole: AbstractContextManager[None], acking: Acking) -> None:
+        self._consumer = consumer
+        """So that it is not dropped before its records are done."""
+        self._driver = driver
+        self._sole = sole
+        self._acking = acking
+
+    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[AckRecord[K, V]]:
+        """Return records to work on, waiting up to `timeout` seconds for the first (None: without limit).
+
+        As many as their lanes allow, up to max_records. Raises what a poll() of the consumer raises, the error that was given to a record's
+        fail(), and ProcessingError for a record that could not be written to the dead-letter topic.
+        """
+        found: list[AckRecord[Any, Any]] = await self._call(self._acking.poll(timeout, max_records))
+        return found
+
+    async def __aiter__(self) -> AsyncIterator[AckRecord[K, V]]:
+        """Yield record after record, polling in between also when that takes none; raises as poll() does.
+
+        It ends where a loop over the consumer ends (stop.at.end, consumer.timeout.ms, ends given to assign()), once every record is done.
+        """
+        loop = self._acking.new_loop()
+        try:
+            while (hand := await self._call(self._acking.next_hand(loop))) is not None:
+                try:
+                    for record in hand.coming:
+                        yield record
+                        if hand.is_over or self._acking.is_due:
+                            break
+                finally:
+                    if not hand.is_over:
+                        self._acking.end_hand()
+        finally:
+            loop.leave()
+
+    async def wait_empty(self, timeout: float | None = None) -> None:
+        """Wait until ack(), nack(), reject() or fail() was called for every record that was handed out; hand out none meanwhile.
+
+        The consumer stays in its group, and commits. timeout: seconds. Raises TimeoutError, WakeupError, and what a poll() raises.
+        """
+        await self._call(self._acking.wait_empty(timeout))
+
+    @property
+    def at_work(self) -> int:
+        """How many records the program has, those on their way to the dead-letter topic included."""
+        self._acking.settle()
+        return self._acking.unacked.at_work
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the program works on nothing. On a record that has failed by handler_timeout it may still work."""
+        return not self.at_work and not self._acking.unacked.has_overdue
+
+    async def close(self) -> None:
+        """Give up what is not done, without waiting for it; the consumer's positions go back to the first such record. Idempotent.
+
+        Nothing is committed here, and these records are delivered again. ack(), nack() and reject() have no effect on them any more.
+        """
+        with self._sole:
+            self._acking.close()
+
+    async def _call(self, flow: CallerFlow[T]) -> T:
+        # Before all else: in a forked child nothing may wait for the lock.
+        self._driver.check_usable()
+        call = self._acking.next_call
+        try:
+            with self._sole:
+                return await self._driver.call(flow)
+        except ConcurrentUseError:
+            raise
+        except BaseException:
+            self._acking.take_back(call)
+            raise
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()

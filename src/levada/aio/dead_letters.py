@@ -1,0 +1,37 @@
+"""Sending dead letters with a producer of asyncio, in tasks beside the one that polls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from levada.consumer.reading import Post
+from levada.dead_letter import DeadLetter
+from levada.interceptors import ProducerRecord
+
+
+def posting(to: DeadLetter | None) -> Post | None:
+    """Return what sends dead letters, None where none are wanted."""
+    return None if to is None else _Posting(to.producer)
+
+
+class _Posting:
+    """Keeps the tasks: a loop refers to them only weakly."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __call__(self, record: ProducerRecord, settled: Callable[[BaseException | None], None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._send(record, settled), name=f"dead letter to {record.topic}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _send(self, record: ProducerRecord, settled: Callable[[BaseException | None], None]) -> None:
+        try:
+            await self._producer.send(
+                record.topic, record.value, record.key, headers=record.headers, on_delivery=lambda _, error: settled(error)
+            )
+        except Exception as failure:
+            settled(failure)

@@ -1,0 +1,84 @@
+"""consumer.process() on asyncio: a loop over consumer.acks() with a task for each record."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from levada.aio.acks import Acks
+from levada.errors import KafkaError
+from levada.face.processing import Outcomes, interrupted
+from levada.logs import Log
+
+
+class Processing:
+    """Runs a handler for every record of an acks().
+
+    run: calls it, and returns its end to be awaited. seconds: after how long it is cancelled, None for never.
+    """
+
+    def __init__(self, acks: Acks[Any, Any], run: Callable[[Any], object], outcomes: Outcomes, seconds: float | None, log: Log) -> None:
+        self._log = log
+        self._acks = acks
+        self._run = run
+        self._outcomes = outcomes
+        self._seconds = seconds
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ends_at_once = False
+
+    async def until_over(self, finish_s: float) -> None:
+        """Handle records until the loop ends. finish_s: how long an error, or wakeup(), waits for handlers that run.
+
+        When this is cancelled, so are they.
+        """
+        try:
+            async for record in self._acks:
+                task = asyncio.get_running_loop().create_task(self._handle(record), name=f"handler of {record.topic}-{record.partition}")
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        except asyncio.CancelledError:
+            raise
+        except BaseException:
+            await self._finish(finish_s)
+            raise
+        finally:
+            await self._cancel_rest()
+
+    async def _handle(self, record: Any) -> None:
+        try:
+            ending = self._run(record)
+            if not inspect.isawaitable(ending):
+                record.fail(TypeError(f"{self._run!r} is no coroutine function; a plain function needs executor='thread' or 'process'"))
+                return
+            await self._in_time(ending)
+        except BaseException as error:
+            if self._ends_at_once:
+                raise
+            self._outcomes.settle(record, error)
+        else:
+            self._outcomes.settle(record, None)
+
+    async def _in_time(self, ending: Awaitable[object]) -> None:
+        try:
+            async with asyncio.timeout(self._seconds) as time:
+                await ending
+        except TimeoutError:
+            if self._seconds is None or not time.expired():
+                raise
+            raise interrupted(self._seconds) from None
+
+    async def _finish(self, finish_s: float) -> None:
+        try:
+            await self._acks.wait_empty(finish_s)
+        except KafkaError as error:
+            # Why process() ends is another error, which its caller gets.
+            self._log.warning("process() ends, and cancels handlers that still run; their records are read again: %s", error)
+
+    async def _cancel_rest(self) -> None:
+        self._ends_at_once = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)

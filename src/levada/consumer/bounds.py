@@ -1,0 +1,85 @@
+"""Where a range begins or ends: an offset, an end of the log, or a time, as programs write them.
+
+"earliest", "latest"            the ends of the log
+1234                            an offset
+datetime, "2026-01-31T12:00Z"   the first record at or after a time, which has a time zone
+"-1h30m"                        the same, so long before now; units are s, m, h, d, w
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
+
+from levada.clock import epoch_ms
+from levada.errors import ConfigError
+
+Bound: TypeAlias = str | int | datetime
+"""As programs write it; see the module's text."""
+
+ENDS = ("earliest", "latest")
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_AGO = re.compile(r"-(?:\d+[smhdw])+")
+_PART = re.compile(r"(\d+)([smhdw])")
+
+
+class Moment(NamedTuple):
+    """A time in milliseconds since the epoch."""
+
+    ms: int
+
+
+class Ago(NamedTuple):
+    """So many milliseconds before now."""
+
+    ms: int
+
+
+Time: TypeAlias = Moment | Ago
+Parsed: TypeAlias = str | int | Time
+"""An end of the log by its name, an offset, a time."""
+
+
+def parsed_bound(name: str, given: Any) -> Parsed:
+    """Return what a bound means. Raises ConfigError naming it, and ValueError for a datetime that is no point in time."""
+    if isinstance(given, str) and given in ENDS:
+        return given
+    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
+        return given
+    if isinstance(given, str | datetime) and (time := _time(name, given)) is not None:
+        return time
+    raise ConfigError(f"{name} must be 'earliest', 'latest', an offset, an aware datetime, {_EXAMPLES}; got {given!r}")
+
+
+def parsed_time(name: str, given: Any) -> Time:
+    """Return what a time means; a number is milliseconds since the epoch. Raises as parsed_bound() does."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        return Moment(epoch_ms(given))
+    if isinstance(given, str | datetime) and (time := _time(name, given)) is not None:
+        return time
+    raise ConfigError(f"{name} must be an aware datetime, milliseconds since the epoch, {_EXAMPLES}; got {given!r}")
+
+
+def moment(time: Time, wall_ms: int) -> Moment:
+    """Return the point in time, as of now."""
+    return Moment(max(wall_ms - time.ms, 0)) if isinstance(time, Ago) else time
+
+
+_EXAMPLES = "text such as '2026-01-31T12:00Z', or one such as '-1h30m'"
+
+
+def _time(name: str, given: str | datetime) -> Time | None:
+    if isinstance(given, datetime):
+        return Moment(epoch_ms(given))
+    if _AGO.fullmatch(given):
+        return Ago(sum(int(count) * _UNITS_MS[unit] for count, unit in _PART.findall(given)))
+    try:
+        read = datetime.fromisoformat(given)
+    except ValueError:
+        return None
+    if read.tzinfo is None:
+        raise ConfigError(
+            f"{name}={given!r} has no time zone; write {given + ('' if 'T' in given else 'T00:00')}Z for UTC, or +02:00 and the like"
+        )
+    return Moment(epoch_ms(read))

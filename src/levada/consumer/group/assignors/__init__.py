@@ -1,0 +1,28 @@
+"""Who gets which partitions: pure, run by the member that leads a classic group (behaviour 18.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from levada.consumer.group.assignors.ranges import RangeAssignor
+from levada.consumer.group.assignors.round_robin import RoundRobinAssignor
+from levada.consumer.group.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+from levada.groups import PartitionAssignor, RebalanceProtocol
+
+BUILT_IN: Mapping[str, type[PartitionAssignor]] = {
+    assignor.NAME: assignor for assignor in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
+}
+
+
+def assignors_of(chosen: Iterable[str | PartitionAssignor]) -> tuple[PartitionAssignor, ...]:
+    """Return the assignors of partition.assignment.strategy, in order of preference; those given by name are made."""
+    return tuple(BUILT_IN[each]() if isinstance(each, str) else each for each in chosen)
+
+
+def common_protocol(assignors: Sequence[PartitionAssignor]) -> RebalanceProtocol:
+    """Return how a member that offers these rebalances (behaviour G18).
+
+    Cooperative only where all of them support it: which one is chosen is known only after the member had to decide what to give up.
+    """
+    supported = frozenset.intersection(*(frozenset(assignor.PROTOCOLS) for assignor in assignors))
+    return RebalanceProtocol.COOPERATIVE if RebalanceProtocol.COOPERATIVE in supported else RebalanceProtocol.EAGER

@@ -1,0 +1,107 @@
+"""The balanced assignment that moves as few partitions as it can (behaviour G22).
+
+First comes balance: there is no partition that could go to a member with two partitions less, or more, than its owner has. With equal
+subscriptions that means numbers which differ by one at most. Then every member keeps what it has, as far as balance allows. Then, of the
+members with the fewest partitions one whose rack has a replica is given a partition that needs an owner (KIP-881).
+
+Members may claim the same partition: one of them has missed a rebalance. The newer generation is believed; of two equal ones neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from levada.consumer.group.assignors.members import in_order, subscribers
+from levada.consumer.group.assignors.sticky_data import Claim
+from levada.groups import MemberSubscription, TopicLayout
+from levada.types import TopicPartition
+
+Owners = dict[TopicPartition, str]
+
+
+def owners(claims: Mapping[str, Claim]) -> Owners:
+    """Return who has which partition, without those that several claim for the same generation."""
+    best: dict[TopicPartition, tuple[int, str | None]] = {}
+    for member in sorted(claims):
+        for tp in claims[member].partitions:
+            generation = claims[member].generation
+            known = best.get(tp)
+            if known is None or generation > known[0]:
+                best[tp] = generation, member
+            elif generation == known[0]:
+                best[tp] = generation, None
+    return {tp: member for tp, (_, member) in best.items() if member is not None}
+
+
+def balanced(
+    topics: Mapping[str, TopicLayout], members: Mapping[str, MemberSubscription], owned: Owners
+) -> dict[str, list[TopicPartition]]:
+    """Return partitions by member. owned: who has what now."""
+    wanting = subscribers(topics, members)
+    loads = _Loads(in_order(members))
+    partitions = [tp for topic in wanting for tp in topics[topic].partitions]
+    for tp in partitions:
+        owner = owned.get(tp)
+        if owner is not None and owner in members and tp.topic in members[owner].topics:
+            loads.give(tp, owner)
+    are_equal = all(len(subscribed) == len(members) for subscribed in wanting.values())
+    if are_equal:
+        _trim(loads, len(partitions))
+    free = [tp for tp in partitions if tp not in loads.owner]
+    # What few can have is given away first, so that it does not end up with somebody who has enough by then.
+    for tp in sorted(free, key=lambda tp: (len(wanting[tp.topic]), tp)):
+        loads.give(tp, _least(loads, wanting[tp.topic], members, topics[tp.topic].racks[tp.partition]))
+    if not are_equal:
+        _even_out(loads, wanting, owned)
+    return loads.given
+
+
+class _Loads:
+    """Who has what while it is shared out."""
+
+    def __init__(self, members: Iterable[str]) -> None:
+        self.given: dict[str, list[TopicPartition]] = {member: [] for member in members}
+        self.owner: Owners = {}
+
+    def give(self, tp: TopicPartition, member: str) -> None:
+        self.given[member].append(tp)
+        self.owner[tp] = member
+
+    def take(self, tp: TopicPartition) -> None:
+        self.given[self.owner.pop(tp)].remove(tp)
+
+    def count(self, member: str) -> int:
+        return len(self.given[member])
+
+
+def _trim(loads: _Loads, total: int) -> None:
+    """Take from members with equal subscriptions what is above their share; the first of those that have more keep one more."""
+    each, extras = divmod(total, len(loads.given) or 1)
+    for partitions in list(loads.given.values()):
+        keeps = each
+        if len(partitions) > each and extras:
+            keeps, extras = each + 1, extras - 1
+        for tp in sorted(partitions)[keeps:]:
+            loads.take(tp)
+
+
+def _least(loads: _Loads, wanting: Iterable[str], members: Mapping[str, MemberSubscription], racks: frozenset[str]) -> str:
+    """Return who has least of those that are subscribed; among equals one in a rack with a replica, then the first."""
+    return min(wanting, key=lambda member: (loads.count(member), members[member].rack not in racks))
+
+
+def _even_out(loads: _Loads, wanting: Mapping[str, list[str]], owned: Owners) -> None:
+    """Move partitions to members that have two less, or more, until there is nothing to be moved.
+
+    Each move makes the sum of the squares of what members have smaller, so there is an end. What is new where it is goes first.
+    """
+    moved = True
+    while moved:
+        moved = False
+        for tp in sorted(loads.owner, key=lambda tp: (owned.get(tp) == loads.owner[tp], tp)):
+            owner = loads.owner[tp]
+            to = min(wanting[tp.topic], key=loads.count)
+            if loads.count(to) + 1 < loads.count(owner):
+                loads.take(tp)
+                loads.give(tp, to)
+                moved = True

@@ -1,0 +1,34 @@
+"""What the assignors share: the order of members, and who is subscribed to what (behaviour G19)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from levada.groups import MemberAssignment, MemberSubscription, TopicLayout
+from levada.types import TopicPartition
+
+
+def in_order(members: Mapping[str, MemberSubscription]) -> list[str]:
+    """Return member ids: static members first, by instance id, so that a restart does not change their places; then the others."""
+    return sorted(members, key=lambda member: (members[member].instance_id is None, members[member].instance_id or member))
+
+
+def subscribers(topics: Mapping[str, TopicLayout], members: Mapping[str, MemberSubscription]) -> dict[str, list[str]]:
+    """Return who is subscribed to each topic, in the order of members; topics in order of name, without those that nobody wants."""
+    ordered = in_order(members)
+    found = {topic: [member for member in ordered if topic in members[member].topics] for topic in sorted(topics)}
+    return {topic: wanting for topic, wanting in found.items() if wanting}
+
+
+def racks_matter(layout: TopicLayout, racks: Iterable[str | None]) -> bool:
+    """Whether it makes a difference who of the members in these racks gets which partition (KIP-881).
+
+    It makes none where no member shares a rack with a replica, or where every partition has replicas in all racks that the topic is in.
+    """
+    everywhere = frozenset[str]().union(*layout.racks)
+    return not everywhere.isdisjoint(rack for rack in racks if rack) and any(here != everywhere for here in layout.racks)
+
+
+def assignments(given: Mapping[str, Sequence[TopicPartition]]) -> dict[str, MemberAssignment]:
+    """Return partitions by member as assignments, in order of topic and number."""
+    return {member: MemberAssignment(tuple(sorted(partitions))) for member, partitions in given.items()}

@@ -1,0 +1,25 @@
+"""Round robin: all partitions of all topics are dealt out one by one, as cards are (behaviour G21)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import cycle
+
+from levada.consumer.group.assignors.members import assignments, in_order, subscribers
+from levada.groups import MemberAssignment, MemberSubscription, PartitionAssignor, TopicLayout
+from levada.types import TopicPartition
+
+
+class RoundRobinAssignor(PartitionAssignor):
+    """See the module's theory. A member that is not subscribed to a partition's topic is passed over."""
+
+    NAME = "roundrobin"
+
+    def assign(self, topics: Mapping[str, TopicLayout], members: Mapping[str, MemberSubscription]) -> Mapping[str, MemberAssignment]:
+        """Return what each member gets."""
+        given: dict[str, list[TopicPartition]] = {member: [] for member in members}
+        turns = cycle(in_order(members))
+        for topic in subscribers(topics, members):
+            for tp in topics[topic].partitions:
+                given[next(member for member in turns if topic in members[member].topics)].append(tp)
+        return assignments(given)

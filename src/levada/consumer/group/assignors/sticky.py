@@ -1,0 +1,73 @@
+"""The sticky assignors: balanced, and every member keeps what it can; see `balance`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from levada.consumer.group.assignors.balance import balanced, owners
+from levada.consumer.group.assignors.members import assignments
+from levada.consumer.group.assignors.sticky_data import (
+    NO_GENERATION,
+    Claim,
+    cooperative_claim,
+    cooperative_user_data,
+    sticky_claim,
+    sticky_user_data,
+)
+from levada.groups import MemberAssignment, MemberSubscription, PartitionAssignor, RebalanceProtocol, TopicLayout
+from levada.types import TopicPartition
+
+
+class StickyAssignor(PartitionAssignor):
+    """Members give everything up before they join, and mostly get it back."""
+
+    NAME = "sticky"
+
+    def __init__(self) -> None:
+        self._had = Claim((), NO_GENERATION)
+
+    def assign(self, topics: Mapping[str, TopicLayout], members: Mapping[str, MemberSubscription]) -> Mapping[str, MemberAssignment]:
+        """Return what each member gets."""
+        claims = {member: sticky_claim(subscription) for member, subscription in members.items()}
+        return assignments(balanced(topics, members, owners(claims)))
+
+    def user_data(self, topics: frozenset[str]) -> bytes | None:
+        """Say what this member had last."""
+        return sticky_user_data(self._had) if self._had.generation != NO_GENERATION else None
+
+    def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:
+        """Remember what to say next time."""
+        self._had = Claim(assignment.partitions, generation)
+
+
+class CooperativeStickyAssignor(PartitionAssignor):
+    """Members keep what they have through a rebalance. What goes to another one is given to nobody until its owner has given it up."""
+
+    NAME = "cooperative-sticky"
+    PROTOCOLS = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+
+    def __init__(self) -> None:
+        self._generation = NO_GENERATION
+
+    def assign(self, topics: Mapping[str, TopicLayout], members: Mapping[str, MemberSubscription]) -> Mapping[str, MemberAssignment]:
+        """Return what each member gets; what has to be given up first is left out, and comes with the next rebalance."""
+        claims = {member: cooperative_claim(subscription) for member, subscription in members.items()}
+        owned = owners(claims)
+        claimants: dict[TopicPartition, set[str]] = {}
+        for member, claim in claims.items():
+            for tp in claim.partitions:
+                claimants.setdefault(tp, set()).add(member)
+
+        def may_have(member: str, tp: TopicPartition) -> bool:
+            return owned.get(tp) == member or tp not in claimants
+
+        given = balanced(topics, members, owned)
+        return assignments({member: [tp for tp in partitions if may_have(member, tp)] for member, partitions in given.items()})
+
+    def user_data(self, topics: frozenset[str]) -> bytes | None:
+        """Say since when this member has what it owns, for leaders that look for it here."""
+        return cooperative_user_data(self._generation)
+
+    def on_assignment(self, assignment: MemberAssignment, generation: int) -> None:
+        """Remember what to say next time."""
+        self._generation = generation

@@ -1,0 +1,92 @@
+"""What members tell a sticky leader of themselves besides their subscription: Java's layouts, so that groups may be mixed.
+
+They have no version in front. A member of "sticky" has given everything up when it joins, so it says what it had; one of
+"cooperative-sticky" still has it, and says since when.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+from levada.consumer.group.embedded import by_topic
+from levada.errors import ProtocolError
+from levada.groups import MemberSubscription
+from levada.protocol.codegen import decode, encode
+from levada.protocol.schema import Data, Struct, array, int32, string
+from levada.types import TopicPartition
+from levada.wire.varint import Bytes
+
+D = TypeVar("D", bound=Data)
+
+NO_GENERATION = -1
+
+
+class PreviousTopic(Struct):
+    """Partitions of one topic."""
+
+    topic: str = string()
+    partitions: list[int] = array(int32)
+
+
+class StickyUserData(Data, versions="0-1"):
+    """What a member of "sticky" had; version 0 does not say since when."""
+
+    previous_assignment: list[PreviousTopic] = array(PreviousTopic)
+    generation: int = int32("1+", default=NO_GENERATION)
+
+
+class CooperativeUserData(Data, versions="0"):
+    """Since when a member of "cooperative-sticky" has what it owns."""
+
+    generation: int = int32()
+
+
+class Claim(NamedTuple):
+    """What a member says it has, and since which generation."""
+
+    partitions: tuple[TopicPartition, ...]
+    generation: int
+
+
+def sticky_user_data(claim: Claim) -> bytes:
+    """Return what a member of "sticky" says of itself."""
+    topics = [PreviousTopic(topic=name, partitions=at) for name, at in by_topic(claim.partitions).items()]
+    return encode(StickyUserData(previous_assignment=topics, generation=claim.generation), 1)
+
+
+def sticky_claim(member: MemberSubscription) -> Claim:
+    """Return what a member of "sticky" had; nothing where it does not say so in a way that can be read."""
+    if not member.user_data:
+        return Claim((), NO_GENERATION)
+    for version in (1, 0):
+        try:
+            said = _whole(StickyUserData, member.user_data, version)
+        except ProtocolError:
+            continue
+        partitions = tuple(TopicPartition(each.topic, index) for each in said.previous_assignment for index in each.partitions)
+        return Claim(partitions, said.generation)
+    return Claim((), NO_GENERATION)
+
+
+def cooperative_user_data(generation: int) -> bytes:
+    """Return what a member of "cooperative-sticky" says of itself."""
+    return encode(CooperativeUserData(generation=generation), 0)
+
+
+def cooperative_claim(member: MemberSubscription) -> Claim:
+    """Return what a member of "cooperative-sticky" has. Older clients say the generation in user data alone."""
+    generation = member.generation
+    if generation == NO_GENERATION and member.user_data:
+        try:
+            generation = _whole(CooperativeUserData, member.user_data, 0).generation
+        except ProtocolError:
+            generation = NO_GENERATION
+    return Claim(member.owned, generation)
+
+
+def _whole(cls: type[D], data: Bytes, version: int) -> D:
+    """Read a struct that takes all of the bytes. Raises ProtocolError."""
+    found, end = decode(cls, data, version)
+    if end != len(data):
+        raise ProtocolError(f"{cls.NAME} of version {version} ends at byte {end} of {len(data)}")
+    return found

@@ -1,0 +1,147 @@
+"""What a member of a consumer group tells its coordinator, and what it does about each error code (KIP-848; behaviour G34, G37). Pure.
+
+Everything is told with the first heartbeat, and with the next one after an error or without an answer, since nobody knows then what has
+arrived. Otherwise only what has changed is told, beside who the member is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from levada.acls import ResourceType
+from levada.error_codes import ErrorCode
+from levada.errors import KafkaError
+from levada.permissions import refused
+from levada.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_FOR_A_WHILE_EPOCH = -2
+"""Of a static member: its partitions wait for it until its session ends."""
+FIRST_VERSION_WITH_PATTERNS = 1
+
+
+class Owned(NamedTuple):
+    """A partition, as coordinators name it."""
+
+    topic_id: UUID
+    partition: int
+
+
+class AnyTopicPartitions(Protocol):
+    """Partitions of one topic, in the messages of any protocol."""
+
+    topic_id: UUID
+    partitions: list[int]
+
+
+class Reaction(Enum):
+    """What a member does about an error code."""
+
+    RETRY = "say it again after a pause"
+    REFIND = "say it again at once, to whoever is found to coordinate"
+    FENCE = "the membership is over: join again, once the program has been told that its partitions are lost"
+    TELL = "the program must see it, and the member goes on"
+    FAIL = "the program must see it, and the membership is over"
+
+
+_C, _R = ErrorCode, Reaction
+
+ON_HEARTBEAT_ERROR: Mapping[ErrorCode, Reaction] = {
+    _C.NOT_COORDINATOR: _R.REFIND,
+    _C.COORDINATOR_NOT_AVAILABLE: _R.REFIND,
+    _C.COORDINATOR_LOAD_IN_PROGRESS: _R.RETRY,
+    _C.FENCED_MEMBER_EPOCH: _R.FENCE,
+    _C.UNKNOWN_MEMBER_ID: _R.FENCE,
+    _C.GROUP_ID_NOT_FOUND: _R.FENCE,
+    _C.TOPIC_AUTHORIZATION_FAILED: _R.TELL,
+}
+"""Codes that it does not name fail: another member has the group.instance.id, this user may not, the group does not take such a member."""
+
+
+def reaction_to(code: ErrorCode, epoch: int) -> Reaction:
+    """Return what to do about the code of a heartbeat that was sent with an epoch."""
+    # Without a membership there is none to be lost: it is a group of another kind that does not take this member.
+    if code is ErrorCode.GROUP_ID_NOT_FOUND and epoch == JOIN_EPOCH:
+        return Reaction.FAIL
+    return ON_HEARTBEAT_ERROR.get(code, Reaction.FAIL)
+
+
+class Said(NamedTuple):
+    """What a member says of itself. pattern: for the brokers to match, "" without one. owned: what it has acknowledged."""
+
+    rebalance_timeout_ms: int
+    topics: frozenset[str]
+    pattern: str
+    assignor: str | None
+    rack: str | None
+    owned: frozenset[Owned]
+
+
+class Identity(NamedTuple):
+    """Which member this is."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+
+
+def heartbeat(who: Identity, epoch: int, says: Said, told: Said | None) -> ConsumerGroupHeartbeatRequest:
+    """Return the heartbeat that tells what is not told yet. told: None has everything told."""
+    request = _request(who, epoch)
+    if told is None or says.rebalance_timeout_ms != told.rebalance_timeout_ms:
+        request.rebalance_timeout_ms = says.rebalance_timeout_ms
+    if told is None or says.topics != told.topics:
+        request.subscribed_topic_names = sorted(says.topics)
+    if says.pattern != ("" if told is None else told.pattern):
+        request.subscribed_topic_regex = says.pattern
+    if told is None or says.owned != told.owned:
+        request.topic_partitions = by_topic(says.owned)
+    if told is None:
+        request.server_assignor, request.rack_id = says.assignor, says.rack
+    return request
+
+
+def leaving(who: Identity, *, for_a_while: bool) -> ConsumerGroupHeartbeatRequest:
+    """Return the last heartbeat."""
+    return _request(who, LEAVE_FOR_A_WHILE_EPOCH if for_a_while else LEAVE_EPOCH)
+
+
+def makes_sense(answer: ConsumerGroupHeartbeatResponse) -> bool:
+    """Whether a member can be what an answer says: it has an epoch above that of joining, and partitions are numbered from 0."""
+    given = () if answer.assignment is None else owned_of(answer.assignment.topic_partitions)
+    return bool(answer.error_code) or (answer.member_epoch > JOIN_EPOCH and all(partition >= 0 for _, partition in given))
+
+
+def refusal(who: Identity, code: ErrorCode, why: str | None) -> KafkaError:
+    """Return the error of a member that its coordinator does not take."""
+    text = f"group '{who.group_id}': the coordinator refuses this member: {why or code.name}"
+    if code is ErrorCode.UNSUPPORTED_VERSION:
+        text += "; group.protocol=consumer needs Kafka 4.0 with group.version=1, group.protocol=classic works with every Kafka"
+    elif code in (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID):
+        text += f"; each member needs a group.instance.id of its own, and '{who.instance_id}' is another one's"
+    return refused(ConsumerGroupHeartbeatRequest.NAME, code, text, {ResourceType.GROUP: who.group_id})
+
+
+def _request(who: Identity, epoch: int) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(group_id=who.group_id, member_id=who.member_id, member_epoch=epoch, instance_id=who.instance_id)
+
+
+def by_topic(owned: Iterable[Owned]) -> list[TopicPartitions]:
+    """Return partitions as messages have them, in order."""
+    topics: dict[UUID, list[int]] = {}
+    for topic_id, partition in sorted(owned):
+        topics.setdefault(topic_id, []).append(partition)
+    return [TopicPartitions(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics.items()]
+
+
+def owned_of(topics: Iterable[AnyTopicPartitions]) -> frozenset[Owned]:
+    """Return partitions of a message."""
+    return frozenset(Owned(topic.topic_id, partition) for topic in topics for partition in topic.partitions)

@@ -1,0 +1,487 @@
+"""A member of a consumer group (KIP-848): its state, its heartbeats, and what it makes of their answers (behaviour section 18.6).
+
+`consumer_states` has the theory of the state, `consumer_heartbeat` what is told and what errors mean, `reconciling` what happens in the
+program's thread or task. This file puts them together: the poller that the engine runs, and what the coordinator, the program and metadata
+may say at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from levada.client.backoff import ExponentialBackoff
+from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
+from levada.client.deferred import Deferred
+from levada.client.ended import ENDED, raise_bug
+from levada.client.fan_out import Spawn
+from levada.client.group_offsets import CoordinatedGroup
+from levada.client.metadata import Metadata
+from levada.client.now import Now
+from levada.clock import NEVER_MS
+from levada.consumer.group.caller import Caller
+from levada.consumer.group.commit_errors import commit_failed, refused_with_epoch
+from levada.consumer.group.consumer_heartbeat import JOIN_EPOCH, Identity, Owned, Reaction, Said, heartbeat, owned_of, reaction_to, refusal
+from levada.consumer.group.consumer_requests import ConsumerRequests
+from levada.consumer.group.consumer_states import FOLLOWS_TARGETS, IN_GROUP, LOST, TRANSITIONS, ConsumerMemberEvent, ConsumerMemberState
+from levada.consumer.group.counters import GroupCounters
+from levada.consumer.group.heartbeats import Heartbeats
+from levada.consumer.group.membership import Holdings, Subscribed
+from levada.consumer.group.reconciling import Reconciling
+from levada.consumer.group.requests import GroupSettings
+from levada.consumer.group.target_names import TargetNames
+from levada.consumer.transitions import following
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, KafkaError
+from levada.flow import CallerFlow, Flow, at_once
+from levada.promise import Promise
+from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from levada.types import ConsumerGroupMetadata, TopicPartition
+
+NO_TOPICS: frozenset[str] = frozenset()
+NOTHING: Mapping[TopicPartition, UUID] = {}
+
+_MAY_COMMIT = IN_GROUP - {ConsumerMemberState.JOINING}
+_TAKES_UP = FOLLOWS_TARGETS - {ConsumerMemberState.ACKNOWLEDGING}
+"""Where a target is looked at as soon as it is there."""
+_MAY_JOIN = frozenset({ConsumerMemberState.UNSUBSCRIBED, ConsumerMemberState.FENCED, ConsumerMemberState.STALE})
+
+
+class ConsumerGroupMember:
+    """See the module's theory. A Membership and a poller; used under the engine's lock.
+
+    member_id: one that no other member has; it stays the same for the life of the consumer (KIP-1082).
+    """
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        *,
+        member_id: str,
+        holdings: Holdings,
+        finder: CoordinatorFinder,
+        metadata: Metadata,
+        backoff: ExponentialBackoff,
+        spawn: Spawn,
+        now: Now,
+        deferred: Deferred,
+    ) -> None:
+        self.settings = settings
+        self.holdings = holdings
+        self.state = ConsumerMemberState.UNSUBSCRIBED
+        self.epoch = JOIN_EPOCH
+        self._last_epoch = JOIN_EPOCH
+        self._is_in_group = False
+        self.subscribed: Subscribed | None = None
+        self.current: Mapping[TopicPartition, UUID] = NOTHING
+        """What the member has, and tells the coordinator that it has."""
+        self._owned: frozenset[Owned] = frozenset()
+        self._read_topics = NO_TOPICS
+        self.taking: Mapping[TopicPartition, UUID] | None = None
+        """What the program gives up partitions for, and takes. Once it has begun, it stays, whatever the target is by then."""
+        self._has_begun = False
+        self.error: KafkaError | None = None
+        """What the next call for records is to raise."""
+        self.counters = GroupCounters()
+        self._identity = Identity(settings.group_id, member_id, settings.group_instance_id)
+        self._matched = NO_TOPICS
+        """The topics that are subscribed to by name, or that match a pattern here."""
+        self._target: frozenset[Owned] | None = None
+        self.is_new = True
+        """Whether nothing was taken since the member joined: the first target is told of even if it is empty."""
+        self._told: Said | None = None
+        self._metadata = metadata
+        self._spawn = spawn
+        self._now = now
+        self._log = deferred.log(__name__)
+        self._group = CoordinatedGroup(settings.group_id, finder)
+        self._requests = ConsumerRequests(self._identity, self._group)
+        self._beats = Heartbeats(interval_ms=NEVER_MS, backoff=backoff, max_poll_interval_ms=settings.max_poll_interval_ms)
+        self._reconciling = Reconciling(self)
+        self._beat: Promise[ConsumerGroupHeartbeatResponse | None] | None = None
+        self._fenced = 0
+        """How often in a row the coordinator sent the member away."""
+        self._heard: Promise[None] = Promise()
+        self._names = TargetNames(metadata, spawn, self._learned_names)
+        self._seen_version = -1
+        self._began_ms = 0
+
+    # What the program wants
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that it is subscribed to by name, or that match its pattern; where brokers match it, those it has partitions of."""
+        if self.subscribed is not None and self.subscribed.broker_pattern:
+            return self._read_topics
+        return self._matched
+
+    def subscribe(self, subscribed: Subscribed, now_ms: int) -> None:
+        """Want these topics, from the next call for records on; a member tells its coordinator at once."""
+        began = self.subscribed is None
+        self.subscribed = subscribed
+        # What matches a pattern is seen when metadata of all topics has come: what is known so far may be a few topics only.
+        self._seen_version = self._metadata.version
+        if subscribed.pattern is None:
+            self._matched = subscribed.topics
+        self._watch(now_ms)
+        if began:
+            self._beats.returned(now_ms)
+        self._tell_at_once()
+        self.holdings.announce()
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """Brokers decide when such a group is rebalanced, as in Java."""
+        text = "enforce_rebalance() is without effect: the brokers decide when group '%s' is rebalanced"
+        self._log.warning(text, self.settings.group_id)
+
+    def entered(self, now_ms: int) -> None:
+        """The program is within a call for records."""
+        self._beats.entered(now_ms)
+
+    def returned(self, now_ms: int) -> None:
+        """The program has the thread or task for itself."""
+        self._beats.returned(now_ms)
+
+    # On whose behalf offsets are committed
+
+    @property
+    def group(self) -> ConsumerGroupMetadata:
+        """Who commits, with its epoch as the generation. Out of its group it keeps the last one: see ClassicMember.group."""
+        epoch = self.epoch if self.is_member else self._last_epoch
+        if self.subscribed is None or epoch <= JOIN_EPOCH:
+            return ConsumerGroupMetadata(self.settings.group_id)
+        return ConsumerGroupMetadata(self.settings.group_id, epoch, self._identity.member_id, self.settings.group_instance_id)
+
+    @property
+    def may_commit(self) -> bool:
+        """Whether the coordinator would take offsets now."""
+        return self.subscribed is None or self.state in _MAY_COMMIT
+
+    def for_commit(self) -> ConsumerGroupMetadata:
+        """Return `group` where offsets may be committed. Raises CommitFailedError."""
+        if self.may_commit:
+            return self.group
+        raise commit_failed(self.settings, ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def for_look_up(self) -> ConsumerGroupMetadata:
+        """A member says with which epoch it asks, so that it is not answered from before its last step."""
+        return self.group if self.is_member else ConsumerGroupMetadata(self.settings.group_id)
+
+    def caught_up(self, error: BrokerError, group: ConsumerGroupMetadata) -> Promise[None] | None:
+        """Return what is settled with the next heartbeat, where the coordinator says that it has a newer epoch for this member."""
+        if error.code is not ErrorCode.STALE_MEMBER_EPOCH or not self._is_in_group:
+            return None
+        if group == self.group:
+            return self._heard
+        now: Promise[None] = Promise()
+        now.resolve(None)
+        return now
+
+    def refused(self, error: BrokerError, group: ConsumerGroupMetadata) -> KafkaError:
+        """A commit for that group was refused: return what to raise. What follows for the membership the next heartbeat says."""
+        if self.subscribed is None:
+            return error
+        return refused_with_epoch(self.settings, error, group.generation_id)
+
+    # Duties
+
+    @property
+    def has_duties(self) -> bool:
+        """Whether a call for records has something to do first."""
+        if self.taking is not None or self.error is not None:
+            return True
+        return not self._is_in_group and (self.has_lost or self.wants_to_join)
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether the program still has partitions that are not its own any more."""
+        is_out = self.state in LOST or (self.state is ConsumerMemberState.LEAVING and self.subscribed is not None)
+        return is_out and bool(self.holdings.held())
+
+    @property
+    def wants_to_join(self) -> bool:
+        """Whether a call for records has to begin to join. As long as no topic matches a pattern here there is nothing to join for."""
+        if self.subscribed is None or self.state not in _MAY_JOIN:
+            return False
+        return self.subscribed.pattern is None or bool(self._matched)
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the coordinator has given it an epoch, as far as it knows."""
+        return self.epoch > JOIN_EPOCH
+
+    def duties(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
+        """Do what is due; False when the time was over first."""
+        return self._reconciling.run(caller, deadline_ms)
+
+    def give_up(self, caller: Caller) -> CallerFlow[None]:
+        """Give up all partitions, for good."""
+        return self._reconciling.give_up_for_good(caller)
+
+    def prepare_leave(self) -> None:
+        """What the program does next is to give up its partitions and to leave."""
+        if self.state in FOLLOWS_TARGETS:
+            self.taking = None
+            self._move(ConsumerMemberEvent.PREPARE_LEAVE)
+
+    def take_error(self) -> KafkaError | None:
+        """Return what is to be raised: once, but for ever where the member was refused for good."""
+        error, self.error = self.error, self.final_error
+        return error
+
+    @property
+    def final_error(self) -> KafkaError | None:
+        """See Membership."""
+        return self.error if self.state is ConsumerMemberState.FATAL else None
+
+    def begin_join(self, now_ms: int) -> None:
+        """The program has given up what it had: join."""
+        self._move(ConsumerMemberEvent.JOIN)
+        # A coordinator that sends the member away each time would be asked as fast as it answers.
+        self._beats.begin_at_once(now_ms, after_pause=self._fenced > 1)
+
+    def begin_taking(self) -> Mapping[TopicPartition, UUID] | None:
+        """The program begins with what it is to give up; return what it shall have then."""
+        self._has_begun = True
+        return self.taking
+
+    def finish_taking(self, now_ms: int) -> None:
+        """What was taken is what the member has from now on, which the coordinator is told at once."""
+        assert self.taking is not None
+        self.holdings.assign(self.taking, now_ms)
+        self._have(self.taking)
+        self.taking = None
+        self.is_new = False
+        self._move(ConsumerMemberEvent.RECONCILED)
+        self.counters.rebalanced(self._began_ms, now_ms)
+        self._tell_at_once()
+
+    def _have(self, current: Mapping[TopicPartition, UUID]) -> None:
+        self.current = current
+        # Kept because every heartbeat and every wait for records looks at them.
+        self._owned = frozenset(Owned(topic_id, tp.partition) for tp, topic_id in current.items())
+        self._read_topics = frozenset(tp.topic for tp in current)
+
+    # Following the target
+
+    def _move(self, event: ConsumerMemberEvent) -> None:
+        """Change the state, along TRANSITIONS."""
+        self.state = following(TRANSITIONS, self.state, event, f"a member of group '{self.settings.group_id}'")
+        self._is_in_group = self.state in IN_GROUP
+
+    def _follow_target(self, agreed: ConsumerMemberEvent) -> None:
+        """See what the program has to take next. agreed: what is met where there is nothing."""
+        self.taking, self._has_begun = None, False
+        if self._target is None:
+            self._move(agreed)
+            return
+        asks_by_id = self.subscribed is not None and bool(self.subscribed.broker_pattern)
+        wanted = self._names.name(self._target, self.current, asks_by_id=asks_by_id)
+        has_all = not self.is_new and wanted.partitions == self.current
+        if has_all and wanted.is_whole:
+            self._move(agreed)
+            return
+        self._move(ConsumerMemberEvent.TARGET)
+        if not has_all and (wanted.is_whole or wanted.partitions != self.current):
+            self.taking, self._began_ms = wanted.partitions, self._now.ms
+            self.holdings.announce()
+
+    def _look_again(self) -> None:
+        """What is to be taken may be known by now. What is under way, or not acknowledged yet, ends first."""
+        if self.taking is None and self.state in _TAKES_UP and self._target is not None:
+            self._follow_target(ConsumerMemberEvent.AGREED)
+
+    def _learned_names(self, error: BaseException | None) -> None:
+        if self.subscribed is None or self.state not in FOLLOWS_TARGETS:
+            return
+        if error is not None:
+            self._fail(error)
+            return
+        self._watch(self._now.ms)
+        # Where all names are still missing, the next heartbeat has them asked for again.
+        if self._names.topics:
+            self._look_again()
+
+    def _watch(self, now_ms: int) -> None:
+        assert self.subscribed is not None
+        if self.subscribed.broker_pattern:
+            self.holdings.watch(self.topics | self._names.topics, now_ms)
+        else:
+            self.holdings.watch(None if self.subscribed.pattern is not None else self._matched, now_ms)
+
+    def _look_at_metadata(self) -> None:
+        assert self.subscribed is not None
+        if self.subscribed.pattern is not None:
+            matched = self.subscribed.matching(self._metadata.snapshot, with_internal=not self.settings.exclude_internal_topics)
+            if matched != self._matched:
+                self._matched = matched
+                self._tell_at_once()
+                self.holdings.announce()
+        self._look_again()
+
+    # The poller
+
+    def poll(self, now_ms: int) -> int:
+        """Look at fresh metadata, send a heartbeat, leave: as it is due. Return when to look again."""
+        if self.subscribed is None:
+            return NEVER_MS
+        if self._metadata.version > self._seen_version:
+            self._seen_version = self._metadata.version
+            self._look_at_metadata()
+        if not self._is_in_group:
+            return NEVER_MS
+        if now_ms >= self._beats.missed_ms:
+            self._leave_unused()
+            return NEVER_MS
+        if now_ms >= self._beats.due_ms and self._beat is None:
+            self._send_heartbeat(now_ms)
+        return min(self._beats.due_ms, self._beats.missed_ms)
+
+    def _says(self) -> Said:
+        assert self.subscribed is not None
+        settings = self.settings
+        return Said(
+            rebalance_timeout_ms=settings.max_poll_interval_ms,
+            topics=self._matched,
+            pattern=self.subscribed.broker_pattern,
+            assignor=settings.group_remote_assignor,
+            rack=settings.client_rack or None,
+            owned=self._owned,
+        )
+
+    def _tell_at_once(self) -> None:
+        """Something has changed. What a heartbeat under way does not say yet, the next one does, at once."""
+        if self._beat is None and self._is_in_group:
+            self._beats.begin_at_once(self._now.ms)
+
+    def _send_heartbeat(self, now_ms: int) -> None:
+        says, epoch = self._says(), self.epoch
+        request = heartbeat(self._identity, epoch, says, self._told)
+        if self.state is ConsumerMemberState.ACKNOWLEDGING:
+            self._follow_target(ConsumerMemberEvent.ACKNOWLEDGED)
+        self._beats.sent()
+        self._beat = self._spawn.start(self._requests.beat(request))
+        self._beat.on_done(lambda done: self._end_heartbeat(done, says, epoch, now_ms))
+
+    def _end_heartbeat(self, done: Promise[ConsumerGroupHeartbeatResponse | None], says: Said, epoch: int, sent_ms: int) -> None:
+        self._beat = None
+        if isinstance(done.error, ENDED):
+            return
+        if done.error is not None:
+            self._fail(done.error)
+            return
+        answer = done.result()
+        self.counters.heard_ms = self._now.ms if answer is not None else self.counters.heard_ms
+        if answer is None or answer.error_code:
+            self._told = None  # Nobody knows what has arrived, or it was not taken.
+            self._beats.answered(sent_ms, self._now.ms, ok=False)
+            if answer is not None:
+                self._heed(ErrorCode.of(answer.error_code), epoch, answer.error_message)
+            return
+        self._fenced = 0
+        self._told = says
+        self._beats.every(answer.heartbeat_interval_ms)
+        self._beats.answered(sent_ms, self._now.ms, ok=True)
+        self._take(answer)
+
+    def _take(self, answer: ConsumerGroupHeartbeatResponse) -> None:
+        self.epoch = self._last_epoch = answer.member_epoch
+        if answer.assignment is not None:
+            self._target = owned_of(answer.assignment.topic_partitions)
+        # A member says nothing of what it has not taken yet, and the coordinator may have given it to another one since.
+        if (self.taking is None or not self._has_begun) and self.state in _TAKES_UP:
+            self._follow_target(ConsumerMemberEvent.AGREED)
+        if self._says() != self._told:
+            self._tell_at_once()
+        self._tell_who_waits()
+
+    def _tell_who_waits(self) -> None:
+        heard, self._heard = self._heard, Promise()
+        heard.resolve(None)
+
+    def _heed(self, code: ErrorCode, epoch: int, why: str | None) -> None:
+        reaction = reaction_to(code, epoch)
+        if reaction is Reaction.REFIND:
+            self._group.finder.forget(CoordinatorKind.GROUP, self.settings.group_id)
+            if self._beats.failures == 1:
+                self._beats.begin_at_once(self._now.ms)
+        elif reaction is Reaction.FENCE:
+            self._log.info("group '%s' does not know this member any more: %s", self.settings.group_id, why or code.name)
+            self._fenced += 1
+            self._lose(ConsumerMemberEvent.FENCE)
+        elif reaction is Reaction.TELL:
+            self.error = refusal(self._identity, code, why)
+            self.holdings.announce()
+        elif reaction is Reaction.FAIL:
+            self._fail(refusal(self._identity, code, why))
+
+    # Not being a member
+
+    def _fail(self, error: BaseException) -> None:
+        """The member is refused for good, which every call for records raises from now on."""
+        assert isinstance(error, KafkaError), "flows fail with errors of levada's own"
+        self.error = error
+        self._lose(ConsumerMemberEvent.FAIL)
+
+    def _lose(self, event: ConsumerMemberEvent) -> None:
+        """The coordinator does not have this member any more, whatever its program still has."""
+        self._move(event)
+        self._forget()
+        self.holdings.announce()
+
+    def _forget(self) -> None:
+        """Be as before joining. What the program still has it is told of in its next call for records."""
+        self.epoch = JOIN_EPOCH
+        self.taking = self._target = self._told = None
+        self._have(NOTHING)
+        self.is_new = True
+        self._beats.end()
+        if self._beat is not None:
+            beat, self._beat = self._beat, None
+            self._spawn.cancel(beat)
+        self._tell_who_waits()
+
+    def leave(self, reason: str, now_ms: int, *, tells: bool | None) -> Flow[None]:
+        """Be no member any more; return the flow that tells the coordinator. A static member leaves for a while, unless told otherwise."""
+        is_static = self.settings.group_instance_id is not None
+        was_in_group, self._last_epoch = self._is_in_group, JOIN_EPOCH
+        self.subscribed, self._matched, self.error = None, NO_TOPICS, None
+        if was_in_group:
+            self._begin_leaving()
+            return self._tell_of_leaving(for_a_while=is_static and tells is not True, tells=is_static or tells is not False)
+        self._forget()
+        if self.state is not ConsumerMemberState.LEAVING:
+            self._move(ConsumerMemberEvent.UNSUBSCRIBE)
+        return at_once(None)
+
+    def _begin_leaving(self) -> None:
+        self._forget()
+        if self.state is not ConsumerMemberState.PREPARE_LEAVING:
+            self._move(ConsumerMemberEvent.PREPARE_LEAVE)
+        self._move(ConsumerMemberEvent.LEAVE)
+
+    def _tell_of_leaving(self, *, for_a_while: bool, tells: bool) -> Flow[None]:
+        try:
+            if tells:
+                yield from self._requests.leave(for_a_while=for_a_while)
+        except ENDED:
+            raise
+        except KafkaError as error:
+            text = "group '%s' was not told that its member %s leaves, and waits for it until its session ends: %s"
+            self._log.info(text, self.settings.group_id, self._identity.member_id, error)
+        finally:
+            self._move(ConsumerMemberEvent.LEFT if self.subscribed is None else ConsumerMemberEvent.LEFT_UNUSED)
+            self.holdings.announce()
+
+    def _leave_unused(self) -> None:
+        """The program has not asked for records for too long."""
+        self._begin_leaving()
+        self._log.warning(
+            "left group '%s': no call for records for %g s (max.poll.interval.ms), so its partitions go to other members, who read again "
+            "what is not committed; the next call joins again. Take less with each call (max.poll.records), or give it more time",
+            self.settings.group_id,
+            self.settings.max_poll_interval_ms / 1000,
+        )
+        is_static = self.settings.group_instance_id is not None
+        self._spawn.start(self._tell_of_leaving(for_a_while=is_static, tells=True)).on_done(raise_bug)
+        self.holdings.announce()

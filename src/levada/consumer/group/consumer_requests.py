@@ -1,0 +1,70 @@
+"""The calls of a member of a consumer group (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from levada.client.destination import Coordinator
+from levada.client.ended import ENDED
+from levada.client.group_offsets import CoordinatedGroup
+from levada.consumer.group.consumer_heartbeat import FIRST_VERSION_WITH_PATTERNS, JOIN_EPOCH, Identity, leaving, makes_sense, refusal
+from levada.error_codes import ErrorCode
+from levada.errors import ConnectError, KafkaError, ProtocolError, UnsupportedVersionError, UnwritableError, broker_error
+from levada.flow import Call, Flow
+from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+_ID_BITS = 128
+
+
+def new_member_id(random: Random) -> str:
+    """Return an id that no other member has (KIP-1082)."""
+    return str(UUID(int=random.getrandbits(_ID_BITS), version=4))
+
+
+def ask_coordinator(call: Call, unsupported: Callable[[str], KafkaError]) -> Flow[Any]:
+    """Return the answer to a member's heartbeat, None where none came that can be read.
+
+    unsupported: makes the error to raise where the coordinator does not know the request. Raises UnwritableError, and what looking for
+    the coordinator is refused with.
+    """
+    try:
+        answer = yield call
+    except ENDED:
+        raise
+    except UnsupportedVersionError as error:
+        raise unsupported(str(error)) from None
+    except UnwritableError:
+        raise
+    except (ConnectError, ProtocolError):
+        return None
+    return answer
+
+
+class ConsumerRequests:
+    """Makes the calls of one member."""
+
+    def __init__(self, identity: Identity, group: CoordinatedGroup) -> None:
+        self._identity = identity
+        self._coordinator: Coordinator = group.coordinator
+
+    def beat(self, request: ConsumerGroupHeartbeatRequest) -> Flow[ConsumerGroupHeartbeatResponse | None]:
+        """Return the answer, None where none came that can be read and makes sense.
+
+        Raises UnsupportedVersionError, UnwritableError, and what looking for the coordinator is refused with.
+        """
+        oldest = FIRST_VERSION_WITH_PATTERNS if request.subscribed_topic_regex is not None else 0
+        call = Call(request, self._coordinator, min_version=oldest)
+        answer: ConsumerGroupHeartbeatResponse | None
+        answer = yield from ask_coordinator(call, lambda why: refusal(self._identity, ErrorCode.UNSUPPORTED_VERSION, why))
+        return answer if answer is None or request.member_epoch < JOIN_EPOCH or makes_sense(answer) else None
+
+    def leave(self, *, for_a_while: bool) -> Flow[None]:
+        """Tell the coordinator that the member leaves. Raises a KafkaError where it is not known to have heard of it."""
+        answer = yield from self.beat(leaving(self._identity, for_a_while=for_a_while))
+        if answer is None:
+            raise ConnectError(f"the coordinator of group '{self._identity.group_id}' did not answer")
+        if answer.error_code:
+            raise broker_error(answer.error_code, answer.error_message or "ConsumerGroupHeartbeat")

@@ -1,0 +1,159 @@
+"""What a classic member does in its program's thread or task: give up partitions before it joins, and take what it got (behaviour G7, G12).
+
+A duty may be broken off wherever it waits, by the end of the call's time, Ctrl-C or a cancelled task, and the next call goes on. A
+listener that was called was told, whatever it raised: its error comes out after the assignment is what the group has agreed on.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from levada.consumer.group.caller import Caller, Duty
+from levada.consumer.group.joining import Received
+from levada.flow import CallerFlow, CallUser
+from levada.groups import RebalanceProtocol
+from levada.types import TopicPartition
+
+if TYPE_CHECKING:
+    from levada.consumer.group.classic import ClassicMember
+
+
+class Duties:
+    """See the module's theory."""
+
+    def __init__(self, member: ClassicMember) -> None:
+        self._member = member
+
+    def run(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
+        """Do what is due, one duty after the other; False when the time was over first."""
+        return caller.do_all(self._next, deadline_ms)
+
+    def _next(self, caller: Caller) -> Duty | None:
+        member = self._member
+        with caller.host.lock:
+            if not member.has_duties:
+                return None
+            if member.received is not None:
+                return self._take
+            return self._join if member.is_prepared else self._prepare
+
+    # Giving up
+
+    def _prepare(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
+        """Give up what has to be before a join."""
+        with caller.host.lock:
+            given_up = self._member.holdings.held() - self._kept()
+        if not (yield from self._settle(caller, given_up, deadline_ms)):
+            return False
+        with caller.host.lock:
+            kept = self._kept()
+        yield from self._give_up(caller, kept)
+        return True
+
+    def _kept(self) -> frozenset[TopicPartition]:
+        """Return what is not given up before a join: with an eager assignor nothing, else what is still subscribed to."""
+        member = self._member
+        if not member.has_generation or member.protocol is RebalanceProtocol.EAGER:
+            return frozenset()
+        return frozenset(tp for tp in member.holdings.held() if tp.topic in member.topics)
+
+    def give_up_all(self, caller: Caller) -> CallerFlow[None]:
+        """Give up everything, for good."""
+        return self._give_up(caller, frozenset())
+
+    def _give_up(self, caller: Caller, kept: frozenset[TopicPartition]) -> CallerFlow[None]:
+        with caller.host.lock:
+            given_up = self._member.holdings.held() - kept
+            # Nothing can be committed for them any more, be it that the member is out or that the group is just being rebalanced.
+            is_lost = not self._member.may_commit
+        try:
+            if given_up:
+                yield from caller.tell_given_up(given_up, is_lost=is_lost)
+        finally:
+            with caller.host.lock:
+                # A listener may have unsubscribed.
+                holdings = self._member.holdings
+                holdings.assign(holdings.held() & kept, caller.host.now_ms())
+                self._member.is_prepared = True
+
+    def _join(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
+        """Have the engine join. Raises what kept the member from its group."""
+        member = self._member
+        user_data = {}
+        for assignor in member.settings.assignors:
+            user_data[assignor.NAME] = yield CallUser(partial(assignor.user_data, member.topics), "user_data")
+        with caller.host.lock:
+            error = member.take_error()
+            if error is None and member.has_duties and member.is_prepared:
+                member.begin_join(user_data)
+        if error is not None:
+            raise error
+        caller.host.due_now()
+        return True
+
+    # Taking
+
+    def _take(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
+        """Make what the leader gave the assignment. What a cooperative member has to hand over, it gives up first, and joins again."""
+        member = self._member
+        with caller.host.lock:
+            received = member.checked_assignment()
+            revoked = frozenset[TopicPartition]()
+            if received is not None:
+                revoked = member.holdings.held() - set(received.assignment.partitions)
+        if received is None:
+            return True
+        failed: list[BaseException] = []
+        if revoked:
+            if not (yield from self._settle(caller, revoked, deadline_ms)):
+                return False
+            yield from self._hand_over(caller, revoked, failed)
+        yield from self._adopt(caller, received, failed)
+        if failed:
+            raise failed[0]
+        return True
+
+    def _hand_over(self, caller: Caller, revoked: frozenset[TopicPartition], failed: list[BaseException]) -> CallerFlow[None]:
+        member = self._member
+        try:
+            yield from caller.tell_given_up(revoked, is_lost=not member.has_generation)
+        except Exception as error:
+            failed.append(error)
+        finally:
+            with caller.host.lock:
+                member.holdings.assign(member.holdings.held() - revoked, caller.host.now_ms())
+                member.rejoin("the member has given up partitions that others wait for")
+
+    def _adopt(self, caller: Caller, received: Received, failed: list[BaseException]) -> CallerFlow[None]:
+        member = self._member
+        wanted = received.assignment.partitions
+        with caller.host.lock:
+            if member.received is not received:
+                # The membership was lost while the listener ran.
+                return
+            added = set(wanted) - member.holdings.held()
+            member.adopt(caller.host.now_ms())
+            generation = member.generation.number
+        try:
+            yield from caller.call(lambda: received.assignor.on_assignment(received.assignment, generation), "on_assignment")
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            # Ctrl-C, too, waits until the listener was told of what is assigned already.
+            failed.append(error)
+        try:
+            yield from caller.tell_assigned(added)
+        except Exception as error:
+            failed.append(error)
+
+    # Steps
+
+    def _settle(self, caller: Caller, given_up: frozenset[TopicPartition], deadline_ms: int) -> CallerFlow[bool]:
+        """Wait for the work on what is given up, and commit automatically what was handed out; False when the time was over first."""
+        with caller.host.lock:
+            is_needed = self._member.holds_partitions and self._member.may_commit
+        if not is_needed:
+            caller.forget_commit()
+            return True
+        return (yield from caller.settle(given_up, deadline_ms))

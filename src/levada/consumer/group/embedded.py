@@ -1,0 +1,76 @@
+"""What members of a classic group say to one another, in bytes that brokers pass on unread (behaviour G17).
+
+Topics stand in order of name. Both are written in the newest version, which only appends to the older ones; older readers stop early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from levada.errors import ProtocolError
+from levada.groups import MemberAssignment, MemberSubscription
+from levada.protocol.embedded import consumer_protocol_assignment as assigned
+from levada.protocol.embedded import consumer_protocol_subscription as subscribed
+from levada.protocol.prefixed import decode_prefixed, encode_prefixed
+from levada.types import TopicPartition
+from levada.wire.varint import Bytes
+
+SUBSCRIPTION = subscribed.ConsumerProtocolSubscription
+ASSIGNMENT = assigned.ConsumerProtocolAssignment
+
+
+def subscription_bytes(subscription: MemberSubscription) -> bytes:
+    """Return what a member says when it joins; its instance id has a field of its own in JoinGroup."""
+    owned = [subscribed.TopicPartition(topic=name, partitions=at) for name, at in by_topic(subscription.owned).items()]
+    message = SUBSCRIPTION(
+        topics=sorted(subscription.topics),
+        user_data=subscription.user_data,
+        owned_partitions=owned,
+        generation_id=subscription.generation,
+        rack_id=subscription.rack,
+    )
+    return encode_prefixed(message, SUBSCRIPTION.NEWEST_VERSION)
+
+
+def read_subscription(data: Bytes, instance_id: str | None) -> MemberSubscription:
+    """Return what a member said. Raises ProtocolError."""
+    message = decode_prefixed(SUBSCRIPTION, data)
+    return MemberSubscription(
+        topics=frozenset(message.topics),
+        owned=_partitions(message.owned_partitions),
+        generation=message.generation_id,
+        rack=message.rack_id,
+        instance_id=instance_id,
+        user_data=message.user_data,
+    )
+
+
+def assignment_bytes(assignment: MemberAssignment) -> bytes:
+    """Return what the leader gives a member."""
+    topics = [assigned.TopicPartition(topic=name, partitions=at) for name, at in by_topic(assignment.partitions).items()]
+    return encode_prefixed(ASSIGNMENT(assigned_partitions=topics, user_data=assignment.user_data), ASSIGNMENT.NEWEST_VERSION)
+
+
+def read_assignment(data: Bytes) -> MemberAssignment:
+    """Return what the leader gave this member, nothing for no bytes: the leader left it out. Raises ProtocolError."""
+    if not data:
+        return MemberAssignment(())
+    message = decode_prefixed(ASSIGNMENT, data)
+    return MemberAssignment(_partitions(message.assigned_partitions), message.user_data)
+
+
+def _partitions(topics: Iterable[assigned.TopicPartition | subscribed.TopicPartition]) -> tuple[TopicPartition, ...]:
+    """Return what a member said, who may have said anything. Raises ProtocolError."""
+    found = tuple(TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions)
+    for tp in found:
+        if tp.partition < 0:
+            raise ProtocolError(f"a member of the group speaks of {tp!r}; partitions are numbered from 0")
+    return found
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the numbers of partitions by topic, both in order."""
+    found: dict[str, list[int]] = {}
+    for tp in sorted(partitions):
+        found.setdefault(tp.topic, []).append(tp.partition)
+    return found

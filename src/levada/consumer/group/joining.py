@@ -1,0 +1,220 @@
+"""The way of a classic member from "let us rebalance" to its assignment: JoinGroup, the leader's part, SyncGroup (behaviour G6 to G11).
+
+It is one flow of the engine. It goes round until there is an assignment, an error that the program must see, or a membership that is lost
+while partitions are still held, of which the program has to be told first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from levada.client.backoff import ExponentialBackoff
+from levada.client.coordinator_finder import CoordinatorKind
+from levada.client.ended import ENDED
+from levada.client.group_offsets import CoordinatedGroup
+from levada.client.metadata import Metadata
+from levada.consumer.group.assignors import common_protocol
+from levada.consumer.group.embedded import read_assignment, read_subscription
+from levada.consumer.group.leading import Layouts, assign, is_cooperative, layouts, wanted_topics
+from levada.consumer.group.requests import (
+    ON_JOIN_ERROR,
+    ON_SYNC_ERROR,
+    PROTOCOL_TYPE,
+    Generation,
+    GroupSettings,
+    Reaction,
+    Requests,
+    refusal,
+)
+from levada.consumer.group.states import MemberEvent
+from levada.error_codes import ErrorCode
+from levada.errors import ConnectError, broker_error
+from levada.flow import Call, Flow, Sleep, Wait
+from levada.groups import MemberAssignment, MemberSubscription, PartitionAssignor
+from levada.promise import Promise
+from levada.protocol.messages.join_group import JoinGroupResponse
+
+PAUSES = frozenset({Reaction.RETRY, Reaction.REFIND})
+_BEGINS_ANEW = frozenset({Reaction.TAKE_ID, Reaction.LOSE_GENERATION, Reaction.LOSE_MEMBERSHIP})
+MOST_AT_ONCE = 3
+"""How often a member begins anew without a pause. A coordinator that sends it away each time would be asked as fast as it answers."""
+
+
+class Led(NamedTuple):
+    """What a leader has to watch: the group's topics as they were shared out."""
+
+    topics: frozenset[str]
+    layouts: Layouts
+    with_racks: bool
+
+
+class Received(NamedTuple):
+    """An assignment, the assignor that made it, and what to watch where this member leads."""
+
+    assignment: MemberAssignment
+    assignor: PartitionAssignor
+    led: Led | None
+
+
+class Joiner(Protocol):
+    """The member, as far as the flow changes it."""
+
+    generation: Generation
+
+    def move(self, event: MemberEvent) -> None:
+        """Change the state."""
+        ...
+
+    def offers(self) -> list[tuple[str, bytes]]:
+        """Return what each assignor says of this member now, in order of preference."""
+        ...
+
+    def take_generation(self, generation: Generation) -> None:
+        """This is the member's generation from now on."""
+        ...
+
+    def lose(self, *, keeps_id: bool) -> None:
+        """The generation is not the member's any more."""
+        ...
+
+    @property
+    def holds_partitions(self) -> bool:
+        """Whether the program has partitions that it has not given up."""
+        ...
+
+    def watch_topics(self, topics: frozenset[str]) -> None:
+        """Have metadata of these topics too."""
+        ...
+
+    def asks(self, asks: bool) -> None:
+        """A request that waits for other members is on its way, or not any more."""
+        ...
+
+
+class Joining:
+    """See the module's theory. Used under the engine's lock. run_beside: runs a function of the user's soon, without the lock."""
+
+    def __init__(
+        self,
+        member: Joiner,
+        *,
+        settings: GroupSettings,
+        requests: Requests,
+        group: CoordinatedGroup,
+        metadata: Metadata,
+        backoff: ExponentialBackoff,
+        run_beside: Callable[[Callable[[], Any]], Promise[Any]],
+    ) -> None:
+        self._member = member
+        self._settings = settings
+        self._requests = requests
+        self._group = group
+        self._assignors = {assignor.NAME: assignor for assignor in settings.assignors}
+        self._common = common_protocol(settings.assignors)
+        self._metadata = metadata
+        self._backoff = backoff
+        self._run_beside = run_beside
+
+    def run(self, reason: str) -> Flow[Received | None]:
+        """Join and return what was assigned; None when the membership was lost while partitions are held."""
+        attempts = begun_anew = 0
+        while True:
+            outcome = yield from self._once(reason)
+            if not isinstance(outcome, Reaction):
+                return outcome
+            if outcome in (Reaction.LOSE_GENERATION, Reaction.LOSE_MEMBERSHIP) and self._member.holds_partitions:
+                return None
+            begun_anew += outcome in _BEGINS_ANEW
+            if outcome in PAUSES or begun_anew > MOST_AT_ONCE:
+                yield Sleep(self._backoff.delay_ms(attempts))
+                attempts += 1
+
+    def _once(self, reason: str) -> Flow[Received | Reaction]:
+        self._member.move(MemberEvent.JOIN)
+        joined = yield from self._ask(self._requests.join(self._member.generation.member_id, self._member.offers(), reason), ON_JOIN_ERROR)
+        if isinstance(joined, Reaction):
+            return joined
+        assignor = self._chosen(joined)
+        self._member.take_generation(Generation(joined.generation_id, joined.member_id))
+        self._member.move(MemberEvent.JOINED)
+        led: Led | None = None
+        given: dict[str, bytes] = {}
+        if joined.leader == joined.member_id:
+            led, given = yield from self._lead(joined, assignor)
+        synced = yield from self._ask(self._requests.sync(self._member.generation, joined.protocol_name or "", given), ON_SYNC_ERROR)
+        if isinstance(synced, Reaction):
+            return synced
+        self._check_same(synced.protocol_type, synced.protocol_name, joined.protocol_name)
+        return Received(read_assignment(synced.assignment), assignor, led)
+
+    def _chosen(self, joined: JoinGroupResponse) -> PartitionAssignor:
+        """Return the assignor that the group has agreed on."""
+        self._check_same(joined.protocol_type, joined.protocol_name, joined.protocol_name)
+        assignor = self._assignors.get(joined.protocol_name or "")
+        if assignor is None:
+            offered = ", ".join(self._assignors)
+            raise self._error(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the coordinator chose assignor {joined.protocol_name!r}; offered were {offered}"
+            )
+        return assignor
+
+    def _check_same(self, protocol_type: str | None, name: str | None, expected: str | None) -> None:
+        """Older brokers say neither."""
+        if protocol_type not in (None, PROTOCOL_TYPE) or name not in (None, expected):
+            raise self._error(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                f"the coordinator answers for a group of type {protocol_type!r} with assignor {name!r}",
+            )
+
+    def _lead(self, joined: JoinGroupResponse, assignor: PartitionAssignor) -> Flow[tuple[Led, dict[str, bytes]]]:
+        """Share out the partitions. A static leader that came back is told to leave them as they are (KIP-814), but watches them."""
+        members = {each.member_id: read_subscription(each.metadata, each.group_instance_id) for each in joined.members}
+        topics = wanted_topics(members)
+        with_racks = any(member.rack for member in members.values())
+        yield from self._learn(topics)
+        found = layouts(self._metadata.snapshot, topics, with_racks=with_racks)
+        led = Led(topics, found, with_racks)
+        if joined.skip_assignment:
+            return led, {}
+        given: dict[str, bytes] = yield Wait(self._run_beside(lambda: self._share_out(assignor, found, members)))
+        return led, given
+
+    def _share_out(self, assignor: PartitionAssignor, topics: Layouts, members: Mapping[str, MemberSubscription]) -> dict[str, bytes]:
+        return assign(assignor, topics, members, cooperative=is_cooperative(assignor, self._common))
+
+    def _learn(self, topics: frozenset[str]) -> Flow[None]:
+        """Have the brokers asked about topics that only other members are subscribed to."""
+        self._member.watch_topics(topics)
+        if not topics <= self._metadata.snapshot.topics.keys():
+            yield Wait(self._metadata.refreshed())
+
+    def _ask(self, call: Call, policy: Mapping[ErrorCode, Reaction]) -> Flow[Any]:
+        """Return the answer, or what to do about its error."""
+        self._member.asks(True)
+        try:
+            answer = yield call
+        except ENDED:
+            raise
+        except ConnectError:
+            return self._react(Reaction.REFIND)
+        finally:
+            self._member.asks(False)
+        if not answer.error_code:
+            return answer
+        reaction = policy.get(ErrorCode.of(answer.error_code), Reaction.RAISE)
+        if reaction is Reaction.RAISE:
+            raise refusal(self._settings, answer.error_code, "this member")
+        if reaction is Reaction.TAKE_ID:
+            self._member.take_generation(Generation(self._member.generation.number, answer.member_id))
+        return self._react(reaction)
+
+    def _react(self, reaction: Reaction) -> Reaction:
+        if reaction is Reaction.REFIND:
+            self._group.finder.forget(CoordinatorKind.GROUP, self._group.group_id)
+        elif reaction in (Reaction.LOSE_GENERATION, Reaction.LOSE_MEMBERSHIP):
+            self._member.lose(keeps_id=reaction is Reaction.LOSE_GENERATION)
+        return reaction
+
+    def _error(self, code: int, why: str) -> Exception:
+        return broker_error(code, f"group '{self._group.group_id}': {why}")

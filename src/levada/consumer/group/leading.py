@@ -1,0 +1,96 @@
+"""What the leader of a classic group does: see who is there, and give each member its partitions (behaviour G9, G18). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from levada.client.snapshot import ClusterSnapshot, TopicMetadata
+from levada.consumer.group.embedded import assignment_bytes
+from levada.error_codes import ErrorCode
+from levada.errors import IllegalStateError
+from levada.groups import MemberAssignment, MemberSubscription, PartitionAssignor, RebalanceProtocol, TopicLayout
+from levada.types import TopicPartition
+
+Layouts = dict[str, TopicLayout]
+
+
+def wanted_topics(members: Mapping[str, MemberSubscription]) -> frozenset[str]:
+    """Return all topics that a member is subscribed to."""
+    return frozenset[str]().union(*(member.topics for member in members.values()))
+
+
+def layouts(snapshot: ClusterSnapshot, topics: Iterable[str], *, with_racks: bool) -> Layouts:
+    """Return the topics that exist. with_racks: whether it matters where replicas are, since a member has a rack."""
+    found = {}
+    for name in topics:
+        topic = snapshot.topics.get(name)
+        if topic is not None and topic.partitions:
+            found[name] = TopicLayout(name, _racks(snapshot, topic) if with_racks else (frozenset(),) * len(topic.partitions))
+    return found
+
+
+def _racks(snapshot: ClusterSnapshot, topic: TopicMetadata) -> tuple[frozenset[str], ...]:
+    racks = {node.id: node.rack for node in snapshot.nodes.values() if node.rack}
+    return tuple(frozenset(racks[node_id] for node_id in info.replicas if node_id in racks) for info in topic.partitions)
+
+
+def have_changed(before: Layouts, topics: Iterable[str], snapshot: ClusterSnapshot, *, with_racks: bool) -> bool:
+    """Whether the partitions of a group's topics are others than those that were shared out.
+
+    A topic of which the brokers do not say anything useful just now has not changed.
+    """
+    known = [name for name in topics if (topic := snapshot.topics.get(name)) is not None and _is_settled(topic)]
+    now = layouts(snapshot, known, with_racks=with_racks)
+    return any(now.get(name) != before.get(name) for name in known)
+
+
+def _is_settled(topic: TopicMetadata) -> bool:
+    return topic.error in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def assign(
+    assignor: PartitionAssignor, topics: Layouts, members: Mapping[str, MemberSubscription], *, cooperative: bool
+) -> dict[str, bytes]:
+    """Return what each member is sent. Raises what the assignor raises, and IllegalStateError for a result that no group may have."""
+    given = dict(assignor.assign(topics, members))
+    check(assignor.NAME, given, topics, members)
+    if cooperative:
+        check_handed_over(assignor.NAME, given, members)
+    return {member: assignment_bytes(given.get(member, MemberAssignment(()))) for member in members}
+
+
+def check(name: str, given: Mapping[str, MemberAssignment], topics: Layouts, members: Mapping[str, MemberSubscription]) -> None:
+    """Raise IllegalStateError where a partition is given twice, to no member, to one that is not subscribed, or does not exist."""
+    owner: dict[TopicPartition, str] = {}
+    for member, assignment in given.items():
+        if member not in members:
+            raise IllegalStateError(f"assignor '{name}' gave partitions to {member!r}, which is no member of the group")
+        for tp in assignment.partitions:
+            if tp in owner:
+                raise IllegalStateError(f"assignor '{name}' gave {tp} twice, to {owner[tp]!r} and {member!r}")
+            if tp.topic not in members[member].topics:
+                raise IllegalStateError(f"assignor '{name}' gave {tp} to {member!r}, which is not subscribed to '{tp.topic}'")
+            if tp.topic not in topics or not 0 <= tp.partition < len(topics[tp.topic].racks):
+                raise IllegalStateError(f"assignor '{name}' gave {tp} to {member!r}, and there is no such partition")
+            owner[tp] = member
+
+
+def check_handed_over(name: str, given: Mapping[str, MemberAssignment], members: Mapping[str, MemberSubscription]) -> None:
+    """Raise IllegalStateError where a partition is given to a member while another one has it: both would read it for a while."""
+    newest = max((member.generation for member in members.values()), default=-1)
+    has: dict[TopicPartition, str] = {}
+    for member, subscription in members.items():
+        if subscription.generation == newest:
+            has.update(dict.fromkeys(subscription.owned, member))
+    for member, assignment in given.items():
+        for tp in assignment.partitions:
+            if has.get(tp, member) != member:
+                raise IllegalStateError(
+                    f"assignor '{name}' gave {tp} to {member!r} while {has[tp]!r} has it; a cooperative assignor leaves it out until the "
+                    f"rebalance after the one in which its owner gives it up"
+                )
+
+
+def is_cooperative(assignor: PartitionAssignor, common: RebalanceProtocol) -> bool:
+    """Whether members keep their partitions while this assignor shares them out."""
+    return common is RebalanceProtocol.COOPERATIVE and RebalanceProtocol.COOPERATIVE in assignor.PROTOCOLS

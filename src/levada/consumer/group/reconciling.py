@@ -1,0 +1,129 @@
+"""What a member of a consumer group does in its program's thread or task: it gives up partitions, takes others, and joins (behaviour G36).
+
+A duty may be broken off wherever it waits, by the end of the call's time, Ctrl-C or a cancelled task, and the next call goes on. A
+listener that was called was told, whatever it raised: its error comes out after the assignment is what was to be taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from levada.consumer.group.caller import Caller, Duty
+from levada.flow import CallerFlow
+from levada.types import TopicPartition
+
+if TYPE_CHECKING:
+    from levada.consumer.group.consumer_member import ConsumerGroupMember
+
+
+class Reconciling:
+    """See the module's theory."""
+
+    def __init__(self, member: ConsumerGroupMember) -> None:
+        self._member = member
+
+    def run(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
+        """Do what is due, one duty after the other; False when the time was over first."""
+        return caller.do_all(self._next, deadline_ms)
+
+    def _next(self, caller: Caller) -> Duty | None:
+        member = self._member
+        with caller.host.lock:
+            if member.has_lost:
+                return self._lose
+            if member.error is not None:
+                return self._raise
+            if member.taking is not None:
+                return self._take
+            return self._join if member.wants_to_join else None
+
+    # Giving up
+
+    def _lose(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
+        """Give up what is somebody else's by now."""
+        caller.forget_commit()
+        yield from self._give_up_all(caller)
+        return True
+
+    def give_up_for_good(self, caller: Caller) -> CallerFlow[None]:
+        """Give up everything, to leave."""
+        with caller.host.lock:
+            self._member.prepare_leave()
+        yield from self._give_up_all(caller)
+
+    def _give_up_all(self, caller: Caller) -> CallerFlow[None]:
+        member = self._member
+        with caller.host.lock:
+            held, is_lost = member.holdings.held(), not member.is_member
+        try:
+            if held:
+                yield from caller.tell_given_up(held, is_lost=is_lost)
+        finally:
+            with caller.host.lock:
+                member.holdings.assign((), caller.host.now_ms())
+
+    def _raise(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
+        with caller.host.lock:
+            error = self._member.take_error()
+        if error is not None:
+            raise error
+        return True
+        yield  # makes it a flow
+
+    def _join(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
+        member = self._member
+        with caller.host.lock:
+            if member.wants_to_join:
+                member.begin_join(caller.host.now_ms())
+        caller.host.due_now()
+        return True
+        yield  # makes it a flow
+
+    # Taking
+
+    def _take(self, caller: Caller, deadline_ms: int) -> CallerFlow[bool]:
+        """Give up what is not in the target, after a commit, and take what is new."""
+        member = self._member
+        with caller.host.lock:
+            taking = member.begin_taking()
+            revoked = frozenset[TopicPartition]() if taking is None else member.holdings.held() - taking.keys()
+        if taking is None:
+            return True
+        failed: list[Exception] = []
+        if revoked:
+            if not (yield from caller.settle(revoked, deadline_ms)):
+                return False
+            yield from self._revoke(caller, revoked, failed)
+        yield from self._adopt(caller, taking, failed)
+        caller.host.due_now()
+        if failed:
+            raise failed[0]
+        return True
+
+    def _revoke(self, caller: Caller, revoked: frozenset[TopicPartition], failed: list[Exception]) -> CallerFlow[None]:
+        member = self._member
+        with caller.host.lock:
+            # The membership may have been lost while the commit was waited for.
+            is_lost = not member.is_member
+        try:
+            yield from caller.tell_given_up(revoked, is_lost=is_lost)
+        except Exception as error:
+            failed.append(error)
+        finally:
+            with caller.host.lock:
+                member.holdings.assign(member.holdings.held() - revoked, caller.host.now_ms())
+
+    def _adopt(self, caller: Caller, taking: Mapping[TopicPartition, UUID], failed: list[Exception]) -> CallerFlow[None]:
+        member = self._member
+        with caller.host.lock:
+            if member.taking is not taking:
+                # The membership was lost while the listener ran.
+                return
+            added = taking.keys() - member.holdings.held()
+            member.finish_taking(caller.host.now_ms())
+        try:
+            yield from caller.tell_assigned(added)
+        except Exception as error:
+            failed.append(error)

@@ -1,0 +1,175 @@
+"""What a member of a classic group asks its coordinator, and what it does about each error code (behaviour G4 to G10, G14, G15)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from levada.acls import ResourceType
+from levada.client.destination import Coordinator
+from levada.client.group_offsets import CoordinatedGroup
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError, UnsupportedVersionError
+from levada.flow import Call, Flow
+from levada.groups import PartitionAssignor
+from levada.permissions import refused
+from levada.protocol.messages.heartbeat import HeartbeatRequest
+from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from levada.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+PROTOCOL_TYPE = "consumer"
+JOIN_GRACE_MS = 5_000
+"""How much later than the end of a rebalance its answers may come."""
+LONGEST_REASON = 255
+FIRST_VERSION_WITH_INSTANCE_ID = {JoinGroupRequest: 5, SyncGroupRequest: 3, HeartbeatRequest: 3}
+FIRST_LEAVE_VERSION_WITH_MEMBERS = 3
+
+
+class Reaction(Enum):
+    """What a member does about an error code."""
+
+    RETRY = "ask again after a pause"
+    REFIND = "ask again after a pause, whoever is found to coordinate then"
+    TAKE_ID = "join again at once, with the member id that came with the answer"
+    REJOIN = "join again at once: another rebalance has begun"
+    LOSE_GENERATION = "join again at once: the group is in another generation"
+    LOSE_MEMBERSHIP = "join again at once as a new member: the coordinator does not know this one"
+    RAISE = "the program must see it"
+
+
+_C, _R = ErrorCode, Reaction
+_COORDINATOR = {_C.COORDINATOR_NOT_AVAILABLE: _R.REFIND, _C.NOT_COORDINATOR: _R.REFIND, _C.COORDINATOR_LOAD_IN_PROGRESS: _R.RETRY}
+
+ON_JOIN_ERROR: Mapping[ErrorCode, Reaction] = {
+    **_COORDINATOR,
+    _C.MEMBER_ID_REQUIRED: _R.TAKE_ID,
+    _C.REBALANCE_IN_PROGRESS: _R.RETRY,
+    _C.UNKNOWN_MEMBER_ID: _R.LOSE_MEMBERSHIP,
+}
+ON_SYNC_ERROR: Mapping[ErrorCode, Reaction] = {
+    **_COORDINATOR,
+    _C.REBALANCE_IN_PROGRESS: _R.REJOIN,
+    _C.ILLEGAL_GENERATION: _R.LOSE_GENERATION,
+    _C.UNKNOWN_MEMBER_ID: _R.LOSE_MEMBERSHIP,
+}
+ON_HEARTBEAT_ERROR: Mapping[ErrorCode, Reaction] = ON_SYNC_ERROR
+"""Codes that a table does not name are raised: this user may not, the group does not take such a member, another one took its place."""
+
+
+class Generation(NamedTuple):
+    """Which member this is, and of which generation of its group."""
+
+    number: int = -1
+    member_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """What a member is made with; fields are named as the options they come from."""
+
+    group_id: str
+    group_instance_id: str | None
+    group_protocol: str
+    group_remote_assignor: str | None
+    assignors: tuple[PartitionAssignor, ...]
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    request_timeout_ms: int
+    exclude_internal_topics: bool
+    client_rack: str
+
+
+def refusal(settings: GroupSettings, code: int, what: str) -> BrokerError:
+    """Return the error of a member that its coordinator does not take. what: was refused."""
+    advice = _ADVICE.get(ErrorCode.of(code))
+    text = f"group '{settings.group_id}': the coordinator refuses {what}"
+    names = {ResourceType.GROUP: settings.group_id}
+    return refused(JoinGroupRequest.NAME, code, text if advice is None else f"{text}; {advice(settings)}", names)
+
+
+_ADVICE: Mapping[ErrorCode, Callable[[GroupSettings], str]] = {
+    _C.INCONSISTENT_GROUP_PROTOCOL: lambda settings: (
+        f"its members do not all offer one of these assignors: {', '.join(one.NAME for one in settings.assignors)} "
+        "(partition.assignment.strategy), or they are no consumers"
+    ),
+    _C.INVALID_SESSION_TIMEOUT: lambda settings: (
+        f"session.timeout.ms={settings.session_timeout_ms} is not between the broker's group.min.session.timeout.ms and "
+        "group.max.session.timeout.ms"
+    ),
+    _C.GROUP_MAX_SIZE_REACHED: lambda settings: "it has as many members as the broker's group.max.size allows",
+    _C.FENCED_INSTANCE_ID: lambda settings: (
+        f"another consumer has joined with group.instance.id='{settings.group_instance_id}', and each needs one of its own; close this one"
+    ),
+}
+"""What is wrong, and what to do about it."""
+
+
+class Requests:
+    """Makes the calls of one member."""
+
+    def __init__(self, settings: GroupSettings, group: CoordinatedGroup) -> None:
+        self._settings = settings
+        self._coordinator: Coordinator = group.coordinator
+
+    def join(self, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str) -> Call:
+        """Return the call that joins. protocols: what each assignor says of this member, in order of preference."""
+        settings = self._settings
+        request = JoinGroupRequest(
+            group_id=settings.group_id,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.max_poll_interval_ms,
+            member_id=member_id,
+            group_instance_id=settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in protocols],
+            reason=reason[:LONGEST_REASON],
+        )
+        return self._call(request, timeout_ms=self.longest_answer_ms, may_block=True)
+
+    def sync(self, generation: Generation, protocol: str, assignments: Mapping[str, bytes]) -> Call:
+        """Return the call that fetches the assignment. assignments: what each member gets, from the leader."""
+        request = SyncGroupRequest(
+            group_id=self._settings.group_id,
+            generation_id=generation.number,
+            member_id=generation.member_id,
+            group_instance_id=self._settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=protocol,
+            assignments=[SyncGroupRequestAssignment(member_id=member, assignment=data) for member, data in assignments.items()],
+        )
+        return self._call(request, timeout_ms=self.longest_answer_ms, may_block=True)
+
+    def heartbeat(self, generation: Generation) -> Call:
+        """Return the call that says that the member lives."""
+        request = HeartbeatRequest(
+            group_id=self._settings.group_id,
+            generation_id=generation.number,
+            member_id=generation.member_id,
+            group_instance_id=self._settings.group_instance_id,
+        )
+        # A coordinator that does not answer within the session is looked for again: it may have moved to another broker.
+        return self._call(request, timeout_ms=min(self._settings.request_timeout_ms, self._settings.session_timeout_ms))
+
+    def leave(self, member_id: str, reason: str) -> Flow[LeaveGroupResponse]:
+        """Tell the coordinator that a member leaves, in the newest form that it knows."""
+        identity = MemberIdentity(member_id=member_id, group_instance_id=self._settings.group_instance_id, reason=reason[:LONGEST_REASON])
+        request = LeaveGroupRequest(group_id=self._settings.group_id, members=[identity])
+        try:
+            answer: LeaveGroupResponse = yield Call(request, self._coordinator, min_version=FIRST_LEAVE_VERSION_WITH_MEMBERS)
+        except UnsupportedVersionError:
+            request = LeaveGroupRequest(group_id=self._settings.group_id, member_id=member_id)
+            answer = yield Call(request, self._coordinator, max_version=FIRST_LEAVE_VERSION_WITH_MEMBERS - 1)
+        return answer
+
+    @property
+    def longest_answer_ms(self) -> int:
+        """How long an answer may take that waits for other members: none of these may take longer than its max.poll.interval.ms."""
+        return max(self._settings.request_timeout_ms, self._settings.max_poll_interval_ms + JOIN_GRACE_MS)
+
+    def _call(self, request: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest, *, timeout_ms: int, may_block: bool = False) -> Call:
+        oldest = FIRST_VERSION_WITH_INSTANCE_ID[type(request)] if self._settings.group_instance_id is not None else 0
+        return Call(request, self._coordinator, timeout_ms=timeout_ms, min_version=oldest, may_block=may_block)

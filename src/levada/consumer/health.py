@@ -1,0 +1,248 @@
+"""Why a consumer gets no records: of each partition the first thing that keeps them away, and of all of them the one that matters most.
+
+A diagnosis is made of what the client knows; nothing is asked here. CHECKS is the order in which a partition is looked at: who paused it or
+read it to its end knows why, what lies in the buffer comes next, then what is wrong, from the address to the position, and what is left is
+a partition that is being read. SEVERITY is the order in which conditions of several partitions are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from levada.client.known_topics import trouble_with
+from levada.client.snapshot import ClusterSnapshot
+from levada.consumer.subscription_state import PartitionState, PartitionStatus
+from levada.errors import KafkaError
+from levada.types import UNKNOWN_OFFSET, AnyRecord, IsolationLevel, TopicPartition
+
+
+class Condition(Enum):
+    """What a partition, or a whole consumer, is about. The values are words for people."""
+
+    NOT_ASSIGNED = "no partition is assigned"
+    FENCED = "the group does not take this consumer as a member any more; every call for records raises why"
+    REBALANCING = (
+        "the consumer is becoming a member of its group, or the group is sharing out partitions; calls for records go on with that"
+    )
+    FINISHED = "read to the end that was given to assign()"
+    PAUSED = "paused"
+    ERROR_WAITS = "an error waits in place of its next records; the next call for records raises it"
+    RECORDS_WAIT = "records are there for the next call"
+    DOES_NOT_EXIST = "the topic or partition does not exist, or may not be read"
+    UNREACHABLE = "the broker to ask cannot be reached"
+    NO_LEADER = "no broker leads the partition"
+    COMMITTED_UNSETTLED = "what the group has committed is part of an open transaction"
+    NO_POSITION = "where to begin is being looked up"
+    POSITION_IN_QUESTION = "another broker leads now, and whether its log holds what was read is being looked up"
+    OPEN_TRANSACTION = "the next record belongs to an open transaction, or stands behind one"
+    FAILING = "the last attempt to fetch failed, and is repeated"
+    AT_END = "everything there is was read"
+    READING = "being read"
+
+
+SEVERITY: Sequence[Condition] = (
+    Condition.FENCED,
+    Condition.RECORDS_WAIT,
+    Condition.ERROR_WAITS,
+    Condition.REBALANCING,
+    Condition.DOES_NOT_EXIST,
+    Condition.UNREACHABLE,
+    Condition.NO_LEADER,
+    Condition.FAILING,
+    Condition.COMMITTED_UNSETTLED,
+    Condition.OPEN_TRANSACTION,
+    Condition.POSITION_IN_QUESTION,
+    Condition.NO_POSITION,
+    Condition.READING,
+    Condition.PAUSED,
+    Condition.AT_END,
+    Condition.FINISHED,
+    Condition.NOT_ASSIGNED,
+)
+"""What answers "why does nothing arrive" first."""
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that keeps records back. transactional_id: None where the brokers do not say.
+
+    first_offset: of its first record in the partition. last_timestamp: of its last one, in ms since the epoch.
+    """
+
+    transactional_id: str | None
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_timestamp: int
+
+
+class PartitionHealth(NamedTuple):
+    """One partition. lag: offsets from the position to the end, as of the last fetch; None before one.
+
+    behind_s: how old the next record is, in seconds: that of its record batch, where one is buffered; 0 at the end; else None. detail: in
+    words, with addresses and causes. transactions: what it waits for with OPEN_TRANSACTION.
+    """
+
+    partition: TopicPartition
+    condition: Condition
+    position: int | None
+    lag: int | None
+    behind_s: float | None
+    detail: str
+    transactions: tuple[OpenTransaction, ...] = ()
+
+
+class ConsumerHealth(NamedTuple):
+    """Why nothing arrives. partitions: each that is assigned. unreachable: addresses that cannot be used, with the cause.
+
+    fenced: what every call for records raises, with FENCED; unsubscribe() and subscribe(), or another consumer, begin anew. absent: what is
+    subscribed to and is not there, in words.
+    """
+
+    condition: Condition
+    partitions: tuple[PartitionHealth, ...]
+    unreachable: Mapping[str, str]
+    fenced: KafkaError | None = None
+    absent: tuple[str, ...] = ()
+
+    @property
+    def worst(self) -> PartitionHealth | None:
+        """The partition that the condition is of; None where it is of none: nothing is assigned, REBALANCING, FENCED, `absent`."""
+        return next((one for one in self.partitions if one.condition is self.condition), None)
+
+    def __str__(self) -> str:
+        lines = [self.condition.value if self.fenced is None else f"{self.condition.value}: {self.fenced}"]
+        lines += [f"  {text}" for text in self.absent]
+        lines += [f"  {one.partition}: {one.detail}" for one in self.partitions]
+        return "\n".join(lines + [f"  {address}  {cause}" for address, cause in self.unreachable.items()])
+
+
+class Seen(NamedTuple):
+    """What is known of one partition. end: where what may be read ends, -1 for unknown. unsettled: its committed offset may yet change.
+
+    waits_for: the record for which acks() has paused it.
+    """
+
+    state: PartitionState
+    end: int
+    isolation_level: IsolationLevel
+    snapshot: ClusterSnapshot
+    failures: Mapping[str, str]
+    ever_ready: bool
+    unsettled: bool
+    waits_for: AnyRecord | None = None
+
+
+def _finished(seen: Seen) -> str | None:
+    return f"read to offset {seen.state.stop_offset}" if seen.state.finished else None
+
+
+def _paused(seen: Seen) -> str | None:
+    if seen.waits_for is not None:
+        return f"paused by acks() until the record at offset {seen.waits_for.offset} is done"
+    return "paused; resume() goes on" if seen.state.paused else None
+
+
+def _error(seen: Seen) -> str | None:
+    return Condition.ERROR_WAITS.value if seen.state.faulted else None
+
+
+def _buffered(seen: Seen) -> str | None:
+    return Condition.RECORDS_WAIT.value if seen.state.buffered > seen.state.passed else None
+
+
+def _missing(seen: Seen) -> str | None:
+    trouble = trouble_with(seen.state.tp, seen.snapshot)
+    return None if trouble is None else str(trouble)
+
+
+def _unreachable(seen: Seen) -> str | None:
+    leader = seen.snapshot.leader(seen.state.tp)
+    if not seen.ever_ready:
+        return "no broker was reached yet" + "".join(f"; {address}: {cause}" for address, cause in seen.failures.items())
+    if leader is not None and leader.address in seen.failures:
+        return f"its leader, node {leader.id} at {leader.address}, cannot be reached: {seen.failures[leader.address]}"
+    return None
+
+
+def _leaderless(seen: Seen) -> str | None:
+    return "no leader is known" if seen.snapshot.leader(seen.state.tp) is None else None
+
+
+def _unsettled(seen: Seen) -> str | None:
+    return Condition.COMMITTED_UNSETTLED.value if seen.unsettled else None
+
+
+def _without_position(seen: Seen) -> str | None:
+    return None if seen.state.has_position else seen.state.last_error or Condition.NO_POSITION.value
+
+
+def _in_question(seen: Seen) -> str | None:
+    return seen.state.last_error or Condition.POSITION_IN_QUESTION.value if seen.state.status is PartitionStatus.VALIDATING else None
+
+
+def _open_transaction(seen: Seen) -> str | None:
+    state = seen.state
+    waits = seen.isolation_level is IsolationLevel.READ_COMMITTED and UNKNOWN_OFFSET < state.last_stable_offset < state.high_watermark
+    if not waits or state.position < state.last_stable_offset:
+        return None
+    return f"records up to {state.high_watermark} are written; a transaction that begins at {state.last_stable_offset} is open"
+
+
+def _failing(seen: Seen) -> str | None:
+    return seen.state.last_error or None
+
+
+def _at_end(seen: Seen) -> str | None:
+    return f"read up to {seen.end}, the end" if UNKNOWN_OFFSET < seen.end <= seen.state.position else None
+
+
+CHECKS: Sequence[tuple[Condition, Callable[[Seen], str | None]]] = (
+    (Condition.FINISHED, _finished),
+    (Condition.PAUSED, _paused),
+    (Condition.ERROR_WAITS, _error),
+    (Condition.RECORDS_WAIT, _buffered),
+    (Condition.DOES_NOT_EXIST, _missing),
+    (Condition.UNREACHABLE, _unreachable),
+    (Condition.NO_LEADER, _leaderless),
+    (Condition.COMMITTED_UNSETTLED, _unsettled),
+    (Condition.NO_POSITION, _without_position),
+    (Condition.POSITION_IN_QUESTION, _in_question),
+    (Condition.OPEN_TRANSACTION, _open_transaction),
+    (Condition.FAILING, _failing),
+    (Condition.AT_END, _at_end),
+)
+"""Each says in words why it applies, None where it does not."""
+
+
+def partition_health(seen: Seen, next_record_ms: int | None, wall_ms: int) -> PartitionHealth:
+    """Return how one partition is. next_record_ms: the timestamp of its next record batch, None where none is buffered."""
+    state = seen.state
+    found = ((condition, detail) for condition, check in CHECKS if (detail := check(seen)) is not None)
+    condition, detail = next(found, (Condition.READING, _reading(seen)))
+    lag = max(seen.end - state.position, 0) if state.has_position and seen.end != UNKNOWN_OFFSET else None
+    behind_s = 0.0 if lag == 0 else None if next_record_ms is None else max(wall_ms - next_record_ms, 0) / 1000
+    return PartitionHealth(state.tp, condition, state.position if state.has_position else None, lag, behind_s, detail)
+
+
+def _reading(seen: Seen) -> str:
+    return "not fetched yet" if seen.end == UNKNOWN_OFFSET else f"being fetched from {seen.state.fetch_offset}, the end is {seen.end}"
+
+
+def consumer_health(
+    partitions: Sequence[PartitionHealth],
+    unreachable: Mapping[str, str],
+    *,
+    rebalancing: bool,
+    fenced: KafkaError | None = None,
+    absent: tuple[str, ...] = (),
+) -> ConsumerHealth:
+    """Return how the consumer is: as the partition with the first condition in SEVERITY.
+
+    rebalancing, fenced: conditions of the member, where they hold. absent: what is subscribed to and is not there, in words.
+    """
+    of_member = {Condition.FENCED: fenced is not None, Condition.REBALANCING: rebalancing, Condition.DOES_NOT_EXIST: bool(absent)}
+    conditions = {one.condition for one in partitions} | {condition for condition, holds in of_member.items() if holds}
+    condition = next((one for one in SEVERITY if one in conditions), Condition.NOT_ASSIGNED)
+    return ConsumerHealth(condition, tuple(partitions), unreachable, fenced, absent)

@@ -1,0 +1,146 @@
+"""Acknowledgements on their way to brokers, and how their outcome is told. Pure.
+
+What one call sends belongs together: a commit() waits for all of it. Each part is settled once, by the answer of the leader that it was
+sent to, by what kept it from being sent, or by the end of its time. An outcome with an error means that the broker has not taken it, or
+may not have: such records are delivered again, unless they were taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from levada.consumer.share.in_hand import Decided
+from levada.consumer.share.marks import Mark, Run
+from levada.errors import AcknowledgeError, KafkaError
+from levada.promise import Promise
+from levada.protocol.messages import share_acknowledge, share_fetch
+from levada.types import TopicPartition
+
+
+class Outcome(NamedTuple):
+    """What became of acknowledgements of one partition; error: None where the broker has taken them."""
+
+    tp: TopicPartition
+    runs: tuple[Run, ...]
+    error: KafkaError | None
+
+    @property
+    def records(self) -> int:
+        """How many records it is about. Gaps are not records."""
+        return sum(run.length for run in self.runs if run.mark is not Mark.GAP)
+
+    @property
+    def offsets(self) -> list[int]:
+        """Their offsets."""
+        return [offset for run in self.runs if run.mark is not Mark.GAP for offset in run.offsets]
+
+
+class Batch:
+    """What one call sends. deadline_ms: when its time is over. done: resolved with the outcomes once all parts are settled.
+
+    is_awaited: whether somebody waits for that. settled: told of each outcome, and of is_awaited then.
+    """
+
+    def __init__(
+        self, parts: Iterable[Decided], deadline_ms: int, settled: Callable[[Outcome, bool], None], *, is_awaited: bool = False
+    ) -> None:
+        self.parts = [Sending(part, self) for decided in parts for part in _without_renewals_among_others(decided)]
+        self.deadline_ms = deadline_ms
+        self.done: Promise[list[Outcome]] = Promise()
+        self.is_awaited = is_awaited
+        self._settled = settled
+        self._left = len(self.parts)
+        self._outcomes: list[Outcome] = []
+        if not self.parts:
+            self.done.resolve([])
+
+    def settle(self, outcome: Outcome) -> None:
+        """One part has its outcome."""
+        self._left -= 1
+        self._outcomes.append(outcome)
+        self._settled(outcome, self.is_awaited)
+        if not self._left:
+            self.done.resolve(self._outcomes)
+
+
+def _without_renewals_among_others(decided: Decided) -> Iterable[Decided]:
+    """Return what is to be renewed apart from the rest: a broker may not know how, and takes the rest."""
+    for renews in (False, True):
+        if runs := tuple(run for run in decided.runs if (run.mark is Mark.RENEW) is renews):
+            yield decided._replace(runs=runs)
+
+
+class Sending(NamedTuple):
+    """One part of a batch."""
+
+    decided: Decided
+    batch: Batch
+
+    @property
+    def is_renewal(self) -> bool:
+        """Whether any of it is to be renewed, which takes a request of its own."""
+        return any(run.mark is Mark.RENEW for run in self.decided.runs)
+
+    def is_too_late(self, now_ms: int) -> bool:
+        """Whether it would renew locks that have ended. Brokers take that, too, for records that the group is done with by now."""
+        return self.is_renewal and self.decided.until_ms <= now_ms
+
+    def settle(self, error: KafkaError | None) -> None:
+        """It has its outcome."""
+        self.batch.settle(Outcome(self.decided.tp, self.decided.runs, error))
+
+
+def failure(outcomes: Sequence[Outcome]) -> AcknowledgeError | None:
+    """Return the error of a commit with these outcomes, None where all was taken."""
+    failed = [outcome for outcome in outcomes if outcome.error is not None and outcome.records]
+    if not failed:
+        return None
+    lines = [f"  {outcome.tp}: {outcome.records} records from offset {outcome.offsets[0]}: {outcome.error}" for outcome in failed]
+    text = "\n".join(["not all acknowledgements were taken; what was not is delivered again, here or to another member", *lines])
+    offsets: dict[TopicPartition, list[int]] = {}
+    for outcome in failed:
+        offsets.setdefault(outcome.tp, []).extend(outcome.offsets)
+    # An error of a partition wins over a part of it that was taken.
+    by_partition: Mapping[TopicPartition, KafkaError | None] = dict(
+        sorted(((outcome.tp, outcome.error) for outcome in outcomes), key=lambda pair: pair[1] is not None)
+    )
+    error = AcknowledgeError(text)
+    error.offsets, error.outcomes = offsets, by_partition
+    return error
+
+
+class AckBatch(NamedTuple):
+    """Offsets as a message has them: one type for all, or one for each."""
+
+    first: int
+    last: int
+    types: list[int]
+
+    def in_fetch(self) -> share_fetch.AcknowledgementBatch:
+        """Return it for a ShareFetch."""
+        return share_fetch.AcknowledgementBatch(first_offset=self.first, last_offset=self.last, acknowledge_types=self.types)
+
+    def alone(self) -> share_acknowledge.AcknowledgementBatch:
+        """Return it for a ShareAcknowledge."""
+        return share_acknowledge.AcknowledgementBatch(first_offset=self.first, last_offset=self.last, acknowledge_types=self.types)
+
+
+LONG_RUN = 20
+"""A run of so many offsets of one type is shorter on the wire as a batch of its own than as a byte for each."""
+
+
+def ack_batches(runs: Iterable[Run]) -> list[AckBatch]:
+    """Return runs as messages have them: in order, long ones alone, short neighbours together with a type for each offset."""
+    batches: list[AckBatch] = []
+    open_end = -1
+    for run in sorted(runs):
+        is_short = run.length < LONG_RUN
+        types = [int(run.mark)] * run.length if is_short else [int(run.mark)]
+        if is_short and run.first == open_end:
+            last = batches.pop()
+            batches.append(AckBatch(last.first, run.last, last.types + types))
+        else:
+            batches.append(AckBatch(run.first, run.last, types))
+        open_end = run.last + 1 if is_short else -1
+    return [AckBatch(first, last, types[:1] if len(set(types)) == 1 else types) for first, last, types in batches]

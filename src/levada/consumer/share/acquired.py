@@ -1,0 +1,151 @@
+"""Records that a member has acquired in one partition with one fetch, and what is made of them. Pure.
+
+An answer has whole record batches, and says which of their offsets are this member's (KIP-932). An offset that was acquired and has no
+record, since it is a marker of a transaction or was compacted away, is a gap, which is acknowledged as such without the program. A chunk
+does not change: what is left of one is another chunk over the same data.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+from uuid import UUID
+
+from levada.consumer.share.marks import Run
+from levada.errors import CorruptRecordError
+from levada.record.batch import RecordBatch, read_batches
+from levada.types import TopicPartition
+
+MAX_OFFSET = 2**63 - 1
+MOST_OFFSETS = 1 << 22
+"""Of one partition in one answer. Brokers lock 10,000 and what is left of a record batch; a program may be told of each."""
+
+
+class Acquired(NamedTuple):
+    """Offsets from first to last, both included, and how often they were delivered, this time included."""
+
+    first: int
+    last: int
+    delivery_count: int
+
+
+def fault_of(acquired: Sequence[Acquired]) -> str:
+    """Return what is wrong with the offsets of an answer, "" for nothing: they ascend, none is named twice, and they are not too many."""
+    before, count = -1, 0
+    for part in acquired:
+        if not before < part.first <= part.last < MAX_OFFSET:
+            return f"offsets {part.first} to {part.last} after {before}" if before >= 0 else f"offsets {part.first} to {part.last}"
+        before, count = part.last, count + part.last - part.first + 1
+    return f"{count} offsets at once" if count > MOST_OFFSETS else ""
+
+
+class Batches:
+    """The record batches of an answer, stepped through once. check_crcs: verify each before it is read for the first time."""
+
+    def __init__(self, data: memoryview | bytes, *, check_crcs: bool) -> None:
+        self.size_bytes = len(data)
+        self._source = read_batches(data)
+        self._found: list[RecordBatch] = []
+        self._lasts: list[int] = []
+        """The last offset of each."""
+        self._unverified: set[int] = set()
+        """The first offsets of those whose checksum is still to be verified."""
+        self._check_crcs = check_crcs
+        self._fault: CorruptRecordError | None = None
+
+    def at(self, offset: int) -> RecordBatch | None:
+        """Return the batch that has an offset, or else the first one behind it; None where there is none.
+
+        Raises CorruptRecordError where what follows is no record batch.
+        """
+        while not self._lasts or self._lasts[-1] < offset:
+            batch = self._next()
+            if batch is None:
+                return None
+            self._found.append(batch)
+            self._lasts.append(batch.last_offset)
+            self._unverified.add(batch.base_offset)
+        return self._found[bisect_left(self._lasts, offset)]
+
+    def _next(self) -> RecordBatch | None:
+        if self._fault is not None:
+            raise self._fault
+        try:
+            return next(self._source, None)
+        except CorruptRecordError as fault:
+            # A generator that raised is finished, which would look like the end of the data.
+            self._fault = fault
+            raise
+
+    def verify(self, batch: RecordBatch) -> None:
+        """Raise CorruptRecordError unless the batch's checksum fits."""
+        if self._check_crcs and batch.base_offset in self._unverified:
+            batch.verify_crc()
+            self._unverified.discard(batch.base_offset)
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """See the module's theory. node_id: the leader it came from. until_ms: when the locks end, as far as this side knows."""
+
+    tp: TopicPartition
+    topic_id: UUID
+    node_id: int
+    batches: Batches
+    acquired: tuple[Acquired, ...]
+    until_ms: int
+
+    def behind(self, offset: int) -> Chunk | None:
+        """Return what is left from an offset on, None for nothing."""
+        return self.of(Acquired(max(part.first, offset), part.last, part.delivery_count) for part in self.acquired if part.last >= offset)
+
+    def only(self, runs: Iterable[Run]) -> Chunk | None:
+        """Return what is within some runs, None for nothing."""
+        return self.of(
+            Acquired(max(part.first, run.first), min(part.last, run.last), part.delivery_count)
+            for run in runs
+            for part in self.acquired
+            if part.first <= run.last and run.first <= part.last
+        )
+
+    def of(self, acquired: Iterable[Acquired]) -> Chunk | None:
+        """Return a chunk with other offsets of the same data, None for none."""
+        parts = tuple(acquired)
+        return replace(self, acquired=parts) if parts else None
+
+
+class Piece(NamedTuple):
+    """Offsets of a chunk that lie within one record batch, or where there is none. fault: why that batch cannot be read."""
+
+    first: int
+    last: int
+    delivery_count: int
+    batch: RecordBatch | None
+    fault: CorruptRecordError | None = None
+
+
+def pieces(chunk: Chunk) -> Iterator[Piece]:
+    """Yield a chunk's pieces in order: each as long as its batch, or the gap it is in."""
+    for part in chunk.acquired:
+        offset = part.first
+        while offset <= part.last:
+            piece = _piece(chunk.batches, offset, part)
+            yield piece
+            offset = piece.last + 1
+
+
+def _piece(batches: Batches, offset: int, part: Acquired) -> Piece:
+    try:
+        batch = batches.at(offset)
+    except CorruptRecordError as fault:
+        return Piece(offset, part.last, part.delivery_count, None, fault)
+    if batch is None:
+        return Piece(offset, part.last, part.delivery_count, None)
+    if batch.base_offset > offset:
+        return Piece(offset, min(part.last, batch.base_offset - 1), part.delivery_count, None)
+    last = min(part.last, batch.last_offset)
+    if batch.is_control or batch.is_empty:
+        return Piece(offset, last, part.delivery_count, None)
+    return Piece(offset, last, part.delivery_count, batch)

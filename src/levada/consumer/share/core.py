@@ -1,0 +1,277 @@
+"""A share consumer's parts, wired to an engine (KIP-932). Faces wait and convert; everything that decides is below here.
+
+Methods are called under the engine's lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import NamedTuple
+
+from levada.client.backoff import ExponentialBackoff
+from levada.client.engine import Engine
+from levada.client.flow_runner import FlowsBeside
+from levada.client.host import Host
+from levada.consumer.group.consumer_requests import new_member_id
+from levada.consumer.share.acknowledging import Batch, Outcome, failure
+from levada.consumer.share.acquired import Chunk
+from levada.consumer.share.counters import ShareCounters
+from levada.consumer.share.decoding import Step
+from levada.consumer.share.fetcher import ShareFetcher
+from levada.consumer.share.in_hand import Decided, InHand, Offsets
+from levada.consumer.share.marks import Mark, Run
+from levada.consumer.share.member import ShareGroupMember
+from levada.consumer.share.settings import ShareConsumerSettings
+from levada.consumer.subscribed_topics import SubscribedTopics
+from levada.consumer.unreachable import Unreachable
+from levada.errors import IllegalStateError, KafkaError
+from levada.flow import Flow, Wait
+from levada.measure import Measure
+from levada.promise import Promise
+from levada.types import AcknowledgeType, TopicPartition
+
+LOOK_AROUND_MS = 250
+
+
+class Told(NamedTuple):
+    """An outcome that the program has not been told of yet. is_awaited: a commit() raises it."""
+
+    outcome: Outcome
+    is_awaited: bool
+
+
+class ShareConsumerCore:
+    """See the module's text. host: what runs the engine."""
+
+    def __init__(self, engine: Engine, *, host: Host, random: Random, settings: Callable[[str], ShareConsumerSettings]) -> None:
+        """settings: makes them, given the id of the member."""
+        member_id = new_member_id(engine.random)
+        self.settings = made = settings(member_id)
+        self.in_hand = InHand()
+        self.told: deque[Told] = deque()
+        """Outcomes that the program has not been told of."""
+        self._engine = engine
+        self._now_ms = host.now_ms
+        self._changed: Promise[None] = Promise()
+        self._waits_since_ms = 0
+        self._unreachable = Unreachable(engine.network, engine.deferred.log(__name__))
+        self._topics = SubscribedTopics(engine.metadata, engine.deferred, lambda: self.member.topics)
+        backoff = ExponentialBackoff(made.retry_backoff_ms, made.retry_backoff_max_ms, random)
+        self.member = ShareGroupMember(
+            made.member,
+            member_id=member_id,
+            changed=self.announce,
+            finder=engine.coordinators,
+            metadata=engine.metadata,
+            backoff=backoff,
+            spawn=FlowsBeside(engine.flows, engine.now),
+            now=engine.now,
+            deferred=engine.deferred,
+        )
+        self.fetcher = ShareFetcher(
+            made.fetch,
+            assignment=lambda: self.member.assignment,
+            changed=self.announce,
+            metadata=engine.metadata,
+            network=engine.network,
+            backoff=backoff,
+            deferred=engine.deferred,
+        )
+        for poller in (self.member, self.fetcher):
+            engine.add_poller(poller)
+
+    @property
+    def counters(self) -> ShareCounters:
+        """What has been counted so far."""
+        return self.fetcher.counters
+
+    def latency(self, api: str) -> Measure:
+        """Return what is known of how long an API's answers take, and of how many there were."""
+        return self._engine.network.in_flight.traffic.latency(api)
+
+    def changed(self) -> Promise[None]:
+        """Return a promise that is resolved when a call for records may find something else than now."""
+        return self._changed
+
+    def announce(self) -> None:
+        """Wake a call that waits, so that it looks again."""
+        changed, self._changed = self._changed, Promise()
+        changed.resolve(None)
+
+    # What is read
+
+    def subscribe(self, topics: frozenset[str], now_ms: int) -> None:
+        """Be a member that wants these topics. What was acquired of others, and not handed out, is released."""
+        self.member.subscribe(topics, now_ms)
+        self._waits_since_ms = now_ms
+        self._release([chunk for chunk in self.fetcher.buffer if chunk.tp.topic not in topics], now_ms)
+
+    def unsubscribe(self, now_ms: int) -> Promise[None]:
+        """Be no member any more; return a promise that is settled when the coordinator knows, or will not. Records in hand stay so."""
+        self._release(list(self.fetcher.buffer), now_ms)
+        leaving = self.member.leave()
+        what = f"leaving share group '{self.settings.member.group_id}'"
+        over_ms = now_ms + self.settings.default_api_timeout_ms
+        return self._engine.flows.start(leaving, now_ms, deadline_ms=over_ms, describe=what)
+
+    def _release(self, chunks: Sequence[Chunk], now_ms: int) -> None:
+        for chunk in chunks:
+            self.fetcher.buffer.remove(chunk)
+        parts = [
+            Decided(chunk.tp, chunk.topic_id, chunk.node_id, tuple(Run(part.first, part.last, Mark.RELEASE) for part in chunk.acquired))
+            for chunk in chunks
+        ]
+        self.fetcher.acknowledge(Batch(parts, self._deadline_ms(now_ms), lambda outcome, is_awaited: None), now_ms)
+
+    # Calls for records
+
+    def begin_call(self, now_ms: int, deadline_ms: int) -> None:
+        """A call for records begins: acknowledge what came before. Raises IllegalStateError where the program has yet to say."""
+        self.check_decided()
+        self._accept_rest()
+        self.in_hand.begin_call()
+        self.fetcher.awaited_until_ms = deadline_ms
+        self.send(now_ms)
+        self.member.entered(now_ms)
+
+    def check_decided(self) -> None:
+        """Raise IllegalStateError where records are in hand that share.acknowledgement.mode=explicit wants acknowledged first."""
+        if not self.settings.explicit:
+            return
+        found = list(self.in_hand.undecided())
+        if found:
+            tp, run = found[0]
+            count = sum(undecided.length for _, undecided in found)
+            raise IllegalStateError(
+                f"{count} records are not acknowledged, the first is {tp} at offset {run.first}: with share.acknowledgement.mode=explicit "
+                "every record has to be, with acknowledge(), before more are asked for"
+            )
+
+    def _accept_rest(self) -> None:
+        if not self.settings.explicit:
+            self.in_hand.acknowledge_rest(AcknowledgeType.ACCEPT)
+
+    def end_call(self, now_ms: int) -> None:
+        """A call for records is over."""
+        self.fetcher.is_awaited = False
+        self.member.returned(now_ms)
+
+    def chunks(self, now_ms: int) -> list[Chunk]:
+        """Return what may be handed out now, first what was renewed. What is not locked any more is left to its next member."""
+        if self.in_hand.has_renewals:
+            if self.in_hand.is_renewing:
+                return []
+            self.fetcher.buffer.extendleft(reversed(self.in_hand.take_renewed()))
+        self.fetcher.wants_records = self.fetcher.is_awaited = True
+        if not all(self._is_locked(chunk, now_ms) for chunk in self.fetcher.buffer):
+            self.fetcher.buffer = deque(chunk for chunk in self.fetcher.buffer if self._is_locked(chunk, now_ms))
+        return list(self.fetcher.buffer)
+
+    def _is_locked(self, chunk: Chunk, now_ms: int) -> bool:
+        """Whether a chunk is locked for this member, as far as this side knows: locks end with their time, and with the leader."""
+        leader = self._engine.metadata.snapshot.leader(chunk.tp)
+        return chunk.until_ms > now_ms and (leader is None or leader.id == chunk.node_id)
+
+    def hand_out(self, steps: Sequence[Step], records: int, now_ms: int) -> None:
+        """The program gets what these steps have given. Gaps, and what is refused for it, are acknowledged with the next request."""
+        for step in steps:
+            taken = self.fetcher.buffer.popleft()
+            assert taken is step.chunk, "one call at a time takes from the buffer"
+            if step.rest is not None:
+                self.fetcher.buffer.appendleft(step.rest)
+            self.in_hand.put(step.chunk, [*step.given, *step.decided, *step.doubtful])
+        self.counters.records.note(records, now_ms)
+        if records:
+            self.fetcher.wants_records = False
+        elif not any(step.error for step in steps):
+            # Of a record that failed the program may yet decide otherwise.
+            self.send(now_ms)
+
+    def take_back(self) -> None:
+        """What the last call handed out did not reach the program: hand it out again."""
+        self._put_in_front(self.in_hand.take_back())
+
+    def put_back(self, wanted: Mapping[TopicPartition, Sequence[Run]]) -> None:
+        """The program has not looked at these records: hand them out again."""
+        self._put_in_front(self.in_hand.put_back(wanted))
+
+    def _put_in_front(self, chunks: Sequence[Chunk]) -> None:
+        self.fetcher.buffer.extendleft(reversed(chunks))
+
+    def explain(self, now_ms: int, *, last_word: bool) -> KafkaError | None:
+        """Return why nothing arrives, when that is for the caller to know. last_word: the call is about to return empty-handed."""
+        if (error := self.member.take_error()) is not None:
+            return error
+        if (error := self.fetcher.error) is not None:
+            self.fetcher.error = None
+            return error
+        if not self._engine.network.ever_ready:
+            return self._unreachable.explain(self._waits_since_ms, now_ms, last_word=last_word)
+        return self._topics.explain(now_ms, last_word=last_word)
+
+    # Acknowledgements
+
+    def acknowledge(self, found: Sequence[Offsets], kind: AcknowledgeType) -> None:
+        """Say what became of records in hand. Raises IllegalStateError for others, and with share.acknowledgement.mode=implicit."""
+        if not self.settings.explicit:
+            raise IllegalStateError(
+                "records are acknowledged by the next call for records, by commit() or close(), all as accepted; to say of each what "
+                "became of it, set share.acknowledgement.mode=explicit"
+            )
+        self.in_hand.acknowledge(found, kind)
+
+    def send(self, now_ms: int, *, is_awaited: bool = False) -> Batch:
+        """Send what is decided. is_awaited: whether somebody waits for all the outcomes."""
+        batch = Batch(self.in_hand.take_decided(), self._deadline_ms(now_ms), self._settled, is_awaited=is_awaited)
+        self.fetcher.acknowledge(batch, now_ms)
+        return batch
+
+    def commit(self, now_ms: int) -> Flow[None]:
+        """Send what is decided, in implicit mode all that is in hand, and wait until brokers have taken it. Raises AcknowledgeError."""
+        self._accept_rest()
+        return _outcome_of(self.send(now_ms, is_awaited=True))
+
+    def begin_commit(self, now_ms: int) -> Promise[list[Outcome]]:
+        """Do so without waiting."""
+        self._accept_rest()
+        return self.send(now_ms).done
+
+    def _settled(self, outcome: Outcome, is_awaited: bool) -> None:
+        renewed = [run for run in outcome.runs if run.mark is Mark.RENEW]
+        if renewed:
+            timeout_ms = self.fetcher.lock_timeout_ms or 0
+            self.in_hand.renewed(outcome.tp, renewed, None if outcome.error is not None else self._now_ms() + timeout_ms)
+        if outcome.error is not None:
+            self.counters.refused.note(outcome.records, self._now_ms())
+        if outcome.records:
+            self.told.append(Told(outcome, is_awaited))
+        self.announce()
+
+    def _deadline_ms(self, now_ms: int) -> int:
+        return now_ms + self.settings.default_api_timeout_ms
+
+    # The end
+
+    def begin_close(self, now_ms: int, *, accepts: bool) -> Promise[None]:
+        """Acknowledge for the last time and close the sessions; return what is resolved when that is done.
+
+        accepts: whether records in hand are accepted, with share.acknowledgement.mode=implicit. What is not decided, the brokers release.
+        """
+        if accepts:
+            self._accept_rest()
+        self.in_hand.release_renewals()
+        self.send(now_ms)
+        self.fetcher.close()
+        return self.fetcher.closed
+
+
+def _outcome_of(batch: Batch) -> Flow[None]:
+    try:
+        outcomes: list[Outcome] = yield Wait(batch.done)
+    finally:
+        batch.is_awaited = False
+    error = failure(outcomes)
+    if error is not None:
+        raise error

@@ -1,0 +1,296 @@
+"""A member of a share group (KIP-932): its state, its heartbeats, and what it makes of their answers.
+
+`states` has the theory of the state, `heartbeat` what is told. This file puts them together: the poller that the engine runs, and what the
+coordinator, the program and metadata may say at any moment. What error codes mean, when heartbeats are due and how the topics of a target
+are named is as in a consumer group (KIP-848).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from levada.client.backoff import ExponentialBackoff
+from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
+from levada.client.deferred import Deferred
+from levada.client.ended import ENDED, raise_bug
+from levada.client.fan_out import Spawn
+from levada.client.group_offsets import CoordinatedGroup
+from levada.client.metadata import Metadata
+from levada.client.now import Now
+from levada.clock import NEVER_MS
+from levada.consumer.group.consumer_heartbeat import JOIN_EPOCH, Identity, Owned, Reaction, owned_of, reaction_to
+from levada.consumer.group.consumer_requests import ask_coordinator
+from levada.consumer.group.counters import GroupCounters
+from levada.consumer.group.heartbeats import Heartbeats
+from levada.consumer.group.target_names import TargetNames
+from levada.consumer.share.heartbeat import share_heartbeat, share_leaving, share_refusal
+from levada.consumer.share.states import IN_GROUP, MAY_JOIN, TRANSITIONS, ShareMemberEvent, ShareMemberState
+from levada.consumer.transitions import following
+from levada.error_codes import ErrorCode
+from levada.errors import ConnectError, KafkaError, broker_error
+from levada.flow import Call, Flow, at_once
+from levada.promise import Promise
+from levada.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from levada.types import TopicPartition
+
+Assignment = Mapping[TopicPartition, UUID]
+NOTHING: Assignment = {}
+NO_TOPICS: frozenset[str] = frozenset()
+
+
+class ShareMemberSettings(NamedTuple):
+    """What a member is made with; fields are named as the options they come from."""
+
+    group_id: str
+    max_poll_interval_ms: int
+    client_rack: str
+
+
+class ShareGroupMember:
+    """See the module's theory. A poller; used under the engine's lock.
+
+    member_id: one that no other member has; it stays the same for the life of the consumer. changed: told when there is another assignment,
+    or an error for the next call for records.
+    """
+
+    def __init__(
+        self,
+        settings: ShareMemberSettings,
+        *,
+        member_id: str,
+        changed: Callable[[], None],
+        finder: CoordinatorFinder,
+        metadata: Metadata,
+        backoff: ExponentialBackoff,
+        spawn: Spawn,
+        now: Now,
+        deferred: Deferred,
+    ) -> None:
+        self.identity = Identity(settings.group_id, member_id, None)
+        self.state = ShareMemberState.UNSUBSCRIBED
+        self.topics = NO_TOPICS
+        """What the program is subscribed to."""
+        self.assignment = NOTHING
+        """What the member fetches from, with the ids of the topics."""
+        self.error: KafkaError | None = None
+        """What the next call for records is to raise; of a member that was refused for good, every call."""
+        self.counters = GroupCounters()
+        self._settings = settings
+        self._changed = changed
+        self._epoch = JOIN_EPOCH
+        self._target: frozenset[Owned] | None = None
+        self._told: frozenset[str] | None = None
+        self._metadata = metadata
+        self._spawn = spawn
+        self._now = now
+        self._log = deferred.log(__name__)
+        self._group = CoordinatedGroup(settings.group_id, finder)
+        self._beats = Heartbeats(interval_ms=NEVER_MS, backoff=backoff, max_poll_interval_ms=settings.max_poll_interval_ms)
+        self._beat: Promise[ShareGroupHeartbeatResponse | None] | None = None
+        self._names = TargetNames(metadata, spawn, lambda error: None)
+        self._seen_version = -1
+        self._began_ms = 0
+
+    # What the program wants
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether the program wants records of any topic."""
+        return bool(self.topics)
+
+    def subscribe(self, topics: frozenset[str], now_ms: int) -> None:
+        """Want these topics, from the next call for records on; a member tells its coordinator at once."""
+        if not self.topics:
+            self._beats.returned(now_ms)
+        self.topics = topics
+        self._metadata.set_topics(topics, now_ms)
+        self._tell_at_once()
+
+    def entered(self, now_ms: int) -> None:
+        """The program is within a call for records: join, if it is not a member."""
+        self._beats.entered(now_ms)
+        if self.topics and self.state in MAY_JOIN:
+            self._move(ShareMemberEvent.JOIN)
+            self._began_ms = now_ms
+            self._beats.begin_at_once(now_ms)
+
+    def returned(self, now_ms: int) -> None:
+        """The program has the thread or task for itself."""
+        self._beats.returned(now_ms)
+
+    def take_error(self) -> KafkaError | None:
+        """Return what is to be raised: once, but for ever where the member was refused for good."""
+        error = self.error
+        if self.state is not ShareMemberState.FATAL:
+            self.error = None
+        return error
+
+    # The poller
+
+    def poll(self, now_ms: int) -> int:
+        """Look at fresh metadata, send a heartbeat, leave: as it is due. Return when to look again."""
+        if self.state not in IN_GROUP:
+            return NEVER_MS
+        if self._metadata.version > self._seen_version:
+            self._seen_version = self._metadata.version
+            self._follow_target()
+        if now_ms >= self._beats.missed_ms:
+            self._leave_unused()
+            return NEVER_MS
+        if now_ms >= self._beats.due_ms and self._beat is None:
+            self._send_heartbeat()
+        return min(self._beats.due_ms, self._beats.missed_ms)
+
+    def _move(self, event: ShareMemberEvent) -> None:
+        """Change the state, along TRANSITIONS."""
+        self.state = following(TRANSITIONS, self.state, event, f"a member of share group '{self._settings.group_id}'")
+
+    def _tell_at_once(self) -> None:
+        if self._beat is None and self.state in IN_GROUP:
+            self._beats.begin_at_once(self._now.ms)
+
+    def _send_heartbeat(self) -> None:
+        sent_ms, epoch, topics = self._now.ms, self._epoch, self.topics
+        request = share_heartbeat(self.identity, epoch, topics, self._told, self._settings.client_rack or None)
+        self._beats.sent()
+        self._beat = self._spawn.start(self._ask(request))
+        self._beat.on_done(lambda done: self._end_heartbeat(done, topics, epoch, sent_ms))
+
+    def _ask(self, request: ShareGroupHeartbeatRequest) -> Flow[ShareGroupHeartbeatResponse | None]:
+        call = Call(request, self._group.coordinator)
+        answer: ShareGroupHeartbeatResponse | None
+        answer = yield from ask_coordinator(call, lambda why: share_refusal(self.identity, ErrorCode.UNSUPPORTED_VERSION, why))
+        return answer
+
+    def _end_heartbeat(self, done: Promise[ShareGroupHeartbeatResponse | None], topics: frozenset[str], epoch: int, sent_ms: int) -> None:
+        self._beat = None
+        if isinstance(done.error, ENDED):
+            return
+        if done.error is not None:
+            self._fail(done.error)
+            return
+        answer = done.result()
+        if answer is None or answer.error_code:
+            # Nobody knows what has arrived, or it was not taken.
+            self._told = None
+            self._beats.answered(sent_ms, self._now.ms, ok=False)
+            if answer is not None:
+                self._heed(ErrorCode.of(answer.error_code), epoch, answer.error_message)
+            return
+        self.counters.heard_ms = self._now.ms
+        self._told = topics
+        self._beats.every(answer.heartbeat_interval_ms)
+        self._beats.answered(sent_ms, self._now.ms, ok=True)
+        self._take(answer)
+
+    def _take(self, answer: ShareGroupHeartbeatResponse) -> None:
+        self._epoch = answer.member_epoch
+        if answer.assignment is not None:
+            self._target = owned_of(answer.assignment.topic_partitions)
+            if self.state is ShareMemberState.STABLE:
+                self._began_ms = self._now.ms
+        if self._target is None:
+            self._move(ShareMemberEvent.AGREED)
+        self._follow_target()
+        if self.topics != self._told:
+            self._tell_at_once()
+
+    def _follow_target(self) -> None:
+        """Take the partitions of the target, as far as the names of their topics are known."""
+        if self._target is None:
+            return
+        wanted = self._names.name(self._target, self.assignment, asks_by_id=False)
+        is_new = wanted.partitions != self.assignment
+        if not wanted.is_whole:
+            self._move(ShareMemberEvent.TARGET)
+        elif is_new or self.state is not ShareMemberState.STABLE:
+            self.counters.rebalanced(self._began_ms, self._now.ms)
+            self._move(ShareMemberEvent.TAKEN)
+        else:
+            self._move(ShareMemberEvent.AGREED)
+        if is_new:
+            self.assignment = wanted.partitions
+            self._changed()
+
+    def _heed(self, code: ErrorCode, epoch: int, why: str | None) -> None:
+        reaction = reaction_to(code, epoch)
+        if reaction is Reaction.REFIND:
+            self._group.finder.forget(CoordinatorKind.GROUP, self._settings.group_id)
+            if self._beats.failures == 1:
+                self._beats.begin_at_once(self._now.ms)
+        elif reaction is Reaction.FENCE:
+            text = f"share group '{self._settings.group_id}' does not know this member any more, which joins again: {why or code.name}"
+            self._log.info("%s", text)
+            self._move(ShareMemberEvent.FENCE)
+            self._forget()
+            self._began_ms = self._now.ms
+            self._beats.begin_at_once(self._now.ms)
+        elif reaction is Reaction.TELL:
+            self.error = share_refusal(self.identity, code, why)
+            self._changed()
+        elif reaction is Reaction.FAIL:
+            self._fail(share_refusal(self.identity, code, why))
+
+    # Not being a member
+
+    def _fail(self, error: BaseException) -> None:
+        """The member is refused for good, which every call for records raises from now on."""
+        assert isinstance(error, KafkaError), "flows fail with errors of levada's own"
+        self.error = error
+        self._move(ShareMemberEvent.FAIL)
+        self._forget()
+        self._changed()
+
+    def _forget(self) -> None:
+        """Be as before joining."""
+        self._epoch = JOIN_EPOCH
+        self._target = self._told = None
+        self.assignment = NOTHING
+        self._beats.end()
+        if self._beat is not None:
+            beat, self._beat = self._beat, None
+            self._spawn.cancel(beat)
+        self._changed()
+
+    def leave(self) -> Flow[None]:
+        """Be no member any more; return the flow that tells the coordinator."""
+        self.topics, self.error = NO_TOPICS, None
+        if self.state in IN_GROUP:
+            self._move(ShareMemberEvent.LEAVE)
+            self._forget()
+            return self._tell_of_leaving()
+        self._forget()
+        if self.state is not ShareMemberState.LEAVING:
+            self._move(ShareMemberEvent.UNSUBSCRIBE)
+        return at_once(None)
+
+    def _tell_of_leaving(self) -> Flow[None]:
+        try:
+            answer = yield from self._ask(share_leaving(self.identity))
+            if answer is None:
+                raise ConnectError(f"the coordinator of share group '{self._settings.group_id}' did not answer")
+            if answer.error_code:
+                raise broker_error(answer.error_code, answer.error_message or "ShareGroupHeartbeat")
+        except ENDED:
+            raise
+        except KafkaError as error:
+            text = "share group '%s' was not told that its member %s leaves, and counts it until its session ends: %s"
+            self._log.info(text, self._settings.group_id, self.identity.member_id, error)
+        finally:
+            self._move(ShareMemberEvent.LEFT_UNUSED if self.topics else ShareMemberEvent.LEFT)
+            self._changed()
+
+    def _leave_unused(self) -> None:
+        """The program has not asked for records for too long."""
+        self._move(ShareMemberEvent.LEAVE)
+        self._forget()
+        self._log.warning(
+            "left share group '%s': no call for records for %g s (max.poll.interval.ms); the next call joins again. Records that this "
+            "consumer has not acknowledged go to others when their locks end. Take less with each call (max.poll.records), or give it "
+            "more time",
+            self._settings.group_id,
+            self._settings.max_poll_interval_ms / 1000,
+        )
+        self._spawn.start(self._tell_of_leaving()).on_done(raise_bug)

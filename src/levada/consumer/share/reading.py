@@ -1,0 +1,172 @@
+"""What a share consumer does in its caller's context: wait until there is something, decode it, commit, close.
+
+As levada.consumer.reading: flows that a driver runs in a thread or a task of the caller's, which may be ended at any point. Records come
+into the program's hands in one step under the lock; where the flow is ended between that step and its caller's getting the result,
+take_back() undoes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from levada.client.engine import Engine
+from levada.client.host import Host
+from levada.consumer.decode import RecordConverter
+from levada.consumer.decode_errors import on_decode_error, skip
+from levada.consumer.share.acquired import Chunk
+from levada.consumer.share.core import LOOK_AROUND_MS, ShareConsumerCore
+from levada.consumer.share.decoding import Columns, ColumnSteps, RecordSteps, Step
+from levada.consumer.waking import Waking
+from levada.errors import RecordDeserializationError
+from levada.flow import CallerFlow, Compute, Until
+from levada.promise import Promise
+from levada.types import AnyRecord, ShareRecord
+
+T = TypeVar("T")
+
+CLOSE_GRACE_MS = 100
+
+
+class ColumnSink(Columns, Protocol):
+    """What makes an Arrow batch of what was added."""
+
+    def finish_with_offsets(self) -> tuple[Any, Sequence[int]]:
+        """Return the batch, and the offset of each of its rows."""
+        ...
+
+    def discard(self) -> None:
+        """Forget what was collected."""
+        ...
+
+
+class ShareReading(Waking[ShareConsumerCore]):
+    """See the module's theory."""
+
+    def __init__(self, core: ShareConsumerCore, engine: Engine, host: Host) -> None:
+        super().__init__(core, engine, host, default_api_timeout_ms=core.settings.default_api_timeout_ms)
+        self._log = engine.log(on_decode_error.__module__)
+        self.calls = 0
+        """How many calls for records have begun."""
+
+    # Records
+
+    def records(self, deadline_ms: int, limit: int) -> CallerFlow[list[ShareRecord[Any, Any]]]:
+        """Return up to `limit` records; [] when the time is over."""
+        settings = self.core.settings
+
+        def decode(chunks: Sequence[Chunk]) -> tuple[list[ShareRecord[Any, Any]], list[Step]]:
+            return RecordSteps(self._converter, settings.max_decompressed_bytes).take(chunks, limit)
+
+        return (yield from self._until_some(deadline_ms, decode, len)) or []
+
+    def batch(self, deadline_ms: int, sink: ColumnSink, limit: int | None, max_bytes: int) -> CallerFlow[Any]:
+        """Return an Arrow batch of up to `limit` records, with no rows when the time is over."""
+
+        def decode(chunks: Sequence[Chunk]) -> tuple[Any, list[Step]]:
+            sink.discard()
+            columns = ColumnSteps(sink, self._passes_over)
+            steps = columns.take(chunks, limit, max_bytes)
+            batch, offsets = sink.finish_with_offsets()
+            columns.settle(offsets)
+            return batch, steps
+
+        found = yield from self._until_some(deadline_ms, decode, lambda batch: batch.num_rows)
+        return decode([])[0] if found is None else found
+
+    def _converter(self, passed: Callable[[AnyRecord], None]) -> RecordConverter:
+        settings = self.core.settings
+        on_error = on_decode_error(settings.on_decode_error, self._log)
+
+        def noted(given: AnyRecord, error: RecordDeserializationError) -> AnyRecord | None:
+            instead = on_error(given, error)
+            if instead is None:
+                passed(error.record)
+            return instead
+
+        return RecordConverter(settings.key_deserializer, settings.value_deserializer, self._host.run_handlers, noted)
+
+    def _passes_over(self, error: RecordDeserializationError) -> bool:
+        if self.core.settings.on_decode_error != "skip":
+            return False
+        skip(self._log, error.record, error)
+        return True
+
+    def take_back(self, call: int) -> None:
+        """Undo a call for records whose result did not reach the caller. Without effect when it did not begin, or failed by itself."""
+        with self._host.lock:
+            if call == self.calls:
+                self.core.take_back()
+
+    @property
+    def next_call(self) -> int:
+        """The number of the next call for records, for take_back()."""
+        return self.calls + 1
+
+    def _until_some(
+        self, deadline_ms: int, decode: Callable[[Sequence[Chunk]], tuple[T, list[Step]]], count: Callable[[T], int]
+    ) -> CallerFlow[T | None]:
+        """Decode what is there; while there is nothing, wait, and look whether something is wrong."""
+        self._host.check_usable()
+        with self._host.lock:
+            self._raise_if_woken()
+            now_ms = self._host.now_ms()
+            self.core.begin_call(now_ms, deadline_ms)
+            self.calls += 1
+            self.core.counters.polls.begin(now_ms)
+        try:
+            while True:
+                found = yield from self._decoded(decode, count)
+                if found is not None:
+                    return found
+                now_ms = self._host.now_ms()
+                changed = self._look_around(now_ms, is_over=now_ms >= deadline_ms)
+                if now_ms >= deadline_ms:
+                    return None
+                # A loop steps the engine only when something happens, and that a call has begun to wait is something.
+                self._host.due_now()
+                yield Until(changed, min(deadline_ms, now_ms + LOOK_AROUND_MS))
+        finally:
+            with self._host.lock:
+                now_ms = self._host.now_ms()
+                self.core.counters.polls.end(now_ms)
+                self.core.end_call(now_ms)
+            self._host.look()
+
+    def _decoded(self, decode: Callable[[Sequence[Chunk]], tuple[T, list[Step]]], count: Callable[[T], int]) -> CallerFlow[T | None]:
+        """Decode what there is and hand it out; None where that is no record. Raises what is wrong with the first one."""
+        with self._host.lock:
+            chunks = self.core.chunks(self._host.now_ms())
+        if not chunks:
+            return None
+        found, steps = yield Compute(lambda: decode(chunks), sum(chunk.batches.size_bytes for chunk in chunks))
+        with self._host.lock:
+            self.core.hand_out(steps, count(found), self._host.now_ms())
+        error = next((step.error for step in steps if step.error is not None), None)
+        if error is not None:
+            raise error
+        return found if count(found) else None
+
+    def _look_around(self, now_ms: int, *, is_over: bool) -> Promise[None]:
+        """Raise what keeps records away, where that is for the caller to know; return what settles when there may be some."""
+        with self._host.lock:
+            error = self.core.explain(now_ms, last_word=is_over)
+            if error is None and not is_over:
+                self._raise_if_woken()
+            changed = Promise.resolved(None) if self.core.chunks(now_ms) else self.core.changed()
+        if error is not None:
+            raise error
+        return changed
+
+    # The end
+
+    def close(self, deadline_ms: int, *, accepts: bool) -> CallerFlow[None]:
+        """Acknowledge for the last time, close the sessions and leave the group; the driver is to be closed next, whatever happens here."""
+        closed: Promise[None] = self._host.change(lambda now_ms: self.core.begin_close(now_ms, accepts=accepts))
+        try:
+            yield Until(closed, deadline_ms)
+        finally:
+            self._host.change(lambda now_ms: self.core.fetcher.give_up())
+        if self.look(lambda core: core.member.is_subscribed):
+            left = self._host.change(self.core.unsubscribe)
+            yield Until(left, max(deadline_ms, self._host.now_ms() + CLOSE_GRACE_MS))

@@ -1,0 +1,20 @@
+"""How a state follows from a table of transitions: nothing else changes the state of what has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TypeVar
+
+from levada.errors import IllegalStateError
+
+S = TypeVar("S", bound=Enum)
+E = TypeVar("E", bound=Enum)
+
+
+def following(transitions: Mapping[S, Mapping[E, S]], state: S, event: E, who: str) -> S:
+    """Return the state after an event. who: has that state. Raises IllegalStateError for what the table does not have."""
+    after = transitions[state].get(event)
+    if after is None:
+        raise IllegalStateError(f"{who} that is '{state.value}' met '{event.value}'; this is a bug in levada")
+    return after

@@ -1,0 +1,21 @@
+"""Sending dead letters with a blocking producer, from the thread that polls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from levada.consumer.reading import Post
+from levada.dead_letter import DeadLetter
+from levada.interceptors import ProducerRecord
+
+
+def posting(to: DeadLetter | None) -> Post | None:
+    """Return what sends dead letters, None where none are wanted."""
+    if to is None:
+        return None
+    producer = to.producer
+
+    def post(record: ProducerRecord, settled: Callable[[BaseException | None], None]) -> None:
+        producer.send(record.topic, record.value, record.key, headers=record.headers, on_delivery=lambda _, error: settled(error))
+
+    return post

@@ -1,0 +1,47 @@
+"""consumer.process() for threads: a loop over consumer.acks() that gives each record to an executor."""
+
+from __future__ import annotations
+
+from concurrent.futures import BrokenExecutor
+from functools import partial
+from typing import Any
+
+from levada.consumer.acks.record import AckRecord
+from levada.errors import KafkaError
+from levada.face.processing import Outcomes, Submit
+from levada.face.signals import DeferredSignals
+from levada.logs import Log
+from levada.sync.acks import Acks
+
+
+def process(acks: Acks[Any, Any], submit: Submit, outcomes: Outcomes, finish_s: float, log: Log) -> None:
+    """Submit every record until the loop ends. finish_s: how long an error, or wakeup(), waits for handlers that run."""
+    record = submitted = None
+    try:
+        for record in acks:
+            # A signal's handler that raises in the middle of submit() would leave a handler that runs and tells nobody.
+            with DeferredSignals():
+                _submit(submit, record, outcomes)
+                submitted = record
+    except BaseException:
+        if record is not None and record is not submitted:
+            record.nack()
+        _finish(acks, finish_s, log)
+        raise
+
+
+def _submit(submit: Submit, record: AckRecord[Any, Any], outcomes: Outcomes) -> None:
+    try:
+        future = submit(record)
+    except BrokenExecutor as died:
+        outcomes.settle(record, died)
+    else:
+        future.add_done_callback(partial(outcomes.follow, record))
+
+
+def _finish(acks: Acks[Any, Any], finish_s: float, log: Log) -> None:
+    try:
+        acks.wait_empty(finish_s)
+    except KafkaError as error:
+        # Why process() ends is another error, which its caller gets.
+        log.warning("process() ends, and does not wait any longer for handlers that run; their records are read again: %s", error)

@@ -1,0 +1,256 @@
+"""KafkaShareConsumer: records of a share group, acknowledged one by one or as columns (KIP-932)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
+from uuid import UUID
+
+from levada.config import ShareConsumerConfig
+from levada.errors import ConcurrentUseError, CrashedError, KafkaError
+from levada.face.arguments import checked_timeout
+from levada.face.consuming import CLOSE_TIMEOUT_S
+from levada.face.engines import Connector
+from levada.face.keywords import unknown_keyword
+from levada.face.process import HoldsConnections
+from levada.face.sharing import Kind, OnAcknowledge, Sharing
+from levada.face.signals import DeferredSignals
+from levada.flow import CallerFlow
+from levada.metrics import Metrics
+from levada.not_yet import SHARE_CONSUMER, lacks
+from levada.sync.connect import connect
+from levada.sync.driver import Driver
+from levada.sync.dropped import start
+from levada.sync.sole import SoleThread
+from levada.types import AcknowledgeType, K, ShareRecord, ShareRecords, TopicPartition, V
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    import pyarrow as pa
+
+    from levada.config.typed import ShareConsumerSettings
+
+T = TypeVar("T")
+
+
+@lacks(SHARE_CONSUMER)
+class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
+    """Works off records of a share group, whose members share partitions and acknowledge each record (KIP-932; Kafka 4.2, preview in 4.1).
+
+    The brokers lock what they hand out for this consumer, for share.record.lock.duration.ms of the group (30 s): what it accepts or rejects
+    nobody gets again; what it releases, or does not acknowledge in time, another member gets, up to the group's share.delivery.count.limit
+    (5 times). Its records are in order only within what one call returns of a partition.
+
+    Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. One thread at a time may use a
+    consumer (ConcurrentUseError otherwise); wakeup() and metrics() may be called from any. Timeouts are in seconds. Every method but
+    close() raises ClosedError after close(), ForkedError in a child process.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        _connect: Connector[Driver] = connect,
+        **settings: Unpack[ShareConsumerSettings[K, V]],
+    ) -> None:
+        parsed = ShareConsumerConfig.parse(config, **settings)
+        self._engine, self._driver = _connect(parsed, "share-consumer", allow_auto_create_topics=parsed.allow_auto_create_topics)
+        self._sharing = Sharing(parsed, self._engine, self._driver, random=self._engine.random)
+        self._sole = SoleThread(self._driver)
+        start(self, self._driver)
+
+    # What is read
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Be a member of the group.id that gets records of these topics, by name; replaces what was before.
+
+        The next poll() joins. A topic that does not exist yet is read once it does.
+        """
+        with self._sole:
+            self._sharing.subscribe(topics)
+
+    def subscription(self) -> set[str]:
+        """Return the topics that were given to subscribe(); none without a subscription."""
+        with self._sole:
+            return self._sharing.subscription()
+
+    def unsubscribe(self) -> None:
+        """Leave the group. Records that were handed out may still be acknowledged."""
+        with self._sole:
+            self._sharing.unsubscribe()
+
+    # Reading
+
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None, **unknown: Never) -> ShareRecords[K, V]:
+        """Return the next records, as levada.ShareRecord with a delivery_count, waiting up to `timeout` seconds (None: without limit).
+
+        First it acknowledges: with share.acknowledgement.mode=implicit everything that was handed out is accepted; with explicit,
+        IllegalStateError is raised unless all of it was acknowledged. Records whose locks were renewed come again, before others.
+        max_records: over all partitions, default max.poll.records. Empty when the time is over, and while brokers cannot be reached.
+        What time cannot mend is raised, as UnsupportedVersionError by brokers without share groups. A record that does not deserialize
+        raises RecordDeserializationError once those before it are out: it is released, unless the program acknowledges error.record
+        otherwise. A damaged batch raises CorruptRecordError, and is rejected.
+        """
+        if unknown:
+            raise unknown_keyword(self.poll, unknown)
+        return self._hand_out(self._sharing.poll(timeout, max_records))
+
+    def poll_arrow(
+        self,
+        timeout: float | None = 1.0,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+        columns: Sequence[str] | None = None,
+        text: Sequence[str] = (),
+    ) -> pa.RecordBatch:
+        """Return the next records as columns, as poll() does; with no rows when there are none. Deserializers are not applied.
+
+        columns: those of KafkaConsumer.poll_arrow(), and delivery_count, which is part of the default. text: which of key and value are
+        UTF-8 and wanted as strings. max_records: without it all that was acquired, for which raise max.poll.records. max_bytes: stop adding
+        record batches once the columns take this much; default 16 MiB.
+        """
+        return self._hand_out(self._sharing.poll_arrow(timeout, max_records, max_bytes, columns, text))
+
+    def _hand_out(self, poll: CallerFlow[T]) -> T:
+        # Before all else: in a forked child nothing may wait for the lock.
+        self._driver.check_usable()
+        call = self._sharing.next_call
+        try:
+            # Nothing is called between the end of `with` and the caller's getting the result, so no signal handler runs there.
+            with self._sole:
+                return self._driver.call(poll)
+        except ConcurrentUseError:
+            raise
+        except BaseException:
+            with DeferredSignals():
+                self._sharing.take_back(call)
+            raise
+
+    def __iter__(self) -> Iterator[ShareRecord[K, V]]:
+        """Yield record after record, without end; with consumer.timeout.ms until none came for so long.
+
+        A record counts as handed out once it is yielded. Those that a loop which is left was not given come with the next call, as long as
+        their locks hold. With share.acknowledgement.mode=implicit a record is accepted when the loop asks for records beyond the last one
+        of a poll(), and by commit(): so a program that works on each for long sets max.poll.records low.
+        """
+        since_ms = self._driver.now_ms()
+        while True:
+            iteration = self._hand_out(self._sharing.iterate(since_ms))
+            if iteration.is_over:
+                return
+            try:
+                yield from iteration.coming
+            finally:
+                if not iteration.is_over:
+                    with self._sole:
+                        self._sharing.end_iteration()
+            if iteration.records:
+                since_ms = self._driver.now_ms()
+
+    def wakeup(self) -> None:
+        """End the running call that waits, or the next one, with WakeupError. Any thread and any signal handler may call it."""
+        self._sharing.wakeup()
+
+    # Acknowledging
+
+    def acknowledge(self, records: ShareRecord[Any, Any] | Iterable[ShareRecord[Any, Any]], type: Kind = AcknowledgeType.ACCEPT) -> None:
+        """Say what became of a record, or of several such as poll() returned, with share.acknowledgement.mode=explicit.
+
+        type: an AcknowledgeType, or its name. Sent with the next poll(), commit() or close(); until then it may be changed. "renew" has the
+        lock run anew once that is sent (Kafka 4.2): the record stays in hand, comes again with the next poll(), and is to be acknowledged
+        otherwise in the end. Raises IllegalStateError, and changes nothing, for records that this consumer does not have in its hands.
+        """
+        with self._sole:
+            self._sharing.acknowledge(records, type)
+
+    def acknowledge_offsets(self, tp: TopicPartition, offsets: int | Iterable[int], type: Kind = AcknowledgeType.ACCEPT) -> None:
+        """Do what acknowledge() does, for records of a partition by their offsets: one, a range, a list, an array."""
+        with self._sole:
+            self._sharing.acknowledge_offsets(tp, offsets, type)
+
+    def acknowledge_arrow(self, batch: pa.RecordBatch | pa.Table, type: Kind = AcknowledgeType.ACCEPT, mask: Any = None) -> None:
+        """Do what acknowledge() does, for the rows of a batch, or of a table made of such: by its columns topic, partition and offset.
+
+        mask: booleans, one for each row, where not all of them are meant.
+        """
+        with self._sole:
+            self._sharing.acknowledge_arrow(batch, type, mask)
+
+    def commit(self, *, timeout: float | None = None, **unknown: Never) -> None:
+        """Send acknowledgements, and wait until the brokers have taken them; with implicit acknowledgement accept what was handed out.
+
+        timeout: seconds, default default.api.timeout.ms. Raises AcknowledgeError, with what became of each partition, where one was not
+        taken, TimeoutError (what was not confirmed may have been taken), WakeupError.
+        """
+        if unknown:
+            raise unknown_keyword(self.commit, unknown)
+        with self._sole:
+            self._driver.call(self._sharing.commit(timeout))
+
+    def commit_async(self) -> None:
+        """Send acknowledgements, as commit() does, and do not wait. What becomes of them the callback is told."""
+        with self._sole:
+            self._sharing.commit_async()
+
+    def set_acknowledgement_commit_callback(self, callback: OnAcknowledge | None) -> None:
+        """Have a function told what became of acknowledgements, inside a later poll(), commit() or close(); None for none.
+
+        It is called with the offsets by partition, and with the error, None where they were taken. Without one, failures are logged, unless
+        commit() raises them.
+        """
+        if not (callback is None or callable(callback)):
+            raise TypeError(f"a callback is called with offsets by partition and an error or None, got {callback!r}")
+        with self._sole:
+            self._sharing.on_acknowledge = callback
+
+    def acquisition_lock_timeout(self) -> float | None:
+        """Return how many seconds brokers lock records for this consumer, as they last said; None before the first records."""
+        with self._sole:
+            return self._sharing.lock_timeout()
+
+    # About itself
+
+    def metrics(self) -> Metrics:
+        """Return what the consumer has counted so far, under the names of Java's metrics: see docs/METRICS.md. From any thread."""
+        return self._sharing.reporting.metrics()
+
+    def client_instance_id(self, timeout: float | None = None) -> UUID:
+        """Return the id under which the cluster knows this client's telemetry; as levada.KafkaConsumer.client_instance_id()."""
+        with self._sole:
+            return self._driver.call(self._sharing.reporting.client_instance_id(timeout))
+
+    # Its end
+
+    def close(self, timeout: float | None = None) -> None:
+        """Acknowledge for the last time, leave the group and close the connections; idempotent.
+
+        With implicit acknowledgement what was handed out is accepted. What is not acknowledged then, the brokers give to others at once.
+        timeout: seconds, default 30. The end of a `with` block closes, too; when an exception leaves the block, nothing is accepted that
+        was not before. Then deserializers are closed, those that have a close().
+        """
+        self._close(CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout))
+
+    def _close(self, limit_s: float, *, after_error: bool = False) -> None:
+        try:
+            self._driver.check_usable()
+        except KafkaError as error:
+            # Closed already, stopped by a bug, in a forked child, or in a finalizer that cannot wait: brokers end sessions by themselves.
+            self._driver.close(limit_s)
+            if isinstance(error, CrashedError):
+                self._sharing.handed_over.close()
+            return
+        with self._sole:
+            try:
+                self._driver.call(self._sharing.close(limit_s, after_error=after_error))
+            finally:
+                self._driver.close(limit_s)
+                self._sharing.handed_over.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._close(CLOSE_TIMEOUT_S, after_error=error is not None)
