@@ -1,28 +1,298 @@
-"""Describe the cluster."""
+"""The cluster as a whole: its brokers, what they have finalized, and the quorum of its controllers."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+from uuid import UUID
 
-from levada.flow import Call, Flow
+from levada.acls import AclOperation
+from levada.admin.group_types import operations
+from levada.admin.requests import Asked, Outcome, carry_out, from_any, of_all
+from levada.admin.retry import Attempts
+from levada.client.api_versions import handshake_request
+from levada.client.fan_out import Whom
+from levada.error_codes import ErrorCode
+from levada.errors import UnsupportedVersionError
+from levada.flow import ANY_NODE, Call, Flow
+from levada.protocol.messages import describe_quorum
+from levada.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from levada.protocol.messages.describe_cluster import OPERATIONS_NOT_ASKED, DescribeClusterRequest, DescribeClusterResponse
+from levada.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from levada.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from levada.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from levada.protocol.messages.unregister_controller import UnregisterControllerRequest
+from levada.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from levada.types import Node
+
+FIRST_VERSION_WITH_FENCED = 2
+FIRST_UPDATE_VERSION_WITH_TYPES = 1
+FIRST_METADATA_VERSION_WITH_OPERATIONS = 8
+METADATA_TOPIC = "__cluster_metadata"
+NO_EPOCH = -1
+NOT_TOLD_MS = -1
 
 
 class ClusterDescription(NamedTuple):
     """The brokers of a cluster. controller: the broker that passes on administrative requests, None where none is named.
 
-    Brokers before 0.10 name no controller, and those before 0.10.1 no cluster id.
+    Brokers before 0.10 name no controller, and those before 0.10.1 no cluster id. authorized_operations: what this user may do with the
+    cluster, None where it was not asked. fenced: the ids of those of the brokers that are registered and not in use, such as those that
+    are down; they are listed on request.
     """
 
     cluster_id: str | None
     controller: Node | None
     nodes: tuple[Node, ...]
+    authorized_operations: frozenset[AclOperation] | None = None
+    fenced: frozenset[int] = frozenset()
 
 
-def describe_cluster() -> Flow[ClusterDescription]:
-    """Ask any broker who belongs to the cluster."""
-    response: MetadataResponse = yield Call(MetadataRequest(topics=[]))
+class FeatureLevels(NamedTuple):
+    """From which level of a feature to which, both included."""
+
+    min_version: int
+    max_version: int
+
+
+class FeatureMetadata(NamedTuple):
+    """What a cluster has finalized, and what the broker that was asked supports (KIP-584); by the feature's name.
+
+    epoch: of what is finalized; it grows with each change, None before the first.
+    """
+
+    finalized: Mapping[str, FeatureLevels]
+    supported: Mapping[str, FeatureLevels]
+    epoch: int | None
+
+
+class UpgradeType(StrEnum):
+    """What may become of a feature's level: UPGRADE, only a higher one; the others also a lower one, UNSAFE_DOWNGRADE with loss of data."""
+
+    UPGRADE = "Upgrade"
+    SAFE_DOWNGRADE = "SafeDowngrade"
+    UNSAFE_DOWNGRADE = "UnsafeDowngrade"
+    UNKNOWN = "Unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> UpgradeType:
+        return next((known for known in cls if known.lower() == str(value).lower()), cls.UNKNOWN)
+
+
+_UPGRADES = {UpgradeType.UPGRADE: 1, UpgradeType.SAFE_DOWNGRADE: 2, UpgradeType.UNSAFE_DOWNGRADE: 3}
+
+
+class FeatureUpdate(NamedTuple):
+    """The level that a feature is to have; 0 takes it away."""
+
+    max_version: int
+    upgrade_type: UpgradeType = UpgradeType.UPGRADE
+
+
+class QuorumReplica(NamedTuple):
+    """A node's copy of the metadata log. Times are in ms since the epoch, None where the leader does not know them.
+
+    directory_id: of the folder it is in, None before 3.9.
+    """
+
+    node_id: int
+    directory_id: UUID | None
+    log_end_offset: int
+    last_fetch_ms: int | None
+    last_caught_up_ms: int | None
+
+
+class RaftEndpoint(NamedTuple):
+    """A listener of a controller."""
+
+    name: str
+    host: str
+    port: int
+
+
+class QuorumDescription(NamedTuple):
+    """The controllers of a cluster in KRaft mode (KIP-595). voters elect the leader among them; observers, such as brokers, only follow.
+
+    endpoints: of each voter by its id, where brokers tell it (since 3.9).
+    """
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+    endpoints: Mapping[int, tuple[RaftEndpoint, ...]]
+
+
+# Brokers
+
+
+def describe_cluster(attempts: Attempts, *, authorized_operations: bool = False, fenced: bool = False) -> Flow[ClusterDescription]:
+    """Ask any broker who belongs to the cluster. fenced: also those brokers that are registered and not in use (Kafka since 4.0)."""
+    return from_any("describe cluster", attempts, lambda: _describe_cluster(authorized_operations, fenced))
+
+
+def _describe_cluster(authorized_operations: bool, fenced: bool) -> Flow[ClusterDescription]:
+    request = DescribeClusterRequest(include_cluster_authorized_operations=authorized_operations, include_fenced_brokers=fenced)
+    try:
+        response: DescribeClusterResponse = yield Call(request, min_version=FIRST_VERSION_WITH_FENCED if fenced else 0)
+    except UnsupportedVersionError:
+        if fenced:
+            raise
+        return (yield from _by_metadata(authorized_operations))
+    nodes = tuple(sorted(Node(broker.broker_id, broker.host, broker.port, broker.rack) for broker in response.brokers))
+    return ClusterDescription(
+        response.cluster_id,
+        _named(nodes, response.controller_id),
+        nodes,
+        operations(response.cluster_authorized_operations, OPERATIONS_NOT_ASKED),
+        frozenset(broker.broker_id for broker in response.brokers if broker.is_fenced),
+    )
+
+
+def _by_metadata(authorized_operations: bool) -> Flow[ClusterDescription]:
+    """Ask a broker before 2.8."""
+    request = MetadataRequest(topics=[], include_cluster_authorized_operations=authorized_operations)
+    oldest = FIRST_METADATA_VERSION_WITH_OPERATIONS if authorized_operations else 0
+    response: MetadataResponse = yield Call(request, min_version=oldest)
     nodes = tuple(sorted(Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in response.brokers))
-    controller = next((node for node in nodes if node.id == response.controller_id), None)
-    return ClusterDescription(response.cluster_id, controller, nodes)
+    may = operations(response.cluster_authorized_operations, OPERATIONS_NOT_ASKED)
+    return ClusterDescription(response.cluster_id, _named(nodes, response.controller_id), nodes, may)
+
+
+def _named(nodes: Iterable[Node], node_id: int) -> Node | None:
+    return next((node for node in nodes if node.id == node_id), None)
+
+
+def unregister_broker(broker_id: int, attempts: Attempts) -> Flow[None]:
+    """Have a cluster in KRaft mode forget a broker that is down."""
+    asked = Asked(
+        lambda _: f"unregister broker {broker_id}",
+        lambda _: UnregisterBrokerRequest(broker_id=broker_id),
+        lambda response: {None: Outcome(response.error_code, response.error_message)},
+        ErrorCode.BROKER_ID_NOT_REGISTERED,
+    )
+    return of_all(asked, attempts, route=_any)
+
+
+def unregister_controller(controller_id: int, attempts: Attempts) -> Flow[None]:
+    """Have a cluster in KRaft mode forget a controller that is down."""
+    asked = Asked(
+        lambda _: f"unregister controller {controller_id}",
+        lambda _: UnregisterControllerRequest(controller_id=controller_id),
+        lambda response: {None: Outcome(response.error_code, response.error_message)},
+    )
+    return of_all(asked, attempts, route=_any)
+
+
+# Features
+
+
+def describe_features(attempts: Attempts) -> Flow[FeatureMetadata]:
+    """Ask any broker."""
+    return from_any("describe features", attempts, _describe_features)
+
+
+def _describe_features() -> Flow[FeatureMetadata]:
+    response = yield Call(handshake_request())
+    finalized = {one.name: FeatureLevels(one.min_version_level, one.max_version_level) for one in response.finalized_features}
+    supported = {one.name: FeatureLevels(one.min_version, one.max_version) for one in response.supported_features}
+    epoch = response.finalized_features_epoch
+    return FeatureMetadata(finalized, supported, None if epoch == NO_EPOCH else epoch)
+
+
+def update_features(
+    updates: Mapping[str, FeatureUpdate], attempts: Attempts, *, timeout_ms: int, validate_only: bool
+) -> Flow[dict[str, None]]:
+    """Change the levels of features."""
+
+    def request(wanted: list[str]) -> UpdateFeaturesRequest:
+        keys = [
+            FeatureUpdateKey(
+                feature=name,
+                max_version_level=updates[name].max_version,
+                upgrade_type=_UPGRADES[updates[name].upgrade_type],
+            )
+            for name in wanted
+        ]
+        return UpdateFeaturesRequest(timeout_ms=timeout_ms, feature_updates=keys, validate_only=validate_only)
+
+    def outcomes(response: Any) -> dict[str, Outcome]:
+        # Since version 2 (Kafka 4.0) all are changed, or none for one reason.
+        told = dict.fromkeys(updates, Outcome(response.error_code, response.error_message))
+        return told | {one.feature: Outcome(one.error_code, one.error_message) for one in response.results}
+
+    asked = Asked(lambda name: f"update feature '{name}'", request, outcomes, min_version=FIRST_UPDATE_VERSION_WITH_TYPES)
+    return carry_out(asked, updates, attempts)
+
+
+# The quorum
+
+
+def describe_metadata_quorum(attempts: Attempts) -> Flow[QuorumDescription]:
+    """Ask any broker, which asks the leader of the quorum."""
+    topics = [describe_quorum.TopicData(topic_name=METADATA_TOPIC, partitions=[describe_quorum.PartitionData()])]
+
+    def outcomes(response: DescribeQuorumResponse) -> dict[None, Outcome]:
+        if response.error_code:
+            return {None: Outcome(response.error_code, response.error_message)}
+        (part,) = (part for topic in response.topics for part in topic.partitions)
+        return {None: Outcome(part.error_code, part.error_message, _quorum(part, response.nodes))}
+
+    asked = Asked(lambda _: "describe the metadata quorum", lambda _: DescribeQuorumRequest(topics=topics), outcomes)
+    return of_all(asked, attempts, route=_any)
+
+
+def add_raft_voter(
+    voter_id: int, directory_id: UUID, endpoints: Sequence[RaftEndpoint], attempts: Attempts, *, cluster_id: str | None, timeout_ms: int
+) -> Flow[None]:
+    """Make a controller that only follows a voter (KIP-853)."""
+    listeners = [Listener(name=one.name, host=one.host, port=one.port) for one in endpoints]
+    asked = Asked(
+        lambda _: f"add voter {voter_id} with directory {directory_id}",
+        lambda _: AddRaftVoterRequest(
+            cluster_id=cluster_id, timeout_ms=timeout_ms, voter_id=voter_id, voter_directory_id=directory_id, listeners=listeners
+        ),
+        lambda response: {None: Outcome(response.error_code, response.error_message)},
+        ErrorCode.DUPLICATE_VOTER,
+    )
+    return of_all(asked, attempts, route=_any)
+
+
+def remove_raft_voter(voter_id: int, directory_id: UUID, attempts: Attempts, *, cluster_id: str | None) -> Flow[None]:
+    """Make a voter a controller that only follows (KIP-853)."""
+    asked = Asked(
+        lambda _: f"remove voter {voter_id} with directory {directory_id}",
+        lambda _: RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=directory_id),
+        lambda response: {None: Outcome(response.error_code, response.error_message)},
+        ErrorCode.VOTER_NOT_FOUND,
+    )
+    return of_all(asked, attempts, route=_any)
+
+
+def _any(thing: object) -> Whom:
+    return ANY_NODE
+
+
+def _quorum(part: describe_quorum.PartitionResponse, nodes: Iterable[describe_quorum.Node]) -> QuorumDescription:
+    return QuorumDescription(
+        part.leader_id,
+        part.leader_epoch,
+        part.high_watermark,
+        tuple(_replica(one) for one in part.current_voters),
+        tuple(_replica(one) for one in part.observers),
+        {node.node_id: tuple(RaftEndpoint(one.name, one.host, one.port) for one in node.listeners) for node in nodes},
+    )
+
+
+def _replica(told: describe_quorum.ReplicaState) -> QuorumReplica:
+    fetched, caught_up = told.last_fetch_timestamp, told.last_caught_up_timestamp
+    return QuorumReplica(
+        told.replica_id,
+        told.replica_directory_id if told.replica_directory_id.int else None,
+        told.log_end_offset,
+        None if fetched == NOT_TOLD_MS else fetched,
+        None if caught_up == NOT_TOLD_MS else caught_up,
+    )

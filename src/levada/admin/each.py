@@ -1,6 +1,7 @@
 """Administrative calls about many things: each has a destination, is tried again for itself, and has an outcome of its own.
 
-A call tries all of them, and then raises the first error in the order given, with what became of the others: they were tried all the same.
+A call tries all of them, and then raises the first error in the order given, with what became of the others: they were tried all the same
+(ADR 54).
 """
 
 from __future__ import annotations
@@ -8,23 +9,34 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple, TypeVar
 
+from levada.acls import ResourceType
 from levada.admin.retry import Attempts
 from levada.client.fan_out import Answer, FanOut, Spawn, Whom, raise_first
 from levada.client.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
-from levada.errors import ConnectError, broker_error
+from levada.errors import ConnectError, KafkaError, TimeoutError, broker_error
 from levada.flow import Flow
+from levada.permissions import refused
+from levada.types import TopicPartition
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
+MAYBE_DONE = "(an earlier attempt of this call got no answer, and may have done it)"
+"""Said where an error may mean that what was asked for is done already."""
+
+
 class Doing(NamedTuple):
-    """What a call does to each key. name: says it in an error's words. policy: what its API's error codes mean."""
+    """What a call does to each key. name: says it in an error's words. policy: what its API's error codes mean.
+
+    api: by its name, for what permission an error is about; "" where errors are made elsewhere.
+    """
 
     name: Callable[[Any], str]
     policy: RetryPolicy
     attempts: Attempts
+    api: str = ""
 
 
 def each(
@@ -38,14 +50,26 @@ def each(
     """Ask about all keys, then again about those that may yet succeed; raise the first error once nothing is left to try.
 
     spawn: has all destinations asked at once; None asks one after the other. ask: asks one of them once, and sorts its answer by take().
+    A TimeoutError has the outcomes too: of the keys that were not settled, a TimeoutError that says why not.
     """
     asking: FanOut[K, V] = FanOut(doing.attempts, spawn, route=route, ask=ask)
-    yield from asking.run(keys)
+    try:
+        yield from asking.run(keys)
+    except TimeoutError as over:
+        over.outcomes = {key: _when_over(doing, asking, key) for key in keys}
+        over.results = dict(asking.found)
+        raise
     for key in keys:
         if key not in asking.found and key not in asking.errors:
             asking.errors[key] = broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"{doing.name(key)}: the broker left it out of its answer")
-    raise_first(doing.name, keys, asking.errors)
+    raise_first(doing.name, keys, asking.errors, asking.found)
     return {key: asking.found[key] for key in keys}
+
+
+def _when_over(doing: Doing, asking: FanOut[K, Any], key: K) -> KafkaError | None:
+    if key in asking.found:
+        return None
+    return asking.errors.get(key) or TimeoutError(f"{doing.name(key)}: not done in time ({asking.reasons.get(key, 'not answered yet')})")
 
 
 def take(doing: Doing, answer: Answer[K, V], key: K, code: int, value: V, message: str | None = None) -> Reaction:
@@ -55,11 +79,20 @@ def take(doing: Doing, answer: Answer[K, V], key: K, code: int, value: V, messag
         return Reaction.NOTHING
     reaction = doing.policy.reaction(code)
     if reaction is Reaction.RAISE or not doing.attempts.may_go_on(key):
-        answer.errors[key] = broker_error(code, doing.name(key) + (f": {message}" if message else ""))
+        text = doing.name(key) + (f": {message}" if message else "")
+        answer.errors[key] = refused(doing.api, code, text, _named_by(key))
         return Reaction.RAISE
     answer.again[key] = ErrorCode.of(code).name
     answer.refresh = answer.refresh or reaction is Reaction.REFRESH
     return reaction
+
+
+def _named_by(key: object) -> dict[ResourceType, str]:
+    """Return what a key names, by the type of resource that an error may be about."""
+    if isinstance(key, TopicPartition):
+        return {ResourceType.TOPIC: key.topic}
+    named = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
+    return dict.fromkeys(named, key) if isinstance(key, str) else {}
 
 
 def lost(doing: Doing, keys: Iterable[K], fault: ConnectError) -> Answer[K, Any]:

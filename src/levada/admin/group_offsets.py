@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from levada.admin.coordinators import ON_GROUP_ERROR
 from levada.admin.each import Doing, each, lost, take
 from levada.admin.retry import Attempts
 from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
 from levada.client.destination import Coordinator
-from levada.client.fan_out import Answer, Whom
-from levada.client.group_offsets import ON_COMMIT_ERROR, Committed, commit_offsets, fetch_offsets
+from levada.client.fan_out import Answer, Spawn, Whom
+from levada.client.group_offsets import ON_COMMIT_ERROR, Committed, commit_offsets, fetch_offsets, fetch_offsets_of_groups
 from levada.client.retry import Reaction, RetryPolicy
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, broker_error
@@ -26,13 +27,6 @@ from levada.protocol.messages.offset_delete import (
 from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 ON_ALTER_ERROR = RetryPolicy({**ON_COMMIT_ERROR.on_error, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Reaction.RAISE})
-ON_DELETE_ERROR = RetryPolicy(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Reaction.RETRY,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.REFIND,
-        ErrorCode.NOT_COORDINATOR: Reaction.REFIND,
-    }
-)
 
 
 def list_group_offsets(
@@ -42,18 +36,26 @@ def list_group_offsets(
     return fetch_offsets(finder, group_id, partitions, attempts, stable=stable)
 
 
+def list_offsets_of_groups(
+    wanted: Mapping[str, Collection[TopicPartition] | None], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn, *, stable: bool
+) -> Flow[dict[str, Committed]]:
+    """Return what each of several groups has committed. wanted: for which partitions of each, None for all that it has committed for."""
+    return fetch_offsets_of_groups(finder, wanted, attempts, spawn, stable=stable)
+
+
 def alter_group_offsets(
     group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], attempts: Attempts, finder: CoordinatorFinder
-) -> Flow[None]:
+) -> Flow[dict[TopicPartition, None]]:
     """Commit offsets for a group."""
-    return commit_offsets(finder, ConsumerGroupMetadata(group_id), offsets, attempts, ON_ALTER_ERROR)
+    yield from commit_offsets(finder, ConsumerGroupMetadata(group_id), offsets, attempts, ON_ALTER_ERROR)
+    return dict.fromkeys(offsets)
 
 
 def delete_group_offsets(
     group_id: str, partitions: Collection[TopicPartition], attempts: Attempts, finder: CoordinatorFinder
-) -> Flow[None]:
+) -> Flow[dict[TopicPartition, None]]:
     """Have a group forget what it has committed for these partitions."""
-    doing = Doing(lambda tp: f"delete the offset of group '{group_id}' for {tp}", ON_DELETE_ERROR, attempts)
+    doing = Doing(lambda tp: f"delete the offset of group '{group_id}' for {tp}", ON_GROUP_ERROR, attempts, OffsetDeleteRequest.NAME)
 
     def ask(coordinator: Whom, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, None]]:
         try:
@@ -61,7 +63,7 @@ def delete_group_offsets(
         except ConnectError as fault:
             return lost(doing, wanted, fault)
         code = response.error_code
-        if code and ON_DELETE_ERROR.reaction(code) is Reaction.RAISE:
+        if code and ON_GROUP_ERROR.reaction(code) is Reaction.RAISE:
             raise broker_error(code, f"delete offsets of group '{group_id}'")
         parts = {
             TopicPartition(topic.name, part.partition_index): part.error_code for topic in response.topics for part in topic.partitions
@@ -72,7 +74,7 @@ def delete_group_offsets(
             finder.forget(CoordinatorKind.GROUP, group_id)
         return answer
 
-    yield from each(doing, partitions, None, route=lambda tp: Coordinator(CoordinatorKind.GROUP, group_id), ask=ask)
+    return each(doing, partitions, None, route=lambda tp: Coordinator(CoordinatorKind.GROUP, group_id), ask=ask)
 
 
 def _delete_request(group_id: str, partitions: Iterable[TopicPartition]) -> OffsetDeleteRequest:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from levada.admin.each import Doing, each, lost, take
 from levada.client.destination import ThisNode
-from levada.client.fan_out import Answer, Whom
+from levada.client.fan_out import Answer, Spawn, Whom
 from levada.client.retry import Reaction, RetryPolicy
 from levada.client.topic_queries import these_topics
 from levada.error_codes import ErrorCode
@@ -34,40 +34,41 @@ ON_LEADER_ERROR = RetryPolicy(
 AskLeader = Callable[[ThisNode, list[TopicPartition]], Flow[Answer[TopicPartition, V]]]
 
 
-def each_at_its_leader(doing: Doing, partitions: Collection[TopicPartition], ask: AskLeader[V]) -> Flow[dict[TopicPartition, V]]:
-    """Ask leaders about their partitions, having asked any broker who leads. ask: asks one leader once."""
+def each_at_its_leader(
+    doing: Doing, partitions: Collection[TopicPartition], spawn: Spawn, ask: AskLeader[V]
+) -> Flow[dict[TopicPartition, V]]:
+    """Ask leaders about their partitions, all leaders at once, having asked any broker who leads. ask: asks one leader once.
 
-    def ask_all(_: Whom, tps: list[TopicPartition]) -> Flow[Answer[TopicPartition, V]]:
+    Before a leader is asked again, any broker is asked anew who leads.
+    """
+    leaders: dict[TopicPartition, ThisNode] = {}
+
+    def ask_one(whom: Whom, tps: list[TopicPartition]) -> Flow[Answer[TopicPartition, V]]:
         try:
-            answer: Answer[TopicPartition, V] = Answer(refresh=False)
-            leaders = yield from _find_leaders(doing, tps, answer)
+            if not isinstance(whom, ThisNode):
+                return (yield from _find_leaders(doing, tps, leaders))
+            for tp in tps:
+                del leaders[tp]
+            return (yield from ask(whom, tps))
         except ConnectError as fault:
             return lost(doing, tps, fault)
-        for leader, led in leaders.items():
-            try:
-                said = yield from ask(ThisNode(leader), led)
-            except ConnectError as fault:
-                said = lost(doing, led, fault)
-            answer.found.update(said.found)
-            answer.again.update(said.again)
-            answer.errors.update(said.errors)
-        return answer
 
-    return each(doing, partitions, None, route=lambda tp: ANY_NODE, ask=ask_all)
+    return each(doing, partitions, spawn, route=lambda tp: leaders.get(tp, ANY_NODE), ask=ask_one)
 
 
-def _find_leaders(doing: Doing, tps: list[TopicPartition], answer: Answer[TopicPartition, Any]) -> Flow[Mapping[int, list[TopicPartition]]]:
-    """Group partitions by their leaders; what is wrong with a partition goes into the answer."""
+def _find_leaders(doing: Doing, tps: list[TopicPartition], leaders: dict[TopicPartition, ThisNode]) -> Flow[Answer[TopicPartition, Any]]:
+    """Learn who leads; what is wrong with a partition goes into the answer."""
     response: MetadataResponse = yield from these_topics(*(tp.topic for tp in tps), may_create=False)
     topics = {topic.name: topic for topic in response.topics}
-    leaders: dict[int, list[TopicPartition]] = {}
+    answer: Answer[TopicPartition, Any] = Answer(refresh=False)
     for tp in tps:
         leader, code = _leader(topics.get(tp.topic), tp)
         if code is ErrorCode.NONE:
-            leaders.setdefault(leader, []).append(tp)
+            leaders[tp] = ThisNode(leader)
+            answer.located.append(tp)
         else:
             take(doing, answer, tp, code, None)
-    return leaders
+    return answer
 
 
 def _leader(topic: MetadataResponseTopic | None, tp: TopicPartition) -> tuple[int, ErrorCode]:

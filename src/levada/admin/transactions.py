@@ -123,7 +123,7 @@ def describe_transactions(
     ids: Collection[str], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn
 ) -> Flow[dict[str, TransactionDescription]]:
     """Describe transactional ids, each as its coordinator does."""
-    doing = Doing(lambda key: f"describe transaction '{key}'", ON_TRANSACTION_ERROR, attempts)
+    doing = Doing(lambda key: f"describe transaction '{key}'", ON_TRANSACTION_ERROR, attempts, DescribeTransactionsRequest.NAME)
 
     def ask(_: Whom, wanted: list[str]) -> Flow[Answer[str, TransactionDescription]]:
         def read(response: DescribeTransactionsResponse, coordinator_id: int) -> tuple[int, TransactionDescription]:
@@ -143,7 +143,7 @@ def fence_producers(
 
     timeout_ms: the transaction timeout that the ids get, until a producer begins with its own.
     """
-    doing = Doing(lambda key: f"fence the producers of '{key}'", ON_TRANSACTION_ERROR, attempts)
+    doing = Doing(lambda key: f"fence the producers of '{key}'", ON_TRANSACTION_ERROR, attempts, InitProducerIdRequest.NAME)
 
     def ask(_: Whom, wanted: list[str]) -> Flow[Answer[str, FencedProducer]]:
         def read(response: InitProducerIdResponse, coordinator_id: int) -> tuple[int, FencedProducer]:
@@ -169,7 +169,7 @@ def list_transactions(
     pattern: str | None,
 ) -> Flow[list[TransactionListing]]:
     """Ask all brokers for the transactional ids that they coordinate, and that pass all filters; sorted by id."""
-    doing = Doing(lambda node: f"list the transactions of node {node}", ON_TRANSACTION_ERROR, attempts)
+    doing = Doing(lambda node: f"list the transactions of node {node}", ON_TRANSACTION_ERROR, attempts, ListTransactionsRequest.NAME)
     request = ListTransactionsRequest(state_filters=[state.value for state in states], producer_id_filters=list(producer_ids))
     oldest = 0
     if duration_ms is not None:
@@ -195,7 +195,7 @@ def list_transactions(
         take(doing, answer, wanted[0], response.error_code, found)
         return answer
 
-    nodes = (yield from describe_cluster()).nodes
+    nodes = (yield from describe_cluster(attempts)).nodes
     by_node = yield from each(doing, [node.id for node in nodes], spawn, route=ThisNode, ask=ask)
     return sorted({listing for listings in by_node.values() for listing in listings})
 
@@ -203,9 +203,11 @@ def list_transactions(
 # By leader
 
 
-def describe_producers(partitions: Collection[TopicPartition], attempts: Attempts) -> Flow[dict[TopicPartition, tuple[ProducerState, ...]]]:
+def describe_producers(
+    partitions: Collection[TopicPartition], attempts: Attempts, spawn: Spawn
+) -> Flow[dict[TopicPartition, tuple[ProducerState, ...]]]:
     """Describe the producers that partitions remember, as their leaders do."""
-    doing = Doing(lambda tp: f"describe the producers of {tp}", ON_LEADER_ERROR, attempts)
+    doing = Doing(lambda tp: f"describe the producers of {tp}", ON_LEADER_ERROR, attempts, DescribeProducersRequest.NAME)
 
     def ask(leader: ThisNode, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, tuple[ProducerState, ...]]]:
         topics: dict[str, TopicRequest] = {}
@@ -219,12 +221,14 @@ def describe_producers(partitions: Collection[TopicPartition], attempts: Attempt
                 take(doing, answer, TopicPartition(topic.name, part.partition_index), part.error_code, producers, part.error_message)
         return answer
 
-    return each_at_its_leader(doing, partitions, ask)
+    return each_at_its_leader(doing, partitions, spawn, ask)
 
 
-def abort_transaction(spec: AbortTransactionSpec, attempts: Attempts) -> Flow[None]:
+def abort_transaction(spec: AbortTransactionSpec, attempts: Attempts, spawn: Spawn) -> Flow[None]:
     """Have a partition's leader write the marker that aborts a producer's transaction there, and there alone."""
-    doing = Doing(lambda tp: f"abort the transaction of producer {spec.producer_id} in {tp}", ON_LEADER_ERROR, attempts)
+    doing = Doing(
+        lambda tp: f"abort the transaction of producer {spec.producer_id} in {tp}", ON_LEADER_ERROR, attempts, WriteTxnMarkersRequest.NAME
+    )
 
     def ask(leader: ThisNode, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, None]]:
         tp = spec.partition
@@ -241,7 +245,7 @@ def abort_transaction(spec: AbortTransactionSpec, attempts: Attempts) -> Flow[No
             take(doing, answer, tp, part.error_code, None)
         return answer
 
-    yield from each_at_its_leader(doing, [spec.partition], ask)
+    yield from each_at_its_leader(doing, [spec.partition], spawn, ask)
 
 
 def _coordinator(key: str) -> Coordinator:

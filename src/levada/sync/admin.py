@@ -1,37 +1,54 @@
-"""KafkaAdmin: topics, the cluster, transactions, offsets of groups."""
+"""KafkaAdmin: an administrator's calls, which wait for what they return. What they do stands in levada.face.admin (ADR 54)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
-from levada.admin.cluster import ClusterDescription
-from levada.admin.topics import CreatedTopic, TopicDescription
-from levada.admin.transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing
 from levada.client.group_offsets import Committed
 from levada.config import AdminConfig
-from levada.face.asking import Administering
+from levada.errors import KafkaError
+from levada.face.admin import acls, cluster, configs, group_offsets, groups, partitions, quotas, topics, transactions, users
+from levada.face.admin.administering import Administering, outcomes_of
+from levada.face.asking import Operation
 from levada.face.engines import Connector
 from levada.not_yet import ADMIN, lacks
 from levada.sync.client import KafkaClient
 from levada.sync.connect import connect
 from levada.sync.driver import Driver
-from levada.types import AbortTransactionSpec, NewTopic, OffsetAndMetadata, PartitionInfo, TopicPartition, TransactionHandle
+from levada.types import PartitionInfo, TopicPartition
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from levada.config.typed import AdminSettings
 
+P = ParamSpec("P")
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _call(operation: Callable[Concatenate[Administering, P], Operation[T]]) -> Callable[Concatenate[KafkaAdmin, P], T]:
+    """Return the method that carries out an operation; its arguments and its docstring are the operation's."""
+
+    @wraps(operation)
+    def method(self: KafkaAdmin, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._run(operation(self._asking, *args, **kwargs))
+
+    return method
+
 
 @lacks(ADMIN)
 class KafkaAdmin(KafkaClient):
-    """Manages topics, transactions and offsets of groups, describes the cluster, and sends any other request().
+    """Manages topics, partitions, settings, brokers, transactions, groups and their offsets, and sends any other request().
 
     Settings are Kafka's, dotted in a mapping or with underscores as keywords; see docs/CONFIGURATION.md. Timeouts are in seconds, default
     default.api.timeout.ms. Any thread may use it. Every call raises BootstrapError when no broker can be reached, TimeoutError when its
-    time is over, and the error of a broker that refuses; a call about several topics, partitions or ids tries all of them, and then raises
-    the first error, whose notes and `outcomes` tell what became of each.
+    time is over, and the error of a broker that refuses. A call about several topics, partitions or ids tries all of them, and then raises
+    the first error, whose notes and `outcomes` tell what became of each, and `results` what it would have returned of the others;
+    outcomes() returns all of that instead. docs/ADMIN.md lists the calls and the brokers that they need.
     """
 
     _asking: Administering
@@ -48,74 +65,100 @@ class KafkaAdmin(KafkaClient):
         self._start(parsed, "admin", _connect)
         self._asking = Administering(parsed, self._engine)
 
-    def create_topics(
-        self, new_topics: Sequence[NewTopic], *, validate_only: bool = False, timeout: float | None = None
-    ) -> dict[str, CreatedTopic]:
-        """Create topics; return what was created, by name. validate_only: only say whether they could be.
+    def outcomes(self, call: Callable[P, dict[K, V]], /, *args: P.args, **kwargs: P.kwargs) -> dict[K, V | KafkaError]:
+        """Make a call of this client about several things, and return what became of each: a value, or the error that is about it.
 
-        Raises TopicAlreadyExistsError, InvalidTopicError and others. Brokers may know a new topic a moment later than this returns.
+        As in `admin.outcomes(admin.describe_topics, ["orders", "payments"])`. When the time of the call is over, what was not answered
+        has a TimeoutError. Raises only errors that are about the whole call, such as BootstrapError.
         """
-        return self._run(self._asking.create_topics(new_topics, validate_only, timeout))
+        try:
+            return {**call(*args, **kwargs)}
+        except KafkaError as error:
+            return outcomes_of(error)
 
-    def delete_topics(self, names: Sequence[str], *, timeout: float | None = None) -> None:
-        """Delete topics and all their records. Raises UnknownTopicOrPartitionError and others."""
-        self._run(self._asking.delete_topics(names, timeout))
+    # Topics
 
-    def describe_topics(self, names: Sequence[str], *, timeout: float | None = None) -> dict[str, TopicDescription]:
-        """Describe topics, by name; it creates none. Raises UnknownTopicOrPartitionError and others."""
-        return self._run(self._asking.describe_topics(names, timeout))
+    create_topics = _call(topics.create_topics)
+    create_partitions = _call(topics.create_partitions)
+    delete_topics = _call(topics.delete_topics)
+    delete_topics_by_id = _call(topics.delete_topics_by_id)
+    describe_topics = _call(topics.describe_topics)
+    describe_topics_by_id = _call(topics.describe_topics_by_id)
+    list_topics = _call(topics.list_topics)
 
-    def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> list[str]:
-        """Return the names of the topics this user may see, sorted. internal: with Kafka's own, such as __consumer_offsets."""
-        return self._run(self._asking.list_topics(internal, timeout))
+    # Partitions and replicas
 
-    def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
-        """Return the cluster's id and brokers."""
-        return self._run(self._asking.describe_cluster(timeout))
+    list_offsets = _call(partitions.list_offsets)
+    delete_records = _call(partitions.delete_records)
+    elect_leaders = _call(partitions.elect_leaders)
+    alter_partition_reassignments = _call(partitions.alter_partition_reassignments)
+    list_partition_reassignments = _call(partitions.list_partition_reassignments)
+    describe_log_dirs = _call(partitions.describe_log_dirs)
+    describe_replica_log_dirs = _call(partitions.describe_replica_log_dirs)
+    alter_replica_log_dirs = _call(partitions.alter_replica_log_dirs)
+
+    # Settings
+
+    describe_configs = _call(configs.describe_configs)
+    incremental_alter_configs = _call(configs.incremental_alter_configs)
+    list_config_resources = _call(configs.list_config_resources)
+
+    # The cluster
+
+    describe_cluster = _call(cluster.describe_cluster)
+    describe_features = _call(cluster.describe_features)
+    update_features = _call(cluster.update_features)
+    describe_metadata_quorum = _call(cluster.describe_metadata_quorum)
+    add_raft_voter = _call(cluster.add_raft_voter)
+    remove_raft_voter = _call(cluster.remove_raft_voter)
+    unregister_broker = _call(cluster.unregister_broker)
+    unregister_controller = _call(cluster.unregister_controller)
+
+    # Users and what they may use
+
+    describe_user_scram_credentials = _call(users.describe_user_scram_credentials)
+    alter_user_scram_credentials = _call(users.alter_user_scram_credentials)
+    create_delegation_token = _call(users.create_delegation_token)
+    renew_delegation_token = _call(users.renew_delegation_token)
+    expire_delegation_token = _call(users.expire_delegation_token)
+    describe_delegation_token = _call(users.describe_delegation_token)
+    describe_client_quotas = _call(quotas.describe_client_quotas)
+    alter_client_quotas = _call(quotas.alter_client_quotas)
+
+    # Who may do what
+
+    describe_acls = _call(acls.describe_acls)
+    create_acls = _call(acls.create_acls)
+    delete_acls = _call(acls.delete_acls)
 
     # Transactions
 
-    def describe_transactions(self, transactional_ids: Sequence[str], *, timeout: float | None = None) -> dict[str, TransactionDescription]:
-        """Describe transactional ids, by id. Raises TRANSACTIONAL_ID_NOT_FOUND (BrokerError) for one that its coordinator does not know."""
-        return self._run(self._asking.describe_transactions(transactional_ids, timeout))
+    describe_transactions = _call(transactions.describe_transactions)
+    list_transactions = _call(transactions.list_transactions)
+    describe_producers = _call(transactions.describe_producers)
+    fence_producers = _call(transactions.fence_producers)
+    abort_transaction = _call(transactions.abort_transaction)
+    commit_detached = _call(transactions.commit_detached)
+    abort_detached = _call(transactions.abort_detached)
 
-    def list_transactions(
-        self,
-        *,
-        states: Sequence[str] = (),
-        producer_ids: Sequence[int] = (),
-        duration_ms: int | None = None,
-        pattern: str | None = None,
-        timeout: float | None = None,
-    ) -> list[TransactionListing]:
-        """Return the transactional ids that pass all filters, sorted by id; all brokers are asked.
+    # Groups
 
-        states: names such as "Ongoing". duration_ms: only transactions open for longer than that (Kafka since 3.8). pattern: a regular
-        expression of Google's RE2 that the whole transactional id matches (Kafka since 4.1). Raises UnsupportedVersionError where brokers
-        do not know a filter.
-        """
-        return self._run(self._asking.list_transactions(states, producer_ids, duration_ms, pattern, timeout))
-
-    def describe_producers(
-        self, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None
-    ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """Describe the producers that partitions remember, with the transactions that are open there."""
-        return self._run(self._asking.describe_producers(partitions, timeout))
-
-    def fence_producers(self, transactional_ids: Sequence[str], *, timeout: float | None = None) -> dict[str, FencedProducer]:
-        """Give each transactional id a new epoch: producers that use it now are refused, and what they have open is aborted."""
-        return self._run(self._asking.fence_producers(transactional_ids, timeout))
-
-    def abort_transaction(self, spec: AbortTransactionSpec, *, timeout: float | None = None) -> None:
-        """Abort a transaction that hangs in one partition, whatever its coordinator knows of it; describe_producers() has the numbers.
-
-        To end a transaction that its coordinator knows, use fence_producers(). Raises INVALID_PRODUCER_EPOCH and
-        TRANSACTION_COORDINATOR_FENCED (BrokerError) for epochs older than the partition's, and UnknownTopicOrPartitionError.
-        """
-        self._run(self._asking.abort_transaction(spec, timeout))
+    list_groups = _call(groups.list_groups)
+    describe_consumer_groups = _call(groups.describe_consumer_groups)
+    describe_classic_groups = _call(groups.describe_classic_groups)
+    describe_share_groups = _call(groups.describe_share_groups)
+    delete_consumer_groups = _call(groups.delete_consumer_groups)
+    remove_members_from_consumer_group = _call(groups.remove_members_from_consumer_group)
 
     # Offsets of groups
 
+    alter_consumer_group_offsets = _call(group_offsets.alter_consumer_group_offsets)
+    delete_consumer_group_offsets = _call(group_offsets.delete_consumer_group_offsets)
+    list_share_group_offsets = _call(group_offsets.list_share_group_offsets)
+    alter_share_group_offsets = _call(group_offsets.alter_share_group_offsets)
+    delete_share_group_offsets = _call(group_offsets.delete_share_group_offsets)
+
+    @overload
     def list_consumer_group_offsets(
         self,
         group_id: str,
@@ -123,42 +166,30 @@ class KafkaAdmin(KafkaClient):
         *,
         require_stable: bool = False,
         timeout: float | None = None,
-    ) -> Committed:
+    ) -> Committed: ...
+    @overload
+    def list_consumer_group_offsets(
+        self,
+        group_id: Mapping[str, Iterable[TopicPartition | PartitionInfo] | None],
+        *,
+        require_stable: bool = False,
+        timeout: float | None = None,
+    ) -> dict[str, Committed]: ...
+    def list_consumer_group_offsets(
+        self,
+        group_id: str | Mapping[str, Iterable[TopicPartition | PartitionInfo] | None],
+        partitions: Iterable[TopicPartition | PartitionInfo] | None = None,
+        *,
+        require_stable: bool = False,
+        timeout: float | None = None,
+    ) -> Committed | dict[str, Committed]:
         """Return what a group has committed for these partitions, None for nothing; by default all that it has committed.
 
-        require_stable: wait for transactions that may change the offsets when they end. A group that does not exist has committed nothing.
+        group_id: or, for several groups at once, a mapping of each one's id to its partitions or None; what each has committed is returned
+        by id. require_stable: wait for transactions that may change the offsets when they end. A group that does not exist has committed
+        nothing.
         """
-        return self._run(self._asking.list_consumer_group_offsets(group_id, partitions, require_stable, timeout))
-
-    def alter_consumer_group_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], *, timeout: float | None = None
-    ) -> None:
-        """Commit offsets for a group without members; one that does not exist is created. Raises GroupError where it has members."""
-        self._run(self._asking.alter_consumer_group_offsets(group_id, offsets, timeout))
-
-    def delete_consumer_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition | PartitionInfo], *, timeout: float | None = None
-    ) -> None:
-        """Have a group forget what it has committed for these partitions. Raises GroupError for a group that does not exist."""
-        self._run(self._asking.delete_consumer_group_offsets(group_id, partitions, timeout))
-
-    def commit_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
-        """Commit a transaction that its producer has handed over by detach_transaction(), in this process or another one.
-
-        Asks again until there is an answer. To repeat the call is safe, after a success too, as long as nobody makes another producer with
-        this transactional id: do not before the outcome is known. Raises BrokerError (INVALID_TXN_STATE) where it was not
-        committed: after transaction.timeout.ms the coordinator aborts it. Raises ProducerFencedError and BrokerError
-        (INVALID_PRODUCER_ID_MAPPING) where this call has not committed it, and the coordinator can no longer tell whether one before has;
-        TransactionOutcomeUnknownError when the time is over.
-
-        A success does not tell that an administrator aborted it by force before, nor that a topic was deleted meanwhile. Records become
-        visible a few milliseconds after the answer.
-        """
-        self._run(self._asking.end_detached(handle, True, timeout))
-
-    def abort_detached(self, handle: TransactionHandle, *, timeout: float | None = None) -> None:
-        """Abort a transaction that its producer has handed over. What commit_detached() says of repetitions and errors holds here.
-
-        Raises BrokerError (INVALID_TXN_STATE) where it was committed before, ProducerFencedError where it is open no more.
-        """
-        self._run(self._asking.end_detached(handle, False, timeout))
+        if isinstance(group_id, Mapping):
+            return self._run(group_offsets.list_offsets_of_groups(self._asking, group_id, require_stable=require_stable, timeout=timeout))
+        wanted = group_offsets.list_offsets_of_group(self._asking, group_id, partitions, require_stable=require_stable, timeout=timeout)
+        return self._run(wanted)

@@ -1,0 +1,239 @@
+"""Settings of topics, brokers, groups and client metrics subscriptions (KIP-133, KIP-226, KIP-339, KIP-412, KIP-714, KIP-1142)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from levada.admin.requests import Asked, Outcome, carry_out, of_all
+from levada.admin.retry import Attempts
+from levada.client.destination import ThisNode
+from levada.client.fan_out import Spawn, Whom
+from levada.errors import UnsupportedVersionError
+from levada.flow import ANY_NODE, Flow
+from levada.protocol.messages import describe_configs as describe_message
+from levada.protocol.messages import incremental_alter_configs as alter_message
+from levada.protocol.messages.describe_configs import DescribeConfigsRequest
+from levada.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from levada.protocol.messages.list_config_resources import ListConfigResourcesRequest
+
+FIRST_LIST_VERSION_WITH_TYPES = 1
+
+
+class ConfigResourceType(StrEnum):
+    """What has settings. CLIENT_METRICS: a subscription, by which brokers ask clients for metrics (KIP-714)."""
+
+    TOPIC = "Topic"
+    BROKER = "Broker"
+    BROKER_LOGGER = "BrokerLogger"
+    CLIENT_METRICS = "ClientMetrics"
+    GROUP = "Group"
+    UNKNOWN = "Unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> ConfigResourceType:
+        return next((known for known in cls if known.lower() == str(value).lower()), cls.UNKNOWN)
+
+
+NUMBERS: Mapping[ConfigResourceType, int] = {
+    ConfigResourceType.TOPIC: 2,
+    ConfigResourceType.BROKER: 4,
+    ConfigResourceType.BROKER_LOGGER: 8,
+    ConfigResourceType.CLIENT_METRICS: 16,
+    ConfigResourceType.GROUP: 32,
+}
+_TYPES = {number: kind for kind, number in NUMBERS.items()}
+
+
+class ConfigResource(NamedTuple):
+    """Something that has settings. name: a broker's is its id as text; "" stands for the settings that hold for all brokers."""
+
+    type: ConfigResourceType
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type.lower()} '{self.name}'"
+
+
+class ConfigSource(StrEnum):
+    """Who set a value. UNKNOWN: the broker does not tell (before 1.1), or is newer than levada.
+
+    The first ones go before the last ones: a topic's own value before that of its broker, that before the one of all brokers, that before
+    the broker's file, and last what Kafka has without any.
+    """
+
+    DYNAMIC_TOPIC_CONFIG = "DynamicTopicConfig"
+    DYNAMIC_BROKER_CONFIG = "DynamicBrokerConfig"
+    DYNAMIC_DEFAULT_BROKER_CONFIG = "DynamicDefaultBrokerConfig"
+    STATIC_BROKER_CONFIG = "StaticBrokerConfig"
+    DEFAULT_CONFIG = "DefaultConfig"
+    DYNAMIC_BROKER_LOGGER_CONFIG = "DynamicBrokerLoggerConfig"
+    DYNAMIC_CLIENT_METRICS_CONFIG = "DynamicClientMetricsConfig"
+    DYNAMIC_GROUP_CONFIG = "DynamicGroupConfig"
+    UNKNOWN = "Unknown"
+
+
+_SOURCES = dict(enumerate(tuple(ConfigSource)[:-1], 1))
+
+
+class ConfigType(StrEnum):
+    """What a value is. UNKNOWN: the broker does not tell (before 2.6), or is newer than levada."""
+
+    BOOLEAN = "Boolean"
+    STRING = "String"
+    INT = "Int"
+    SHORT = "Short"
+    LONG = "Long"
+    DOUBLE = "Double"
+    LIST = "List"
+    CLASS = "Class"
+    PASSWORD = "Password"
+    UNKNOWN = "Unknown"
+
+
+_CONFIG_TYPES = dict(enumerate(tuple(ConfigType)[:-1], 1))
+
+
+class ConfigSynonym(NamedTuple):
+    """A value that holds where those before it are not set, under the name that it has there."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    """A setting. value: None where it has none, and where it is sensitive: brokers never tell passwords.
+
+    is_read_only: it cannot be changed while the broker runs. synonyms, documentation: where they were asked for.
+    """
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_sensitive: bool
+    is_read_only: bool
+    type: ConfigType = ConfigType.UNKNOWN
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    documentation: str | None = None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the value is the default because the setting was not set."""
+        return self.source is ConfigSource.DEFAULT_CONFIG
+
+
+class AlterConfigOp(NamedTuple):
+    """A change of one setting. operation: "Set"; "Delete", after which the default holds; "Append" to, or "Subtract" from, a list."""
+
+    operation: str
+    value: str | None = None
+
+    def __repr__(self) -> str:
+        # The value may be a password.
+        return f"AlterConfigOp({self.operation!r})"
+
+
+OPERATIONS: Mapping[str, int] = {"Set": 0, "Delete": 1, "Append": 2, "Subtract": 3}
+
+
+def describe_configs(
+    resources: Collection[ConfigResource], attempts: Attempts, spawn: Spawn, *, synonyms: bool, documentation: bool
+) -> Flow[dict[ConfigResource, dict[str, ConfigEntry]]]:
+    """Describe the settings of resources, a broker's own by that broker."""
+    asked = Asked(
+        lambda resource: f"describe the settings of {resource}",
+        lambda wanted: DescribeConfigsRequest(
+            resources=[
+                describe_message.DescribeConfigsResource(resource_type=NUMBERS[one.type], resource_name=one.name, configuration_keys=None)
+                for one in wanted
+            ],
+            include_synonyms=synonyms,
+            include_documentation=documentation,
+        ),
+        lambda response: {
+            _resource(one): Outcome(one.error_code, one.error_message, {entry.name: _entry(entry) for entry in one.configs})
+            for one in response.results
+        },
+        min_version=1 if synonyms else 0,
+    )
+    return carry_out(asked, resources, attempts, route=_knows, spawn=spawn)
+
+
+def incremental_alter_configs(
+    changes: Mapping[ConfigResource, Mapping[str, AlterConfigOp]], attempts: Attempts, spawn: Spawn, *, validate_only: bool
+) -> Flow[dict[ConfigResource, None]]:
+    """Change single settings of resources; those of each resource all or none."""
+    asked = Asked(
+        lambda resource: f"alter the settings of {resource}",
+        lambda wanted: IncrementalAlterConfigsRequest(
+            resources=[
+                alter_message.AlterConfigsResource(
+                    resource_type=NUMBERS[one.type],
+                    resource_name=one.name,
+                    configs=[
+                        alter_message.AlterableConfig(name=name, config_operation=OPERATIONS[change.operation], value=change.value)
+                        for name, change in changes[one].items()
+                    ],
+                )
+                for one in wanted
+            ],
+            validate_only=validate_only,
+        ),
+        lambda response: {_resource(one): Outcome(one.error_code, one.error_message) for one in response.responses},
+    )
+    try:
+        return (yield from carry_out(asked, changes, attempts, route=_knows, spawn=spawn))
+    except UnsupportedVersionError as error:
+        raise UnsupportedVersionError(
+            f"{error.reason}; brokers before 2.3 can only replace all settings of a resource at once: request(AlterConfigsRequest(...))"
+        ) from None
+
+
+def list_config_resources(types: Collection[ConfigResourceType], attempts: Attempts) -> Flow[list[ConfigResource]]:
+    """List the resources that have settings of their own; no types are all types."""
+    try:
+        return (yield from _list(ListConfigResourcesRequest(resource_types=[NUMBERS[kind] for kind in types]), attempts))
+    except UnsupportedVersionError:
+        if set(types) != {ConfigResourceType.CLIENT_METRICS}:
+            raise
+    # What brokers before 4.1 list are subscriptions, and nothing else.
+    return (yield from _list(ListConfigResourcesRequest(), attempts, oldest=0))
+
+
+def _list(
+    request: ListConfigResourcesRequest, attempts: Attempts, oldest: int = FIRST_LIST_VERSION_WITH_TYPES
+) -> Flow[list[ConfigResource]]:
+    asked = Asked(
+        lambda _: "list the resources that have settings",
+        lambda _: request,
+        lambda response: {None: Outcome(response.error_code, None, sorted(_resource(one) for one in response.config_resources))},
+        min_version=oldest,
+    )
+    return of_all(asked, attempts, route=lambda _: ANY_NODE)
+
+
+def _knows(resource: ConfigResource) -> Whom:
+    """Only a broker itself knows what it was started with, and how its loggers are set."""
+    is_of_one = resource.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource.name
+    return ThisNode(int(resource.name)) if is_of_one else ANY_NODE
+
+
+def _resource(one: Any) -> ConfigResource:
+    return ConfigResource(_TYPES.get(one.resource_type, ConfigResourceType.UNKNOWN), one.resource_name)
+
+
+def _entry(told: describe_message.DescribeConfigsResourceResult) -> ConfigEntry:
+    source = _SOURCES.get(told.config_source, ConfigSource.UNKNOWN)
+    return ConfigEntry(
+        told.name,
+        told.value,
+        # Version 0 (before 1.1) tells only whether it is the default.
+        ConfigSource.DEFAULT_CONFIG if told.is_default else source,
+        told.is_sensitive,
+        told.read_only,
+        _CONFIG_TYPES.get(told.config_type, ConfigType.UNKNOWN),
+        tuple(ConfigSynonym(one.name, one.value, _SOURCES.get(one.source, ConfigSource.UNKNOWN)) for one in told.synonyms),
+        told.documentation,
+    )

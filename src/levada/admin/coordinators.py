@@ -1,0 +1,69 @@
+"""Administrative calls about groups, each of which its coordinator has to be asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from levada.admin.each import Doing, each, lost, take
+from levada.client.connection_key import ConnectionKey
+from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
+from levada.client.fan_out import Answer, Spawn, Whom
+from levada.client.retry import Reaction, RetryPolicy
+from levada.error_codes import ErrorCode
+from levada.errors import ConnectError, KafkaError
+from levada.flow import ANY_NODE, Flow
+
+V = TypeVar("V")
+
+ON_GROUP_ERROR = RetryPolicy(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Reaction.RETRY,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE: Reaction.REFIND,
+        ErrorCode.NOT_COORDINATOR: Reaction.REFIND,
+    }
+)
+
+AskCoordinator = Callable[[ConnectionKey, list[str]], Flow[Answer[str, V]]]
+
+
+def each_at_its_coordinator(
+    doing: Doing, groups: Collection[str], finder: CoordinatorFinder, spawn: Spawn, ask: AskCoordinator[V]
+) -> Flow[dict[str, V]]:
+    """Ask coordinators about their groups, all coordinators at once. ask: asks one of them once.
+
+    Before a group is asked about again, its coordinator is looked for again.
+    """
+    coordinators: dict[str, ConnectionKey] = {}
+
+    def ask_one(whom: Whom, wanted: list[str]) -> Flow[Answer[str, V]]:
+        if not isinstance(whom, ConnectionKey):
+            return (yield from _find(finder, wanted, coordinators))
+        try:
+            answer = yield from ask(whom, wanted)
+        except ConnectError as fault:
+            answer = lost(doing, wanted, fault)
+        for group in answer.again:
+            coordinators.pop(group, None)
+        return answer
+
+    return each(doing, groups, spawn, route=lambda group: coordinators.get(group, ANY_NODE), ask=ask_one)
+
+
+def _find(finder: CoordinatorFinder, groups: list[str], coordinators: dict[str, ConnectionKey]) -> Flow[Answer[str, Any]]:
+    answer: Answer[str, Any] = Answer()
+    for group, found in (yield from finder.find_all(CoordinatorKind.GROUP, groups)).items():
+        if isinstance(found, KafkaError):
+            answer.errors[group] = found
+        else:
+            coordinators[group] = found
+            answer.located.append(group)
+    return answer
+
+
+def take_group(
+    doing: Doing, finder: CoordinatorFinder, answer: Answer[str, V], group: str, code: int, value: V, message: str | None = None
+) -> None:
+    """Put what a coordinator said about one group where it belongs."""
+    if take(doing, answer, group, code, value, message) is Reaction.REFIND:
+        finder.forget(CoordinatorKind.GROUP, group)

@@ -1,0 +1,152 @@
+"""What an administrator sees of groups: listings, descriptions, and the words in them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from levada.acls import AclOperation
+from levada.types import TopicPartition
+
+_BITS = 32
+
+
+class GroupType(StrEnum):
+    """What kind of group it is, in Kafka's words. UNKNOWN: a newer Kafka knows others."""
+
+    CLASSIC = "Classic"
+    CONSUMER = "Consumer"
+    SHARE = "Share"
+    STREAMS = "Streams"
+    UNKNOWN = "Unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> GroupType:
+        return next((known for known in cls if known.lower() == str(value).lower()), cls.UNKNOWN)
+
+
+class GroupState(StrEnum):
+    """Where a group stands, in Kafka's words; which of them a group can be in depends on its type. UNKNOWN: a newer Kafka knows others.
+
+    EMPTY: it has no members, and may have offsets. STABLE: every member has what it is to have. PREPARING_REBALANCE and
+    COMPLETING_REBALANCE: of classic groups, while members join, and while they wait for their assignment. ASSIGNING and RECONCILING: of
+    consumer groups, while a new target is computed, and while members are on their way to it. NOT_READY: of streams groups.
+    """
+
+    EMPTY = "Empty"
+    STABLE = "Stable"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    NOT_READY = "NotReady"
+    DEAD = "Dead"
+    UNKNOWN = "Unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> GroupState:
+        if value == _COMPLETING_BEFORE_KAFKA_1:
+            return cls.COMPLETING_REBALANCE
+        return next((known for known in cls if known.lower() == str(value).lower()), cls.UNKNOWN)
+
+
+_COMPLETING_BEFORE_KAFKA_1 = "AwaitingSync"
+
+
+class GroupListing(NamedTuple):
+    """A group that some broker coordinates.
+
+    type: CLASSIC, too, where the broker does not tell it (before 3.8).
+    protocol_type: "consumer" for groups of consumers, whatever their type; "" for a group that has offsets and never had members;
+    "connect" for workers of Kafka Connect; or what else the members called it.
+    """
+
+    group_id: str
+    type: GroupType
+    protocol_type: str
+    state: GroupState
+
+
+class MemberDescription(NamedTuple):
+    """A member of a group.
+
+    assignment: what it has; of a member of a consumer group, with what it is still giving up; nothing where the members are no consumers.
+    While a classic group rebalances, brokers before 4.0 report no assignment for any member.
+    Of members of consumer groups (KIP-848), None of others: target_assignment, what it is to have; member_epoch; and upgraded, whether
+    it speaks the new protocol, which is None where the broker does not tell.
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    assignment: frozenset[TopicPartition]
+    target_assignment: frozenset[TopicPartition] | None = None
+    member_epoch: int | None = None
+    upgraded: bool | None = None
+
+
+class ConsumerGroupDescription(NamedTuple):
+    """A group of consumers, of either protocol, as its coordinator has it.
+
+    is_simple_consumer_group: whether it has offsets and never had members. partition_assignor: who shares out, "" where that is not
+    settled. authorized_operations: what this user may do with the group, None where it was not asked. group_epoch, target_assignment_epoch:
+    of consumer groups (KIP-848), None of others.
+    """
+
+    group_id: str
+    is_simple_consumer_group: bool
+    type: GroupType
+    state: GroupState
+    members: tuple[MemberDescription, ...]
+    partition_assignor: str
+    coordinator_id: int
+    authorized_operations: frozenset[AclOperation] | None = None
+    group_epoch: int | None = None
+    target_assignment_epoch: int | None = None
+
+
+class ClassicGroupDescription(NamedTuple):
+    """A group of the classic protocol, whatever its members are: consumers, workers of Kafka Connect, ...
+
+    protocol_type: what the members are, "" for a group that never had any. protocol_data: what they have agreed on, such as an assignor's
+    name. The members of a group that is not of consumers have no assignment here.
+    """
+
+    group_id: str
+    protocol_type: str
+    protocol_data: str
+    state: GroupState
+    members: tuple[MemberDescription, ...]
+    coordinator_id: int
+    authorized_operations: frozenset[AclOperation] | None = None
+
+
+class ShareMemberDescription(NamedTuple):
+    """A member of a share group."""
+
+    member_id: str
+    client_id: str
+    host: str
+    member_epoch: int
+    assignment: frozenset[TopicPartition]
+
+
+class ShareGroupDescription(NamedTuple):
+    """A share group (KIP-932) as its coordinator has it. authorized_operations: None where it was not asked."""
+
+    group_id: str
+    state: GroupState
+    members: tuple[ShareMemberDescription, ...]
+    coordinator_id: int
+    group_epoch: int
+    target_assignment_epoch: int
+    authorized_operations: frozenset[AclOperation] | None = None
+
+
+def operations(bits: int, not_asked: int) -> frozenset[AclOperation] | None:
+    """Return the operations of a set of bits, None for the number that says that it was not asked for."""
+    if bits == not_asked:
+        return None
+    numbers = [number for number in range(AclOperation.READ.number, _BITS) if bits >> number & 1]
+    return frozenset(map(AclOperation.of, numbers))

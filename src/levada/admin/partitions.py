@@ -1,0 +1,253 @@
+"""Partitions: offsets by every spec, deletion of records, elections of leaders, and where replicas are (behaviour X2, X4)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from levada.admin.each import Doing, take
+from levada.admin.leaders import ON_LEADER_ERROR, each_at_its_leader
+from levada.admin.requests import Asked, Outcome, carry_out, of_all
+from levada.admin.retry import Attempts
+from levada.client.destination import ThisNode
+from levada.client.fan_out import Answer, Spawn, raise_first
+from levada.client.offset_spec import OffsetSpec
+from levada.client.retry import Reaction, RetryPolicy
+from levada.error_codes import ErrorCode
+from levada.errors import KafkaError, UnsupportedVersionError, broker_error
+from levada.flow import Call, Flow
+from levada.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from levada.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse, DeleteRecordsTopic
+from levada.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
+from levada.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsTopics
+from levada.types import IsolationLevel, OffsetAndTimestamp, TopicPartition
+
+OF_A_CLIENT = -1
+ON_OFFSETS_ERROR = RetryPolicy({**ON_LEADER_ERROR.on_error, ErrorCode.OFFSET_NOT_AVAILABLE: Reaction.RETRY})
+FIRST_VERSION_WITH_TIMES = 1
+FIRST_VERSION_WITH_ISOLATION = 2
+FIRST_VERSION_WITH_UNCLEAN_ELECTIONS = 1
+
+
+_SINCE: Mapping[int, tuple[int, str]] = {
+    OffsetSpec.MAX_TIMESTAMP: (7, "3.0"),
+    OffsetSpec.EARLIEST_LOCAL: (8, "3.4"),
+    OffsetSpec.LATEST_TIERED: (9, "3.9"),
+    OffsetSpec.EARLIEST_PENDING_UPLOAD: (11, "4.2"),
+}
+"""The first version that knows a spec, and the first release with it."""
+
+
+class ElectionType(StrEnum):
+    """PREFERRED: the first of the replicas, if it is in sync. UNCLEAN: any replica where none is in sync; records may be lost."""
+
+    PREFERRED = "Preferred"
+    UNCLEAN = "Unclean"
+    UNKNOWN = "Unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> ElectionType:
+        return next((known for known in cls if known.lower() == str(value).lower()), cls.UNKNOWN)
+
+
+_ELECTIONS = {ElectionType.PREFERRED: 0, ElectionType.UNCLEAN: 1}
+
+
+class PartitionReassignment(NamedTuple):
+    """A reassignment that is under way. replicas: all of now; adding: of them, those that are new; removing: those that go at its end."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+# At leaders
+
+
+def list_offsets(
+    specs: Mapping[TopicPartition, int], isolation_level: IsolationLevel, attempts: Attempts, spawn: Spawn
+) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
+    """Look up an offset of each partition. specs: an OffsetSpec, or a time in milliseconds since the epoch."""
+    doing = Doing(lambda tp: f"list the offset of {tp}", ON_OFFSETS_ERROR, attempts, ListOffsetsRequest.NAME)
+    oldest, release = max((_SINCE.get(spec, (FIRST_VERSION_WITH_TIMES, "0.10.1")) for spec in specs.values()), default=(0, ""))
+    if isolation_level is IsolationLevel.READ_COMMITTED and oldest < FIRST_VERSION_WITH_ISOLATION:
+        oldest, release = FIRST_VERSION_WITH_ISOLATION, "0.11"
+
+    def ask(leader: ThisNode, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, OffsetAndTimestamp | None]]:
+        topics = [
+            ListOffsetsTopic(
+                name=name, partitions=[ListOffsetsPartition(partition_index=tp.partition, timestamp=specs[tp]) for tp in of_topic]
+            )
+            for name, of_topic in by_topic(wanted).items()
+        ]
+        request = ListOffsetsRequest(replica_id=OF_A_CLIENT, isolation_level=isolation_level, topics=topics)
+        try:
+            response: ListOffsetsResponse = yield Call(request, leader, min_version=oldest)
+        except UnsupportedVersionError as error:
+            raise UnsupportedVersionError(f"{error.reason}; what is asked for needs brokers since {release}") from None
+        answer: Answer[TopicPartition, OffsetAndTimestamp | None] = Answer(refresh=False)
+        for topic in response.topics:
+            for part in topic.partitions:
+                found = None if part.offset < 0 else OffsetAndTimestamp(part.offset, part.timestamp, part.leader_epoch)
+                take(doing, answer, TopicPartition(topic.name, part.partition_index), part.error_code, found)
+        return answer
+
+    return each_at_its_leader(doing, specs, spawn, ask)
+
+
+def delete_records(
+    before: Mapping[TopicPartition, int], attempts: Attempts, spawn: Spawn, *, timeout_ms: int
+) -> Flow[dict[TopicPartition, int]]:
+    """Delete the records before an offset of each partition, -1 for all that are committed; return where each begins now (KIP-107)."""
+    doing = Doing(lambda tp: f"delete the records of {tp} before offset {before[tp]}", ON_LEADER_ERROR, attempts, DeleteRecordsRequest.NAME)
+
+    def ask(leader: ThisNode, wanted: list[TopicPartition]) -> Flow[Answer[TopicPartition, int]]:
+        topics = [
+            DeleteRecordsTopic(
+                name=name, partitions=[DeleteRecordsPartition(partition_index=tp.partition, offset=before[tp]) for tp in of_topic]
+            )
+            for name, of_topic in by_topic(wanted).items()
+        ]
+        response: DeleteRecordsResponse = yield Call(DeleteRecordsRequest(topics=topics, timeout_ms=timeout_ms), leader)
+        answer: Answer[TopicPartition, int] = Answer(refresh=False)
+        for topic in response.topics:
+            for part in topic.partitions:
+                take(doing, answer, TopicPartition(topic.name, part.partition_index), part.error_code, part.low_watermark)
+        return answer
+
+    return each_at_its_leader(doing, before, spawn, ask)
+
+
+# At the controller
+
+
+def elect_leaders(
+    election: ElectionType, partitions: Collection[TopicPartition] | None, attempts: Attempts, *, timeout_ms: int
+) -> Flow[dict[TopicPartition, bool]]:
+    """Elect leaders, of all partitions with None (KIP-183, KIP-460). True: there was an election; False: none was needed."""
+    if partitions is None:
+        return (yield from _elect_all(election, attempts, timeout_ms))
+    asked = Asked(
+        lambda tp: f"elect a leader of {tp}",
+        lambda wanted: _election(election, wanted, timeout_ms),
+        lambda response: _elected(response, partitions),
+        min_version=_oldest(election),
+    )
+    return (yield from carry_out(asked, partitions, attempts))
+
+
+def _elect_all(election: ElectionType, attempts: Attempts, timeout_ms: int) -> Flow[dict[TopicPartition, bool]]:
+    """Ask for the partitions that need an election; only the answer says which these were."""
+    asked = Asked(
+        lambda _: "elect leaders",
+        lambda _: _election(election, None, timeout_ms),
+        lambda response: {None: Outcome(response.error_code, None, _elected(response, ()))},
+        min_version=_oldest(election),
+    )
+    told: dict[TopicPartition, Outcome] = yield from of_all(asked, attempts)
+    errors: dict[TopicPartition, KafkaError] = {
+        tp: broker_error(one.error_code, f"elect a leader of {tp}" + (f": {one.message}" if one.message else ""))
+        for tp, one in told.items()
+        if one.error_code
+    }
+    found = {tp: one.value for tp, one in told.items() if tp not in errors}
+    raise_first(lambda tp: f"elect a leader of {tp}", told, errors, found)
+    return found
+
+
+def _oldest(election: ElectionType) -> int:
+    return FIRST_VERSION_WITH_UNCLEAN_ELECTIONS if election is ElectionType.UNCLEAN else 0
+
+
+def _election(election: ElectionType, wanted: Iterable[TopicPartition] | None, timeout_ms: int) -> ElectLeadersRequest:
+    topics = None if wanted is None else by_topic(wanted).items()
+    named = (
+        None if topics is None else [TopicPartitions(topic=name, partitions=[tp.partition for tp in of_topic]) for name, of_topic in topics]
+    )
+    return ElectLeadersRequest(election_type=_ELECTIONS[election], topic_partitions=named, timeout_ms=timeout_ms)
+
+
+def _elected(response: Any, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, Outcome]:
+    """Return what became of each partition; an error of the whole request is of all."""
+    if response.error_code:
+        return dict.fromkeys(wanted, Outcome(response.error_code))
+    return {
+        TopicPartition(topic.topic, part.partition_id): Outcome(ErrorCode.NONE, None, False)
+        if part.error_code == ErrorCode.ELECTION_NOT_NEEDED
+        else Outcome(part.error_code, part.error_message, True)
+        for topic in response.replica_election_results
+        for part in topic.partition_result
+    }
+
+
+def alter_partition_reassignments(
+    replicas: Mapping[TopicPartition, Sequence[int] | None], attempts: Attempts, *, timeout_ms: int
+) -> Flow[dict[TopicPartition, None]]:
+    """Move partitions to other brokers, the preferred leader first; None cancels what is under way (KIP-455)."""
+
+    def request(wanted: list[TopicPartition]) -> AlterPartitionReassignmentsRequest:
+        topics = [
+            ReassignableTopic(name=name, partitions=[ReassignablePartition(partition_index=tp.partition, replicas=_to(tp)) for tp in tps])
+            for name, tps in by_topic(wanted).items()
+        ]
+        return AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=timeout_ms)
+
+    def _to(tp: TopicPartition) -> list[int] | None:
+        target = replicas[tp]
+        return None if target is None else list(target)
+
+    def outcomes(response: Any) -> dict[TopicPartition, Outcome]:
+        if response.error_code:
+            return dict.fromkeys(replicas, Outcome(response.error_code, response.error_message))
+        return {
+            TopicPartition(topic.name, part.partition_index): Outcome(part.error_code, part.error_message)
+            for topic in response.responses
+            for part in topic.partitions
+        }
+
+    asked = Asked(lambda tp: f"reassign {tp}", request, outcomes, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    return carry_out(asked, replicas, attempts)
+
+
+def list_partition_reassignments(
+    partitions: Collection[TopicPartition] | None, attempts: Attempts, *, timeout_ms: int
+) -> Flow[dict[TopicPartition, PartitionReassignment]]:
+    """Return the reassignments that are under way, of all partitions with None (KIP-455)."""
+    topics = (
+        None
+        if partitions is None
+        else [
+            ListPartitionReassignmentsTopics(name=name, partition_indexes=[tp.partition for tp in tps])
+            for name, tps in by_topic(partitions).items()
+        ]
+    )
+
+    def under_way(response: Any) -> dict[TopicPartition, PartitionReassignment]:
+        return {
+            TopicPartition(topic.name, part.partition_index): PartitionReassignment(
+                tuple(part.replicas), tuple(part.adding_replicas), tuple(part.removing_replicas)
+            )
+            for topic in response.topics
+            for part in topic.partitions
+        }
+
+    asked = Asked(
+        lambda _: "list partition reassignments",
+        lambda _: ListPartitionReassignmentsRequest(topics=topics, timeout_ms=timeout_ms),
+        lambda response: {None: Outcome(response.error_code, response.error_message, under_way(response))},
+    )
+    return of_all(asked, attempts)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    """Group partitions by their topic."""
+    topics: dict[str, list[TopicPartition]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, []).append(tp)
+    return topics
