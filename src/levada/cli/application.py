@@ -1,0 +1,126 @@
+"""The application: which commands there are, each loaded when it is called."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from levada.cli.command import options_before_commands
+from levada.cli.entry import say
+from levada.cli.exits import Exit
+
+
+class Lazy(NamedTuple):
+    """A command that is not loaded yet. module: has an `app`, a typer.Typer. help: its line in the list of commands."""
+
+    module: str
+    help: str
+
+
+COMMANDS: Mapping[str, Lazy] = {
+    "produce": Lazy("levada.cli.commands.produce", "Write records from stdin or files to a topic."),
+    "consume": Lazy("levada.cli.commands.consume", "Print records of topics, and follow them."),
+    "scan": Lazy("levada.cli.commands.scan", "Read a bounded piece of topics into a file."),
+    "copy": Lazy("levada.cli.commands.copy", "Copy records to another topic or cluster."),
+    "perf": Lazy("levada.cli.commands.perf", "Measure throughput and latency of a cluster."),
+    "topics": Lazy("levada.cli.commands.topics", "Topics: list, create, describe, change and delete them."),
+    "groups": Lazy("levada.cli.commands.groups", "Groups of consumers: lag, members, offsets."),
+    "configs": Lazy("levada.cli.commands.configs", "Settings of topics, brokers, groups, loggers and client metrics."),
+    "acls": Lazy("levada.cli.commands.acls", "Access control lists: who may do what."),
+    "users": Lazy("levada.cli.commands.users", "Users: SCRAM credentials, quotas, delegation tokens."),
+    "cluster": Lazy("levada.cli.commands.cluster", "The cluster: nodes, quorum, features, log dirs, leaders, reassignments."),
+    "transactions": Lazy("levada.cli.commands.transactions", "Transactions: list, describe, find those that hang, abort."),
+    "log": Lazy("levada.cli.commands.log", "What is in a log, batch by batch."),
+    "registry": Lazy("levada.cli.commands.registry", "A schema registry: subjects, versions, schemas, compatibility."),
+    "top": Lazy("levada.cli.commands.top", "Watch a cluster: records per second, lag of groups, leaders."),
+    "doctor": Lazy("levada.cli.commands.doctor", "Connect step by step, and say what is wrong and what to do about it."),
+    "broker": Lazy("levada.cli.commands.broker", "Run a Kafka broker for tests and development."),
+    "completion": Lazy("levada.cli.commands.completion", "Print the script that completes commands in a shell."),
+}
+
+
+COMPLETE_VAR = "_LEVADA_COMPLETE"
+"""Set by a shell that asks for what may follow; see levada completion."""
+
+
+class LazyGroup(TyperGroup):
+    """The commands by name. What is listed knows its line of help only; what is called, or asked for its own help, is loaded."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names, in the order of the table."""
+        return list(self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the command that the arguments name, loaded, and what is left of them."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and load(str(name)), rest
+
+
+def load(name: str) -> Any:
+    """Import the module of a command and return the command."""
+    command = get_command(import_module(COMMANDS[name].module).app)
+    command.name = name
+    return command
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+@options_before_commands
+def levada(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Kafka from the command line: records, topics, groups, and what is wrong with them."""
+    if version:
+        from levada import __version__
+
+        typer.echo(__version__)
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def application() -> LazyGroup:
+    """Return the whole application; its commands are lines of help until they are resolved."""
+    group = get_command(app)
+    assert isinstance(group, LazyGroup)
+    for name, lazy in COMMANDS.items():
+        group.add_command(TyperCommand(name, help=lazy.help), name)
+    return group
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code. What a command raises comes out, but for mistakes on the command line."""
+    if COMPLETE_VAR in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
+    try:
+        code = application().main(list(arguments), "levada", standalone_mode=False)
+    except typer.TyperException as mistake:
+        if not mistake.format_message():
+            # A group without the name of a command: its help was printed.
+            return Exit.WRONG_USE
+        context: Any = getattr(mistake, "ctx", None)
+        say(mistake.format_message() + (f"\nlevada: see '{context.command_path} --help'" if context else ""))
+        return Exit.WRONG_USE
+    except typer.Abort:
+        # Ctrl-C or Ctrl-D at a question, whose line is not ended yet.
+        typer.echo(err=True)
+        return Exit.INTERRUPTED
+    except SystemExit as ended:
+        # typer ends the process itself where a pipe is closed, with a code of its own.
+        if isinstance(ended.__context__, BrokenPipeError):
+            return Exit.OUTPUT_CLOSED
+        raise
+    return code if isinstance(code, int) else Exit.DONE

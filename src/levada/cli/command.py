@@ -1,0 +1,145 @@
+"""What makes a function a command: it gets an Invocation first, and the options that every command has beside its own.
+
+These options stand before the command's name or after it: `levada -b host:9092 consume t` is `levada consume t -b host:9092`. Where
+both are given, the one after the name counts. A command that has a letter of its own for something else keeps it: the `-o` of consume is
+its offsets, as kcat's and rpk's, and the format is said by --output there.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Annotated, Any, NamedTuple, Self, TypeVar, get_args, get_type_hints
+
+import typer
+
+from levada.cli.invocation import Invocation
+from levada.cli.output import OutputFormat
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PANEL = "Options of every command"
+
+
+class Given(NamedTuple):
+    """The options that every command has, as they were given at one place."""
+
+    brokers: str | None = None
+    option: tuple[str, ...] = ()
+    profile: str | None = None
+    output: OutputFormat | None = None
+    verbose: int = 0
+    no_color: bool = False
+
+    def over(self, outer: Self) -> Given:
+        """Return these options, and where there are none those that stood before the command's name."""
+        return Given(
+            self.brokers or outer.brokers,
+            outer.option + self.option,
+            self.profile or outer.profile,
+            self.output or outer.output,
+            max(self.verbose, outer.verbose),
+            self.no_color or outer.no_color,
+        )
+
+
+class Flags(NamedTuple):
+    """An option of every command: its type, its spellings, and its line of help."""
+
+    type: Any
+    default: Any
+    spellings: tuple[str, ...]
+    help: str
+    more: Mapping[str, Any] = {}
+
+
+OPTIONS: Mapping[str, Flags] = {
+    "brokers": Flags(
+        str | None,
+        None,
+        ("-b", "--brokers"),
+        "Brokers to begin with, separated by commas. Environment: LEVADA_BROKERS.",
+        {"metavar": "HOST:PORT,..."},
+    ),
+    "option": Flags(
+        list[str],
+        (),
+        ("-X", "--option"),
+        "A setting of the clients, such as -X security.protocol=SSL; may be repeated. Environment: LEVADA_X_SECURITY_PROTOCOL.",
+        {"metavar": "KEY=VALUE"},
+    ),
+    "profile": Flags(
+        str | None, None, ("--profile",), "A profile of the configuration file. Environment: LEVADA_PROFILE.", {"metavar": "NAME"}
+    ),
+    "output": Flags(OutputFormat | None, None, ("-o", "--output"), "How results are printed. Environment: LEVADA_OUTPUT."),
+    "verbose": Flags(int, 0, ("-v", "--verbose"), "Log what the clients do, to stderr; -vv logs more.", {"count": True}),
+    "no_color": Flags(bool, False, ("--no-color",), "No colours. Environment: NO_COLOR."),
+}
+
+
+def command_group(help: str) -> typer.Typer:
+    """Return an app for several commands, `levada topics list` and the like. help: its line in the list of commands."""
+    return typer.Typer(help=help, no_args_is_help=True, add_completion=False)
+
+
+def command(app: typer.Typer, name: str | None = None, **settings: Any) -> Callable[[F], F]:
+    """Make a function a command of an app. Its first parameter is an Invocation, the others are typer's.
+
+    It returns the exit code, or None when everything was done. settings: those of typer.Typer.command().
+    """
+
+    def make(context: typer.Context, given: Given) -> Invocation:
+        outer = context.find_root().obj
+        return Invocation(**given.over(outer if isinstance(outer, Given) else Given())._asdict())
+
+    def register(function: F) -> F:
+        app.command(name, **settings)(_accepting(function, make))
+        return function
+
+    return register
+
+
+def options_before_commands(function: F) -> Any:
+    """Make a function the callback of the application: its first parameter is typer's context, which keeps the options for the command."""
+
+    def make(context: typer.Context, given: Given) -> typer.Context:
+        context.obj = given
+        return context
+
+    return _accepting(function, make)
+
+
+def _accepting(function: Callable[..., Any], make: Callable[[typer.Context, Given], Any]) -> Any:
+    """Return the function with the options of every command instead of its first parameter, which is made of them."""
+    hints = get_type_hints(function, include_extras=True)
+    own = [parameter.replace(annotation=hints[parameter.name]) for parameter in list(inspect.signature(function).parameters.values())[1:]]
+    parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    taken = {spelling for parameter in own for spelling in _spellings(parameter.annotation)}
+    parameters += [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    parameters += [_parameter(name, flags, taken) for name, flags in OPTIONS.items()]
+
+    @wraps(function)
+    def call(*, context: typer.Context, **values: Any) -> Any:
+        given = {name: values.pop(name) for name in OPTIONS}
+        return function(make(context, Given(**{**given, "option": tuple(given["option"] or ())})), **values)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
+
+
+def _parameter(name: str, flags: Flags, taken: set[str]) -> inspect.Parameter:
+    left = [spelling for spelling in flags.spellings if spelling not in taken]
+    option = typer.Option(*left, help=flags.help, show_default=False, rich_help_panel=PANEL, **flags.more)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=flags.default, annotation=Annotated[flags.type, option])
+
+
+def _spellings(annotation: Any) -> list[str]:
+    """The spellings of an option that a function declares with Annotated."""
+    found = [spelling for info in get_args(annotation)[1:] for spelling in (getattr(info, "default", None), *(_declared(info) or ()))]
+    return [spelling for spelling in found if isinstance(spelling, str)]
+
+
+def _declared(info: Any) -> Any:
+    return getattr(info, "param_decls", None)

@@ -1,0 +1,73 @@
+"""levada broker: a Kafka broker for development, until Ctrl-C."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from levada.broker.foreground import Listening, serve, setting
+from levada.cli.command import command
+from levada.cli.invocation import Invocation
+from levada.cli.private_files import read_private
+
+app = typer.Typer(add_completion=False)
+
+_MOST_PORTS = 65_535
+
+
+@command(app)
+def broker(
+    invocation: Invocation,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="Port to listen on, 0 for any free one.", min=0, max=_MOST_PORTS)] = 9092,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="Keep everything in this folder, and go on there the next time. Default: in memory.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A broker setting, such as num.partitions=4; repeat it for more."),
+    ] = None,
+    certificate: Annotated[Path | None, typer.Option("--certificate", help="Speak TLS, with this certificate: a PEM file.")] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="The certificate's key: a PEM file.")] = None,
+    client_ca: Annotated[
+        Path | None, typer.Option("--client-ca", help="Want a certificate of clients, signed by one of these authorities: a PEM file.")
+    ] = None,
+    users: Annotated[
+        Path | None, typer.Option("--users", help="Have clients log in, by PLAIN or SCRAM: a file with a line NAME=PASSWORD for each user.")
+    ] = None,
+    insecure_listen: Annotated[
+        bool, typer.Option("--insecure-listen", help="Allow a --host that other machines reach, even if clients need not log in over TLS.")
+    ] = False,
+) -> None:
+    """Run a Kafka broker for tests and development, until Ctrl-C."""
+    if (certificate is None) != (key is None):
+        raise typer.BadParameter("--certificate and --key go together")
+    if client_ca is not None and certificate is None:
+        raise typer.BadParameter("--client-ca needs --certificate and --key")
+    listening = Listening(host, port, _text(certificate), _text(key), _text(client_ca), _users(users), insecure_listen)
+    given = dict(setting(text) for text in settings or ())
+    try:
+        serve(listening, _text(data_dir), given, lambda told: typer.echo(f"levada broker: {told}"))
+    except KeyboardInterrupt:
+        typer.echo("levada broker: ended")
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _users(file: Path | None) -> dict[str, str] | None:
+    if file is None:
+        return None
+    text = read_private(file, "the file of users", others_may_read=False)
+    users: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.startswith("#"):
+            name, equals, password = line.partition("=")
+            if not name or not equals:
+                # Not the line itself: most likely it has a password.
+                raise typer.BadParameter(f"{file}: line {number} is no NAME=PASSWORD")
+            users[name] = password
+    return users

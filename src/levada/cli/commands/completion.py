@@ -1,0 +1,30 @@
+"""levada completion: the script that completes commands and options in a shell."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from typer.completion import get_completion_script  # type: ignore[attr-defined]
+
+from levada.cli.application import COMPLETE_VAR
+from levada.cli.command import command
+from levada.cli.invocation import Invocation
+
+app = typer.Typer(add_completion=False)
+
+
+class Shell(StrEnum):
+    """The shells for which there is a script."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+    POWERSHELL = "powershell"
+
+
+@command(app)
+def completion(invocation: Invocation, shell: Annotated[Shell, typer.Argument(help="For which shell.", show_default=False)]) -> None:
+    """Print the script that completes commands in a shell, as in: eval "$(levada completion bash)"."""
+    typer.echo(get_completion_script(prog_name="levada", complete_var=COMPLETE_VAR, shell=shell.value))

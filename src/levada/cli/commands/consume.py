@@ -1,0 +1,195 @@
+"""levada consume: print records, and follow topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from typer import Argument, Option
+
+from levada.cli.command import command
+from levada.cli.invocation import Invocation
+from levada.cli.offsets import ENDS, EVERYTHING, parse_spans
+from levada.cli.output import OutputFormat
+from levada.cli.positions import OffsetRange, settled
+from levada.cli.records.decoding import KINDS, deserializers
+from levada.cli.records.filters import Keeps, record_filter
+from levada.cli.records.printing import Printer, printer
+from levada.cli.records.template import unescaped
+from levada.errors import ConfigError, KafkaError
+from levada.types import AnyRecord, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from levada import KafkaConsumer
+
+app = typer.Typer(help="Print records of topics, and follow them.", add_completion=False)
+
+POLL_S = 1.0
+AT_ONCE = 500
+"""Records of a member that stops at the end, between two commits."""
+
+
+class Wanted(NamedTuple):
+    """What is to be read and printed. most: so many records are printed at most."""
+
+    topics: tuple[str, ...]
+    offset: str | None
+    partitions: tuple[int, ...]
+    most: int | None
+    stops_at_end: bool
+    group: str | None
+    print: Printer
+    keeps: Keeps | None
+    settings: dict[str, Any]
+
+
+@command(app)
+def consume(
+    run: Invocation,
+    topics: Annotated[list[str] | None, Argument(metavar="TOPIC...", help="Topics to read.", show_default=False)] = None,
+    topic: Annotated[list[str] | None, Option("-t", "--topic", help="The same, as kcat has it.")] = None,
+    offset: Annotated[
+        str | None,
+        Option(
+            "-o", "--offset", metavar="OFFSETS", help="Where to begin: start (default), end, 42, -10, -1h, @2026-11-01T10:00, or -2h..-1h."
+        ),
+    ] = None,
+    partition: Annotated[list[int] | None, Option("-p", "--partition", help="Only this partition; may be repeated.")] = None,
+    count: Annotated[int | None, Option("-c", "--count", min=1, help="Stop after so many records.")] = None,
+    exit: Annotated[bool, Option("-e", "--exit", help="Stop at the end, instead of waiting for more.")] = False,
+    format: Annotated[
+        str | None, Option("-f", "--format", help="raw (default), json, hex, table, or a template such as '%p@%o %k: %s\\n'.")
+    ] = None,
+    as_json: Annotated[bool, Option("-J", "--json", help="The same as --format json.")] = False,
+    delimiter: Annotated[str, Option("-D", "--delimiter", help="Of raw: what stands behind each record.")] = "\\n",
+    key_delimiter: Annotated[str | None, Option("-K", "--key-delimiter", help="Of raw: print the key, and this behind it.")] = None,
+    group: Annotated[str | None, Option("-G", "--group", help="Be a member of this group, and commit what was printed.")] = None,
+    key: Annotated[str | None, Option("--key", help="Only records with this text in the key; /.../ is a regular expression.")] = None,
+    value: Annotated[str | None, Option("--value", help="Only records with this text in the value.")] = None,
+    schema: Annotated[
+        list[str] | None, Option("-s", "--schema", metavar="[key=|value=]KIND", help=f"What keys and values are: {', '.join(KINDS)}.")
+    ] = None,
+    on_decode_error: Annotated[
+        str, Option("--on-decode-error", help="With --schema, what about records that are not: raise, skip or null.")
+    ] = "raise",
+    header: Annotated[
+        list[str] | None, Option("--header", metavar="NAME[=TEXT]", help="Only records with this header; may be repeated.")
+    ] = None,
+) -> None:
+    """Print records of topics, and follow them until Ctrl-C; with -e or the end of a range it stops there.
+
+    In templates %t is the topic, %p the partition, %o the offset, %T the timestamp, %k the key, %s the value, %h the headers; %K and %S are
+    the sizes of key and value.
+    """
+    names = (*(topics or ()), *(topic or ()))
+    if not names:
+        raise ConfigError("name at least one topic")
+    chosen = format or ("json" if as_json or run.given_output is OutputFormat.JSON else "raw")
+    between = None if key_delimiter is None else unescaped(key_delimiter)
+    show = printer(chosen, delimiter=unescaped(delimiter), key_delimiter=between)
+    keeps = record_filter(key, value, header or ())
+    with ExitStack() as clients:
+        decoding = deserializers(schema or (), lambda: clients.enter_context(run.registry()))
+        settings = {**decoding, "on_decode_error": on_decode_error}
+        wanted = Wanted(names, offset, tuple(partition or ()), count, exit, group, show, keeps, settings)
+        (_read if group is None else _join)(run, wanted)
+
+
+def _read(run: Invocation, wanted: Wanted) -> None:
+    """Print records from where offsets say, without a group."""
+    spans = EVERYTHING if wanted.offset is None else parse_spans(wanted.offset)
+    with run.consumer(auto_offset_reset="earliest", enable_auto_commit=False, **wanted.settings) as consumer:
+        ranges = settled(consumer, wanted.topics, spans, only=wanted.partitions)
+        starts = {tp: max(span.start, span.log.start) for tp, span in ranges.items()}
+        for tp in (tp for tp, span in ranges.items() if span.start < starts[tp]):
+            run.say(f"{tp}: records before offset {starts[tp]} are gone")
+        consumer.assign(ranges, _ends(ranges, starts, stops_at_end=wanted.stops_at_end))
+        for tp, start in starts.items():
+            consumer.seek(tp, start)
+        _print(run, wanted, _polls(consumer, len(ranges)))
+
+
+def _ends(
+    ranges: Mapping[TopicPartition, OffsetRange], starts: Mapping[TopicPartition, int], *, stops_at_end: bool
+) -> dict[TopicPartition, int]:
+    """Return where reading stops: what the user named, or with -e the end of the log where that comes first."""
+    ends = {tp: span.there[1] if stops_at_end else span.end for tp, span in ranges.items() if span.bounded or stops_at_end}
+    return {tp: max(end, starts[tp]) for tp, end in ends.items()}
+
+
+def _polls(consumer: KafkaConsumer[Any, Any], partitions: int) -> Iterator[Sequence[AnyRecord]]:
+    """Yield records until every partition is read to its end; without ends for ever."""
+    while len(consumer.finished()) < partitions:
+        yield consumer.poll(POLL_S)
+
+
+def _join(run: Invocation, wanted: Wanted) -> None:
+    """Print records as a member of a group, and commit them once they are printed."""
+    reset = ENDS.get(wanted.offset or "start")
+    if reset is None or wanted.partitions:
+        raise ConfigError(
+            "with --group the group knows where to begin: --offset start or end is for partitions without a commit, and no -p"
+        )
+    settings: dict[str, Any] = {
+        "group_id": wanted.group,
+        "auto_offset_reset": reset,
+        "enable_auto_commit": False,
+        "stop_at_end": wanted.stops_at_end,
+    }
+    with run.consumer(**settings, **wanted.settings) as consumer:
+        consumer.subscribe(wanted.topics)
+        batches = _slices(consumer) if wanted.stops_at_end else _endless(consumer)
+        for printed in _printing(run, wanted, batches):
+            consumer.commit(_after(printed))
+
+
+def _endless(consumer: KafkaConsumer[Any, Any]) -> Iterator[Sequence[AnyRecord]]:
+    while True:
+        yield consumer.poll(POLL_S)
+
+
+def _slices(consumer: KafkaConsumer[Any, Any]) -> Iterator[Sequence[AnyRecord]]:
+    """Yield records until the end, and those before one that does not deserialize, too."""
+    some: list[AnyRecord] = []
+    try:
+        for record in consumer:
+            some.append(record)
+            if len(some) == AT_ONCE:
+                yield some
+                some = []
+    except KafkaError:
+        yield some
+        raise
+    yield some
+
+
+def _after(records: Sequence[AnyRecord]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return what is committed when these records are done."""
+    return {TopicPartition(record.topic, record.partition): OffsetAndMetadata(record.offset + 1, record.leader_epoch) for record in records}
+
+
+def _print(run: Invocation, wanted: Wanted, batches: Iterator[Sequence[AnyRecord]]) -> None:
+    for _ in _printing(run, wanted, batches):
+        pass
+
+
+def _printing(run: Invocation, wanted: Wanted, batches: Iterator[Sequence[AnyRecord]]) -> Iterator[Sequence[AnyRecord]]:
+    """Print what passes the filter; yield, once it is out, which records are done. Ends after the number that is wanted."""
+    left = wanted.most
+    show, keeps, out = wanted.print, wanted.keeps, run.out
+    for records in batches:
+        chosen = [record for record in records if keeps(record)] if keeps else records
+        done = records
+        if left is not None and len(chosen) >= left:
+            chosen = chosen[:left]
+            done = records[: records.index(chosen[-1]) + 1]
+        out.write(b"".join(map(show, chosen)))
+        out.flush()
+        if done:
+            yield done
+        if left is not None:
+            left -= len(chosen)
+            if left <= 0:
+                return

@@ -1,0 +1,51 @@
+"""levada doctor: what is wrong with a cluster, or with the way to it, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from levada.cli.command import command
+from levada.cli.doctor.examination import examine
+from levada.cli.doctor.findings import Finding, Status, worst
+from levada.cli.doctor.scope import Scope
+from levada.cli.exits import Exit
+from levada.cli.invocation import Invocation
+from levada.cli.output import OutputFormat
+from levada.clock import SystemClock
+from levada.config import AdminConfig
+from levada.shown import visible
+
+app = typer.Typer(add_completion=False)
+
+_SIGNS = {Status.OK: "ok", Status.WARNING: "WARN", Status.FAILED: "FAIL"}
+
+
+@command(app)
+def doctor(
+    invocation: Invocation,
+    topics: Annotated[list[str] | None, typer.Option("--topic", "-t", help="Examine only this topic; repeat it for more.")] = None,
+    groups: Annotated[list[str] | None, typer.Option("--group", "-g", help="Examine only this group; repeat it for more.")] = None,
+    timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Time that each question may take.", min=0.1)] = 5.0,
+) -> Exit:
+    """Connect step by step, and say what is wrong and what to do about it. The exit code is 1 if a step failed.
+
+    Steps: dns, tcp, tls, versions, login, metadata, clock, listeners, leaders, replicas, groups.
+    """
+    settings = invocation.settings.of(AdminConfig)
+    findings = examine(settings, Scope(topics or (), groups or (), timeout), SystemClock().wall_ms)
+    if invocation.format is OutputFormat.TABLE:
+        seen = [_told(finding) for finding in findings]
+    else:
+        seen = list(findings)
+        invocation.show(seen)
+    return Exit.FAILED if worst(seen) is Status.FAILED else Exit.DONE
+
+
+def _told(finding: Finding) -> Finding:
+    """Print a finding as soon as there is one: a step may take its time."""
+    typer.echo(visible(f"{_SIGNS[finding.status]:4}  {finding.step:9}  {finding.about}: {finding.found}"))
+    if finding.advice:
+        typer.echo(visible(f"{'':17}-> {finding.advice}"))
+    return finding

@@ -1,0 +1,206 @@
+"""levada groups: list, describe and move groups of consumers of every kind, and delete them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import typer
+
+from levada import GroupListing, GroupState, GroupType, KafkaAdmin, KafkaError, TopicPartition
+from levada.cli.command import command, command_group
+from levada.cli.confirm import confirm
+from levada.cli.exits import CommandError, Exit
+from levada.cli.group_views import GroupView, MemberView, group_views
+from levada.cli.invocation import Invocation
+from levada.cli.lag import PartitionLag, total
+from levada.cli.log_ends import log_ends
+from levada.cli.offsets import Spans
+from levada.cli.outcomes import rows_of, show_outcomes, tell_errors
+from levada.cli.partition_offsets import POSITIONS, offsets_at, parse_positions
+from levada.cli.partitions import named_partitions, partitions_of
+from levada.cli.reset import Plan, by_offsets, to_offsets
+from levada.cli.words import word
+from levada.error_codes import ErrorCode
+from levada.errors import GroupError
+from levada.suggestion import did_you_mean
+
+app = command_group("Groups of consumers: lag, members, offsets.")
+
+Name = Annotated[str, typer.Argument(metavar="GROUP", help="Id of the group.", show_default=False)]
+Names = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Ids of groups.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+OfTopics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        "-t",
+        metavar="TOPIC[:PARTITION,...]",
+        help="Which partitions; repeat it for more. Default: all that it has committed for.",
+    ),
+]
+
+
+class StateRow(NamedTuple):
+    """A group in one row. lag: offsets by which it is behind in all."""
+
+    group: str
+    type: GroupType
+    state: GroupState
+    assignor: str
+    coordinator: int
+    members: int
+    lag: int
+
+
+@command(app, "list")
+def list_(
+    invocation: Invocation,
+    types: Annotated[list[str] | None, typer.Option("--type", help="Only groups of this type: classic, consumer, share, streams.")] = None,
+    states: Annotated[list[str] | None, typer.Option("--state", help="Only groups in this state, such as stable or empty.")] = None,
+) -> None:
+    """List groups of all kinds."""
+    only_types, only_states = [word(GroupType, one) for one in types or ()], [word(GroupState, one) for one in states or ()]
+    with invocation.admin() as admin:
+        invocation.show(admin.list_groups(types=only_types, states=only_states), GroupListing._fields)
+
+
+@command(app)
+def describe(
+    invocation: Invocation,
+    groups: Annotated[
+        list[str] | None, typer.Argument(metavar="[GROUP...]", help="Ids of groups; all without.", show_default=False)
+    ] = None,
+    members: Annotated[bool, typer.Option("--members", "-m", help="Show members and their partitions.")] = False,
+    state: Annotated[bool, typer.Option("--state", "-s", help="Show one row for each group.")] = False,
+) -> Exit:
+    """Show where groups are, partition by partition, and how far they are behind."""
+    with invocation.admin() as admin:
+        outcomes = _views(admin, groups or ())
+    views = [view for view in outcomes.values() if not isinstance(view, KafkaError)]
+    if members:
+        invocation.show([member for view in views for member in view.members], MemberView._fields)
+    elif state:
+        invocation.show([_state_row(view) for view in views], StateRow._fields)
+    else:
+        invocation.show([lag for view in views for lag in view.lags], PartitionLag._fields)
+    return tell_errors(invocation, outcomes)
+
+
+class Target(NamedTuple):
+    """Where a group is to go: to a position, or without one on by so many offsets.
+
+    topics: TOPIC or TOPIC:0,2, () for all that it has committed for.
+    """
+
+    group: str
+    topics: tuple[str, ...]
+    to: Spans | None
+    by: int
+
+
+@command(app)
+def reset(
+    invocation: Invocation,
+    group: Name,
+    to: Annotated[str | None, typer.Option("--to", metavar="POSITION", help=f"{POSITIONS}.")] = None,
+    by: Annotated[int | None, typer.Option("--by", metavar="OFFSETS", help="So many offsets on, or back where negative.")] = None,
+    topics: OfTopics = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it. Without, only say what would be done.")] = False,
+) -> Exit:
+    """Move a group without members to another position. Without --execute nothing is changed.
+
+    Offsets outside of a log become its start or end.
+    """
+    if (to is None) == (by is None):
+        raise typer.BadParameter("give one of --to and --by")
+    target = Target(group, tuple(topics or ()), None if to is None else parse_positions(to), by or 0)
+    with invocation.admin() as admin:
+        view = _found(admin, group)
+        plans = _plans(invocation, admin, view, target)
+        if not execute:
+            invocation.show(plans, Plan._fields)
+            invocation.say(f"nothing was changed; with --execute, group {group} is moved")
+            return Exit.DONE
+        offsets = {plan.tp: plan.offset for plan in plans}
+        alter = admin.alter_share_group_offsets if _is_share(view) else admin.alter_consumer_group_offsets
+        outcomes = admin.outcomes(alter, group, offsets) if offsets else {}
+    return show_outcomes(
+        invocation, [row for tp, found in outcomes.items() for row in rows_of({tp: found}, f"goes on at offset {offsets[tp]}")]
+    )
+
+
+@command(app)
+def delete(invocation: Invocation, groups: Names, yes: Yes = False) -> Exit:
+    """Delete groups without members, and all that they have committed."""
+    confirm(f"Delete {_named(groups)} with all that was committed?", yes=yes)
+    with invocation.admin() as admin:
+        return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_consumer_groups, groups), "deleted"))
+
+
+@command(app, "delete-offsets")
+def delete_offsets(invocation: Invocation, group: Name, topics: OfTopics = None, yes: Yes = False) -> Exit:
+    """Have a group forget where it is in topics; where it reads them again, auto.offset.reset decides."""
+    if not topics:
+        raise typer.BadParameter("name the topics with --topic")
+    confirm(f"Have group {group} forget where it is in {', '.join(topics)}?", yes=yes)
+    with invocation.admin() as admin:
+        if _is_share(_found(admin, group)):
+            return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_share_group_offsets, group, topics), "forgotten"))
+        partitions = _partitions(admin, topics)
+        return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_consumer_group_offsets, group, partitions), "forgotten"))
+
+
+def _views(admin: KafkaAdmin, groups: Sequence[str]) -> dict[str, GroupView | KafkaError]:
+    """Return groups by id, or all; of those that cannot be described, why."""
+    listings = {listing.group_id: listing for listing in admin.list_groups()}
+    missing = {
+        group: GroupError(f"group '{group}' does not exist{did_you_mean(group, listings)}", code=ErrorCode.GROUP_ID_NOT_FOUND)
+        for group in groups
+        if group not in listings
+    }
+    wanted = [listings[group] for group in groups or sorted(listings) if group in listings]
+    return {**group_views(admin, wanted, lambda partitions: log_ends(admin, partitions)), **missing}
+
+
+def _found(admin: KafkaAdmin, group: str) -> GroupView | None:
+    """Return a group, None where it does not exist: it is made when something is committed for it."""
+    listings = [listing for listing in admin.list_groups() if listing.group_id == group]
+    for view in group_views(admin, listings, lambda partitions: log_ends(admin, partitions)).values():
+        if isinstance(view, KafkaError):
+            raise view
+        return view
+    return None
+
+
+def _is_share(view: GroupView | None) -> bool:
+    return view is not None and view.type is GroupType.SHARE
+
+
+def _named(groups: Sequence[str]) -> str:
+    return f"group {groups[0]}" if len(groups) == 1 else f"{len(groups)} groups ({', '.join(groups)})"
+
+
+def _plans(invocation: Invocation, admin: KafkaAdmin, view: GroupView | None, target: Target) -> list[Plan]:
+    committed = {TopicPartition(lag.topic, lag.partition): lag.committed for lag in (() if view is None else view.lags)}
+    partitions = _partitions(admin, target.topics) if target.topics else sorted(committed)
+    if not partitions:
+        raise CommandError(f"group {target.group} has committed nothing; name topics with --topic", Exit.WRONG_USE)
+    ends = log_ends(admin, partitions)
+    if target.topics and (missing := [tp for tp in partitions if tp not in ends]):
+        raise CommandError(f"{missing[0]} does not exist, or has no leader")
+    if target.to is None:
+        return by_offsets(target.group, target.by, partitions, committed, ends)
+    # A partition that was deleted, or has no leader, has no position to go to.
+    return to_offsets(target.group, offsets_at(invocation, target.to, ends), committed, ends)
+
+
+def _partitions(admin: KafkaAdmin, wanted: Sequence[str]) -> list[TopicPartition]:
+    """Return the partitions that TOPIC and TOPIC:0,2 stand for."""
+    given = [named_partitions(text) for text in wanted]
+    whole = partitions_of(admin.describe_topics([topic for topic, indexes in given if indexes is None]).values())
+    return sorted({*whole, *(TopicPartition(topic, index) for topic, indexes in given for index in indexes or ())})
+
+
+def _state_row(view: GroupView) -> StateRow:
+    return StateRow(view.group, view.type, view.state, view.assignor, view.coordinator, len(view.members), total(view.lags))

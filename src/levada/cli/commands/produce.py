@@ -1,0 +1,299 @@
+"""levada produce: records from stdin or files to a topic."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from typer import Argument, Option
+
+from levada.cli.command import command
+from levada.cli.exits import CommandError, Exit, exit_of
+from levada.cli.invocation import Invocation
+from levada.cli.offsets import parse_time
+from levada.cli.output import OutputFormat
+from levada.cli.pacing import Pace
+from levada.cli.records.input_records import InputError, InputRecord, Nulls, csv_rows, header_options, json_lines, lines, whole_file
+from levada.cli.records.outcomes import Outcomes
+from levada.cli.records.template import unescaped
+from levada.clock import SystemClock
+from levada.consumer.bounds import moment
+from levada.errors import ConfigError, KafkaError
+from levada.suggestion import did_you_mean
+from levada.types import Headers
+
+if TYPE_CHECKING:
+    from levada import KafkaProducer
+    from levada.cli.progress import Progress
+
+app = typer.Typer(help="Write records from stdin or files to a topic.", add_completion=False)
+
+FORMATS = ("lines", "json", "csv", "file", "parquet", "arrow")
+OF_COLUMNS = ("parquet", "arrow")
+SUFFIXES = {
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+STDIN = "-"
+
+
+class Given(NamedTuple):
+    """What all records have, and how they are read. keeps_partitions: whether a partition that the input names counts."""
+
+    topic: str
+    format: str | None
+    delimiter: bytes
+    key_delimiter: bytes | None
+    nulls: Nulls
+    key: bytes | None
+    headers: Headers
+    partition: int | None
+    timestamp_ms: int | None
+    keeps_partitions: bool
+    rate: float | None
+
+
+class Produced(NamedTuple):
+    """What became of the records."""
+
+    acknowledged: int
+    failed: int
+
+
+@command(app)
+def produce(
+    run: Invocation,
+    topic: Annotated[str, Argument(metavar="TOPIC", show_default=False, help="The topic to write to.")],
+    files: Annotated[
+        list[str] | None, Argument(metavar="FILE...", show_default=False, help="What to read; - is stdin, the default.")
+    ] = None,
+    format: Annotated[str | None, Option("-f", "--format", help=f"{', '.join(FORMATS)}; default: by the name, else lines.")] = None,
+    delimiter: Annotated[str, Option("-D", "--delimiter", help="Of lines: what ends a record.")] = "\\n",
+    key_delimiter: Annotated[str | None, Option("-K", "--key-delimiter", help="Of lines: what ends the key before the value.")] = None,
+    key: Annotated[str | None, Option("-k", "--key", help="The key of records without one.")] = None,
+    header: Annotated[
+        list[str] | None, Option("-H", "--header", metavar="NAME=VALUE", help="A header of all records; may be repeated.")
+    ] = None,
+    empty_is_null: Annotated[
+        bool, Option("-Z", "--empty-is-null", help="Empty keys and values are null: a value of null deletes its key.")
+    ] = False,
+    null: Annotated[str | None, Option("--null", metavar="TEXT", help="Keys and values of just this text are null.")] = None,
+    partition: Annotated[int | None, Option("-p", "--partition", min=0, help="Write to this partition. Default: the key decides.")] = None,
+    keep_partitions: Annotated[bool, Option("--keep-partitions", help="Write to the partitions that JSON, CSV or columns name.")] = False,
+    timestamp: Annotated[
+        str | None, Option("--timestamp", metavar="TIME", help="Of records without one, such as 2026-11-01T10:00.")
+    ] = None,
+    compression: Annotated[str | None, Option("-z", "--compression", help="none, gzip, snappy, lz4 or zstd.")] = None,
+    acks: Annotated[str | None, Option("-a", "--acks", help="all (default), 1 or 0.")] = None,
+    rate: Annotated[float | None, Option("--rate", min=0.001, help="Records per second, at most.")] = None,
+    transactional_id: Annotated[
+        str | None, Option("--transactional-id", help="Write all records in one transaction: readers see all, or none.")
+    ] = None,
+    quiet: Annotated[bool, Option("-q", "--quiet", help="Say nothing about what was acknowledged.")] = False,
+) -> int:
+    """Write records from stdin or files to a topic, and say how many were acknowledged.
+
+    lines: a record per line. json: objects with key, value, headers, partition and timestamp, as consume --format json prints them. csv,
+    parquet, arrow: columns of these names; without a column `value` each row becomes a JSON object. file: each file is one value.
+    """
+    if not delimiter or key_delimiter == "":
+        raise ConfigError("--delimiter and --key-delimiter need at least one character")
+    given = Given(
+        topic,
+        _checked_format(format),
+        unescaped(delimiter),
+        None if key_delimiter is None else unescaped(key_delimiter),
+        Nulls(empty_is_null, None if null is None else null.encode()),
+        None if key is None else key.encode(),
+        header_options(header or ()),
+        partition,
+        None if timestamp is None else moment(parse_time(timestamp), SystemClock().wall_ms()).ms,
+        keep_partitions,
+        rate,
+    )
+    settings = {"compression_type": compression, "acks": acks, "transactional_id": transactional_id}
+    return _produce(run, given, files or [STDIN], {name: value for name, value in settings.items() if value is not None}, quiet)
+
+
+def _checked_format(format: str | None) -> str | None:
+    if format is not None and format not in FORMATS:
+        raise ConfigError(f"format '{format}': expected {', '.join(FORMATS)}{did_you_mean(format, FORMATS)}")
+    return format
+
+
+def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict[str, Any], quiet: bool) -> int:
+    outcomes = Outcomes()
+    try:
+        with (
+            run.producer(**settings) as producer,
+            run.progress(f"produce {given.topic}") as bar,
+            _transaction(producer, "transactional_id" in settings, outcomes),
+        ):
+            sending = _Sending(producer, given, outcomes, bar)
+            for file in files:
+                sending.send_file(file, named=len(files) > 1)
+            sending.finish()
+    finally:
+        _tell(run, outcomes, quiet)
+    if not outcomes.failed:
+        return Exit.DONE
+    return Exit.PARTLY if outcomes.acknowledged else exit_of(outcomes.shown[0].error)
+
+
+def _transaction(producer: KafkaProducer[Any, Any], wanted: bool, outcomes: Outcomes) -> AbstractContextManager[object]:
+    return _all_or_nothing(producer, outcomes) if wanted else nullcontext()
+
+
+@contextmanager
+def _all_or_nothing(producer: KafkaProducer[Any, Any], outcomes: Outcomes) -> Iterator[None]:
+    """One transaction. What was acknowledged within one that is aborted does not count."""
+    try:
+        with producer.transaction():
+            yield
+            if outcomes.failed:
+                raise CommandError(f"the transaction was aborted: {outcomes.failed} records failed")
+    except BaseException:
+        outcomes.acknowledged = 0
+        raise
+
+
+def _tell(run: Invocation, outcomes: Outcomes, quiet: bool) -> None:
+    for failure in outcomes.shown:
+        run.say(f"{failure.where}: {failure.error}")
+    if (more := outcomes.failed - len(outcomes.shown)) > 0:
+        run.say(f"and {more:,} more failed")
+    if run.given_output in (OutputFormat.JSON, OutputFormat.YAML):
+        run.show(Produced(outcomes.acknowledged, outcomes.failed))
+    elif not quiet or outcomes.failed:
+        run.say(f"{outcomes.acknowledged:,} records acknowledged" + (f", {outcomes.failed:,} failed" if outcomes.failed else ""))
+
+
+class _Sending:
+    """Sends records of one file after another."""
+
+    def __init__(self, producer: KafkaProducer[Any, Any], given: Given, outcomes: Outcomes, bar: Progress) -> None:
+        self._producer, self._given, self._outcomes, self._bar = producer, given, outcomes, bar
+        self._pace = Pace(given.rate)
+        self._columns: list[tuple[str, int, Any]] = []
+        """Rows that are on their way: their file, the number of the first row, what became of them."""
+
+    def send_file(self, file: str, *, named: bool) -> None:
+        """Send all that a file holds. named: whether messages have to say which file. Raises CommandError for what cannot be read."""
+        format = self._given.format or SUFFIXES.get(Path(file).suffix.lower(), "lines")
+        where = f"{file}: " if named else ""
+        if format in OF_COLUMNS:
+            self._send_columns(file, format, where)
+            return
+        try:
+            with _opened(file) as stream:
+                for record in self._records(stream, format):
+                    self._send(record, where)
+        except InputError as wrong:
+            # What stands before it was sent, and is told of.
+            self.finish()
+            raise CommandError(f"{where}line {wrong.line}: {wrong}") from None
+
+    def finish(self) -> None:
+        """Wait until every record is acknowledged or has failed."""
+        self._settle_columns(0)
+        self._producer.flush()
+
+    def _records(self, stream: IO[bytes], format: str) -> Iterator[InputRecord]:
+        given = self._given
+        if format == "json":
+            return json_lines(stream)
+        if format == "csv":
+            return csv_rows(stream, given.nulls)
+        if format == "file":
+            return whole_file(stream, given.nulls)
+        return lines(stream, given.delimiter, given.key_delimiter, given.nulls)
+
+    def _send(self, record: InputRecord, where: str) -> None:
+        given = self._given
+        self._pace.wait()
+        try:
+            self._producer.send(
+                given.topic,
+                record.value,
+                given.key if record.key is None else record.key,
+                partition=record.partition if given.keeps_partitions and record.partition is not None else given.partition,
+                timestamp=given.timestamp_ms if record.timestamp is None else record.timestamp,
+                headers=[*record.headers, *given.headers],
+                on_delivery=partial(self._outcomes.done, where, record.line),
+            )
+        except ValueError as wrong:
+            # Such as a negative timestamp.
+            raise InputError(record.line, str(wrong)) from None
+        self._bar.advance()
+
+    # Columns
+
+    def _send_columns(self, file: str, format: str, where: str) -> None:
+        from levada.cli.records.columns import column_batches, rows_as_json
+
+        row = 1
+        for batch in column_batches(file, format):
+            if "value" not in batch.schema.names:
+                for number, value in enumerate(rows_as_json(batch), row):
+                    self._send(InputRecord(number, value), where)
+            else:
+                self._send_batch(batch, row, where)
+            row += batch.num_rows
+
+    def _send_batch(self, batch: Any, row: int, where: str) -> None:
+        given, names = self._given, batch.schema.names
+        own = {"key": given.key, "headers": given.headers or None, "partition": given.partition, "timestamp": given.timestamp_ms}
+        if clash := [name for name, value in own.items() if value is not None and name != "partition" and name in names]:
+            raise ConfigError(f"--{clash[0].removesuffix('s')} is for records without one, and the file has a column {clash[0]}")
+        used: dict[str, Any] = {name: name for name in ("key", "value", "headers", "timestamp") if name in names}
+        if given.keeps_partitions and "partition" in names:
+            used["partition"] = "partition"
+        table = _with_constants(batch, {name: value for name, value in own.items() if value is not None and name not in used})
+        used |= {name: name for name in own if own[name] is not None}
+        for first in range(0, batch.num_rows, self._pace.at_once):
+            part = table.slice(first, self._pace.at_once)
+            self._pace.wait(part.num_rows)
+            self._columns.append((where, row + first, self._producer.send_arrow(given.topic, part, **used)))
+            self._settle_columns(2)
+            self._bar.advance(part.num_rows)
+
+    def _settle_columns(self, left: int) -> None:
+        """Take up the outcomes of rows that were sent first, until so many pieces are left."""
+        while len(self._columns) > left:
+            where, first, delivery = self._columns.pop(0)
+            delivery.exception()
+            report = delivery.counts()
+            self._outcomes.add(report.rows - report.failed)
+            if report.failed:
+                for row, error in zip(*(delivery.table().column(name).to_pylist() for name in ("row", "error")), strict=True):
+                    if error is not None:
+                        self._outcomes.fail(f"{where}row {first + row}", KafkaError(error))
+
+
+def _with_constants(batch: Any, values: dict[str, Any]) -> Any:
+    """Return the rows with columns in which every row has the same value."""
+    from levada.cli.records.columns import with_constant
+
+    for name, value in values.items():
+        batch = with_constant(batch, name, value)
+    return batch
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[IO[bytes]]:
+    if file == STDIN:
+        yield sys.stdin.buffer
+    else:
+        with Path(file).open("rb") as stream:
+            yield stream

@@ -1,0 +1,192 @@
+"""levada registry: subjects, schemas and compatibility of a schema registry."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from levada.cli.command import command, command_group
+from levada.cli.confirm import confirm
+from levada.cli.exits import Exit
+from levada.cli.invocation import Invocation
+from levada.cli.outcomes import OutcomeRow, show_outcomes
+from levada.registry import RegisteredSchema, Schema
+
+app = command_group("A schema registry: subjects, versions, schemas, compatibility.")
+
+Subject = Annotated[str, typer.Argument(metavar="SUBJECT", help="Such as orders-value.", show_default=False)]
+Version = Annotated[str, typer.Option("--version", help="A number, or latest.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="With the schema's text; - for standard input.", show_default=False)]
+
+
+class SchemaType(StrEnum):
+    """What a schema is written in."""
+
+    AVRO = "avro"
+    JSON = "json"
+    PROTOBUF = "protobuf"
+
+
+Type = Annotated[SchemaType, typer.Option("--type", help="What the schema is written in.")]
+
+
+class SubjectRow(NamedTuple):
+    """A subject, which stands for the keys or values of a topic."""
+
+    subject: str
+
+
+class VersionRow(NamedTuple):
+    """A version of a subject."""
+
+    subject: str
+    version: int
+    schema_id: int
+    type: str
+
+
+class SchemaRow(NamedTuple):
+    """A schema. references: other schemas that it uses, as name, subject and version."""
+
+    subject: str
+    version: int
+    schema_id: int
+    type: str
+    references: tuple[tuple[str, str, int], ...]
+    schema: str
+
+
+class CompatibilityRow(NamedTuple):
+    """Whether a schema may follow. messages: what stands against it, in the registry's words."""
+
+    subject: str
+    compatible: bool
+    messages: tuple[str, ...]
+
+
+class LevelRow(NamedTuple):
+    """The compatibility level that holds for a subject, or for all that have none of their own."""
+
+    subject: str
+    level: str
+
+
+@command(app)
+def subjects(
+    invocation: Invocation,
+    prefix: Annotated[str | None, typer.Option("--prefix", help="Only names that begin so.")] = None,
+    deleted: Annotated[bool, typer.Option("--deleted", help="With those that were deleted softly.")] = False,
+) -> None:
+    """List subjects."""
+    with invocation.registry() as registry:
+        invocation.show([SubjectRow(name) for name in registry.get_subjects(prefix, deleted)], SubjectRow._fields)
+
+
+@command(app)
+def versions(
+    invocation: Invocation, subject: Subject, deleted: Annotated[bool, typer.Option("--deleted", help="With those deleted softly.")] = False
+) -> None:
+    """List the versions of a subject."""
+    with invocation.registry() as registry:
+        found = [registry.get_version(subject, version, deleted) for version in registry.get_versions(subject, deleted)]
+    invocation.show([VersionRow(one.subject, one.version, one.schema_id, one.schema.schema_type) for one in found], VersionRow._fields)
+
+
+@command(app)
+def schema(
+    invocation: Invocation,
+    subject: Annotated[str | None, typer.Argument(metavar="[SUBJECT]", show_default=False)] = None,
+    version: Version = "latest",
+    schema_id: Annotated[int | None, typer.Option("--id", help="Instead: the schema of this id.")] = None,
+) -> None:
+    """Show a schema: that of a subject's version, or that of an id."""
+    if (subject is None) == (schema_id is None):
+        raise typer.BadParameter("give one of SUBJECT and --id")
+    with invocation.registry() as registry:
+        if subject is not None:
+            found = [registry.get_version(subject, _version(version))]
+        else:
+            assert schema_id is not None
+            text = registry.get_schema(schema_id)
+            found = [RegisteredSchema(schema_id, text, name, number) for name, number in registry.get_schema_versions(schema_id)]
+    invocation.show([_schema_row(one) for one in found], SchemaRow._fields)
+
+
+@command(app)
+def register(invocation: Invocation, subject: Subject, file: File, schema_type: Type = SchemaType.AVRO) -> None:
+    """Register a schema under a subject. One that is there already keeps its id."""
+    wanted = Schema(_text(file), schema_type.upper())
+    with invocation.registry() as registry:
+        registry.register_schema(subject, wanted)
+        found = registry.lookup_schema(subject, wanted)
+    invocation.show([VersionRow(found.subject, found.version, found.schema_id, found.schema.schema_type)], VersionRow._fields)
+
+
+@command(app)
+def test(invocation: Invocation, subject: Subject, file: File, schema_type: Type = SchemaType.AVRO, version: Version = "latest") -> Exit:
+    """Say whether a schema may follow a version of a subject; the exit code is 1 if it may not."""
+    with invocation.registry() as registry:
+        found = registry.test_compatibility(subject, Schema(_text(file), schema_type.upper()), _version(version))
+    invocation.show([CompatibilityRow(subject, found.is_compatible, found.messages)], CompatibilityRow._fields)
+    return Exit.DONE if found else Exit.FAILED
+
+
+@command(app)
+def compatibility(
+    invocation: Invocation,
+    subject: Annotated[
+        str | None, typer.Argument(metavar="[SUBJECT]", help="Without: the registry's own level.", show_default=False)
+    ] = None,
+    level: Annotated[
+        str | None, typer.Option("--set", metavar="LEVEL", help="BACKWARD, FORWARD, FULL, each also _TRANSITIVE, or NONE.")
+    ] = None,
+    unset: Annotated[bool, typer.Option("--unset", help="Let the registry's level hold for the subject again.")] = False,
+) -> None:
+    """Show, set or take away the compatibility level of a subject."""
+    if unset and (subject is None or level is not None):
+        raise typer.BadParameter("--unset needs a SUBJECT, and does not go with --set")
+    with invocation.registry() as registry:
+        if level is not None:
+            registry.set_compatibility(subject, level.upper())
+        if unset and subject is not None:
+            registry.delete_compatibility(subject)
+        invocation.show([LevelRow(subject or "(all others)", registry.get_compatibility(subject))], LevelRow._fields)
+
+
+@command(app)
+def delete(
+    invocation: Invocation,
+    subject: Subject,
+    version: Annotated[str | None, typer.Option("--version", help="Only this version; a number, or latest.")] = None,
+    permanent: Annotated[bool, typer.Option("--permanent", help="For good, after it was deleted softly.")] = False,
+    yes: Yes = False,
+) -> Exit:
+    """Delete a subject or a version of it; softly at first, so that its schemas stay readable by id."""
+    what = f"version {version} of subject {subject}" if version else f"subject {subject} with all its versions"
+    confirm(f"Delete {what}{' for good' if permanent else ''}?", yes=yes)
+    with invocation.registry() as registry:
+        if version is None:
+            numbers = registry.delete_subject(subject, permanent)
+        else:
+            numbers = [registry.delete_version(subject, _version(version), permanent)]
+    return show_outcomes(
+        invocation, [OutcomeRow(subject, f"deleted {'for good' if permanent else 'softly'}: versions {', '.join(map(str, numbers))}")]
+    )
+
+
+def _version(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
+def _text(file: str) -> str:
+    return sys.stdin.read() if file == "-" else Path(file).read_text()
+
+
+def _schema_row(found: RegisteredSchema) -> SchemaRow:
+    references = tuple((one.name, one.subject, one.version) for one in found.schema.references)
+    return SchemaRow(found.subject, found.version, found.schema_id, found.schema.schema_type, references, found.schema.schema_str)

@@ -1,0 +1,131 @@
+"""levada scan: a bounded piece of topics into a file of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from typer import Argument, Option
+
+from levada.cli.command import command
+from levada.cli.invocation import Invocation
+from levada.cli.offsets import EVERYTHING, parse_spans
+from levada.cli.positions import settled
+from levada.cli.progress import Progress
+from levada.errors import ConfigError
+from levada.suggestion import did_you_mean
+from levada.types import TopicPartition
+
+if TYPE_CHECKING:
+    from levada import ScanProgress
+    from levada.cli.records.sinks import Destination
+
+app = typer.Typer(help="Read a bounded piece of topics into a file.", add_completion=False)
+
+FLAT = ("topic", "partition", "offset", "timestamp", "key", "value")
+"""The columns of CSV, which has no lists."""
+WITH_HEADERS = (*FLAT, "headers")
+COLUMNS = (*WITH_HEADERS, "timestamp_type", "leader_epoch")
+
+
+class Scanned(NamedTuple):
+    """What a scan wrote."""
+
+    file: str
+    format: str
+    records: int
+    bytes: int | None
+
+
+@command(app)
+def scan(
+    run: Invocation,
+    topics: Annotated[list[str], Argument(metavar="TOPIC...", help="Topics to read.", show_default=False)],
+    to: Annotated[str, Option("--to", metavar="FILE", help="Where records go; - is stdout, for csv, jsonl and arrow.")],
+    offset: Annotated[
+        str | None, Option("-o", "--offset", metavar="OFFSETS", help="From where to where, such as -1h, 0:42..100, or start..@2026-11-01.")
+    ] = None,
+    partition: Annotated[list[int] | None, Option("-p", "--partition", help="Only this partition; may be repeated.")] = None,
+    format: Annotated[str | None, Option("-f", "--format", help="parquet, csv, jsonl, arrow or duckdb; default: by the name.")] = None,
+    columns: Annotated[
+        str | None,
+        Option("--columns", metavar="NAMES", help="Separated by commas: topic, partition, offset, timestamp, key, value, headers, ..."),
+    ] = None,
+    key: Annotated[list[str] | None, Option("--key", help="Only records with exactly this key; may be repeated.")] = None,
+    text: Annotated[bool, Option("--text", help="Key and value are UTF-8, and text in the file; always for csv and duckdb.")] = False,
+    compression: Annotated[
+        str | None, Option("--compression", help="Of parquet (default zstd) and arrow (default none): zstd, lz4, ...")
+    ] = None,
+    table: Annotated[str, Option("--table", help="The table that is made in a DuckDB database.")] = "records",
+    batch_rows: Annotated[int, Option("--batch-rows", help="Rows per Arrow batch, which is a row group in parquet.")] = 131_072,
+) -> None:
+    """Read a bounded piece of topics into a file.
+
+    The end is found out once, when reading begins; a topic that is being written to does not keep the scan running. Nothing is committed.
+    """
+    from levada.cli.records.sinks import TEXT_FORMATS, Destination, format_of
+
+    kind = format_of(to, format)
+    wanted = _columns(columns, kind)
+    as_text = text or kind in (*TEXT_FORMATS, "duckdb")
+    arguments: dict[str, Any] = {
+        "columns": wanted,
+        "text": [name for name in ("key", "value") if name in wanted and as_text and kind != "jsonl"],
+        "keys": key or None,
+        "batch_rows": batch_rows,
+    }
+    if batch_rows < 1:
+        raise ConfigError(f"--batch-rows is a number of rows from 1, got {batch_rows}")
+    records = _scanned(run, topics, _ranges(run, topics, offset, partition or ()), arguments, Destination(to, kind, compression, table))
+    result = Scanned(to, kind, records, None if to == "-" else Path(to).stat().st_size)
+    if to == "-":
+        run.say(f"{records:,} records")
+    else:
+        run.show(result)
+
+
+def _columns(given: str | None, kind: str) -> tuple[str, ...]:
+    if given is None:
+        return FLAT if kind == "csv" else WITH_HEADERS
+    names = tuple(name.strip() for name in given.split(","))
+    if unknown := [name for name in names if name not in COLUMNS]:
+        raise ConfigError(f"--columns: there is no '{unknown[0]}', but {', '.join(COLUMNS)}{did_you_mean(unknown[0], COLUMNS)}")
+    if kind == "csv" and "headers" in names:
+        raise ConfigError("--columns: headers are lists, which CSV does not have; give another format")
+    return names
+
+
+def _scanned(
+    run: Invocation,
+    topics: Sequence[str],
+    ranges: dict[TopicPartition, tuple[int, int]],
+    arguments: dict[str, Any],
+    to: Destination,
+) -> int:
+    """Read into the file, and return how many records there were."""
+    from levada.cli.records.sinks import sink
+
+    records = 0
+    # A bar would stand between the lines of what is printed.
+    shown = nullcontext(Progress()) if to.path == "-" else run.progress(f"scan {', '.join(topics)}", unit="offsets")
+    with shown as bar:
+
+        def progress(told: ScanProgress) -> None:
+            bar.update(told.offsets, told.of)
+
+        read = run.scan(assignments=ranges, progress=progress, **arguments)
+        with sink(to, read.to_reader().schema) as writer:
+            for batch in read.arrow():
+                writer.write(batch)
+                records += batch.num_rows
+    return records
+
+
+def _ranges(run: Invocation, topics: Sequence[str], offset: str | None, partitions: Sequence[int]) -> dict[TopicPartition, tuple[int, int]]:
+    spans = EVERYTHING if offset is None else parse_spans(offset)
+    with run.consumer() as consumer:
+        found = settled(consumer, topics, spans, only=partitions)
+    return {tp: span.there for tp, span in found.items()}

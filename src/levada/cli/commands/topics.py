@@ -1,0 +1,176 @@
+"""levada topics: list, create, describe, change and delete topics, and the records in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import typer
+
+from levada import KafkaError, NewTopic, TopicDescription, TopicPartition
+from levada.cli.command import command, command_group
+from levada.cli.confirm import confirm
+from levada.cli.exits import Exit
+from levada.cli.invocation import Invocation
+from levada.cli.key_values import key_values
+from levada.cli.lag import LogEnds
+from levada.cli.log_ends import log_ends
+from levada.cli.outcomes import rows_of, show_outcomes
+from levada.cli.partition_offsets import POSITIONS, offsets_at, parse_positions
+from levada.cli.partitions import partitions_of
+
+app = command_group("Topics: list, create, describe, change and delete them.")
+
+Name = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.", show_default=False)]
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.", show_default=False)]
+Settings = Annotated[
+    list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="A setting of the topic; repeat it for more.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+class TopicRow(NamedTuple):
+    """replicas: of its first partition. without_leader, out_of_sync: how many partitions have no leader, or lack replicas in sync."""
+
+    topic: str
+    partitions: int
+    replicas: int
+    without_leader: int
+    out_of_sync: int
+
+
+class PartitionRow(NamedTuple):
+    """A partition. leader: None where there is none. start, end: the offsets of its first record and of the next one to be written."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    start: int | None
+    end: int | None
+
+
+class OffsetRow(NamedTuple):
+    """The offset at a position of a partition."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@command(app, "list")
+def list_(
+    invocation: Invocation,
+    internal: Annotated[bool, typer.Option("--internal", help="With Kafka's own, such as __consumer_offsets.")] = False,
+) -> None:
+    """List topics, with how many of their partitions have no leader or lack replicas in sync."""
+    with invocation.admin() as admin:
+        described = admin.outcomes(admin.describe_topics, admin.list_topics(internal=internal))
+    # A topic that was deleted between the two questions is no topic any more.
+    invocation.show([_topic_row(found) for found in described.values() if not isinstance(found, KafkaError)], TopicRow._fields)
+
+
+@command(app)
+def create(
+    invocation: Invocation,
+    topics: Names,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many; -1 for the broker's default.")] = -1,
+    replicas: Annotated[int, typer.Option("--replicas", "-r", help="Replicas of each; -1 for the broker's default.")] = -1,
+    config: Settings = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave a topic alone that exists already.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say whether they could be created.")] = False,
+) -> Exit:
+    """Create topics."""
+    settings = key_values(config or [], "--config")
+    with invocation.admin() as admin:
+        existing = set(admin.list_topics(internal=True)) if if_not_exists else set()
+        wanted = [NewTopic(name, partitions, replicas, dict(settings)) for name in topics if name not in existing]
+        outcomes = admin.outcomes(admin.create_topics, wanted, validate_only=dry_run) if wanted else {}
+    done = "could be created" if dry_run else "created"
+    rows = rows_of(outcomes, lambda made: f"{done} with {made.partitions} partitions, {made.replication_factor} replicas each")
+    return show_outcomes(invocation, [*rows, *rows_of(dict.fromkeys(existing.intersection(topics)), "exists already")])
+
+
+@command(app)
+def describe(invocation: Invocation, topics: Names) -> None:
+    """Show the partitions of topics: leaders, replicas, offsets."""
+    with invocation.admin() as admin:
+        described = admin.describe_topics(topics)
+        ends = log_ends(admin, partitions_of(described.values()))
+    invocation.show([row for found in described.values() for row in _partition_rows(found, ends)], PartitionRow._fields)
+
+
+@command(app)
+def delete(invocation: Invocation, topics: Names, yes: Yes = False) -> Exit:
+    """Delete topics and all their records."""
+    confirm(f"Delete {_listed(topics)} and all records in {'it' if len(topics) == 1 else 'them'}?", yes=yes)
+    with invocation.admin() as admin:
+        return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_topics, topics), "deleted"))
+
+
+@command(app, "add-partitions")
+def add_partitions(
+    invocation: Invocation,
+    topic: Name,
+    total: Annotated[int, typer.Option("--total", metavar="COUNT", help="How many there are to be afterwards.", show_default=False)],
+) -> Exit:
+    """Add partitions to a topic. Records with a key may go to other partitions than before."""
+    with invocation.admin() as admin:
+        return show_outcomes(invocation, rows_of(admin.outcomes(admin.create_partitions, {topic: total}), f"has {total} partitions"))
+
+
+@command(app)
+def offsets(
+    invocation: Invocation,
+    topics: Names,
+    at: Annotated[str, typer.Option("--at", metavar="POSITION", help=f"{POSITIONS}.")] = "end",
+) -> None:
+    """Show the offset at a position of each partition, such as the first record at or after a time."""
+    spans = parse_positions(at)
+    with invocation.admin() as admin:
+        partitions = partitions_of(admin.describe_topics(topics).values())
+    found = offsets_at(invocation, spans, partitions)
+    invocation.show([OffsetRow(tp.topic, tp.partition, offset) for tp, offset in sorted(found.items())], OffsetRow._fields)
+
+
+@command(app, "delete-records")
+def delete_records(
+    invocation: Invocation,
+    topic: Name,
+    before: Annotated[str, typer.Option("--before", metavar="POSITION", help=f"{POSITIONS}.", show_default=False)],
+    yes: Yes = False,
+) -> Exit:
+    """Delete the records before a position of each partition."""
+    spans = parse_positions(before)
+    with invocation.admin() as admin:
+        ends = log_ends(admin, partitions_of(admin.describe_topics([topic]).values()))
+        found = {tp: min(offset, ends[tp].end) for tp, offset in offsets_at(invocation, spans, ends).items()}
+        where = ", ".join(f"{tp} before offset {offset}" for tp, offset in sorted(found.items()))
+        confirm(f"Delete the records of {where}?", yes=yes)
+        return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_records, found), lambda low: f"begins at offset {low}"))
+
+
+def _topic_row(found: TopicDescription) -> TopicRow:
+    infos = found.partitions
+    return TopicRow(
+        found.name,
+        len(infos),
+        len(infos[0].replicas) if infos else 0,
+        sum(info.leader < 0 for info in infos),
+        sum(len(info.isr) < len(info.replicas) for info in infos),
+    )
+
+
+def _partition_rows(found: TopicDescription, ends: dict[TopicPartition, LogEnds]) -> list[PartitionRow]:
+    rows = []
+    for info in found.partitions:
+        start, end = ends.get(TopicPartition(info.topic, info.partition), (None, None))
+        leader = info.leader if info.leader >= 0 else None
+        rows.append(PartitionRow(info.topic, info.partition, leader, info.leader_epoch, info.replicas, info.isr, start, end))
+    return rows
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"topic {names[0]}" if len(names) == 1 else f"{len(names)} topics ({', '.join(names)})"

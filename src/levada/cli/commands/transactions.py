@@ -1,0 +1,161 @@
+"""levada transactions: list and describe them, find those that hang, and end them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import typer
+
+from levada import (
+    AbortTransactionSpec,
+    KafkaAdmin,
+    KafkaError,
+    TopicPartition,
+    TransactionDescription,
+    TransactionListing,
+    TransactionState,
+)
+from levada.cli.command import command, command_group
+from levada.cli.confirm import confirm
+from levada.cli.exits import CommandError, Exit
+from levada.cli.hanging import OpenTransaction, hanging, opened_before
+from levada.cli.invocation import Invocation
+from levada.cli.outcomes import rows_of, show_outcomes
+from levada.cli.partitions import partitions_of
+from levada.cli.words import word
+from levada.clock import SystemClock
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+
+app = command_group("Transactions: list, describe, find those that hang, abort.")
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+_DEFAULT_AGE_MINUTES = 15
+"""transaction.max.timeout.ms of brokers, unless it was changed: a coordinator ends by itself what is open for longer."""
+
+
+class TransactionRow(NamedTuple):
+    """A transactional id. open_for_s: seconds since its open transaction began, None without one."""
+
+    transactional_id: str
+    coordinator: int
+    state: TransactionState
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    open_for_s: float | None
+    partitions: tuple[TopicPartition, ...]
+
+
+@command(app, "list")
+def list_(
+    invocation: Invocation,
+    states: Annotated[
+        list[str] | None, typer.Option("--state", help="Only those in this state, such as Ongoing; repeat it for more.")
+    ] = None,
+    producer_ids: Annotated[list[int] | None, typer.Option("--producer-id", help="Only those of this producer id.")] = None,
+    open_for_ms: Annotated[int | None, typer.Option("--open-for-ms", help="Only those open for longer than that (Kafka 3.8).")] = None,
+    pattern: Annotated[str | None, typer.Option("--pattern", help="Only ids that match this regular expression whole (Kafka 4.1).")] = None,
+) -> None:
+    """List transactional ids."""
+    only = [word(TransactionState, one) for one in states or ()]
+    with invocation.admin() as admin:
+        found = admin.list_transactions(states=only, producer_ids=producer_ids or (), duration_ms=open_for_ms, pattern=pattern)
+    invocation.show(found, TransactionListing._fields)
+
+
+@command(app)
+def describe(
+    invocation: Invocation, ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Transactional ids.", show_default=False)]
+) -> None:
+    """Show transactional ids, and the partitions of what they have open."""
+    with invocation.admin() as admin:
+        found = admin.describe_transactions(ids)
+    now_ms = _now_ms()
+    invocation.show([_row(name, one, now_ms) for name, one in found.items()], TransactionRow._fields)
+
+
+@command(app, "find-hanging")
+def find_hanging(
+    invocation: Invocation,
+    topics: Annotated[list[str] | None, typer.Option("--topic", "-t", help="Only in this topic; repeat it for more. Default: all.")] = None,
+    older_than_minutes: Annotated[
+        int,
+        typer.Option("--older-than-minutes", help="Only those without a record for longer than that; choose transaction.max.timeout.ms."),
+    ] = _DEFAULT_AGE_MINUTES,
+) -> None:
+    """Find open transactions that no coordinator will end: readers with isolation.level=read_committed wait for them (KIP-664)."""
+    with invocation.admin() as admin:
+        names = topics or admin.list_topics(internal=True)
+        limit_ms = _now_ms() - older_than_minutes * 60_000
+        invocation.show(_hanging(admin, names, limit_ms), OpenTransaction._fields)
+
+
+@command(app)
+def abort(
+    invocation: Invocation,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID...]", help="Transactional ids; their producers are fenced.", show_default=False)
+    ] = None,
+    topic: Annotated[str | None, typer.Option("--topic", "-t", help="Instead: what hangs in this topic, as find-hanging shows it.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", help="In this partition.")] = None,
+    start_offset: Annotated[int | None, typer.Option("--start-offset", help="With its first record at this offset.")] = None,
+    yes: Yes = False,
+) -> Exit:
+    """Abort the open transactions of transactional ids, or one that hangs in a partition."""
+    place = (topic, partition, start_offset)
+    if ids and place == (None, None, None):
+        confirm(f"Abort what {', '.join(ids)} have open, and fence their producers?", yes=yes)
+        with invocation.admin() as admin:
+            outcomes = admin.outcomes(admin.fence_producers, ids)
+        return show_outcomes(invocation, rows_of(outcomes, "aborted; its producers are fenced"))
+    if not ids and topic is not None and partition is not None and start_offset is not None:
+        with invocation.admin() as admin:
+            found = _at(admin, TopicPartition(topic, partition), start_offset)
+            confirm(f"Abort the transaction of producer {found.producer_id} in {found.tp}?", yes=yes)
+            admin.abort_transaction(AbortTransactionSpec(found.tp, found.producer_id, found.producer_epoch, found.coordinator_epoch))
+        return show_outcomes(invocation, rows_of({found.tp: None}, f"aborted the transaction of producer {found.producer_id}"))
+    raise typer.BadParameter("give transactional ids, or --topic, --partition and --start-offset")
+
+
+def _hanging(admin: KafkaAdmin, topics: Sequence[str], limit_ms: int) -> list[OpenTransaction]:
+    partitions = partitions_of(admin.describe_topics(topics).values())
+    opened = opened_before(limit_ms, admin.describe_producers(partitions))
+    if not opened:
+        return []
+    ids = {one.producer_id: one.transactional_id for one in admin.list_transactions(producer_ids=[one.producer_id for one in opened])}
+    outcomes = admin.outcomes(admin.describe_transactions, list(ids.values())) if ids else {}
+    described = {name: _known(found) for name, found in outcomes.items()}
+    return hanging(opened, ids, {name: found for name, found in described.items() if found is not None})
+
+
+def _now_ms() -> int:
+    return SystemClock().wall_ms()
+
+
+def _known(found: TransactionDescription | KafkaError) -> TransactionDescription | None:
+    """Return what a coordinator knows, None where it has forgotten the id; any other error says nothing about the transaction."""
+    if isinstance(found, BrokerError) and found.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        return None
+    if isinstance(found, KafkaError):
+        raise found
+    return found
+
+
+def _at(admin: KafkaAdmin, tp: TopicPartition, start_offset: int) -> OpenTransaction:
+    opened = opened_before(math.inf, admin.describe_producers([tp]))
+    for one in opened:
+        if one.start_offset == start_offset:
+            return one
+    known = ", ".join(str(one.start_offset) for one in opened) or "none"
+    raise CommandError(f"no transaction is open in {tp} from offset {start_offset}; open ones begin at: {known}")
+
+
+def _row(name: str, found: TransactionDescription, now_ms: int) -> TransactionRow:
+    is_open = found.state is TransactionState.ONGOING and found.start_time_ms is not None
+    open_for_s = (now_ms - found.start_time_ms) / 1000 if is_open and found.start_time_ms is not None else None
+    return TransactionRow(
+        name, found.coordinator_id, found.state, found.producer_id, found.producer_epoch, found.timeout_ms, open_for_s, found.partitions
+    )

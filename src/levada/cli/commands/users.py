@@ -1,0 +1,253 @@
+"""levada users: credentials of SCRAM, quotas, and delegation tokens."""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64decode
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from levada import (
+    ClientQuotaEntity,
+    ClientQuotaFilter,
+    ClientQuotaName,
+    DelegationToken,
+    ScramCredentialInfo,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from levada.cli.command import command, command_group
+from levada.cli.confirm import confirm
+from levada.cli.exits import CommandError, Exit
+from levada.cli.invocation import Invocation
+from levada.cli.key_values import key_values
+from levada.cli.outcomes import rows_of, show_outcomes
+from levada.cli.private_files import read_private
+
+app = command_group("Users: SCRAM credentials, quotas, delegation tokens.")
+
+Name = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Of this user; '' for the default of users.")]
+ClientId = Annotated[str | None, typer.Option("--client-id", metavar="NAME", help="Of this client id; '' for the default of client ids.")]
+Ip = Annotated[str | None, typer.Option("--ip", metavar="ADDRESS", help="Of this address; '' for the default of addresses.")]
+Token = Annotated[str, typer.Argument(metavar="PASSWORD", help="The token's password (its hmac in base64); - for standard input.")]
+
+
+class Mechanism(StrEnum):
+    """The mechanisms of SCRAM."""
+
+    SHA_256 = "SCRAM-SHA-256"
+    SHA_512 = "SCRAM-SHA-512"
+
+
+class CredentialRow(NamedTuple):
+    """A credential that a user has."""
+
+    user: str
+    mechanism: str
+    iterations: int
+
+
+class QuotaRow(NamedTuple):
+    """A quota of a user, a client id or an address; "" stands for the default of its kind, None for none of it."""
+
+    user: str | None
+    client_id: str | None
+    ip: str | None
+    quota: str
+    value: float
+
+
+class TokenRow(NamedTuple):
+    """A delegation token, without its secret. Times are milliseconds since the epoch."""
+
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_timestamp: int
+    expiry_timestamp: int
+    max_timestamp: int
+
+
+class NewTokenRow(NamedTuple):
+    """A delegation token with its secret: token_id and password log in by SCRAM with sasl.tokenauth=true."""
+
+    token_id: str
+    password: str
+    owner: str
+    expiry_timestamp: int
+    max_timestamp: int
+
+
+@command(app, "list")
+def list_(
+    invocation: Invocation,
+    users: Annotated[list[str] | None, typer.Argument(metavar="[USER...]", help="Only these.", show_default=False)] = None,
+) -> None:
+    """List users that have a SCRAM credential. Users of other mechanisms are known to the brokers' files alone."""
+    with invocation.admin() as admin:
+        found = admin.describe_user_scram_credentials(users or None)
+    invocation.show([_credential(user, info) for user, infos in sorted(found.items()) for info in infos], CredentialRow._fields)
+
+
+@command(app, "set-password")
+def set_password(
+    invocation: Invocation,
+    user: Name,
+    mechanism: Annotated[Mechanism, typer.Option("--mechanism", help="Of SCRAM.")] = Mechanism.SHA_256,
+    iterations: Annotated[int, typer.Option("--iterations", help="How often the password is hashed.")] = 4096,
+    file: Annotated[
+        Path | None, typer.Option("--password-file", help="Read the password from this file. Default: ask, or standard input in a pipe.")
+    ] = None,
+) -> Exit:
+    """Create a user with a SCRAM credential, or change its password; it can log in at once."""
+    credential = UserScramCredentialUpsertion(user, _password(user, file), mechanism.value, iterations)
+    with invocation.admin() as admin:
+        return show_outcomes(invocation, rows_of(admin.outcomes(admin.alter_user_scram_credentials, [credential]), "the password is set"))
+
+
+@command(app)
+def delete(
+    invocation: Invocation,
+    user: Name,
+    mechanism: Annotated[Mechanism | None, typer.Option("--mechanism", help="Only this credential. Default: all of SCRAM.")] = None,
+    yes: Yes = False,
+) -> Exit:
+    """Delete the SCRAM credentials of a user. Connections that there are stay."""
+    confirm(f"Delete {mechanism or 'all SCRAM credentials'} of user {user}?", yes=yes)
+    with invocation.admin() as admin:
+        has = [mechanism.value] if mechanism else [info.mechanism for info in admin.describe_user_scram_credentials([user])[user]]
+        wanted = [UserScramCredentialDeletion(user, one) for one in has]
+        return show_outcomes(invocation, rows_of(admin.outcomes(admin.alter_user_scram_credentials, wanted), f"deleted {', '.join(has)}"))
+
+
+@command(app)
+def quotas(invocation: Invocation, user: User = None, client_id: ClientId = None, ip: Ip = None) -> None:
+    """List quotas; those of a user include the ones of the user with a client id."""
+    with invocation.admin() as admin:
+        found = admin.describe_client_quotas(ClientQuotaFilter(_part(user), _part(client_id), _part(ip)))
+    rows = [
+        QuotaRow(_shown(entity.user), _shown(entity.client_id), _shown(entity.ip), quota, value)
+        for entity, limits in found.items()
+        for quota, value in limits.items()
+    ]
+    invocation.show(sorted(rows, key=str), QuotaRow._fields)
+
+
+@command(app, "set-quota")
+def set_quota(
+    invocation: Invocation,
+    limits: Annotated[list[str], typer.Argument(metavar="QUOTA=VALUE...", help="Such as producer_byte_rate=1000000.", show_default=False)],
+    user: User = None,
+    client_id: ClientId = None,
+    ip: Ip = None,
+) -> Exit:
+    """Set quotas: producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate, connection_creation_rate."""
+    wanted = {name: _number(text) for name, text in key_values(limits, "QUOTA=VALUE").items()}
+    with invocation.admin() as admin:
+        return show_outcomes(invocation, rows_of(admin.outcomes(admin.alter_client_quotas, {_entity(user, client_id, ip): wanted}), "set"))
+
+
+@command(app, "unset-quota")
+def unset_quota(
+    invocation: Invocation,
+    names: Annotated[list[str], typer.Argument(metavar="QUOTA...", help="Such as producer_byte_rate.", show_default=False)],
+    user: User = None,
+    client_id: ClientId = None,
+    ip: Ip = None,
+) -> Exit:
+    """Take quotas away."""
+    changes = {_entity(user, client_id, ip): dict.fromkeys(names)}
+    with invocation.admin() as admin:
+        return show_outcomes(invocation, rows_of(admin.outcomes(admin.alter_client_quotas, changes), "taken away"))
+
+
+@command(app)
+def tokens(
+    invocation: Invocation,
+    owners: Annotated[
+        list[str] | None, typer.Option("--owner", metavar="PRINCIPAL", help="Only of User:alice; repeat it for more.")
+    ] = None,
+) -> None:
+    """List delegation tokens, without their secrets."""
+    with invocation.admin() as admin:
+        invocation.show([_token(one) for one in admin.describe_delegation_token(owners or None)], TokenRow._fields)
+
+
+@command(app, "create-token")
+def create_token(
+    invocation: Invocation,
+    owner: Annotated[str | None, typer.Option("--owner", metavar="PRINCIPAL", help="Default: who asks.")] = None,
+    renewers: Annotated[list[str] | None, typer.Option("--renewer", metavar="PRINCIPAL", help="Who may renew it besides.")] = None,
+) -> None:
+    """Create a delegation token, and print its password: whoever has it is its owner."""
+    with invocation.admin() as admin:
+        made = admin.create_delegation_token(owner=owner, renewers=renewers or ())
+    invocation.show([NewTokenRow(made.token_id, made.password, made.owner, made.expiry_timestamp, made.max_timestamp)])
+
+
+@command(app, "renew-token")
+def renew_token(invocation: Invocation, token: Token) -> None:
+    """Let a token live on, for as long as the brokers' settings say."""
+    with invocation.admin() as admin:
+        invocation.show({"expiry_timestamp": admin.renew_delegation_token(_hmac(token))})
+
+
+@command(app, "expire-token")
+def expire_token(invocation: Invocation, token: Token) -> None:
+    """End a token at once."""
+    with invocation.admin() as admin:
+        invocation.show({"expiry_timestamp": admin.expire_delegation_token(_hmac(token))})
+
+
+def _password(user: str, file: Path | None) -> str:
+    if file is not None:
+        text = read_private(file, "the file with the password", others_may_read=False)
+    elif sys.stdin.isatty():
+        text = typer.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        text = sys.stdin.readline()
+    if not text.strip():
+        raise CommandError("the password is empty", Exit.WRONG_USE)
+    return text.rstrip("\r\n")
+
+
+def _hmac(text: str) -> bytes:
+    try:
+        return b64decode((sys.stdin.readline() if text == "-" else text).strip(), validate=True)
+    except ValueError:
+        raise CommandError("the password of a token is base64", Exit.WRONG_USE) from None
+
+
+def _entity(user: str | None, client_id: str | None, ip: str | None) -> ClientQuotaEntity:
+    if user is None and client_id is None and ip is None:
+        raise typer.BadParameter("say whose quota: --user, --client-id or --ip")
+    return ClientQuotaEntity(_part(user), _part(client_id), _part(ip))
+
+
+def _part(text: str | None) -> str | ClientQuotaName | None:
+    return ClientQuotaName.DEFAULT if text == "" else text
+
+
+def _shown(part: str | ClientQuotaName | None) -> str | None:
+    return "" if isinstance(part, ClientQuotaName) else part
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no number") from None
+
+
+def _credential(user: str, info: ScramCredentialInfo) -> CredentialRow:
+    return CredentialRow(user, info.mechanism, info.iterations)
+
+
+def _token(one: DelegationToken) -> TokenRow:
+    return TokenRow(one.token_id, one.owner, one.requester, one.renewers, one.issue_timestamp, one.expiry_timestamp, one.max_timestamp)

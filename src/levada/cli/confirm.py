@@ -1,0 +1,25 @@
+"""The question before something that cannot be taken back."""
+
+from __future__ import annotations
+
+import sys
+from typing import IO
+
+import typer
+
+from levada.cli.exits import CommandError, Exit
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask, unless the user has said --yes. Raises CommandError where the answer is no, and where there is no terminal to ask on."""
+    if yes:
+        return
+    if not is_terminal(sys.stdin):
+        raise CommandError(f"{question} There is no terminal to ask on: add --yes", Exit.WRONG_USE)
+    if not typer.confirm(question, err=True):
+        raise CommandError("nothing was done")
+
+
+def is_terminal(stream: IO[str]) -> bool:
+    """Whether somebody can answer."""
+    return stream.isatty()

@@ -1,0 +1,137 @@
+"""What doctor says of a cluster that it can ask: its nodes and listeners, clocks, leaders and replicas. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import ip_address
+
+from levada import ClusterDescription, KafkaError, Node, PartitionInfo
+from levada.cli.doctor.findings import Finding, Status, Step
+from levada.cli.doctor.probe import Reached, Resolved
+from levada.cli.doctor.text import counted, named
+
+CLOCK_LIMIT_MS = 5_000
+"""Tokens, certificates, retention and timestamps of records go wrong by about as much as clocks differ."""
+_LOCAL_NAMES = ("localhost", "localhost.localdomain", "host.docker.internal")
+
+
+def members(cluster: ClusterDescription) -> list[Finding]:
+    """Return the findings about who belongs to the cluster."""
+    about = f"cluster {cluster.cluster_id}" if cluster.cluster_id else "cluster"
+    if not cluster.nodes:
+        return [Finding(Step.METADATA, Status.FAILED, about, "the brokers name no node", "look at the brokers' logs: do they register?")]
+    named_nodes = named([str(node.id) for node in cluster.nodes])
+    found = [Finding(Step.METADATA, Status.OK, about, f"{counted(len(cluster.nodes), 'broker')}: {named_nodes}")]
+    if cluster.controller is None:
+        advice = "look at the controllers' logs: topics cannot be made or changed, and no leader is elected"
+        found.append(Finding(Step.METADATA, Status.FAILED, about, "no controller is named", advice))
+    return found
+
+
+def clock(node: str, theirs_ms: int, before_ms: int, after_ms: int) -> Finding:
+    """Return the finding about a broker's clock. before_ms, after_ms: this machine's, around the question; all since the epoch."""
+    ahead_ms = max(0, theirs_ms - after_ms) - max(0, before_ms - theirs_ms)
+    if abs(ahead_ms) <= CLOCK_LIMIT_MS:
+        most_ms = max(abs(theirs_ms - before_ms), abs(theirs_ms - after_ms))
+        return Finding(Step.CLOCK, Status.OK, node, f"differs from this machine's by {most_ms / 1000:.1f} s at most")
+    direction = "ahead of" if ahead_ms > 0 else "behind"
+    text = f"the broker's clock is {abs(ahead_ms) / 1000:.1f} s {direction} this machine's"
+    advice = "set both by NTP: certificates, tokens, retention and offsets by time go wrong by as much"
+    return Finding(Step.CLOCK, Status.FAILED, node, text, advice)
+
+
+def listener(node: Node, name: Resolved, reached: Sequence[Reached], error: KafkaError | None, *, bootstrap: Iterable[str]) -> Finding:
+    """Return the finding about where a broker says that it listens. bootstrap: the hosts through which the cluster was reached."""
+    about = f"broker {node.id} at {node.address}"
+    if name.fault is not None:
+        return Finding(Step.LISTENERS, Status.FAILED, about, f"its name does not resolve: {name.fault}", _advertised(node, bootstrap))
+    if all(one.fault is not None for one in reached):
+        faults = "; ".join(dict.fromkeys(str(one.fault) for one in reached))
+        return Finding(Step.LISTENERS, Status.FAILED, about, f"it cannot be reached there: {faults}", _advertised(node, bootstrap))
+    if error is not None:
+        text = f"a connection is possible, and then: {error}"
+        advice = "advertised.listeners must name the listener that clients like this one use"
+        return Finding(Step.LISTENERS, Status.FAILED, about, text, advice)
+    return Finding(Step.LISTENERS, Status.OK, about, "it can be reached where it says that it listens")
+
+
+def _advertised(node: Node, bootstrap: Iterable[str]) -> str:
+    if _is_local(node.host) and not any(map(_is_local, bootstrap)):
+        return (
+            f"the broker tells clients to connect to {node.host!r}, which is each client's own machine: "
+            "set its advertised.listeners to a name that clients can resolve and reach"
+        )
+    return "is the broker up? If it is, set its advertised.listeners to a name and port that clients can resolve and reach"
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() in _LOCAL_NAMES
+
+
+def leaders(partitions: Sequence[PartitionInfo]) -> list[Finding]:
+    """Return the findings about partitions' leaders, one for each topic that lacks some."""
+    without = [info for info in partitions if info.leader < 0]
+    if not without:
+        return [Finding(Step.LEADERS, Status.OK, "all topics", f"every one of {counted(len(partitions), 'partition')} has a leader")]
+    return [
+        Finding(
+            Step.LEADERS,
+            Status.FAILED,
+            f"topic {topic}",
+            f"no leader for {_partitions(infos)}: nothing can be read or written there; "
+            f"replicas on brokers {named(_brokers(info.replicas for info in infos))}",
+            "start the brokers that have the replicas; if they are lost for good: an unclean election, which loses records",
+        )
+        for topic, infos in _by_topic(without).items()
+    ]
+
+
+def replicas(partitions: Sequence[PartitionInfo], min_in_sync: Mapping[str, int]) -> list[Finding]:
+    """Return the findings about partitions that lack replicas in sync. min_in_sync: min.insync.replicas, of topics where it is known."""
+    led = [info for info in partitions if info.leader >= 0]
+    few = [info for info in led if len(info.isr) < min_in_sync.get(info.topic, 1)]
+    lagging = [info for info in led if len(info.isr) < len(info.replicas) and info not in few]
+    found = [
+        Finding(
+            Step.REPLICAS,
+            Status.FAILED,
+            f"topic {topic}",
+            f"fewer replicas in sync than min.insync.replicas={min_in_sync.get(topic, 1)} in {_partitions(infos)}: "
+            f"writes with acks=all are refused; out of sync: brokers {named(_out_of_sync(infos))}",
+            "start those brokers, or find in their logs why they do not catch up",
+        )
+        for topic, infos in _by_topic(few).items()
+    ]
+    found += [
+        Finding(
+            Step.REPLICAS,
+            Status.WARNING,
+            f"topic {topic}",
+            f"replicas out of sync in {_partitions(infos)}: on brokers {named(_out_of_sync(infos))}",
+            "start those brokers, or find in their logs why they do not catch up",
+        )
+        for topic, infos in _by_topic(lagging).items()
+    ]
+    return found or [Finding(Step.REPLICAS, Status.OK, "all topics", "all replicas of partitions with a leader are in sync")]
+
+
+def _by_topic(partitions: Iterable[PartitionInfo]) -> dict[str, list[PartitionInfo]]:
+    found: dict[str, list[PartitionInfo]] = {}
+    for info in sorted(partitions):
+        found.setdefault(info.topic, []).append(info)
+    return found
+
+
+def _partitions(infos: Sequence[PartitionInfo]) -> str:
+    return f"{'partition' if len(infos) == 1 else 'partitions'} {named([str(info.partition) for info in infos])}"
+
+
+def _brokers(ids: Iterable[Iterable[int]]) -> list[str]:
+    return [str(broker) for broker in sorted({broker for some in ids for broker in some})]
+
+
+def _out_of_sync(infos: Iterable[PartitionInfo]) -> list[str]:
+    return _brokers(set(info.replicas) - set(info.isr) for info in infos)

@@ -1,0 +1,102 @@
+"""What doctor says of one address on the way to it: its name, its port, TLS, versions and login. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+
+from levada.cli.doctor.findings import Finding, Status, Step
+from levada.cli.doctor.listener import LOGIN_PROTOCOLS, TLS_PROTOCOLS
+from levada.cli.doctor.probe import Reached, Resolved
+from levada.errors import (
+    AuthenticationError,
+    BootstrapError,
+    KafkaError,
+    SslAuthenticationError,
+    UnsupportedSaslMechanismError,
+    UnsupportedVersionError,
+)
+
+_ADVICE_ON_LOGIN = "check sasl.username and sasl.password, and that the broker knows this user for this sasl.mechanism"
+
+
+def resolved(host: str, found: Resolved) -> Finding:
+    """Return the finding about a host name."""
+    if found.fault is not None:
+        advice = "check the spelling in bootstrap.servers, this machine's DNS and /etc/hosts; inside containers, names differ from outside"
+        return Finding(Step.DNS, Status.FAILED, host, f"the name does not resolve: {found.fault}", advice)
+    return Finding(Step.DNS, Status.OK, host, f"{', '.join(found.addresses)} ({found.took_ms:.0f} ms)")
+
+
+def reached(address: str, found: Sequence[Reached]) -> Finding:
+    """Return the finding about a port, on all addresses that the name has."""
+    good = [one for one in found if one.fault is None]
+    bad = [one for one in found if one.fault is not None]
+    # Brokers often listen on one of the two addresses that "localhost" has; a client tries both.
+    if good and bad and not all(ip_address(one.address.partition("%")[0]).is_loopback for one in bad):
+        failing = ", ".join(f"{one.address} ({one.fault})" for one in bad)
+        text = f"only some addresses of this name accept connections; not: {failing}"
+        return Finding(Step.TCP, Status.WARNING, address, text, "take the others out of the DNS entry, or let the broker listen on them")
+    if good:
+        return Finding(Step.TCP, Status.OK, address, f"accepts connections ({good[0].took_ms:.0f} ms)")
+    text = "; ".join(dict.fromkeys(f"{one.address}: {one.fault}" for one in bad))
+    return Finding(Step.TCP, Status.FAILED, address, f"no connection: {text}", _advice_on_tcp(bad))
+
+
+def _advice_on_tcp(found: Sequence[Reached]) -> str:
+    if any("refused" in (one.fault or "").lower() for one in found):
+        return "nothing listens there: is the broker up, and is the port that of its listener?"
+    return "a firewall, a security group or a route keeps packets back, or the host is down"
+
+
+def connected(address: str, error: KafkaError | None, security_protocol: str) -> list[Finding]:
+    """Return what a client's attempt to ask for metadata says about TLS, versions and login. error: None where it succeeded."""
+    if error is None:
+        return _well_until(Step.METADATA, address, security_protocol)
+    return [*_well_until(_step_of(error), address, security_protocol), _failed(address, error)]
+
+
+def _well_until(step: Step, address: str, security_protocol: str) -> list[Finding]:
+    """Return findings for the steps that must have gone well before this one."""
+    texts: Mapping[Step, str | None] = {
+        Step.TLS: "the certificate is accepted" if security_protocol in TLS_PROTOCOLS else None,
+        Step.VERSIONS: "a Kafka broker answers",
+        Step.LOGIN: "the login is accepted" if security_protocol in LOGIN_PROTOCOLS else None,
+    }
+    order = tuple(Step)
+    return [
+        Finding(done, Status.OK, address, text)
+        for done, text in texts.items()
+        if text is not None and order.index(done) < order.index(step)
+    ]
+
+
+def _step_of(error: KafkaError) -> Step:
+    if isinstance(error, SslAuthenticationError):
+        return Step.TLS
+    if isinstance(error, AuthenticationError):
+        return Step.LOGIN
+    return Step.VERSIONS
+
+
+def _failed(address: str, error: KafkaError) -> Finding:
+    step = _step_of(error)
+    return Finding(step, Status.FAILED, address, _text(address, error), _advice(error))
+
+
+def _text(address: str, error: KafkaError) -> str:
+    text = next(iter(error.causes.values()), str(error)) if isinstance(error, BootstrapError) else str(error)
+    return text.removeprefix(f"{address}: ")
+
+
+def _advice(error: KafkaError) -> str:
+    if isinstance(error, UnsupportedSaslMechanismError):
+        return "set sasl.mechanism to one that the listener offers"
+    if isinstance(error, SslAuthenticationError):
+        # The client's own words say already which setting is about it.
+        return ""
+    if isinstance(error, AuthenticationError):
+        return _ADVICE_ON_LOGIN
+    if isinstance(error, UnsupportedVersionError):
+        return "see broker.version.fallback for brokers before 0.10"
+    return ""

@@ -1,0 +1,91 @@
+"""The examination itself: asks what each step needs, and hands it to the functions that judge it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from levada import ClusterDescription, KafkaAdmin, KafkaError, Node
+from levada.cli.doctor import cluster, connecting, probe, questions
+from levada.cli.doctor.findings import Finding, Status
+from levada.cli.doctor.listener import mismatch
+from levada.cli.doctor.scope import Scope
+from levada.config import AdminConfig
+
+
+class Way(NamedTuple):
+    """An address that works, and the cluster as it describes it."""
+
+    address: str
+    cluster: ClusterDescription
+
+
+def examine(settings: Mapping[str, Any], scope: Scope, wall_ms: Callable[[], int]) -> Iterator[Finding]:
+    """Yield what is found, step by step, as soon as it is known. wall_ms: this machine's clock, in ms since the epoch.
+
+    Raises ConfigError for settings that no client takes.
+    """
+    config = AdminConfig.parse(settings)
+    ways: list[Way] = []
+    for host, port in config.bootstrap_servers:
+        yield from _approach(settings, Node(-1, host, port), config.security_protocol, scope.timeout, ways)
+    if not ways:
+        return
+    yield from cluster.members(ways[0].cluster)
+    reachable = [way.address for way in ways]
+    with KafkaAdmin(_at(settings, reachable)) as admin:
+        hosts = [host for host, _ in config.bootstrap_servers]
+        listeners = [_listener(admin, node, hosts, scope.timeout) for node in ways[0].cluster.nodes]
+        yield from listeners
+        if all(finding.status is Status.FAILED for finding in listeners):
+            return
+        yield from questions.about_clocks(admin, scope.timeout, wall_ms)
+        yield from questions.about_partitions(admin, scope)
+        yield from questions.about_groups(admin, scope)
+
+
+def _approach(settings: Mapping[str, Any], target: Node, security_protocol: str, timeout: float, ways: list[Way]) -> Iterator[Finding]:
+    """Go to one address, as far as that is possible; what works is added to `ways`."""
+    name = probe.resolve(target.host)
+    yield connecting.resolved(target.host, name)
+    if name.fault is not None:
+        return
+    port = connecting.reached(target.address, probe.reach(name.addresses, target.port, timeout))
+    yield port
+    if port.status is Status.FAILED:
+        return
+    fault = mismatch(target.address, probe.listen(target.host, target.port, timeout), security_protocol)
+    if fault is not None:
+        yield fault
+        return
+    found, error = _described(_at(settings, [target.address]), timeout)
+    yield from connecting.connected(target.address, error, security_protocol)
+    if found is not None:
+        ways.append(Way(target.address, found))
+
+
+def _described(settings: Mapping[str, Any], timeout: float) -> tuple[ClusterDescription | None, KafkaError | None]:
+    with KafkaAdmin(settings) as admin:
+        try:
+            return admin.describe_cluster(timeout=timeout), None
+        except KafkaError as error:
+            return None, error
+
+
+def _listener(admin: KafkaAdmin, node: Node, bootstrap: Sequence[str], timeout: float) -> Finding:
+    name = probe.resolve(node.host)
+    reached = probe.reach(name.addresses, node.port, timeout)
+    error = None
+    if any(one.fault is None for one in reached):
+        try:
+            admin.api_versions(node=node.id, timeout=timeout)
+        except KafkaError as fault:
+            error = fault
+    return cluster.listener(node, name, reached, error, bootstrap=bootstrap)
+
+
+def _at(settings: Mapping[str, Any], addresses: Sequence[str]) -> dict[str, Any]:
+    """Return the settings with other addresses, however the ones in them are spelt."""
+    spelt = {"bootstrap.servers", *(alias for alias, name in AdminConfig.ALIASES.items() if name == "bootstrap.servers")}
+    others = {name: value for name, value in settings.items() if name.replace("_", ".") not in spelt}
+    return {**others, "bootstrap.servers": addresses}

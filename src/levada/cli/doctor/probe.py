@@ -1,0 +1,143 @@
+"""Looks at one address from outside: names, connections, and what a listener answers. The one module of doctor that opens sockets."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from levada.cli.doctor.listener import Listener, Speaks
+from levada.protocol.frame import decode_response, encode_request
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from levada.protocol.schema import Request
+
+CLIENT_ID = "levada-doctor"
+_NO_MECHANISM = "levada-doctor-asks-which"
+"""No listener has it, so that a broker names those that it has and logs nobody in."""
+_MOST_BYTES = 1 << 20
+_SIZE = struct.Struct(">i")
+
+
+class Reached(NamedTuple):
+    """What became of a connection. fault: why there is none, None where there is one. took_ms: how long that took."""
+
+    address: str
+    fault: str | None
+    took_ms: float
+
+
+class Resolved(NamedTuple):
+    """What a name stands for. fault: why that is not known, None where it is."""
+
+    addresses: tuple[str, ...]
+    fault: str | None
+    took_ms: float
+
+
+def resolve(host: str) -> Resolved:
+    """Ask the system what addresses a name has."""
+    begun = time.monotonic()
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        return Resolved((), _why(error), _since(begun))
+    return Resolved(tuple(dict.fromkeys(str(entry[4][0]) for entry in found)), None, _since(begun))
+
+
+def reach(addresses: Sequence[str], port: int, timeout: float) -> list[Reached]:
+    """Connect to each address of a name, one after another, and hang up. timeout: seconds for each."""
+    return [_reach(address, port, timeout) for address in addresses]
+
+
+def listen(host: str, port: int, timeout: float) -> Listener:
+    """Find out what is spoken at an address that accepts connections. timeout: seconds for each of up to four connections."""
+    has_tls = _completes_handshake(host, port, timeout)
+    answer = _ask(host, port, timeout, ApiVersionsRequest(), 0, with_tls=has_tls)
+    speaks = _speaks(answer)
+    if speaks is not Speaks.KAFKA:
+        return Listener(has_tls, speaks)
+    handshake = _ask(host, port, timeout, SaslHandshakeRequest(mechanism=_NO_MECHANISM), 1, with_tls=has_tls)
+    return Listener(has_tls, speaks, _mechanisms(handshake))
+
+
+def _reach(address: str, port: int, timeout: float) -> Reached:
+    begun = time.monotonic()
+    try:
+        with socket.create_connection((address, port), timeout):
+            return Reached(address, None, _since(begun))
+    except OSError as error:
+        return Reached(address, _why(error), _since(begun))
+
+
+def _completes_handshake(host: str, port: int, timeout: float) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout) as connection, _unverified().wrap_socket(connection, server_hostname=host):
+            return True
+    except ssl.SSLError as error:
+        # Who refuses in TLS's own words speaks it, such as a listener that wants a client's certificate.
+        return "ALERT" in (error.reason or "")
+    except OSError:
+        return False
+
+
+def _ask(host: str, port: int, timeout: float, request: Request, version: int, *, with_tls: bool) -> bytes:
+    """Send one request and return the beginning of what comes back, b"" where nothing does."""
+    with suppress(OSError), socket.create_connection((host, port), timeout) as plain:
+        connection = _unverified().wrap_socket(plain, server_hostname=host) if with_tls else plain
+        with connection:
+            connection.sendall(encode_request(request, version, 0, CLIENT_ID))
+            return _receive(connection)
+    return b""
+
+
+def _receive(connection: socket.socket) -> bytes:
+    """Return a frame with its size, or what there is where it is no frame."""
+    data = b""
+    with suppress(OSError):
+        while len(data) < _SIZE.size or len(data) < _SIZE.size + min(*_SIZE.unpack_from(data), _MOST_BYTES):
+            piece = connection.recv(65_536)
+            if not piece:
+                break
+            data += piece
+    return data
+
+
+def _speaks(answer: bytes) -> Speaks:
+    if not answer:
+        return Speaks.NOTHING
+    if answer[:4].upper() in (b"HTTP", b"<!DO", b"<HTM"):
+        return Speaks.HTTP
+    if answer.startswith(b"SSH-"):
+        return Speaks.SSH
+    # The answer of a broker: its size, then the correlation id of the question, 0.
+    is_frame = len(answer) >= 8 and _SIZE.unpack_from(answer)[0] == len(answer) - _SIZE.size
+    return Speaks.KAFKA if is_frame and answer[4:8] == bytes(4) else Speaks.OTHER
+
+
+def _mechanisms(answer: bytes) -> tuple[str, ...] | None:
+    if not answer:
+        return None
+    response = decode_response(SaslHandshakeRequest, 1, answer[_SIZE.size :])
+    assert isinstance(response, SaslHandshakeResponse)
+    return tuple(response.mechanisms)
+
+
+def _unverified() -> ssl.SSLContext:
+    # Nothing is sent but the two questions, and what is asked is whether there is TLS at all; the client itself verifies.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _why(error: OSError | UnicodeError) -> str:
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).strip()
+
+
+def _since(begun: float) -> float:
+    return (time.monotonic() - begun) * 1000

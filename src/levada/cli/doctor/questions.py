@@ -1,0 +1,84 @@
+"""What doctor asks a cluster that can be reached, about clocks, partitions and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from levada import ConfigResource, ConfigResourceType, GroupState, KafkaAdmin, KafkaError, PartitionInfo
+from levada.cli.doctor import cluster, groups
+from levada.cli.doctor.findings import Finding, Status, Step
+from levada.cli.doctor.scope import Scope
+from levada.cli.group_views import GroupView, group_views
+from levada.cli.log_ends import log_ends
+from levada.errors import UnsupportedVersionError
+
+_MIN_IN_SYNC = "min.insync.replicas"
+
+
+def about_clocks(admin: KafkaAdmin, timeout: float, wall_ms: Callable[[], int]) -> Iterator[Finding]:
+    """Compare clocks, where the cluster tells its own: the leader of the controllers' quorum does (KIP-836, Kafka 3.3)."""
+    before_ms = wall_ms()
+    try:
+        quorum = admin.describe_metadata_quorum(timeout=timeout)
+    except UnsupportedVersionError:
+        yield Finding(Step.CLOCK, Status.OK, "cluster", "these brokers do not tell their time")
+        return
+    except KafkaError as error:
+        yield Finding(Step.CLOCK, Status.WARNING, "cluster", f"the brokers do not tell their time: {error}")
+        return
+    after_ms = wall_ms()
+    theirs = next((voter.last_fetch_ms for voter in quorum.voters if voter.node_id == quorum.leader_id), None)
+    if theirs is not None:
+        yield cluster.clock(f"controller {quorum.leader_id}", theirs, before_ms, after_ms)
+
+
+def about_partitions(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
+    """Examine leaders and replicas of the topics in question."""
+    names = list(scope.topics) or admin.list_topics(internal=True, timeout=scope.timeout)
+    described = admin.outcomes(admin.describe_topics, names, timeout=scope.timeout)
+    partitions: list[PartitionInfo] = []
+    for name, found in described.items():
+        if isinstance(found, KafkaError):
+            yield Finding(Step.LEADERS, Status.FAILED, f"topic {name}", str(found), "check the name; `levada topics list` has all")
+        else:
+            partitions += found.partitions
+    if described and not partitions:
+        return
+    yield from cluster.leaders(partitions)
+    yield from cluster.replicas(partitions, _min_in_sync(admin, partitions, scope.timeout))
+
+
+def about_groups(admin: KafkaAdmin, scope: Scope) -> Iterator[Finding]:
+    """Examine the groups in question, twice: one that rebalances both times may be stuck."""
+    listings = [one for one in admin.list_groups(timeout=scope.timeout) if not scope.groups or one.group_id in scope.groups]
+    for missing in sorted(set(scope.groups) - {one.group_id for one in listings}):
+        yield Finding(Step.GROUPS, Status.FAILED, f"group {missing}", "it does not exist", "check the name; `levada groups list` has all")
+    views = group_views(admin, listings, lambda partitions: log_ends(admin, partitions))
+    for name, found in views.items():
+        if isinstance(found, KafkaError):
+            yield Finding(Step.GROUPS, Status.FAILED, f"group {name}", str(found))
+    seen = [view for view in views.values() if not isinstance(view, KafkaError)]
+    later = {one.group_id: one.state for one in admin.list_groups(timeout=scope.timeout)}
+    if seen or not (views or scope.groups):
+        yield from groups.examined([_seen(view, later.get(view.group, GroupState.DEAD)) for view in seen])
+
+
+def _seen(view: GroupView, later: GroupState) -> groups.Seen:
+    # Where nobody has partitions, the group is not about partitions, as Kafka Connect's, or is rebalancing.
+    idle = sum(not member.partitions for member in view.members) if any(member.partitions for member in view.members) else 0
+    return groups.Seen(view.group, (view.state, later), len(view.members), idle, view.lags)
+
+
+def _min_in_sync(admin: KafkaAdmin, partitions: Sequence[PartitionInfo], timeout: float) -> dict[str, int]:
+    """Return min.insync.replicas of topics that lack replicas in sync, as far as this user may see it."""
+    topics = sorted({info.topic for info in partitions if len(info.isr) < len(info.replicas)})
+    if not topics:
+        return {}
+    outcomes = admin.outcomes(
+        admin.describe_configs, [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics], timeout=timeout
+    )
+    return {
+        resource.name: int(found[_MIN_IN_SYNC].value or 1)
+        for resource, found in outcomes.items()
+        if not isinstance(found, KafkaError) and _MIN_IN_SYNC in found
+    }

@@ -1,0 +1,85 @@
+"""From the start of the process to its exit code: the one place that turns errors into messages."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any, NoReturn
+
+from levada.cli.exits import Exit, exit_of
+from levada.shown import visible
+
+OF_THE_EXTRA = ("typer", "rich", "yaml")
+"""Packages that `levada[cli]` brings."""
+
+
+def console() -> NoReturn:
+    """Run the command line of this process, and end it with the exit code."""
+    signal.signal(signal.SIGTERM, _terminated)
+    sys.exit(main())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code. arguments: without the program's name; default: those of this process."""
+    try:
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = Exit.OUTPUT_CLOSED
+    except KeyboardInterrupt:
+        code = Exit.INTERRUPTED
+    except Exception as error:
+        code = report(error)
+    if code == Exit.OUTPUT_CLOSED:
+        _discard_output()
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    try:
+        from levada.cli.application import run
+    except ModuleNotFoundError as missing:
+        if missing.name not in OF_THE_EXTRA:
+            raise
+        say(f'the command line needs the package {missing.name}; run: pip install "levada[cli]"')
+        return Exit.WRONG_USE
+    return run(arguments)
+
+
+def report(error: Exception) -> Exit:
+    """Tell the user about an error, on stderr, and return its exit code. Only a bug has a traceback."""
+    code = exit_of(error)
+    if code is Exit.BUG:
+        traceback.print_exception(error)
+        say("this is a bug in levada; please report it with the lines above")
+        return code
+    say(_text_of(error))
+    for note in getattr(error, "__notes__", ()):
+        say(note)
+    return code
+
+
+def say(text: str) -> None:
+    """Write a line of the program's own to stderr."""
+    print(f"levada: {visible(text)}", file=sys.stderr, flush=True)
+
+
+def _text_of(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__
+
+
+def _discard_output() -> None:
+    # Otherwise the interpreter would try to flush what is left, fail, and say so.
+    with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - a device
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def _terminated(number: int, frame: FrameType | None) -> Any:
+    # An exception, so that `with` blocks close their clients: a consumer leaves its group.
+    raise SystemExit(Exit.TERMINATED)

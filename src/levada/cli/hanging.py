@@ -1,0 +1,61 @@
+"""Which open transactions nobody will end (KIP-664). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from levada import ProducerState, TopicPartition, TransactionDescription
+
+NO_EPOCH = 0
+"""The coordinator's epoch for a producer that has ended no transaction in the partition."""
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that a partition holds open: readers with isolation.level=read_committed wait before start_offset.
+
+    last_timestamp: of its last record, in ms since the epoch. transactional_id: "" where no coordinator knows the producer.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    start_offset: int
+    last_timestamp: int
+    transactional_id: str = ""
+
+    @property
+    def tp(self) -> TopicPartition:
+        """Its partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+def opened_before(limit_ms: float, producers: Mapping[TopicPartition, Iterable[ProducerState]]) -> list[OpenTransaction]:
+    """Return the open transactions whose last record is older than a time in ms since the epoch."""
+    return [
+        OpenTransaction(
+            tp.topic,
+            tp.partition,
+            producer.producer_id,
+            producer.producer_epoch,
+            NO_EPOCH if producer.coordinator_epoch is None else producer.coordinator_epoch,
+            producer.current_transaction_start_offset,
+            producer.last_timestamp,
+        )
+        for tp, some in sorted(producers.items())
+        for producer in some
+        if producer.current_transaction_start_offset is not None and producer.last_timestamp < limit_ms
+    ]
+
+
+def hanging(
+    opened: Iterable[OpenTransaction], ids: Mapping[int, str], descriptions: Mapping[str, TransactionDescription]
+) -> list[OpenTransaction]:
+    """Return those that no coordinator will end: it does not know the producer, or not that the partition takes part.
+
+    ids: transactional ids by producer id. descriptions: by transactional id, as their coordinators have them.
+    """
+    named = [one._replace(transactional_id=ids.get(one.producer_id, "")) for one in opened]
+    return [one for one in named if (known := descriptions.get(one.transactional_id)) is None or one.tp not in known.partitions]

@@ -1,0 +1,161 @@
+"""One run of a command: the settings its clients get, where its output goes, and how results are printed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from copy import copy
+from functools import cached_property
+from typing import IO, TYPE_CHECKING, Any
+
+from levada.cli import entry
+from levada.cli.output import OutputFormat, write
+from levada.errors import ConfigError
+from levada.shown import visible
+
+if TYPE_CHECKING:
+    from levada import KafkaAdmin, KafkaConsumer, KafkaProducer, Scan
+    from levada.cli.progress import Progress
+    from levada.cli.settings import Settings
+    from levada.registry import SchemaRegistryClient
+
+LOG_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+"""Of -v: none, one, two or more."""
+
+NOT_CREATING: Mapping[str, Any] = {"allow.auto.create.topics": False}
+
+
+class Invocation:
+    """What a command is run with: the options of every command, and what follows from them.
+
+    A command makes its clients here, so that they have the brokers, the login and the settings that the user gave. Clients are imported
+    when they are made: a command that is only asked for its help loads none.
+    """
+
+    def __init__(
+        self,
+        brokers: str | None = None,
+        option: Sequence[str] = (),
+        profile: str | None = None,
+        output: OutputFormat | None = None,
+        verbose: int = 0,
+        no_color: bool = False,
+    ) -> None:
+        self._brokers, self._options, self._profile = brokers, tuple(option), profile
+        self.given_output = output
+        """The format that was asked for on the command line, None for none."""
+        self.verbose = verbose
+        self.color: bool | None = False if no_color else None
+        _log_to_stderr(verbose)
+
+    # Settings and clients
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings of the command line, the environment and the profile. Raises ConfigError for what is wrong with them."""
+        from levada.cli.settings import settings_of
+
+        return settings_of(os.environ, brokers=self._brokers, options=self._options, profile=self._profile)
+
+    def of_cluster(self, profile: str | None, brokers: str | None) -> Invocation:
+        """Return an invocation for another cluster, that of a profile or of brokers.
+
+        It has none of the settings of this one, neither -X nor those of the environment: their login is that of the first cluster.
+        """
+        from levada.cli.settings import settings_of_another
+
+        other = copy(self)
+        other.settings = settings_of_another(os.environ, brokers=brokers, profile=profile)
+        return other
+
+    def consumer(self, *, defaults: Mapping[str, Any] | None = None, **settings: Any) -> KafkaConsumer[Any, Any]:
+        """Make a consumer.
+
+        settings: of this command, as keywords; they count before what the user has set, and defaults, with Kafka's names, after it. Unless
+        these say otherwise it creates no topic by reading it.
+        """
+        from levada import KafkaConsumer
+        from levada.config import ConsumerConfig
+
+        return KafkaConsumer({**NOT_CREATING, **(defaults or {}), **self.settings.of(ConsumerConfig), **_dotted(settings)})
+
+    def producer(self, **settings: Any) -> KafkaProducer[Any, Any]:
+        """Make a producer."""
+        from levada import KafkaProducer
+        from levada.config import ProducerConfig
+
+        return KafkaProducer({**self.settings.of(ProducerConfig), **_dotted(settings)})
+
+    def admin(self, **settings: Any) -> KafkaAdmin:
+        """Make an admin client."""
+        from levada import KafkaAdmin
+        from levada.config import AdminConfig
+
+        return KafkaAdmin({**self.settings.of(AdminConfig), **_dotted(settings)})
+
+    def scan(self, topics: Any = None, **arguments: Any) -> Scan[Any, Any]:
+        """Make a scan. arguments: those of levada.scan()."""
+        from levada import scan
+        from levada.config import ConsumerConfig
+
+        return scan(topics, self.settings.of(ConsumerConfig), **arguments)
+
+    def registry(self, **settings: Any) -> SchemaRegistryClient:
+        """Make a client of the Schema Registry, which schema.registry.url names. Raises ConfigError where nothing does."""
+        from levada.config import RegistryConfig
+        from levada.registry import SchemaRegistryClient
+
+        found = self.settings.of(RegistryConfig, needs_brokers=False)
+        if "schema.registry.url" not in found:
+            raise ConfigError("no Schema Registry is named: give -X schema.registry.url=http://host:8081, or put it into the profile")
+        return SchemaRegistryClient({**found, **_dotted(settings)})
+
+    # Output
+
+    @property
+    def format(self) -> OutputFormat:
+        """How results are printed."""
+        return self.given_output or self.settings.output
+
+    @property
+    def out(self) -> IO[bytes]:
+        """Where data go: stdout, as bytes."""
+        return sys.stdout.buffer
+
+    def show(self, result: Any, columns: Sequence[str] = ()) -> None:
+        """Print what a call of the library returned, in the format that was asked for; output.write() says how."""
+        write(result, sys.stdout, self.format, columns=columns, color=self.color)
+
+    def say(self, text: str) -> None:
+        """Write a line about the run to stderr, where it does not mix with data."""
+        entry.say(text)
+
+    def progress(self, what: str, *, total: int | None = None, unit: str = "records") -> AbstractContextManager[Progress]:
+        """Show how far something is, on stderr, where that is a terminal and once it takes over a second: `with ... as bar`."""
+        from levada.cli.progress import progress
+
+        return progress(what, total=total, unit=unit, color=self.color)
+
+
+def _dotted(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", "."): value for name, value in settings.items()}
+
+
+class _Visible(logging.Formatter):
+    """Log lines in one style with the other messages, without control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
+def _log_to_stderr(verbose: int) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        _Visible("levada: %(levelname)s %(message)s" if not verbose else "%(asctime)s %(levelname)s %(name)s: %(message)s")
+    )
+    log = logging.getLogger("levada")
+    log.handlers[:] = [handler]
+    log.setLevel(LOG_LEVELS[min(verbose, len(LOG_LEVELS) - 1)])

@@ -1,0 +1,172 @@
+"""A log, batch by batch: what Kafka's DumpLogSegments prints. Pure; bytes come from a segment's file or from a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from levada.errors import CorruptRecordError, ProtocolError
+from levada.protocol.prefixed import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS, RecordTypes, UnknownRecordTypeError, decode_prefixed
+from levada.protocol.records.end_txn_marker import EndTxnMarker
+from levada.protocol.schema import Struct
+from levada.record.batch import Record, RecordBatch, next_sequence, read_batches
+from levada.record.compression import Buffer
+
+_CONTROL_TYPES: Final[Mapping[int, str]] = {
+    0: "abort",
+    1: "commit",
+    2: "leader change",
+    3: "snapshot header",
+    4: "snapshot footer",
+    5: "kraft version",
+    6: "kraft voters",
+}
+_ENDS_TRANSACTION: Final = ("abort", "commit")
+COORDINATORS: Final[Mapping[str, RecordTypes]] = {
+    "__consumer_offsets": GROUP_RECORDS,
+    "__transaction_state": TRANSACTION_RECORDS,
+    "__share_group_state": SHARE_RECORDS,
+}
+"""The topics whose keys and values are Kafka's own."""
+
+
+class BatchRow(NamedTuple):
+    """A record batch, or neighbouring messages of before Kafka 0.11.
+
+    position: in the file, in bytes; from a broker, in what was read. control: what a control batch says, "" for other batches. fault: why
+    the batch cannot be trusted, "" where its checksum fits. producer_id, producer_epoch, sequences: -1 without an idempotent producer.
+    """
+
+    position: int
+    base_offset: int
+    last_offset: int
+    records: int
+    size: int
+    magic: int
+    codec: str
+    timestamp_type: str
+    max_timestamp: int
+    leader_epoch: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    last_sequence: int
+    transactional: bool
+    control: str
+    delete_horizon_ms: int | None
+    crc: int
+    fault: str
+
+
+class RecordRow(NamedTuple):
+    """A record of a batch. base_offset: of the batch. sequence: -1 without an idempotent producer.
+
+    key, value: bytes, None for null, or what a coordinator wrote.
+    """
+
+    base_offset: int
+    offset: int
+    timestamp: int
+    sequence: int
+    key: Any
+    value: Any
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class Dumped(NamedTuple):
+    """A batch with its records, none unless they were asked for."""
+
+    batch: BatchRow
+    records: tuple[RecordRow, ...] = ()
+
+
+class Torn(NamedTuple):
+    """Bytes at the end that are no whole batch. is_cut: they end too early, as a crash leaves a file and a broker an answer; else they are
+    damaged."""
+
+    position: int
+    size: int
+    fault: str
+    is_cut: bool
+
+
+def dump(data: Buffer, *, topic: str = "", with_records: bool = False, position: int = 0) -> Iterator[Dumped | Torn]:
+    """Yield the batches in these bytes, and then what follows the last whole one, if anything does.
+
+    topic: for the records of coordinators' topics. position: of the first byte. A batch whose checksum does not fit is yielded with its
+    fault and without records; after one whose size cannot be trusted nothing more can be found.
+    """
+    at = 0
+    try:
+        for batch in read_batches(data):
+            yield _dumped(batch, position + at, topic, with_records)
+            at += batch.size_bytes
+    except CorruptRecordError as error:
+        yield Torn(position + at, len(data) - at, str(error), False)
+        return
+    if at < len(data):
+        yield Torn(position + at, len(data) - at, "not a whole batch", True)
+
+
+def _dumped(batch: RecordBatch, position: int, topic: str, with_records: bool) -> Dumped:
+    try:
+        batch.verify_crc()
+        control = _CONTROL_TYPES.get(kind, f"type {kind}") if (kind := batch.control_type()) is not None else ""
+        records = tuple(_records(batch, topic, control)) if with_records else ()
+    except ProtocolError as error:
+        return Dumped(_row(batch, position, "", str(error)))
+    return Dumped(_row(batch, position, control, ""), records)
+
+
+def _row(batch: RecordBatch, position: int, control: str, fault: str) -> BatchRow:
+    return BatchRow(
+        position=position,
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        records=batch.records_count,
+        size=batch.size_bytes,
+        magic=batch.magic,
+        codec=batch.codec.name.lower(),
+        timestamp_type=batch.timestamp_type.name.lower(),
+        max_timestamp=batch.max_timestamp,
+        leader_epoch=batch.partition_leader_epoch,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        last_sequence=batch.last_sequence,
+        transactional=batch.is_transactional,
+        control=control,
+        delete_horizon_ms=batch.delete_horizon_ms,
+        crc=batch.crc,
+        fault=fault,
+    )
+
+
+def _records(batch: RecordBatch, topic: str, control: str) -> Iterator[RecordRow]:
+    for record in batch.walker().records():
+        sequence = -1 if batch.base_sequence < 0 else next_sequence(batch.base_sequence, record.offset - batch.base_offset)
+        key, value = _contents(record, topic, control)
+        yield RecordRow(batch.base_offset, record.offset, record.timestamp, sequence, key, value, record.headers)
+
+
+def _contents(record: Record, topic: str, control: str) -> tuple[Any, Any]:
+    if control:
+        return control, _plain(
+            decode_prefixed(EndTxnMarker, record.value)
+        ) if control in _ENDS_TRANSACTION and record.value else record.value
+    types = COORDINATORS.get(topic)
+    if types is None or record.key is None:
+        return record.key, record.value
+    try:
+        found = types.decode(record.key, record.value)
+    except UnknownRecordTypeError:
+        # A newer Kafka has written it: its bytes are all there is to show.
+        return record.key, record.value
+    return {"type": type(found.key).NAME, **_plain(found.key)}, None if found.value is None else _plain(found.value)
+
+
+def _plain(value: Any) -> Any:
+    """Return what a struct holds in terms of dictionaries and lists."""
+    if isinstance(value, Struct):
+        return {field.name: _plain(getattr(value, field.name)) for field in value.FIELDS}
+    return [_plain(one) for one in value] if isinstance(value, list) else value

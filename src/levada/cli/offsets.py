@@ -1,0 +1,161 @@
+"""Where reading begins and ends, as the command line spells it everywhere: text into positions, pure.
+
+start  end                  the ends of the log (earliest, beginning and latest are understood, too)
+42                          an offset
+-1000                       the last 1000 offsets of each partition
++5                          the fifth offset after the start of each partition
+@2026-11-01T10:00           the first record at or after a time; without a zone it is the machine's. A date alone is its midnight
+@1793527200                 the same, as seconds since the epoch, or with 13 digits as milliseconds
+-1h  -1h30m  @-1h           so long ago: s, m, h, d, w
+start..end  -2h..-1h        a range: from, up to and not including; either may be left out, as in ..@2026-11-01
+0:42  0:42..100             a position or a range of one partition
+0:42,1:17..,-1h             several, separated by commas; that without a partition is for all others
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple, TypeAlias
+
+from levada.clock import epoch_ms
+from levada.consumer.bounds import Ago, Moment, moment, parsed_bound
+from levada.errors import ConfigError
+
+ENDS: Mapping[str, str] = {"start": "earliest", "beginning": "earliest", "earliest": "earliest", "end": "latest", "latest": "latest"}
+EXAMPLES = "start, end, 42, -1000, +5, -1h, @2026-11-01T10:00, a range such as -2h..-1h, or one partition's such as 0:42"
+_DIGITS_OF_MS = 13
+FORMATS = ("json", "yaml", "table")
+"""What -o is for commands that read no offsets."""
+
+
+class FromStart(NamedTuple):
+    """So many offsets after the start of the log."""
+
+    offsets: int
+
+
+class FromEnd(NamedTuple):
+    """So many offsets before the end of the log, not before its start."""
+
+    offsets: int
+
+
+Position: TypeAlias = str | int | FromStart | FromEnd | Moment | Ago
+"""An end of the log ("earliest", "latest"), an offset, one counted from an end, or a time."""
+
+
+class Span(NamedTuple):
+    """From start up to, not including, end; None where nothing was said."""
+
+    start: Position | None
+    end: Position | None
+
+
+class Spans(NamedTuple):
+    """What is to be read: of partitions that are named, and of all others."""
+
+    others: Span
+    partitions: Mapping[int, Span]
+
+    def of(self, partition: int) -> Span:
+        """Return what is to be read of a partition."""
+        return self.partitions.get(partition, self.others)
+
+
+class Log(NamedTuple):
+    """The ends of a partition's log. end: the offset after the last record that can be read."""
+
+    start: int
+    end: int
+
+
+EVERYTHING = Spans(Span(None, None), {})
+
+
+def parse_spans(text: str) -> Spans:
+    """Read positions and ranges; see the module's text. Raises ConfigError with what would be understood."""
+    others: Span | None = None
+    partitions: dict[int, Span] = {}
+    for part in text.split(","):
+        number, span = _parse_part(part.strip(), text)
+        if number is None and others is not None:
+            raise ConfigError(f"offsets '{text}': '{part.strip()}' is the second one for all partitions; name a partition, such as 0:42")
+        if number in partitions:
+            raise ConfigError(f"offsets '{text}': partition {number} is named twice")
+        if number is None:
+            others = span
+        else:
+            partitions[number] = span
+    return Spans(others or Span(None, None), partitions)
+
+
+def parse_position(text: str) -> Position:
+    """Read one position, without partition or range. Raises ConfigError with what would be understood."""
+    word = text.strip()
+    if (name := ENDS.get(word.lower())) is not None:
+        return name
+    if re.fullmatch(r"\d+", word):
+        return int(word)
+    if re.fullmatch(r"-\d+", word):
+        return FromEnd(int(word[1:]))
+    if re.fullmatch(r"\+\d+", word):
+        return FromStart(int(word[1:]))
+    if word.startswith("@"):
+        return parse_time(word[1:])
+    if re.fullmatch(r"-(\d+[smhdw])+", word):
+        return parse_time(word)
+    raise ConfigError(f"offset '{text}': expected {EXAMPLES}" + ("; for the format write --output" if word in FORMATS else ""))
+
+
+def parse_time(text: str) -> Moment | Ago:
+    """Read a time, with or without zone, since the epoch, or as so long ago. Raises ConfigError with what would be understood."""
+    word = text.strip().removeprefix("@")
+    if word.isdecimal():
+        return Moment(epoch_ms(int(word) * (1 if len(word) >= _DIGITS_OF_MS else 1000)))
+    try:
+        read = datetime.fromisoformat(word)
+        return Moment(epoch_ms(read if read.tzinfo else read.astimezone()))
+    except ValueError:
+        pass
+    found = parsed_bound("time", word) if re.fullmatch(r"-(\d+[smhdw])+", word) else None
+    if not isinstance(found, Ago):
+        raise ConfigError(f"time '{text}': expected one such as 2026-11-01T10:00, 2026-11-01T10:00Z, 1793527200, or -1h30m for so long ago")
+    return found
+
+
+def settle(position: Position, log: Log, at_time: int | None) -> int:
+    """Return the offset of a position in a log.
+
+    at_time: of the first record at or after the position's time, None where there is none: then that is the end.
+    """
+    match position:
+        case FromStart(count):
+            return min(log.start + count, log.end)
+        case FromEnd(count):
+            return max(log.end - count, log.start)
+        case Moment() | Ago():
+            return log.end if at_time is None else at_time
+        case "earliest":
+            return log.start
+        case "latest":
+            return log.end
+    assert isinstance(position, int)
+    return position
+
+
+def time_ms(position: Position | None, wall_ms: int) -> int | None:
+    """Return the time that a position means, in milliseconds since the epoch; None for one that is no time."""
+    return moment(position, wall_ms).ms if isinstance(position, Moment | Ago) else None
+
+
+def _parse_part(part: str, whole: str) -> tuple[int | None, Span]:
+    named = re.fullmatch(r"(\d+):(.*)", part)
+    number, rest = (int(named[1]), named[2]) if named else (None, part)
+    if not rest:
+        raise ConfigError(f"offsets '{whole}': expected {EXAMPLES}")
+    start, dots, end = rest.partition("..")
+    if dots and not (start or end):
+        raise ConfigError(f"offsets '{whole}': a range has a start or an end at least")
+    return number, Span(parse_position(start) if start else None, parse_position(end) if end else None)

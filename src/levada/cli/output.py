@@ -1,0 +1,146 @@
+"""How results are printed: one function for tables, JSON and YAML of what the library's calls return."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum, StrEnum
+from typing import IO, TYPE_CHECKING, Any
+from uuid import UUID
+
+from levada.shown import HARMFUL, visible
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+UNBOUNDED_WIDTH = 100_000
+"""Columns of a table that no terminal shows: in a file or a pipe nothing is cut off."""
+
+
+class OutputFormat(StrEnum):
+    """How results are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def plain(value: Any) -> Any:
+    """Return a result as what JSON and YAML know: records become mappings of their fields, sets and tuples lists, errors their texts.
+
+    Keys of mappings become text, a TopicPartition `topic-0`. Enumerations become their values where these are text, else their names.
+    """
+    if value is None or isinstance(value, bool | float) or type(value) in (int, str):
+        return value
+    if isinstance(value, Enum):
+        return value.value if isinstance(value.value, str) else value.name
+    if isinstance(value, int | str):
+        return int(value) if isinstance(value, int) else str(value)
+    if hasattr(value, "_fields"):
+        return {name: plain(getattr(value, name)) for name in value._fields}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {_key(key): plain(item) for key, item in value.items()}
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, UUID | BaseException | Decimal | timedelta):
+        return str(value)
+    if isinstance(value, frozenset | set):
+        return sorted((plain(item) for item in value), key=str)
+    if isinstance(value, Iterable):
+        return [plain(item) for item in value]
+    raise TypeError(f"{type(value).__name__} is not known to be printed")
+
+
+def _key(key: Any) -> str:
+    # A TopicPartition has a text of its own; enumerations are spelt as in values.
+    return str(plain(key)) if isinstance(key, Enum) or not isinstance(key, tuple) else str(key)
+
+
+def json_text(data: Any, *, indent: int | None = None) -> str:
+    """Return JSON that a terminal can show: control characters are written out, other letters are not."""
+    text = _COMPACT(data) if indent is None else json.dumps(data, indent=indent, ensure_ascii=False)
+    # Most text is ASCII, in which JSON leaves one control character.
+    return text if text.isascii() and "\x7f" not in text else text.translate(_CONTROLS)
+
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""Made once: json.dumps makes an encoder for each call."""
+_CONTROLS = {code: f"\\u{code:04x}" for first, last in HARMFUL for code in range(first, last + 1)}
+"""What a terminal may act on, and halves of characters that have no UTF-8; json.dumps itself writes out what is below a space."""
+
+
+def write(result: Any, to: IO[str], format: OutputFormat, *, columns: Sequence[str] = (), color: bool | None = None) -> None:
+    """Print a result. columns: of a table, with what stands in its rows; default: all fields. JSON and YAML always have all of them.
+
+    A list is a table with a row for each item, anything else a table of two columns: its fields and their values. color: False for none,
+    None where the terminal and NO_COLOR decide.
+    """
+    data = plain(result)
+    if format is OutputFormat.JSON:
+        to.write(json_text(data, indent=2) + "\n")
+    elif format is OutputFormat.YAML:
+        import yaml
+
+        to.write(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=UNBOUNDED_WIDTH))
+    else:
+        _write_table(data, to, columns, color)
+
+
+def _write_table(data: Any, to: IO[str], columns: Sequence[str], color: bool | None) -> None:
+    from rich.console import Console
+
+    width = None if to.isatty() else UNBOUNDED_WIDTH
+    console = Console(file=to, no_color=True if color is False else None, highlight=False, width=width)
+    with console.capture() as captured:
+        console.print(table(data, columns))
+    to.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def table(data: Any, columns: Sequence[str] = ()) -> Table:
+    """Return plain() data as a table, as write() prints it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    headings, rows = _rows(data, columns)
+    made = Table(box=None, pad_edge=False, show_header=bool(headings), header_style="bold")
+    for heading in headings or ("", ""):
+        made.add_column(heading.replace("_", " ").upper(), overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(visible(cell)) for cell in row))
+    return made
+
+
+def _rows(data: Any, columns: Sequence[str]) -> tuple[Sequence[str], list[list[str]]]:
+    """Return the headings, none for a single item, and the cells of a table."""
+    if isinstance(data, list):
+        items = [item if isinstance(item, dict) else {"value": item} for item in data]
+        headings = columns or list(dict.fromkeys(name for item in items for name in item))
+        return headings, [[cell(item.get(name)) for name in headings] for item in items]
+    named = data if isinstance(data, dict) else {"value": data}
+    return (), [[name.replace("_", " "), cell(value)] for name, value in _flat(named).items() if not columns or name in columns]
+
+
+def _flat(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of one result, those of a result within it beside them."""
+    flat: dict[str, Any] = {}
+    for name, value in named.items():
+        flat |= {f"{name} {inner}": one for inner, one in value.items()} if isinstance(value, dict) else {name: value}
+    return flat
+
+
+def cell(value: Any) -> str:
+    """Return one value of a table: a list of plain values with commas, what is deeper as JSON, nothing for None."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list) and not any(isinstance(item, list | dict) for item in value):
+        return ",".join(map(cell, value))
+    return json_text(value) if isinstance(value, list | dict) else str(value)

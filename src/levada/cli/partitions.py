@@ -1,0 +1,32 @@
+"""Topics and partitions as they are written on a command line: orders, orders:0, orders:0,2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import typer
+
+from levada import TopicDescription, TopicPartition
+
+
+def named_partitions(text: str) -> tuple[str, tuple[int, ...] | None]:
+    """Read TOPIC, which has None for its partitions, or TOPIC:0,2. Raises typer.BadParameter."""
+    topic, colon, indexes = text.partition(":")
+    if not colon:
+        return topic, None
+    if not topic or not all(index.isdecimal() for index in indexes.split(",")):
+        raise typer.BadParameter(f"{text!r} is no topic with partitions; write orders, orders:0 or orders:0,2")
+    return topic, tuple(int(index) for index in indexes.split(","))
+
+
+def one_partition(text: str) -> TopicPartition:
+    """Read TOPIC:0. Raises typer.BadParameter."""
+    topic, indexes = named_partitions(text)
+    if indexes is None or len(indexes) != 1:
+        raise typer.BadParameter(f"{text!r} is no partition; write orders:0")
+    return TopicPartition(topic, indexes[0])
+
+
+def partitions_of(described: Iterable[TopicDescription]) -> list[TopicPartition]:
+    """Return all partitions of topics."""
+    return [TopicPartition(info.topic, info.partition) for found in described for info in found.partitions]

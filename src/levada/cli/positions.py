@@ -1,0 +1,80 @@
+"""From positions as the command line spells them to offsets, with one client that asks the brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from levada.cli.offsets import Log, Position, Spans, settle, time_ms
+from levada.clock import SystemClock
+from levada.errors import ConfigError
+from levada.types import TopicPartition
+
+if TYPE_CHECKING:
+    from levada import KafkaConsumer
+
+
+class OffsetRange(NamedTuple):
+    """Offsets of a partition, from start up to, not including, end. bounded: whether the user named an end. log: what is there now."""
+
+    start: int
+    end: int
+    bounded: bool
+    log: Log
+
+    @property
+    def there(self) -> tuple[int, int]:
+        """The range without what is behind the end of the log; what is before its start stays, so that its loss is noticed."""
+        end = min(self.end, self.log.end)
+        return self.start, max(self.start, end)
+
+
+def settled(
+    consumer: KafkaConsumer[Any, Any],
+    topics: Iterable[str],
+    spans: Spans,
+    *,
+    only: Iterable[int] = (),
+    start: Position = "earliest",
+    end: Position = "latest",
+) -> dict[TopicPartition, OffsetRange]:
+    """Find out the offsets that spans mean, once, for every partition of topics.
+
+    only: these partitions; default: all, or those that spans name where they say nothing of others. start, end: where spans leave it out.
+    Raises ConfigError for a partition that a topic does not have.
+    """
+    partitions = [tp for topic in topics for tp in _partitions(consumer, topic, _wanted(spans, only))]
+    starts, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+    logs = {tp: Log(starts[tp], ends[tp]) for tp in partitions}
+    firsts = _offsets(consumer, {tp: _or(spans.of(tp.partition).start, start) for tp in partitions}, logs)
+    lasts = _offsets(consumer, {tp: _or(spans.of(tp.partition).end, end) for tp in partitions}, logs)
+    return {tp: OffsetRange(firsts[tp], lasts[tp], spans.of(tp.partition).end is not None, logs[tp]) for tp in partitions}
+
+
+def _or(position: Position | None, default: Position) -> Position:
+    # Offset 0 is a position.
+    return default if position is None else position
+
+
+def _wanted(spans: Spans, only: Iterable[int]) -> frozenset[int]:
+    chosen = frozenset(only)
+    if chosen or any(bound is not None for bound in spans.others):
+        return chosen
+    return frozenset(spans.partitions)
+
+
+def _partitions(consumer: KafkaConsumer[Any, Any], topic: str, wanted: frozenset[int]) -> list[TopicPartition]:
+    there = sorted(info.partition for info in consumer.partitions_for(topic))
+    if missing := sorted(wanted - set(there)):
+        raise ConfigError(f"topic '{topic}' has no partition {missing[0]}; it has {len(there)}, from 0 to {len(there) - 1}")
+    return [TopicPartition(topic, partition) for partition in there if not wanted or partition in wanted]
+
+
+def _offsets(
+    consumer: KafkaConsumer[Any, Any], positions: Mapping[TopicPartition, Position], logs: Mapping[TopicPartition, Log]
+) -> dict[TopicPartition, int]:
+    now_ms = SystemClock().wall_ms()
+    times = {tp: ms for tp, position in positions.items() if (ms := time_ms(position, now_ms)) is not None}
+    found = consumer.offsets_for_times(times) if times else {}
+    at_times = {tp: None if at is None else at.offset for tp, at in found.items()}
+    return {tp: settle(position, logs[tp], at_times.get(tp)) for tp, position in positions.items()}

@@ -1,0 +1,173 @@
+"""Profiles: named sets of settings in a TOML file, with secrets that stand elsewhere.
+
+    default = "dev"
+
+    [profiles.dev]
+    brokers = "localhost:9092"
+
+    [profiles.production]
+    brokers = "kafka-1.example:9093,kafka-2.example:9093"
+    output = "json"
+    security.protocol = "SASL_SSL"
+    sasl.mechanism = "SCRAM-SHA-512"
+    sasl.username = "alice"
+    sasl.password = { command = "pass show kafka/alice" }
+
+A value is a setting of the clients under Kafka's name, or a secret: `{ file = "..." }`, `{ command = "..." }` (its output; a list of
+words, or text that is split as a shell would), `{ env = "..." }`. A line feed at the end of a secret is not part of it.
+
+The file is config.toml in $XDG_CONFIG_HOME/levada, by default ~/.config/levada, or what LEVADA_CONFIG names. It may name commands that are
+run, so it is refused where others could have written it; and where others can read it, if a secret stands in it (M-D12).
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from levada.cli.private_files import read_private
+from levada.config import Config
+from levada.config.option import Option
+from levada.errors import ConfigError
+from levada.suggestion import did_you_mean
+
+COMMAND_TIMEOUT_S = 60
+SOURCES = ("file", "command", "env")
+"""Where a secret may be, as a table in place of its value."""
+
+
+class Profile(NamedTuple):
+    """A profile as it was read, its secrets included. where: its name and file, for errors."""
+
+    where: str
+    settings: Mapping[str, Any]
+    output: str | None = None
+
+
+def config_path(environment: Mapping[str, str]) -> Path:
+    """Return where the configuration file is, whether or not there is one."""
+    if named := environment.get("LEVADA_CONFIG"):
+        return Path(named)
+    home = environment.get("XDG_CONFIG_HOME")
+    return (Path(home) if home else Path.home() / ".config") / "levada" / "config.toml"
+
+
+def read_profile(path: Path, name: str | None) -> Profile:
+    """Read a profile; without a name the one that `default` names, and an empty one where there is none.
+
+    Raises ConfigError for a file or a profile that is not there, that others can write, or that cannot be understood.
+    """
+    try:
+        found = _parsed(path)
+    except FileNotFoundError:
+        if name is not None:
+            raise ConfigError(f"there is no profile '{name}': {path} does not exist") from None
+        return Profile(str(path), {})
+    profiles = found.get("profiles", {})
+    wanted = name if name is not None else found.get("default")
+    if wanted is None:
+        return Profile(str(path), {})
+    if wanted not in profiles:
+        raise ConfigError(f"{path}: there is no profile '{wanted}'{did_you_mean(str(wanted), profiles)}")
+    where = f"profile '{wanted}' of {path}"
+    return _checked(path, where, _flat(profiles[wanted]))
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    text = read_private(path, "the configuration file", others_may_read=True)
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        raise ConfigError(f"{path}: this is not TOML: {fault}") from None
+    if unknown := sorted(found.keys() - {"default", "profiles"}):
+        raise ConfigError(f"{path}: unknown key '{unknown[0]}'{did_you_mean(unknown[0], ('default', 'profiles'))}")
+    if not all(isinstance(profile, dict) for profile in found.get("profiles", {}).values()):
+        raise ConfigError(f"{path}: a profile is a table, such as [profiles.dev]")
+    return found
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Join what TOML makes of `security.protocol = ...`, tables in tables, to dotted names again."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) and not _is_source(name, value):
+            flat |= _flat(value, f"{name}.")
+        else:
+            flat[name] = value
+    return flat
+
+
+def _is_source(name: str, table: Mapping[str, Any]) -> bool:
+    """Whether a table says where a secret is; `{ file = ... }` may also be the end of an option's name."""
+    return len(table) == 1 and all(key in SOURCES and not _options(f"{name}.{key}") for key in table)
+
+
+def _checked(path: Path, where: str, flat: dict[str, Any]) -> Profile:
+    output = flat.pop("output", None)
+    if "brokers" in flat:
+        flat["bootstrap.servers"] = flat.pop("brokers")
+    written = [name for name, value in flat.items() if _is_secret(name) and not isinstance(value, dict)]
+    if written:
+        read_private(path, f"the configuration file, in which {written[0]} stands,", others_may_read=False)
+    return Profile(where, {name: _resolved(where, name, value) for name, value in flat.items()}, output)
+
+
+def _is_secret(name: str) -> bool:
+    return any(option.secret for option in _options(name))
+
+
+def _options(name: str) -> list[Option]:
+    """What clients of every kind know under a name."""
+    found = (kind.OPTIONS.get(kind.ALIASES.get(name, name)) for kind in Config.KINDS)
+    return [option for option in found if option is not None]
+
+
+def _resolved(where: str, name: str, value: Any) -> Any:
+    """Return a setting's value, fetched from where it says."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, dict):
+        return value
+    [(source, what)] = value.items()
+    try:
+        return {"file": _of_file, "command": _of_command, "env": _of_environment}[source](what)
+    except ConfigError as fault:
+        raise ConfigError(f"{where}: {name}: {fault}") from None
+
+
+def _of_file(name: Any) -> str:
+    path = Path(str(name)).expanduser()
+    try:
+        return _without_line_feed(read_private(path, "the secret's file", others_may_read=False))
+    except FileNotFoundError:
+        raise ConfigError(f"{path} does not exist") from None
+
+
+def _of_command(command: Any) -> str:
+    words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
+    try:
+        # Its stdin and stderr stay the user's: it may ask for a passphrase, and says itself what is wrong.
+        done = subprocess.run(words, stdout=subprocess.PIPE, timeout=COMMAND_TIMEOUT_S, check=False)
+    except (OSError, IndexError) as error:
+        raise ConfigError(f"the command {words!r} could not be run: {error}") from None
+    except subprocess.TimeoutExpired:
+        raise ConfigError(f"the command {words!r} did not end within {COMMAND_TIMEOUT_S} s") from None
+    if done.returncode:
+        raise ConfigError(f"the command {words!r} ended with exit code {done.returncode}")
+    return _without_line_feed(done.stdout.decode(errors="surrogateescape"))
+
+
+def _of_environment(name: Any) -> str:
+    if str(name) not in os.environ:
+        raise ConfigError(f"the environment variable {name} is not set")
+    return os.environ[str(name)]
+
+
+def _without_line_feed(text: str) -> str:
+    return text.removesuffix("\n").removesuffix("\r")

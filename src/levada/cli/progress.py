@@ -1,0 +1,97 @@
+"""How far something is, on stderr: once it takes over a second, and where somebody looks, which is a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
+PATIENCE_S = 1.0
+"""What is over sooner shows nothing."""
+REFRESH_S = 0.1
+
+
+class Progress:
+    """Told how far something is. It shows nothing; a ProgressBar does."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.total: int | None = None
+
+    def advance(self, count: int = 1) -> None:
+        """Say that so many more are done."""
+        self.update(self.done + count)
+
+    def update(self, done: int, total: int | None = None) -> None:
+        """Say how many are done, and of how many where that is known by now."""
+        self.done, self.total = done, self.total if total is None else total
+
+
+class ProgressBar(Progress):
+    """A line on a terminal: what, a bar, how many, how many per second, and how long it will take."""
+
+    def __init__(self, what: str, total: int | None, unit: str, color: bool | None) -> None:
+        super().__init__()
+        self.total = total
+        self._what, self._unit, self._color = what, unit, color
+        self._began_s = self._shown_s = time.monotonic()
+        self._bars: Bars | None = None
+
+    def update(self, done: int, total: int | None = None) -> None:
+        """See Progress. Draws ten times a second at most, and with no thread: what stands still shows no movement."""
+        super().update(done, total)
+        now_s = time.monotonic()
+        if now_s - self._began_s >= PATIENCE_S and now_s - self._shown_s >= REFRESH_S:
+            self._shown_s = now_s
+            self._draw(now_s)
+
+    def close(self) -> None:
+        """Draw the last state, if anything was drawn, and give the line back."""
+        if self._bars is not None:
+            self._draw(time.monotonic())
+            self._bars.stop()
+
+    def _draw(self, now_s: float) -> None:
+        if self._bars is None:
+            self._bars = _bars(self._color)
+            self._bars.add_task(self._what, total=self.total, told="")
+            self._bars.start()
+        rate = self.done / max(now_s - self._began_s, 1e-9)
+        left = "" if self.total is None or not rate else f"{_clock(max(self.total - self.done, 0) / rate)} left"
+        count = f"{self.done:,}" if self.total is None else f"{self.done:,}/{self.total:,}"
+        told = f"{count} {self._unit}  {rate:,.0f}/s  {left}".rstrip()
+        self._bars.update(self._bars.task_ids[0], completed=self.done, total=self.total, told=told, refresh=True)
+
+
+@contextmanager
+def progress(what: str, *, total: int | None, unit: str, color: bool | None = None) -> Iterator[Progress]:
+    """Show how far something is while the block lasts. total: None where it is not known. unit: what is counted, in plural."""
+    if not sys.stderr.isatty():
+        yield Progress()
+        return
+    bar = ProgressBar(what, total, unit, color)
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+def _bars(color: bool | None) -> Bars:
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bars
+
+    console = Console(stderr=True, no_color=True if color is False else None)
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.fields[told]}"))
+    return Bars(*columns, console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

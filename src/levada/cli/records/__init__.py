@@ -1,0 +1,1 @@
+"""Records as the command line prints, filters and reads them."""

@@ -1,0 +1,98 @@
+"""Columns: what `produce` reads from parquet and Arrow files, and what rows of columns are as JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from levada.cli.exits import CommandError, Exit
+from levada.cli.output import json_text
+from levada.cli.records.json_records import from_bytes
+
+STDIN = "-"
+
+
+def as_json(column: Any) -> list[Any]:
+    """Return the values of a column as JSON knows them: times as milliseconds since the epoch, bytes as json_records has them."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        return list(column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64()).to_pylist())
+    return [_as_json(value) for value in column.to_pylist()]
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _as_json(one) for name, one in value.items()}
+    return [_as_json(one) for one in value] if isinstance(value, list) else from_bytes(value)
+
+
+def rows_as_json(batch: Any) -> list[bytes]:
+    """Return each row as a JSON object."""
+    columns = [as_json(column) for column in batch.columns]
+    return [json_text(dict(zip(batch.schema.names, row, strict=True))).encode() for row in zip(*columns, strict=True)]
+
+
+def column_batches(path: str, format: str) -> Iterator[Any]:
+    """Yield the Arrow batches of a parquet or Arrow file; "-" is an Arrow stream on stdin. Raises CommandError for what is neither."""
+    with _importing():
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    try:
+        if format == "parquet":
+            yield from pq.ParquetFile(path).iter_batches()
+        elif path == STDIN:
+            yield from pa.ipc.open_stream(sys.stdin.buffer)
+        else:
+            yield from _arrow_file(pa, path)
+    except pa.ArrowInvalid as fault:
+        raise CommandError(f"{path}: this cannot be read as {format}: {fault}", Exit.FAILED) from None
+
+
+def _arrow_file(pa: Any, path: str) -> Iterator[Any]:
+    with pa.memory_map(path) as file:
+        try:
+            reader = pa.ipc.open_file(file)
+        except pa.ArrowInvalid:
+            file.seek(0)
+            yield from pa.ipc.open_stream(file)
+            return
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
+
+
+def with_constant(batch: Any, name: str, value: Any) -> Any:
+    """Return the rows with a column in which every row has the same value, instead of one of that name."""
+    import pyarrow as pa
+
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])) if name == "headers" else None
+    made = [{"key": header, "value": content} for header, content in value] if name == "headers" else value
+    column = pa.array([made], kind).take(pa.array([0] * batch.num_rows, pa.int32()))
+    table = pa.Table.from_batches([batch])
+    kept = table.drop_columns([name]) if name in table.column_names else table
+    return kept.append_column(name, column)
+
+
+def constant_rows(name: str, value: bytes, rows: int) -> Any:
+    """Return rows of one column, all with the same value."""
+    with _importing():
+        import pyarrow as pa
+
+    return pa.record_batch([pa.array([value] * rows, pa.binary())], [name])
+
+
+def bytes_in(columns: Iterable[Any]) -> int:
+    """Return how many bytes the values of binary columns have."""
+    import pyarrow.compute as pc
+
+    return sum(pc.sum(pc.binary_length(column)).as_py() or 0 for column in columns)
+
+
+@contextmanager
+def _importing() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise ImportError("parquet and Arrow files need pyarrow: pip install 'levada[arrow]'") from None

@@ -1,0 +1,149 @@
+"""Records from lines, JSON lines, CSV and whole files, each with the line that it came from."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any, NamedTuple
+
+from levada.cli.output import json_text
+from levada.cli.records.json_records import headers_of, parse, to_bytes
+from levada.types import Headers
+
+CHUNK_BYTES = 64 << 10
+
+
+class InputRecord(NamedTuple):
+    """A record to be sent. line: where it stands in its file, from 1; a row's number for what has no lines."""
+
+    line: int
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp: int | None = None
+
+
+class InputError(Exception):
+    """A line cannot be made a record. line: its number, from 1."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+class Nulls(NamedTuple):
+    """What stands for null in lines and CSV. empty: nothing at all. marker: this text, None for no text."""
+
+    empty: bool = False
+    marker: bytes | None = None
+
+    def of(self, given: bytes) -> bytes | None:
+        """Return a key or value, None where it stands for null."""
+        return None if given == self.marker or (self.empty and not given) else given
+
+
+def lines(stream: IO[bytes], delimiter: bytes, key_delimiter: bytes | None, nulls: Nulls) -> Iterator[InputRecord]:
+    """Read a record per line: its value, or a key, the key delimiter and a value."""
+    for number, line in enumerate(pieces(stream, delimiter), 1):
+        key, found, value = line.partition(key_delimiter) if key_delimiter is not None else (b"", b"", line)
+        if key_delimiter is not None and not found:
+            raise InputError(number, f"there is no key delimiter {key_delimiter.decode(errors='backslashreplace')!r} in it")
+        yield InputRecord(number, nulls.of(value), nulls.of(key) if found else None)
+
+
+def json_lines(stream: IO[bytes]) -> Iterator[InputRecord]:
+    """Read a record per line of JSON, as `consume --format json` prints them. Empty lines are passed over."""
+    for number, line in enumerate(pieces(stream, b"\n"), 1):
+        if line.strip():
+            yield _reading(number, lambda line=line: parse(line))  # type: ignore[misc]
+
+
+def csv_rows(stream: IO[bytes], nulls: Nulls) -> Iterator[InputRecord]:
+    """Read a record per row of a CSV file with a heading.
+
+    With a column `value` the columns key, value, headers (JSON), partition and timestamp are a record; without one each row becomes a
+    JSON object.
+    """
+    text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
+    rows = csv.DictReader(text)
+    try:
+        is_record = "value" in (rows.fieldnames or ())
+        for row in rows:
+            if None in row or None in row.values():
+                raise InputError(rows.line_num, f"it has not {len(rows.fieldnames or ())} columns, as the heading")
+            if is_record:
+                yield _reading(rows.line_num, lambda row=row: _of_row(row, nulls))  # type: ignore[misc]
+            else:
+                yield InputRecord(rows.line_num, json_text(row).encode())
+    except (csv.Error, UnicodeDecodeError) as fault:
+        raise InputError(rows.line_num + 1, str(fault)) from None
+    finally:
+        text.detach()
+
+
+def whole_file(stream: IO[bytes], nulls: Nulls) -> Iterator[InputRecord]:
+    """Read all of a file as the value of one record."""
+    yield InputRecord(1, nulls.of(stream.read()))
+
+
+def pieces(stream: IO[bytes], delimiter: bytes) -> Iterator[bytes]:
+    """Yield what stands between delimiters, each as soon as it is there; what is behind the last one, too, unless it is empty."""
+    if delimiter == b"\n":
+        for line in stream:
+            yield line.removesuffix(b"\n")
+        return
+    left = b""
+    read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+    while some := read(CHUNK_BYTES):
+        *whole, left = (left + some).split(delimiter)
+        yield from whole
+    if left:
+        yield left
+
+
+def _of_row(row: Mapping[str, str], nulls: Nulls) -> Mapping[str, Any]:
+    """Return a row as the fields of a record; what is empty in columns other than key and value is not given."""
+    fields: dict[str, Any] = {name: text for name, text in row.items() if name in ("partition", "timestamp", "headers") and text}
+    if "headers" in fields:
+        fields["headers"] = json.loads(fields["headers"])
+    return {**fields, **{name: _text(nulls.of(row[name].encode())) for name in ("key", "value") if name in row}}
+
+
+def _text(given: bytes | None) -> str | None:
+    return None if given is None else given.decode()
+
+
+def _reading(number: int, read: Callable[[], Mapping[str, Any]]) -> InputRecord:
+    try:
+        fields = read()
+        return InputRecord(
+            number,
+            to_bytes(fields.get("value")),
+            to_bytes(fields.get("key")),
+            headers_of(fields.get("headers")),
+            _whole(fields, "partition"),
+            _whole(fields, "timestamp"),
+        )
+    except ValueError as fault:
+        raise InputError(number, str(fault)) from None
+
+
+def _whole(fields: Mapping[str, Any], name: str) -> int | None:
+    given = fields.get(name)
+    if given is None or (name == "timestamp" and given == -1):
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | str):
+        raise ValueError(f"{name} is a whole number, got {given!r}")
+    try:
+        return int(given)
+    except ValueError:
+        raise ValueError(f"{name} is a whole number, got {given!r}") from None
+
+
+def header_options(given: Sequence[str]) -> Headers:
+    """Read -H name=value; a name alone is a header whose value is null."""
+    pairs = [one.partition("=") for one in given]
+    return [(name, value.encode() if equals else None) for name, equals, value in pairs]

@@ -1,0 +1,85 @@
+"""A record as a line of JSON, and back: what `consume --format json` prints is what `produce --format json` reads.
+
+    {"topic": "t", "partition": 0, "offset": 7, "timestamp": 1793527200000,
+     "key": "k", "value": "v", "headers": [{"key": "h", "value": "x"}]}
+
+Keys and values are text where their bytes are UTF-8, {"base64": "..."} where they are not, and null. A key or value that a deserializer
+made something of is JSON of its own; so it is when reading: anything but text, null and {"base64": ...} is written as compact JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from levada.cli.output import json_text, plain
+from levada.types import AnyRecord, Headers
+
+BASE64 = "base64"
+FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+
+def to_json(record: AnyRecord) -> str:
+    """Return a record as one line, without a line feed."""
+    return json_text(
+        {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "key": from_bytes(record.key),
+            "value": from_bytes(record.value),
+            "headers": [{"key": name, "value": from_bytes(value)} for name, value in record.headers],
+        }
+    )
+
+
+def from_bytes(value: Any) -> Any:
+    """Return what stands for a key or value in JSON."""
+    if not isinstance(value, bytes):
+        return plain(value)
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {BASE64: base64.b64encode(value).decode()}
+
+
+def to_bytes(value: Any) -> bytes | None:
+    """Return the bytes that something in JSON stands for. Raises ValueError for base64 that is none."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, dict) and set(value) == {BASE64}:
+        try:
+            return base64.b64decode(value[BASE64], validate=True)
+        except (binascii.Error, TypeError, ValueError):
+            raise ValueError(f"{value!r} is not base64") from None
+    return json_text(value).encode()
+
+
+def parse(line: str | bytes) -> Mapping[str, Any]:
+    """Read a line that to_json() could have written; fields may be missing. Raises ValueError with the reason."""
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError as fault:
+        raise ValueError(f"this is not JSON: {fault}") from None
+    if not isinstance(found, dict):
+        raise ValueError('expected an object such as {"key": "k", "value": "v"}; for values as they are use --format lines')
+    if unknown := sorted(found.keys() - set(FIELDS)):
+        raise ValueError(f"unknown field '{unknown[0]}', expected some of {', '.join(FIELDS)}; for values as they are use --format lines")
+    return found
+
+
+def headers_of(given: Any) -> Headers:
+    """Read headers: a list of {"key": ..., "value": ...}, or an object of names and values. Raises ValueError."""
+    if given is None:
+        return []
+    if isinstance(given, dict):
+        return [(name, to_bytes(value)) for name, value in given.items()]
+    if isinstance(given, list) and all(isinstance(one, dict) and isinstance(one.get("key"), str) for one in given):
+        return [(one["key"], to_bytes(one.get("value"))) for one in given]
+    raise ValueError(f'headers are a list such as [{{"key": "name", "value": "text"}}]; got {given!r}')

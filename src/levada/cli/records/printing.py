@@ -1,0 +1,95 @@
+"""How records are printed: json, raw, hex, table, or a template. Each format is a function from a record to bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from levada.cli.records.json_records import to_json
+from levada.cli.records.template import as_bytes, compiled
+from levada.errors import ConfigError
+from levada.shown import visible
+from levada.suggestion import did_you_mean
+from levada.types import AnyRecord
+
+Printer = Callable[[AnyRecord], bytes]
+
+HEX_WIDTH = 16
+FORMATS: Mapping[str, str] = {
+    "raw": "the value, and with -K the key before it, as they are",
+    "json": "one object per line; what produce --format json reads",
+    "hex": "a line about the record, then key and value as bytes and text",
+    "table": "partition, offset, time, key and value in columns",
+}
+"""The formats by name; everything with a % is a template."""
+
+
+def printer(format: str, *, delimiter: bytes = b"\n", key_delimiter: bytes | None = None) -> Printer:
+    """Return what prints a record. Raises ConfigError for a format that there is not."""
+    if "%" in format:
+        return compiled(format)
+    if format == "json":
+        return lambda record: to_json(record).encode() + b"\n"
+    if format == "raw":
+        return _raw(delimiter, key_delimiter)
+    if format == "hex":
+        return _hex
+    if format == "table":
+        return _table()
+    raise ConfigError(f"format '{format}': expected {', '.join(FORMATS)}, or a template such as '%k: %s\\n'{did_you_mean(format, FORMATS)}")
+
+
+def _raw(delimiter: bytes, key_delimiter: bytes | None) -> Printer:
+    if key_delimiter is None:
+        return lambda record: as_bytes(record.value) + delimiter
+    return lambda record: b"".join((as_bytes(record.key), key_delimiter, as_bytes(record.value), delimiter))
+
+
+def _hex(record: AnyRecord) -> bytes:
+    lines = [f"{record.topic}-{record.partition} @{record.offset} {time_text(record.timestamp)}"]
+    for what, value in (("key", record.key), ("value", record.value)):
+        lines.append(f"  {what} {'null' if value is None else f'{len(as_bytes(value))} bytes'}")
+        lines += _hex_lines(as_bytes(value))
+    return "\n".join([*lines, ""]).encode()
+
+
+def _hex_lines(data: bytes) -> list[str]:
+    pieces = [(start, data[start : start + HEX_WIDTH]) for start in range(0, len(data), HEX_WIDTH)]
+    return [f"    {start:06x}  {piece.hex(' '):<{HEX_WIDTH * 3}} {_letters(piece)}" for start, piece in pieces]
+
+
+def _letters(piece: bytes) -> str:
+    return "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in piece)
+
+
+def _table() -> Printer:
+    """A table whose rows come as the records do, so its columns have widths that most fit."""
+    heading: list[bytes] = [_row("PARTITION", "OFFSET", "TIME", "KEY", "VALUE")]
+
+    def show(record: AnyRecord) -> bytes:
+        where = f"{record.topic}-{record.partition}"
+        row = _row(where, str(record.offset), time_text(record.timestamp), _one_line(record.key), _one_line(record.value))
+        return heading.pop() + row if heading else row
+
+    return show
+
+
+def _row(*cells: str) -> bytes:
+    partition, offset, time, key, value = cells
+    return f"{partition:<20} {offset:>10}  {time:<24} {key:<20} {value}".rstrip().encode() + b"\n"
+
+
+def _one_line(value: object) -> str:
+    if value is None:
+        return "null"
+    return visible(as_bytes(value).decode(errors="backslashreplace")).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def time_text(timestamp_ms: int) -> str:
+    """Return a timestamp as people read it, in UTC; "-" where there is none, the number where no calendar has it."""
+    if timestamp_ms < 0:
+        return "-"
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp_ms)

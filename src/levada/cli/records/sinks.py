@@ -1,0 +1,260 @@
+"""Files that `scan --to` writes: parquet, Arrow, CSV, JSON lines, and tables of DuckDB."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from levada.cli.exits import CommandError
+from levada.cli.records.columns import rows_as_json
+from levada.errors import ConfigError
+from levada.suggestion import did_you_mean
+
+TEXT_FORMATS = ("csv", "jsonl")
+"""What has no bytes: keys and values are read as text for them."""
+SUFFIXES: Mapping[str, str] = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".duckdb": "duckdb",
+    ".db": "duckdb",
+}
+REPEATED = ("topic", "partition", "timestamp_type", "leader_epoch")
+"""Columns with few different values, which a dictionary makes small."""
+GROWING = ("offset", "timestamp")
+"""Columns that differ little from row to row."""
+MOST_WAITING = 4
+"""Arrow batches that may wait for the writer before reading waits for it."""
+STDOUT = "-"
+
+
+class Destination(NamedTuple):
+    """Where columns are written. path: "-" is stdout. compression: None for that of the format. table: of a DuckDB database."""
+
+    path: str
+    format: str
+    compression: str | None = None
+    table: str = "records"
+
+
+class Sink(Protocol):
+    """Where Arrow batches go."""
+
+    def write(self, batch: Any) -> None:
+        """Write a batch."""
+        ...
+
+    def finish(self) -> None:
+        """Write what belongs to the end."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file, whether or not it was finished."""
+        ...
+
+
+def format_of(path: str, given: str | None) -> str:
+    """Return the format of a file: what was given, else what its name ends with. Raises ConfigError."""
+    formats = sorted(set(SUFFIXES.values()))
+    if given is not None:
+        if given not in formats:
+            raise ConfigError(f"format '{given}': expected {', '.join(formats)}{did_you_mean(given, formats)}")
+        return given
+    found = SUFFIXES.get(Path(path).suffix.lower())
+    if found is None:
+        raise ConfigError(f"{path}: its name does not tell a format; give --format {'|'.join(formats)}")
+    return found
+
+
+@contextmanager
+def sink(to: Destination, schema: Any) -> Iterator[Sink]:
+    """Write a file of columns while the block lasts.
+
+    It has another name until it is whole: a run that is broken off leaves no file that looks like one, and an older file as it was. Into a
+    DuckDB database, which may be there, a table is written in one transaction. Writing goes on in a thread, beside reading. Raises
+    ConfigError for what does not go with the format, ImportError without the package that it takes.
+    """
+    _check_compression(to.format, to.compression)
+    make = _MAKERS[to.format]
+    if to.path == STDOUT:
+        if to.format in ("parquet", "duckdb"):
+            raise ConfigError(f"{to.format} cannot be written to a pipe; name a file, or give --format arrow, jsonl or csv")
+        with _written(make(sys.stdout.buffer, schema, to)) as writer:
+            yield writer
+        return
+    if to.format == "duckdb":
+        with _written(make(to.path, schema, to)) as writer:
+            yield writer
+        return
+    part = f"{to.path}.part"
+    try:
+        with _written(make(part, schema, to)) as writer:
+            yield writer
+        Path(part).replace(to.path)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _written(to: Sink) -> Iterator[Sink]:
+    with ThreadPoolExecutor(1, "levada-writer") as pool:
+        writer = _Behind(to, pool)
+        try:
+            yield writer
+            writer.finish()
+            pool.submit(to.finish).result()
+        finally:
+            pool.submit(to.close).result()
+
+
+class _Behind:
+    """A sink whose writing is done in a thread, in order, a few batches behind."""
+
+    def __init__(self, to: Sink, pool: ThreadPoolExecutor) -> None:
+        self._to, self._pool = to, pool
+        self._waiting: deque[Future[None]] = deque()
+
+    def write(self, batch: Any) -> None:
+        """Have a batch written; wait where too many are. Raises what writing one before has raised."""
+        while len(self._waiting) >= MOST_WAITING or (self._waiting and self._waiting[0].done()):
+            self._waiting.popleft().result()
+        self._waiting.append(self._pool.submit(self._to.write, batch))
+
+    def finish(self) -> None:
+        """Wait until all is written."""
+        while self._waiting:
+            self._waiting.popleft().result()
+
+    def close(self) -> None:
+        """Nothing: it has no file of its own."""
+
+
+class _OfArrow:
+    """One of Arrow's own writers; to close it writes what belongs to the end, and may be repeated."""
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def write(self, batch: Any) -> None:
+        self._writer.write_batch(batch)
+
+    def finish(self) -> None:
+        self._writer.close()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _parquet(file: Any, schema: Any, to: Destination) -> Sink:
+    import pyarrow.parquet as pq
+
+    def among(names: Sequence[str]) -> list[str]:
+        return [name for name in schema.names if name in names]
+
+    # What is the same in most rows, or grows, becomes small; minima and maxima are kept of what readers look for. Of the codecs zstd at
+    # its lowest level takes the least time, because it writes the least.
+    writer = pq.ParquetWriter(
+        file,
+        schema,
+        compression=to.compression or "zstd",
+        use_dictionary=among(REPEATED) or False,
+        column_encoding=dict.fromkeys(among(GROWING), "DELTA_BINARY_PACKED"),
+        write_statistics=among((*REPEATED, *GROWING, "key")) or False,
+    )
+    return _OfArrow(writer)
+
+
+def _arrow(file: Any, schema: Any, to: Destination) -> Sink:
+    import pyarrow as pa
+
+    options = pa.ipc.IpcWriteOptions(compression=to.compression)
+    make = pa.ipc.new_file if isinstance(file, str) else pa.ipc.new_stream
+    return _OfArrow(make(file, schema, options=options))
+
+
+def _csv(file: Any, schema: Any, to: Destination) -> Sink:
+    import pyarrow.csv as csv
+
+    return _OfArrow(csv.CSVWriter(file, schema))
+
+
+class _JsonLines:
+    def __init__(self, file: Any, schema: Any, to: Destination) -> None:
+        self._owned = isinstance(file, str)
+        self._file = Path(file).open("wb") if self._owned else file  # noqa: SIM115 - closed by close()
+
+    def write(self, batch: Any) -> None:
+        self._file.write(b"\n".join([*rows_as_json(batch), b""]))
+
+    def finish(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        if self._owned:
+            self._file.close()
+
+
+class _DuckDB:
+    def __init__(self, file: Any, schema: Any, to: Destination) -> None:
+        try:
+            import duckdb
+        except ModuleNotFoundError:
+            raise ImportError("writing a DuckDB database needs duckdb: pip install duckdb") from None
+        self._table = '"' + to.table.replace('"', '""') + '"'
+        try:
+            self._connection = duckdb.connect(file)
+            self._connection.begin()
+            self._insert(schema.empty_table(), f"CREATE TABLE {self._table} AS")
+        except duckdb.Error as fault:
+            raise CommandError(f"{to.path}: {fault}; --table gives the table another name") from None
+
+    def write(self, batch: Any) -> None:
+        import pyarrow as pa
+
+        self._insert(pa.Table.from_batches([batch]), f"INSERT INTO {self._table}")
+
+    def _insert(self, rows: Any, statement: str) -> None:
+        self._connection.register("rows_of_levada", rows)
+        self._connection.execute(f"{statement} SELECT * FROM rows_of_levada")
+        self._connection.unregister("rows_of_levada")
+
+    def finish(self) -> None:
+        self._connection.commit()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+COMPRESSIONS: Mapping[str, Sequence[str]] = {
+    "parquet": ("none", "snappy", "gzip", "brotli", "zstd", "lz4"),
+    "arrow": ("zstd", "lz4"),
+}
+
+
+def _check_compression(format: str, compression: str | None) -> None:
+    if compression is None or compression in COMPRESSIONS.get(format, ()):
+        return
+    if format not in COMPRESSIONS:
+        raise ConfigError(f"--compression is for {' and '.join(COMPRESSIONS)}, not for {format}")
+    known = COMPRESSIONS[format]
+    raise ConfigError(f"--compression '{compression}': of {format} there are {', '.join(known)}{did_you_mean(compression, known)}")
+
+
+_MAKERS: Mapping[str, Callable[[Any, Any, Destination], Sink]] = {
+    "parquet": _parquet,
+    "arrow": _arrow,
+    "csv": _csv,
+    "jsonl": _JsonLines,
+    "duckdb": _DuckDB,
+}

@@ -1,0 +1,119 @@
+"""The settings of a run: those of the command line before those of the environment, and these before those of the profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from levada.cli.output import OutputFormat
+from levada.cli.profiles import Profile, config_path, read_profile
+from levada.config import ClientConfig, Config
+from levada.errors import ConfigError
+from levada.suggestion import did_you_mean
+
+CLIENT_ID = "levada-cli"
+"""By what brokers know the clients of the command line, where nothing else is given."""
+OPTION_PREFIX = "LEVADA_X_"
+BROKERS = "bootstrap.servers"
+
+
+class Layer(NamedTuple):
+    """Settings of one origin. where: it, in the words of an error."""
+
+    where: str
+    values: Mapping[str, Any]
+
+
+class Settings:
+    """What the user has set, for clients of every kind. Layers: the first one that has a setting counts."""
+
+    def __init__(self, layers: Sequence[Layer], output: OutputFormat, config_file: Path) -> None:
+        self._layers = layers
+        self.output = output
+        self._config_file = config_file
+
+    def of(self, kind: type[Config], *, needs_brokers: bool = True) -> dict[str, Any]:
+        """Return what clients of a kind are made with. What only other kinds know is left out: a profile is for all of them.
+
+        Raises ConfigError for a setting that no client knows, with where it was given, and without brokers.
+        """
+        found: dict[str, Any] = {"client.id": CLIENT_ID} if "client.id" in kind.OPTIONS else {}
+        for layer in reversed(self._layers):
+            for key, value in layer.values.items():
+                name = kind.ALIASES.get(_dotted(key), _dotted(key))
+                if name in kind.OPTIONS:
+                    found[name] = value
+                elif not _is_known(key):
+                    _refuse(layer, key, value)
+        if needs_brokers and BROKERS not in found:
+            raise ConfigError(
+                f"no brokers are named: give -b host:9092, set LEVADA_BROKERS, or make a profile with brokers in {self._config_file}"
+            )
+        return found
+
+
+def settings_of(environment: Mapping[str, str], *, brokers: str | None, options: Iterable[str], profile: str | None) -> Settings:
+    """Gather the settings of a run. Raises ConfigError for an option that is none, and for a profile that cannot be read."""
+    path = config_path(environment)
+    read = read_profile(path, profile or environment.get("LEVADA_PROFILE"))
+    given = {**_pairs(options), **({BROKERS: brokers} if brokers else {})}
+    layers = [Layer("-X", given), *_of_environment(environment), Layer(read.where, read.settings)]
+    return Settings(layers, _output(environment, read), path)
+
+
+def settings_of_another(environment: Mapping[str, str], *, brokers: str | None, profile: str | None) -> Settings:
+    """Gather the settings of a second cluster: those of a profile, or only its brokers."""
+    path = config_path(environment)
+    if brokers is not None:
+        return Settings([Layer("--to-brokers", {BROKERS: brokers})], OutputFormat.TABLE, path)
+    read = read_profile(path, profile)
+    return Settings([Layer(read.where, read.settings)], OutputFormat.TABLE, path)
+
+
+def _pairs(options: Iterable[str]) -> dict[str, str]:
+    pairs = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"-X {option!r}: expected KEY=VALUE, such as -X security.protocol=SSL")
+        pairs[key.strip()] = value
+    return pairs
+
+
+def _of_environment(environment: Mapping[str, str]) -> list[Layer]:
+    brokers = environment.get("LEVADA_BROKERS")
+    options = {key: value for key, value in environment.items() if key.startswith(OPTION_PREFIX)}
+    return [
+        *(Layer(key, {key.removeprefix(OPTION_PREFIX).lower(): value}) for key, value in options.items()),
+        *([Layer("LEVADA_BROKERS", {BROKERS: brokers})] if brokers else []),
+    ]
+
+
+def _output(environment: Mapping[str, str], profile: Profile) -> OutputFormat:
+    word = environment.get("LEVADA_OUTPUT") or profile.output
+    if word is None:
+        return OutputFormat.TABLE
+    try:
+        return OutputFormat(word)
+    except ValueError:
+        where = "LEVADA_OUTPUT" if environment.get("LEVADA_OUTPUT") else profile.where
+        raise ConfigError(f"{where}: output is one of {', '.join(OutputFormat)}; got {word!r}{did_you_mean(word, OutputFormat)}") from None
+
+
+def _dotted(key: str) -> str:
+    return key.replace("_", ".").strip()
+
+
+def _is_known(key: str) -> bool:
+    name = _dotted(key)
+    return any(name in kind.OPTIONS or name in kind.ALIASES for kind in Config.KINDS)
+
+
+def _refuse(layer: Layer, key: str, value: Any) -> None:
+    try:
+        ClientConfig.parse({key: value})
+    except ConfigError as unknown:
+        close = did_you_mean(_dotted(key), {name for kind in Config.KINDS for name in (*kind.OPTIONS, *kind.ALIASES)})
+        text = f"unknown option '{key}'{close}" if close else str(unknown)
+        raise ConfigError(f"{layer.where}: {text}") from None

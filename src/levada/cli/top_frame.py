@@ -1,0 +1,117 @@
+"""What `levada top` shows: two looks at a cluster become rates. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from levada import ClusterDescription, GroupState, PartitionInfo, TopicPartition
+from levada.cli.group_views import GroupView
+from levada.cli.lag import LogEnds, total
+
+
+class Look(NamedTuple):
+    """A cluster at one time. taken_s: by any clock that never goes back. faults: what could not be looked at, and why."""
+
+    taken_s: float
+    cluster: ClusterDescription
+    partitions: tuple[PartitionInfo, ...]
+    ends: Mapping[TopicPartition, LogEnds]
+    groups: Mapping[str, GroupView]
+    faults: tuple[str, ...] = ()
+
+
+class BrokerRow(NamedTuple):
+    """leaders, replicas: how many partitions it leads, and has. out_of_sync: how many of its replicas are."""
+
+    broker: int
+    address: str
+    controller: bool
+    leaders: int
+    replicas: int
+    out_of_sync: int
+
+
+class TopicRow(NamedTuple):
+    """records: offsets between start and end of its logs. per_second: offsets by which the ends have moved, None with the first look."""
+
+    topic: str
+    partitions: int
+    without_leader: int
+    records: int
+    per_second: float | None
+
+
+class GroupRow(NamedTuple):
+    """per_second: offsets by which what is committed has moved. seconds_behind: lag divided by that, None while nothing moves."""
+
+    group: str
+    state: GroupState
+    members: int
+    lag: int
+    per_second: float | None
+    seconds_behind: float | None
+
+
+class Frame(NamedTuple):
+    """What is shown: busiest topics first, and groups that are furthest behind first."""
+
+    brokers: tuple[BrokerRow, ...]
+    topics: tuple[TopicRow, ...]
+    groups: tuple[GroupRow, ...]
+    faults: tuple[str, ...]
+
+
+def frame(before: Look | None, now: Look) -> Frame:
+    """Return what two looks at a cluster show."""
+    passed_s = 0.0 if before is None else now.taken_s - before.taken_s
+    by_topic: dict[str, list[PartitionInfo]] = {}
+    for info in now.partitions:
+        by_topic.setdefault(info.topic, []).append(info)
+    topics = [_topic(name, infos, before, now, passed_s) for name, infos in sorted(by_topic.items())]
+    groups = [_group(view, None if before is None else before.groups.get(name), passed_s) for name, view in sorted(now.groups.items())]
+    return Frame(
+        tuple(_brokers(now)),
+        tuple(sorted(topics, key=lambda row: -(row.per_second or 0))),
+        tuple(sorted(groups, key=lambda row: -row.lag)),
+        now.faults,
+    )
+
+
+def _brokers(now: Look) -> list[BrokerRow]:
+    controller = now.cluster.controller
+    return [
+        BrokerRow(
+            node.id,
+            node.address,
+            controller is not None and node.id == controller.id,
+            sum(info.leader == node.id for info in now.partitions),
+            sum(node.id in info.replicas for info in now.partitions),
+            sum(node.id in info.replicas and node.id not in info.isr for info in now.partitions),
+        )
+        for node in now.cluster.nodes
+    ]
+
+
+def _topic(name: str, infos: Sequence[PartitionInfo], before: Look | None, now: Look, passed_s: float) -> TopicRow:
+    partitions = [TopicPartition(name, info.partition) for info in infos]
+    ends = {tp: now.ends[tp] for tp in partitions if tp in now.ends}
+    # A partition that was not seen before has not moved: what it held already says nothing about now.
+    moved = sum(at.end - before.ends[tp].end for tp, at in ends.items() if before is not None and tp in before.ends)
+    records = sum(at.end - at.start for at in ends.values())
+    return TopicRow(name, len(infos), sum(info.leader < 0 for info in infos), records, _rate(moved, passed_s))
+
+
+def _group(now: GroupView, before: GroupView | None, passed_s: float) -> GroupRow:
+    past = {(lag.topic, lag.partition): lag.committed for lag in before.lags} if before is not None else {}
+    moved = 0
+    for lag in now.lags:
+        earlier = past.get((lag.topic, lag.partition))
+        if earlier is not None and lag.committed is not None:
+            moved += lag.committed - earlier
+    rate, behind = _rate(moved, passed_s), total(now.lags)
+    return GroupRow(now.group, now.state, len(now.members), behind, rate, behind / rate if rate and rate > 0 else None)
+
+
+def _rate(moved: int, passed_s: float) -> float | None:
+    return moved / passed_s if passed_s > 0 else None
