@@ -23,7 +23,10 @@ An id in the window is PENDING, MARKED or FAILED:
 Nothing else changes a state, so `safe` never goes back and never passes an id that is pending or failed. Marking the first id of the window
 moves `safe` over all marked ids behind it; each is passed once, so an operation is O(1) in the mean. After close() no state changes.
 
-Nobody waits in here. Who has to wait leaves a function with _await_change(), looks once more, and sleeps until that function is called.
+A signal's handler may raise after put() has taken the id in and before it has returned the sequence. Then _take_back() undoes the put():
+the id is as if it had not been put, or FAILED again where it was that before.
+
+Nothing here waits. A caller that has to wait registers a function with _await_change(), checks once more, and sleeps until it is called.
 
 A [c] module: compiled, each step is a call that no other thread sees half done, as in producer/appender.py. Code of an id's own class
 (comparing, freeing it) may run between two steps, never within one. Interpreted, a lock makes the steps whole.
@@ -31,8 +34,10 @@ A [c] module: compiled, each step is a call that no other thread sees half done,
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Callable, Iterable
+from operator import index
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -40,17 +45,35 @@ if TYPE_CHECKING:
 else:
     from levada import _pure as cython
 
-from levada.errors import ClosedError, IllegalStateError, NotAcknowledgedError, not_written
+from levada.errors import ClosedError, ForkedError, IllegalStateError, NotAcknowledgedError, not_written
+from levada.shown import shown
 
 PENDING, MARKED, FAILED = 0, 1, 2
 FULL, CHANGED = -1, -2
 NO_SLOT = -1
+AGAIN = "again"
+OUTSIDE = -1
+"""A sequence that no id has."""
+
+FORKS = 0
+
+
+def _forked() -> None:
+    """Note that this is a child process. It has copies of its parent's buffers, in which no thread marks anything."""
+    global FORKS
+    FORKS += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class AckWindow:
     """See the module's theory. Everything but waiting; all methods may be called from any thread."""
 
     def __init__(self, size: int, after: Any, retain: bool) -> None:
+        if after is not None:
+            _check_order(after)
         self.size = size
         self.retain = retain
         self.closed = False
@@ -64,6 +87,7 @@ class AckWindow:
         self._waiting_for_room: list[Callable[[], object]] = []
         self._waiting_for_safe: list[Callable[[], object]] = []
         self._has_room = self._has_moved = False
+        self._forks = FORKS
         if not cython.compiled:
             from _thread import RLock
 
@@ -71,25 +95,29 @@ class AckWindow:
 
     # Putting
 
-    def _offer(self, id: Any, now_s: float) -> int:
-        """Put an id, or a failed one again; return its sequence, -1 when there is no free slot. now_s: monotonic seconds.
+    def _offer(self, id: Any, now_s: float, taken: list[Any] | None = None) -> int:
+        """Put an id, or a failed one again; return its sequence, -1 when there is no free slot.
 
+        now_s: monotonic seconds. taken: gets the sequence in the same step, for _take_back(), and AGAIN behind it where the id had failed.
         Raises ValueError when the id does not come after the one before it, NotAcknowledgedError when there is no free slot and an id has
         failed, ClosedError.
         """
+        self._check_process()
         if id is None:
             raise TypeError("an id is anything that can be compared with >, but not None")
         while True:
             last = self._last_id
-            if last is not None and not id > last:
-                return self._offer_again(id, last, now_s)
-            sequence = self._append(id, last, now_s)
+            if last is None:
+                _check_order(id)
+            elif not id > last:
+                return self._offer_again(id, last, now_s, taken)
+            sequence = self._append(id, last, now_s, taken)
             if sequence == FULL:
                 self._raise_failure()
             if sequence != CHANGED:
                 return sequence
 
-    def _append(self, id: Any, last: Any, now_s: float) -> int:
+    def _append(self, id: Any, last: Any, now_s: float, taken: list[Any] | None) -> int:
         if self.closed:
             raise self._closed_error()
         if self._last_id is not last:
@@ -103,24 +131,49 @@ class AckWindow:
         self._put_at_s[slot] = now_s
         self._last_id = id
         self._next = sequence + 1
+        if taken is not None:
+            taken.append(sequence)
         return sequence
 
-    def _offer_again(self, id: Any, last: Any, now_s: float) -> int:
+    def _offer_again(self, id: Any, last: Any, now_s: float, taken: list[Any] | None) -> int:
         for sequence in list(self._failures):
-            if self._ids[sequence % self.size] == id and self._revive(sequence, now_s):
+            if self._ids[sequence % self.size] == id and self._revive(sequence, now_s, taken):
                 return sequence
         if self.closed:
             raise self._closed_error()
-        raise ValueError(f"ids must rise: {id!r} does not come after {last!r}; only an id that has failed may be put again")
+        raise ValueError(f"ids must rise: {shown(id)} does not come after {shown(last)}; only an id that has failed may be put again")
 
-    def _revive(self, sequence: int, now_s: float) -> bool:
+    def _revive(self, sequence: int, now_s: float, taken: list[Any] | None) -> bool:
         if self.closed or sequence not in self._failures:
             return False
         slot = sequence % self.size
         self._states[slot] = PENDING
         self._put_at_s[slot] = now_s
         del self._failures[sequence]
+        if taken is not None:
+            taken.append(sequence)
+            taken.append(AGAIN)
         return True
+
+    def _take_back(self, taken: list[Any], broken_off: BaseException) -> None:
+        """Undo a put() that was broken off. taken: what _offer() was given; it is empty where no id was taken in."""
+        if taken:
+            self._undo_put(taken[0], AGAIN in taken, broken_off)
+            self._wake()
+
+    def _undo_put(self, sequence: int, again: bool, broken_off: BaseException) -> None:
+        slot = self._pending(sequence)
+        if slot == NO_SLOT:
+            return
+        if again or sequence != self._next - 1:
+            self._fail(sequence, broken_off)
+            return
+        id = self._ids[slot]  # Kept until the step is done: freeing it may run code of its class.
+        self._ids[slot] = None
+        self._next = sequence
+        self._last_id = self._safe_id if sequence == self._safe else self._ids[(sequence - 1) % self.size]
+        self._has_room = self._has_moved = True
+        del id
 
     def _was_put(self, sequence: int) -> bool:
         """Whether an id has this sequence, or had it."""
@@ -132,18 +185,20 @@ class AckWindow:
         """Note that an id is acknowledged; True if that is new.
 
         False when it was marked before, has failed and was not put again, was never put, or the buffer is closed. Never waits; may be
-        called from any thread, in any order, and in callbacks.
+        called from any thread, in any order, and in callbacks. Raises TypeError for no whole number, ForkedError in a child process.
         """
-        marked = self._mark(sequence)
+        self._check_process()
+        marked = self._mark(_number(sequence))
         self._wake()
         return marked
 
     def mark_many(self, sequences: Iterable[int]) -> int:
         """Mark each of them, as mark() does, and wake who waits only once; return for how many that is new."""
+        self._check_process()
         marked = 0
         try:
             for sequence in sequences:
-                marked += self._mark(sequence)
+                marked += self._mark(_number(sequence))
         finally:
             self._wake()
         return marked
@@ -154,9 +209,10 @@ class AckWindow:
         `safe` stays before this id until the same id is put again, which gives the same sequence, and marked. What waits is told: see
         put(), get() and wait_empty(). Ids behind it are marked as before, and wait. False where mark() is False.
         """
+        self._check_process()
         if not isinstance(error, BaseException):
-            raise TypeError(f"an id fails with an exception, got {error!r}")
-        failed = self._fail(sequence, error)
+            raise TypeError(f"an id fails with an exception, got {shown(error)}")
+        failed = self._fail(_number(sequence), error)
         self._wake()
         return failed
 
@@ -229,6 +285,7 @@ class AckWindow:
 
         Raises NotAcknowledgedError when it has failed, ClosedError, and IllegalStateError without `retain`.
         """
+        self._check_process()
         if not self.retain:
             wrong = "get() is for an AckBuffer that keeps ids until they are taken; this one was made with retain=False"
             raise not_written(IllegalStateError(wrong))
@@ -267,6 +324,7 @@ class AckWindow:
 
     def _is_empty(self) -> bool:
         """Whether every id that was put is safe. Raises NotAcknowledgedError when one has failed, ClosedError."""
+        self._check_process()
         if self.closed:
             raise self._closed_error()
         self._raise_failure()
@@ -295,12 +353,17 @@ class AckWindow:
 
     def _closed_error(self) -> ClosedError:
         """Return the error for calls after close(). Nothing was sent by the call: `persisted` is about no record of before."""
-        return not_written(ClosedError(f"the AckBuffer is closed; everything up to {self._safe_id!r} is safe"))
+        return not_written(ClosedError(f"the AckBuffer is closed; everything up to {shown(self._safe_id)} is safe"))
+
+    def _check_process(self) -> None:
+        if self._forks != FORKS:
+            wrong = "this AckBuffer was made before fork(), and what the parent's producers write is marked in the parent's copy only"
+            raise not_written(ForkedError(f"{wrong}; make a new one in this process, with after={shown(self._safe_id)}"))
 
     # The end, and waiting
 
     def close(self) -> None:
-        """End it: whoever waits, and later calls of put(), get() and wait_empty(), get ClosedError; mark() and fail() change nothing.
+        """Close it: put(), get() and wait_empty(), those that wait now and later ones, raise ClosedError; mark() and fail() change nothing.
 
         `safe` stays readable: it is where to go on. Idempotent.
         """
@@ -338,6 +401,25 @@ class AckWindow:
         raise TypeError("an AckBuffer belongs to one process and cannot be pickled or copied; store its `safe`, and make a new one with it")
 
 
+def _check_order(id: Any) -> None:
+    """Refuse as the first id what nothing comes after, such as nan."""
+    if id > id or not id == id:
+        raise ValueError(f"an id has to be equal to itself, and not larger: nothing would come after {shown(id)}")
+
+
+def _number(sequence: Any) -> int:
+    """Return a sequence as a whole number, numpy's too; OUTSIDE where it is larger than any can be."""
+    if type(sequence) is not int:
+        if isinstance(sequence, bool) or not hasattr(sequence, "__index__"):
+            raise TypeError(f"a sequence is the number that put() returned, got {shown(sequence)}")
+        sequence = index(sequence)
+    try:
+        number: int = sequence
+    except OverflowError:  # Compiled, it is a number of C.
+        return OUTSIDE
+    return number
+
+
 def _wake_all(waiting: list[Callable[[], object]]) -> None:
     """Call each of those who wait now, and let it wait no more."""
     for _ in range(len(waiting)):
@@ -359,6 +441,7 @@ if not cython.compiled:
     STEPS = (
         "_append",
         "_revive",
+        "_undo_put",
         "_mark",
         "_fail",
         "_advance",

@@ -14,6 +14,7 @@ C = TypeVar("C", bound=type)
 
 _CLASSES = dict.fromkeys(("Producer", "SerializingProducer", "AIOKafkaProducer", "AIOProducer"), "KafkaProducer")
 _CLASSES |= dict.fromkeys(("Consumer", "DeserializingConsumer", "AIOKafkaConsumer", "AIOConsumer"), "KafkaConsumer")
+_CLASSES |= dict.fromkeys(("ShareConsumer",), "KafkaShareConsumer")
 _CLASSES |= dict.fromkeys(("AdminClient", "KafkaAdminClient", "AIOKafkaAdminClient"), "KafkaAdmin")
 _ON_ASYNCIO = "AIO"
 
@@ -51,12 +52,7 @@ def lacks(names: Mapping[str, str]) -> Callable[[C], C]:
     return add
 
 
-_GROUPS: Final = "membership of consumer groups is not there yet; assign() partitions, and commit() their offsets for a group.id"
-_REQUEST: Final = "it is not there yet; request() sends any request of Kafka's protocol"
-
-_TELEMETRY: Final = "telemetry (KIP-714) is not there yet; metrics() tells what a client has counted"
 _EVERY: Final[Mapping[str, str]] = {
-    "client_instance_id": _TELEMETRY,
     "start": "leave it out; a client connects when it is used",
     "stop": "use close(), or a with block (asyncio: async with)",
 }
@@ -76,15 +72,6 @@ PRODUCER: Final[Mapping[str, str]] = {
 }
 CONSUMER: Final[Mapping[str, str]] = {
     **_EVERY,
-    **dict.fromkeys(
-        (
-            "subscribe",
-            "subscription",
-            "enforce_rebalance",
-        ),
-        _GROUPS,
-    ),
-    "unsubscribe": "use assign([])",
     "commit_sync": "use commit()",
     "store_offsets": "set enable.auto.commit=false, and commit(offsets)",
     "consumer_group_metadata": "use group_metadata()",
@@ -98,29 +85,30 @@ CONSUMER: Final[Mapping[str, str]] = {
     "last_stable_offset": "use end_offsets() of a consumer with isolation.level=read_committed",
     "incremental_assign": "use assign() with all partitions; those that were assigned before keep their positions",
 }
+_NO_POSITIONS: Final = "a share group has no positions; its records are acknowledged, see acknowledge()"
+SHARE_CONSUMER: Final[Mapping[str, str]] = {
+    **_EVERY,
+    **dict.fromkeys(("seek", "position", "committed", "pause", "resume"), _NO_POSITIONS),
+    "assign": "the group assigns partitions; use subscribe()",
+    "assignment": "several members share a partition; a record says where it is from",
+    "commit_sync": "use commit()",
+    "consume": "use poll(timeout, max_records)",
+    "acquisition_lock_timeout_ms": "use acquisition_lock_timeout(), in seconds",
+}
 ADMIN: Final[Mapping[str, str]] = {
     **_EVERY,
-    **dict.fromkeys(
-        (
-            "create_partitions",
-            "describe_configs",
-            "alter_configs",
-            "incremental_alter_configs",
-            "create_acls",
-            "describe_acls",
-            "delete_acls",
-            "list_consumer_groups",
-            "list_groups",
-            "describe_consumer_groups",
-            "describe_groups",
-            "delete_consumer_groups",
-            "delete_groups",
-            "delete_records",
-            "list_offsets",
-            "elect_leaders",
-        ),
-        _REQUEST,
-    ),
+    "alter_configs": "Kafka 4.0 has taken it away, as it forgets the settings that it is not given; use incremental_alter_configs()",
+    "list_consumer_groups": 'use list_groups(protocol_types=["consumer", ""])',
+    "describe_groups": "use describe_consumer_groups(), or describe_classic_groups() for groups whose members are no consumers",
+    "delete_groups": "use delete_consumer_groups(), which deletes groups of every type",
+    "delete_share_groups": "use delete_consumer_groups(), which deletes groups of every type",
+    "list_group_offsets": "use list_consumer_group_offsets()",
+    "alter_group_offsets": "use alter_consumer_group_offsets()",
+    "remove_group_members": "use remove_members_from_consumer_group()",
+    "describe_log_dir": "use describe_log_dirs()",
+    "list_client_metrics_resources": 'use list_config_resources(["ClientMetrics"])',
+    "force_terminate_transaction": "use fence_producers(), which ends what is open",
+    "perform_leader_election": "use elect_leaders()",
 }
 ERROR: Final[Mapping[str, str]] = {
     "code": "only what a broker answered has a code: BrokerError.code, an attribute",

@@ -10,23 +10,25 @@ from math import nan
 from typing import TYPE_CHECKING, Any
 
 from levada.client.engine import Engine
-from levada.client.host import Host
-from levada.client.setup.states import ConnectionState
-from levada.client.traffic import NODE_READINGS
-from levada.metrics import MetricName, Metrics, Reading, averaged, counted, gauge, read_all, summed
-from levada.types import UNKNOWN_OFFSET
+from levada.client.loop_time import LOOP_READINGS
+from levada.client.setup.states import ESTABLISHED
+from levada.client.traffic import NODE_READINGS, Traffic
+from levada.face import consumer_readings, share_readings
+from levada.metrics import CLIENT_ID, MetricName, Reading, Section, averaged, counted, gauge, read_all, summed
+from levada.producer.call_times import TIMED
 
 if TYPE_CHECKING:
     # A producer's program need not load what consumers are made of.
     from levada.consumer.core import ConsumerCore
-    from levada.consumer.subscription_state import PartitionState
+    from levada.consumer.share.core import ShareConsumerCore
     from levada.producer.core import ProducerCore
 
 Tags = tuple[tuple[str, str], ...]
 Table = Sequence[Reading[Any]]
 
-FETCHES = "consumer-fetch-manager-metrics"
-PREFIXES = {"producer": "producer", "consumer": "consumer", "admin": "admin-client", "client": "client"}
+_NS_PER_MS = 1_000_000
+
+PREFIXES = {"producer": "producer", "consumer": "consumer", "share-consumer": "consumer", "admin": "admin-client", "client": "client"}
 """How the groups of each kind of client begin."""
 
 
@@ -36,27 +38,40 @@ def _metadata_age(engine: Engine, now_ms: int) -> float:
 
 
 def _ready(engine: Engine, now_ms: int) -> int:
-    return sum(connection.state is ConnectionState.READY for connection in engine.network.states)
+    return sum(connection.state in ESTABLISHED for connection in engine.network.states)
 
 
 CLIENT: Table = (
     *gauge("connection-count", "Connections that requests can be sent over", _ready),
-    *gauge("connection-creation-total", "Connections that were made", lambda engine, _: engine.network.states.made),
-    *gauge("connection-close-total", "Connections that have ended", lambda engine, _: engine.network.states.ended),
+    *counted("connection-creation", "Connections that were made", lambda engine: engine.network.states.made),
+    *counted("connection-close", "Connections that have ended", lambda engine: engine.network.states.ended),
     *gauge("requests-in-flight", "Requests without an answer yet", lambda engine, _: engine.network.in_flight.total),
     *gauge("metadata-age", "Seconds since all metadata was refreshed", _metadata_age),
 )
 
 NODE: Table = NODE_READINGS
+LOOP: Table = LOOP_READINGS
 WHOLE: Table = tuple(row for row in NODE if "latency" not in row.name)
 
 COMPRESSION = "A batch's size over that of its records uncompressed, on average"
+
+
+def _time_taken(name: str, meaning: str) -> Table:
+    text = f"Nanoseconds that the program {meaning}, counted in whole milliseconds"
+    return gauge(f"{name}-time-ns-total", text, lambda core, _: core.counters.calls.took_ms[name] * _NS_PER_MS)
+
+
+def _share_of_waits(core: ProducerCore, now_ms: int) -> float:
+    return core.counters.waits_ns.rate(now_ms) / (1_000 * _NS_PER_MS)
+
 
 PRODUCER: Table = (
     *summed("record-send", "Records sent, again if need be", lambda core: core.counters.whole.records),
     *gauge("records-per-request-avg", "Records in a request", lambda core, now_ms: core.counters.records_per_request.average(now_ms)),
     *averaged("batch-size", "Bytes of a record batch as it is sent", lambda core: core.counters.whole.bytes),
     *gauge("compression-rate-avg", COMPRESSION, lambda core, now_ms: core.counters.whole.compression.average(now_ms)),
+    *gauge("record-size-avg", "Bytes of a record before compression, on average", lambda core, now_ms: core.counters.record_size(now_ms)),
+    *gauge("record-size-max", "Bytes of a record, at most", lambda core, now_ms: core.counters.largest_record.maximum(now_ms)),
     *averaged("record-queue-time", "Milliseconds a batch waited until it was sent first", lambda core: core.counters.queue_time),
     *summed("record-retry", "Records that were to be sent again", lambda core: core.counters.whole.retries),
     *summed("record-error", "Records that failed", lambda core: core.counters.whole.errors),
@@ -66,7 +81,9 @@ PRODUCER: Table = (
     *gauge("buffer-available-bytes", "Free bytes of it; below 0 while failed records hold more", lambda core, _: core.pool.available),
     *gauge("waiting-threads", "Calls of send() that wait for buffer.memory", lambda core, _: core.pool.queued),
     *gauge("bufferpool-wait-time-ns-total", "Nanoseconds that send() waited for it", lambda core, _: core.counters.waits_ns.total),
+    *gauge("bufferpool-wait-ratio", "Share of the time that send() waited for it", _share_of_waits),
     *counted("buffer-exhausted", "Waits for it that were without effect", lambda core: core.counters.exhausted),
+    *(row for name, meaning in TIMED.items() for row in _time_taken(name, meaning)),
 )
 
 TOPIC: Table = (
@@ -78,55 +95,27 @@ TOPIC: Table = (
 )
 
 
-def _lags(core: ConsumerCore) -> list[int]:
-    return [lag for state in core.subscription if (lag := core.lag(state.tp)) is not None]
-
-
-FETCH: Table = (
-    *counted("fetch", "Answers to fetches", lambda core: core.counters.fetched),
-    *averaged("fetch-size", "Bytes of records in an answer", lambda core: core.counters.fetched),
-    *summed("bytes-consumed", "Bytes of records fetched", lambda core: core.counters.fetched),
-    *summed("records-consumed", "Records handed out", lambda core: core.counters.records),
-    *averaged("fetch-throttle-time", "Milliseconds a broker throttled a fetch", lambda core: core.counters.throttle_time),
-    *gauge("records-lag-max", "The largest records-lag of all partitions", lambda core, _: max(_lags(core), default=nan)),
-)
-
-
-def _lag(at: tuple[ConsumerCore, PartitionState], _: int) -> float:
-    lag = at[0].lag(at[1].tp)
-    return nan if lag is None else lag
-
-
-def _lead(at: tuple[ConsumerCore, PartitionState], _: int) -> float:
-    state = at[1]
-    return state.position - state.log_start_offset if state.has_position and state.log_start_offset != UNKNOWN_OFFSET else nan
-
-
-PARTITION: Table = (
-    *gauge("records-lag", "Offsets from the position to the end known from the last fetch", _lag),
-    *gauge("records-lead", "Offsets from the start of the log to the position", _lead),
-)
-
-LATENCIES = {"producer": ("producer-metrics", "request-latency", "Produce"), "consumer": (FETCHES, "fetch-latency", "Fetch")}
+LATENCIES = {
+    "producer": ("producer-metrics", "request-latency", "Produce"),
+    "consumer": (consumer_readings.FETCHES_GROUP, "fetch-latency", "Fetch"),
+    "share-consumer": (share_readings.FETCHES_GROUP, "fetch-latency", "ShareFetch"),
+}
 """What is measured of one API only: its group, its name, the API."""
 
 
-def measured(engine: Engine, host: Host, kind: str, core: ProducerCore | ConsumerCore | None = None) -> Metrics:
-    """Read everything that a client of a kind has counted. core: of a producer or a consumer. Raises as check_usable()."""
-    host.check_usable()
-    with host.undisturbed(), host.lock:
-        return Metrics(_read(engine, host.now_ms(), kind, core))
-
-
-def _read(engine: Engine, now_ms: int, kind: str, core: ProducerCore | ConsumerCore | None) -> dict[MetricName, float]:
-    group, tags = PREFIXES[kind], (("client-id", engine.network.client_id),)
+def read_metrics(
+    engine: Engine, now_ms: int, kind: str, core: ProducerCore | ConsumerCore | ShareConsumerCore | None
+) -> dict[MetricName, float]:
+    """Read everything that a client of a kind has counted, under the engine's lock. core: of a producer or a consumer of either kind."""
+    group, tags = PREFIXES[kind], ((CLIENT_ID, engine.network.client_id),)
     traffic = engine.network.in_flight.traffic
     values = read_all(CLIENT, engine, now_ms, f"{group}-metrics", tags)
+    values |= read_all(LOOP, engine.loop_time, now_ms, f"{group}-metrics", tags)
     values |= read_all(WHOLE, traffic.whole, now_ms, f"{group}-metrics", tags)
     for node_id, node in list(traffic.nodes.items()):
         values |= read_all(NODE, node, now_ms, f"{group}-node-metrics", (*tags, ("node-id", f"node-{node_id}")))
     if kind in PARTS:
-        values |= PARTS[kind](core, now_ms, tags)
+        values |= PARTS[kind](core, traffic, now_ms, tags)
         values |= read_all(latency(kind), traffic, now_ms, LATENCIES[kind][0], tags)
     return values
 
@@ -137,32 +126,41 @@ def latency(kind: str) -> Table:
     return averaged(name, f"Milliseconds from a {api} request to its response", lambda traffic: traffic.latency(api))
 
 
-def _of_producer(core: ProducerCore, now_ms: int, tags: Tags) -> dict[MetricName, float]:
+def _of_producer(core: ProducerCore, _: Traffic, now_ms: int, tags: Tags) -> dict[MetricName, float]:
     values = read_all(PRODUCER, core, now_ms, "producer-metrics", tags)
     for name, topic in core.counters.topics.items():
         values |= read_all(TOPIC, topic, now_ms, "producer-topic-metrics", (*tags, ("topic", name)))
     return values
 
 
-def _of_consumer(core: ConsumerCore, now_ms: int, tags: Tags) -> dict[MetricName, float]:
-    values = read_all(FETCH, core, now_ms, FETCHES, tags)
-    for state in core.subscription:
-        of_partition = (*tags, ("topic", state.tp.topic), ("partition", str(state.tp.partition)))
-        values |= read_all(PARTITION, (core, state), now_ms, FETCHES, of_partition)
-    return values
+PARTS: Mapping[str, Callable[[Any, Traffic, int, Tags], dict[MetricName, float]]] = {
+    "producer": _of_producer,
+    "consumer": consumer_readings.of_consumer,
+    "share-consumer": share_readings.of_share_consumer,
+}
 
 
-PARTS: Mapping[str, Callable[[Any, int, Tags], dict[MetricName, float]]] = {"producer": _of_producer, "consumer": _of_consumer}
+def _of_every_kind(ending: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(f"{prefix}-{ending}" for prefix in PREFIXES.values()))
 
 
-PAGE: Sequence[tuple[str, str, Table]] = (
-    ("producer-metrics", "client-id", (*PRODUCER, *latency("producer"))),
-    ("producer-topic-metrics", "client-id, topic", TOPIC),
-    (FETCHES, "client-id", (*FETCH, *latency("consumer"))),
-    (FETCHES, "client-id, topic, partition", PARTITION),
-    ("producer-, consumer-, admin-client- or client-metrics", "client-id", (*CLIENT, *WHOLE)),
-    ("producer-, consumer-, admin-client- or client-node-metrics", "client-id, node-id", NODE),
+_ANY = "producer-, consumer-, admin-client- or client-"
+
+PAGE: Sequence[Section] = (
+    Section(("producer-metrics",), "client-id", (*PRODUCER, *latency("producer"))),
+    Section(("producer-topic-metrics",), "client-id, topic", TOPIC),
+    Section((consumer_readings.FETCHES_GROUP,), "client-id", (*consumer_readings.FETCH, *latency("consumer"))),
+    *consumer_readings.PAGE,
+    Section((share_readings.FETCHES_GROUP,), "client-id", (*share_readings.FETCH, *latency("share-consumer"))),
+    *share_readings.PAGE,
+    Section(_of_every_kind("metrics"), "client-id", (*CLIENT, *LOOP, *WHOLE), f"{_ANY}metrics"),
+    Section(_of_every_kind("node-metrics"), "client-id, node-id", NODE, f"{_ANY}node-metrics"),
 )
+
+MEANINGS: Mapping[tuple[str, str], str] = {
+    (group, row.name): row.meaning for section in PAGE for group in section.groups for row in section.table
+}
+"""What each metric means, by group and name."""
 
 HEAD = """\
 # Metrics
@@ -171,17 +169,27 @@ What `metrics()` of every client returns, blocking and asyncio: a snapshot, comp
 Rates, averages and maxima are about the last 30 to 60 seconds, as with Java's defaults; totals are about the client's life. An average of
 nothing is nan. Written by `make docs` from `levada.face.measured`; do not edit.
 
+With `enable.metrics.push=true` brokers are told those that they ask for (KIP-714). Their names are `org.apache.kafka.`, the group without
+`-metrics`, and the name, with dots for dashes: `org.apache.kafka.producer.record.send.total`. Totals are sums, the others gauges; tags have
+underscores for dashes.
+
 `metrics.value("record-send-rate")` reads one value, `metrics.value("record-send-rate", topic="orders")` one with tags; the whole is a
 mapping of `MetricName(name, group, tags)` to a number.
+
+[The guide](GUIDE.md#watching) shows how Prometheus and OpenTelemetry get them. To Prometheus `record-send-total` of
+`producer-topic-metrics` is `kafka_producer_producer_topic_metrics_record_send_total`, as the JMX exporter writes it for Java's clients:
+`kafka_`, what the group begins with, the group, and the name; tags are labels, with underscores. In OpenTelemetry its name is that of
+KIP-714.
 """
 
 
 def page() -> str:
     """Return docs/METRICS.md."""
     parts = [HEAD]
-    for group, tags, table in PAGE:
-        rows = "\n".join(f"| `{row.name}` | {row.meaning} |" for row in table)
-        parts.append(f"## {group}\n\nTags: {tags}.\n\n| metric | meaning |\n|---|---|\n{rows}\n")
+    for section in PAGE:
+        heading = section.heading or ", ".join(section.groups)
+        rows = "\n".join(f"| `{row.name}` | {row.meaning} |" for row in section.table)
+        parts.append(f"## {heading}\n\nTags: {section.tags}.\n\n| metric | meaning |\n|---|---|\n{rows}\n")
     return "\n".join(parts)
 
 

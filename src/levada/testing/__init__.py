@@ -1,7 +1,7 @@
 """What users test with: an embedded broker and schema registry on real sockets, and a network and clock that are simulated.
 
-levada.testing.history records what clients do on any cluster, and checks it. The names of this module are imported when first used, so that
-`import levada.testing` stays light.
+levada.testing.pytest_plugin makes fixtures of them (docs/PYTEST.md). levada.testing.history records what clients do on any cluster, and
+checks it. The names of this module are imported when first used, so that `import levada.testing` stays light.
 """
 
 from __future__ import annotations
@@ -12,15 +12,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from levada.testing.embedded import EmbeddedKafka
     from levada.testing.registry import EmbeddedRegistry
+    from levada.testing.security import Authority, Tls
+    from levada.testing.simulated import SimulatedKafka
     from levada.testing.simulation import Simulation
+    from levada.testing.tokens import EmbeddedTokenEndpoint, TokenIssuer, jwks_validator
 
 _HOMES = {
+    "Authority": "levada.testing.security",
     "EmbeddedKafka": "levada.testing.embedded",
     "EmbeddedRegistry": "levada.testing.registry",
+    "EmbeddedTokenEndpoint": "levada.testing.tokens",
+    "SimulatedKafka": "levada.testing.simulated",
     "Simulation": "levada.testing.simulation",
+    "Tls": "levada.testing.security",
+    "TokenIssuer": "levada.testing.tokens",
+    "jwks_validator": "levada.testing.tokens",
 }
 
-__all__ = ["EmbeddedKafka", "EmbeddedRegistry", "Simulation"]
+__all__ = [
+    "Authority",
+    "EmbeddedKafka",
+    "EmbeddedRegistry",
+    "EmbeddedTokenEndpoint",
+    "SimulatedKafka",
+    "Simulation",
+    "Tls",
+    "TokenIssuer",
+    "jwks_validator",
+]
 
 
 def __getattr__(name: str) -> Any:

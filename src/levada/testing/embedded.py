@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from random import SystemRandom
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
+from levada.acls import AclBinding
 from levada.broker.apis import FAIL_BY_PARTITION, NAMES
 from levada.broker.cluster import DEFAULT, Cluster
 from levada.broker.control import Faults
 from levada.broker.coordinators.placement import Placement
+from levada.broker.disk.data_dir import DataDir
+from levada.broker.logins import OAUTHBEARER
 from levada.broker.node import BrokerNode
 from levada.broker.partition import Partition
-from levada.broker.server import BrokerServer
+from levada.broker.server import BrokerServer, Endpoint
 from levada.broker.session import Session
-from levada.broker.settings import BrokerSettings
+from levada.broker.settings import RACK_AWARE, STANDARD_AUTHORIZER, BrokerSettings
+from levada.broker.storage import IN_MEMORY
+from levada.broker.telemetry import DEFAULT_INTERVAL_MS
 from levada.errors import ConfigError, IllegalStateError, UnknownTopicOrPartitionError
 from levada.face import arguments
+from levada.testing.listening import Listening, OAuth, Security, logins_of
+from levada.testing.pushed_metrics import PushedMetrics
 
 T = TypeVar("T")
 
 _MOST_REPLICAS = 3
+_OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
 
 class EmbeddedKafka:
@@ -38,24 +48,87 @@ class EmbeddedKafka:
     brokers: how many, with node ids from 1, each on a port and a thread of its own. Topics have replicas on up to three of them, unless
     default_replication_factor says otherwise. Brokers can be stopped and started, kept from copying what leaders have, and leaders and
     coordinators moved between them. port: of the first one. Other keyword arguments are broker settings with Kafka's names in snake_case
-    (`num_partitions`, `auto_create_topics_enable`, `message_max_bytes`, `log_retention_ms`, ...); see levada.broker.settings. Everything is
-    forgotten when it ends.
+    (`num_partitions`, `auto_create_topics_enable`, `message_max_bytes`, `log_retention_ms`, ...); see levada.broker.settings.
+
+    racks: in which rack each broker is; consumers with a client.rack read from a replica there (KIP-392).
+
+    data_dir: a folder to keep topics, records, committed offsets and transactions in, in Kafka's formats; the next EmbeddedKafka with it
+    goes on there, also after a crash. None keeps everything in memory, to be forgotten when it ends. Raises IllegalStateError when another
+    broker uses the folder.
+
+    security: "SSL" has the brokers speak TLS with a certificate made for the occasion (`pip install 'levada[testing]'`), and a
+    levada.testing.Tls with one of yours. `client_settings` has what clients need to connect.
+
+    users: names with their passwords; clients have to log in, by PLAIN or SCRAM. A user that data_dir knows gets this password.
+    settings_for() has what a user's client needs. KafkaAdmin.alter_user_scram_credentials() creates more users, of SCRAM.
+
+    listeners: protocols, such as ["PLAINTEXT", "SASL_SSL"], each on a port of its own; or names of your choice with their protocols.
+    Clients are told the addresses of the listener that they came by. All listeners with TLS have the same certificate, all with logins the
+    same users. By default there is one listener, as security and users say.
+
+    acls: access rules to begin with, which decide what users may do: nothing without one. super_users: names of users who may do everything
+    all the same. Either one, even if empty, switches the authorizer on. Clients without a login are the user ANONYMOUS, those of a listener
+    with client certificates the subject of theirs.
+
+    oauth: clients have to log in, or may do so instead, by OAUTHBEARER. "unsecured" believes tokens without a signature, as Kafka does by
+    default; EmbeddedTokenEndpoint.validator() and levada.testing.jwks_validator() believe signed ones. aws_accounts: access keys with
+    their secrets, for AWS_MSK_IAM. Sessions end with their tokens, and after the setting connections_max_reauth_ms, if it is above 0.
 
     faults: what is to go wrong next, a levada.broker.control.Faults.
     """
 
-    def __init__(self, *, port: int = 0, brokers: int = 1, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        brokers: int = 1,
+        racks: Sequence[str] | None = None,
+        data_dir: Path | str | None = None,
+        listeners: Mapping[str, str] | Sequence[str] | None = None,
+        security: Security = None,
+        users: Mapping[str, str] | None = None,
+        acls: Iterable[AclBinding] | None = None,
+        super_users: Iterable[str] | None = None,
+        oauth: OAuth = None,
+        aws_accounts: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
         if arguments.whole("brokers", brokers) < 1:
             raise ConfigError(f"brokers must be at least 1, not {brokers}")
+        if racks is not None and len(racks) != brokers:
+            raise ConfigError(f"racks names one rack for each of {brokers} brokers, not {len(racks)}")
+        if racks is not None:
+            settings.setdefault("replica_selector_class", RACK_AWARE)
+        has_logins = users is not None or oauth is not None or aws_accounts is not None
+        self._listening = Listening(listeners, security, has_logins=has_logins)
+        self._users = dict(users or {})
         self._faults = Faults(NAMES, FAIL_BY_PARTITION)
         settings.setdefault("default_replication_factor", min(brokers, _MOST_REPLICAS))
+        if acls is not None or super_users is not None:
+            settings.setdefault("authorizer_class_name", STANDARD_AUTHORIZER)
+            settings.setdefault("super_users", ";".join(f"User:{name}" for name in super_users or ()))
         self._lock = threading.RLock()
-        cluster = Cluster(BrokerSettings.of(**settings), SystemRandom())
-        self.nodes = [BrokerNode(node_id=number, cluster=cluster, faults=self._faults, **settings) for number in range(1, brokers + 1)]
+        broker_settings = BrokerSettings.of(**settings)
+        self._data_dir = None if data_dir is None else DataDir(data_dir, broker_settings)
+        try:
+            cluster = Cluster(broker_settings, SystemRandom(), self._data_dir or IN_MEMORY)
+            logins = logins_of(cluster.access, users if has_logins else {}, oauth, aws_accounts)
+            listening = self._listening.listeners(logins)
+            self.nodes = [
+                BrokerNode(node_id=number, rack=rack, cluster=cluster, faults=self._faults, listeners=listening, **settings)
+                for number, rack in enumerate(racks or [None] * brokers, start=1)
+            ]
+            cluster.restore()
+            if cluster.authorizer is not None:
+                cluster.authorizer.add(acls or ())
+        except BaseException:
+            self._close_data_dir()
+            raise
         self.node = self.nodes[0]
-        self._servers = [self._server(node, 0 if index else port) for index, node in enumerate(self.nodes)]
+        self._servers = [self._server(node, self._listening.endpoints(0 if index else port)) for index, node in enumerate(self.nodes)]
         if brokers > 1:
             cluster.watch(lambda partition: self._wake())
+            cluster.group_coordinators.watch(self._wake)
 
     def start(self) -> Self:
         """Start it without a `with` block; close() is then yours to call."""
@@ -71,6 +144,11 @@ class EmbeddedKafka:
         """End the brokers: their ports, connections and threads are gone afterwards."""
         for server in self._servers:
             server.close()
+        self._close_data_dir()
+
+    def _close_data_dir(self) -> None:
+        if self._data_dir is not None:
+            self._data_dir.close()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -80,10 +158,38 @@ class EmbeddedKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port of each broker, for any client's bootstrap.servers. Raises RuntimeError while ports are not known, before start()."""
-        if not all(server.port for server in self._servers):
+        """host:port of each broker's first listener, for any client's bootstrap.servers.
+
+        Raises RuntimeError while ports are not known, before start().
+        """
+        return self._addresses(None)
+
+    @property
+    def client_settings(self) -> dict[str, Any]:
+        """The options of a client of the first listener: `KafkaProducer(**kafka.client_settings)`. Raises as bootstrap_servers does."""
+        return self.settings_at(None)
+
+    def settings_at(self, listener: str | None) -> dict[str, Any]:
+        """The options of a client of a listener, but for its login; None for the first one. Raises ConfigError for one there is not."""
+        return {"bootstrap_servers": self._addresses(listener), **self._listening.trust(listener)}
+
+    def settings_for(self, user: str, mechanism: str = "SCRAM-SHA-256", *, listener: str | None = None) -> dict[str, Any]:
+        """The options of a client that logs in as this user. listener: by default the first one that has logins.
+
+        By OAUTHBEARER it does so with a token that nobody has signed, which oauth="unsecured" believes. Raises KeyError for a user that is
+        not among `users`, ConfigError for a listener that there is not.
+        """
+        settings = {**self.settings_at(listener or self._listening.with_logins()), "sasl_mechanism": mechanism}
+        if mechanism == OAUTHBEARER:
+            return {**settings, "sasl_jaas_config": f'{_OAUTH_MODULE} required unsecuredLoginStringClaim_sub="{user}";'}
+        return {**settings, "sasl_username": user, "sasl_password": self._users[user]}
+
+    def _addresses(self, listener: str | None) -> str:
+        name = self._listening.name(listener)
+        endpoints = [(server, endpoint) for server in self._servers for endpoint in server.endpoints if endpoint.listener == name]
+        if not all(endpoint.port for _, endpoint in endpoints):
             raise RuntimeError("EmbeddedKafka has no port yet: enter its `with` block, or call start(), first")
-        return ",".join(server.address for server in self._servers)
+        return ",".join(server.address_of(endpoint) for server, endpoint in endpoints)
 
     @property
     def faults(self) -> Faults:
@@ -99,6 +205,14 @@ class EmbeddedKafka:
     def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | None] | None = None) -> UUID:
         """Create a topic and return its id. Raises BrokerError or ConfigError with the reason."""
         return self._call(lambda: self.node.create_topic(name, partitions, config)).id
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records. Raises UnknownTopicOrPartitionError."""
+        self._call(lambda: self.node.delete_topic(name))
+
+    def configure_group(self, group: str, config: Mapping[str, str | None]) -> None:
+        """Change settings of a group, such as share.auto.offset.reset; None stands for the default. Raises ConfigError with the reason."""
+        self._call(lambda: self.node.configure_group(group, config))
 
     def end_offset(self, topic: str, partition: int = 0) -> int:
         """The offset the partition's next record will get. Raises UnknownTopicOrPartitionError."""
@@ -165,7 +279,7 @@ class EmbeddedKafka:
         self._call(lambda: self.node.cluster.stop_node(node))
 
     def start_node(self, node: int) -> None:
-        """Start a broker that was stopped, on its old port. It catches up, and leads only what nobody else could lead.
+        """Start a broker that was stopped, on its old ports. It catches up, and leads only what nobody else could lead.
 
         Raises ConfigError for a node that does not exist, IllegalStateError for one that is up.
         """
@@ -173,7 +287,8 @@ class EmbeddedKafka:
         if node not in self.node.cluster.stopped:
             raise IllegalStateError(f"node {node} is up already")
         stopped = self._servers[node - 1]
-        server = self._servers[node - 1] = self._server(stopped.node, stopped.port)
+        endpoints = [replace(endpoint, socket=None) for endpoint in stopped.endpoints]
+        server = self._servers[node - 1] = self._server(stopped.node, endpoints)
         server.start()
         self._call(lambda: self.node.cluster.start_node(node))
 
@@ -206,11 +321,31 @@ class EmbeddedKafka:
         """Forget a transactional id as after transactional.id.expiration.ms. Raises IllegalStateError while a transaction is open."""
         self._call(lambda: self.node.expire_transactional_id(transactional_id))
 
+    # Telemetry
+
+    def subscribe_metrics(self, *metrics: str, interval_ms: int = DEFAULT_INTERVAL_MS, delta: bool = True) -> None:
+        """Want these metrics of every client from now on (KIP-714), instead of those before.
+
+        metrics: beginnings of their names, such as "org.apache.kafka.producer."; "" for all; none at all for nothing. interval_ms: between
+        two pushes. delta: totals are to be what came since the last push; False for what there was since the client began.
+
+        Clients push with enable.metrics.push=true. Raises IllegalStateError without the setting client_telemetry=True.
+        """
+        if not self.node.settings.client_telemetry:
+            raise IllegalStateError(
+                "this broker does not offer telemetry, as Kafka without a plugin; EmbeddedKafka(client_telemetry=True) does"
+            )
+        self._call(lambda: self.node.cluster.telemetry.subscribe(metrics, interval_ms, delta=delta))
+
+    def pushed_metrics(self) -> list[PushedMetrics]:
+        """Return what clients have pushed so far, in order."""
+        return [PushedMetrics.of(pushed) for pushed in self._call(lambda: list(self.node.cluster.telemetry.pushed))]
+
     def _call(self, function: Callable[[], T]) -> T:
         return self._servers[0].call(function)
 
-    def _server(self, node: BrokerNode, port: int) -> BrokerServer:
-        return BrokerServer(node, port=port, lock=self._lock)
+    def _server(self, node: BrokerNode, endpoints: list[Endpoint]) -> BrokerServer:
+        return BrokerServer(node, endpoints=endpoints, lock=self._lock)
 
     def _wake(self) -> None:
         for server in self._servers:

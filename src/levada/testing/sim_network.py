@@ -321,6 +321,9 @@ class SimSelectable:
     def wakeup(self) -> None:
         """select() never waits."""
 
+    def notify(self) -> None:
+        """There are no other threads."""
+
     def shutdown(self) -> None:
         """Close everything, for ever."""
         for conn_id in list(self._links):

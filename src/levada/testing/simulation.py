@@ -20,8 +20,10 @@ from levada.clock import NEVER_MS
 from levada.config import ClientConfig
 from levada.errors import ClosedError, IllegalStateError
 from levada.face.engines import Connector, client_name, engine_for
-from levada.face.waiting import result_of, run_flow
-from levada.flow import CallerFlow, Compute, Flow, Until
+from levada.face.helper_threads import finish_nothing, run_here
+from levada.face.logins import login_for
+from levada.face.waiting import not_awaitable, result_of, run_flow
+from levada.flow import CallerFlow, CallUser, Compute, Flow, Until
 from levada.promise import Promise
 from levada.serialization import K_in, V_in
 from levada.sync.admin import KafkaAdmin
@@ -29,13 +31,14 @@ from levada.sync.client import KafkaClient
 from levada.sync.consumer import KafkaConsumer
 from levada.sync.producer import KafkaProducer
 from levada.sync.scan import Scan, scan
+from levada.sync.share_consumer import KafkaShareConsumer
 from levada.testing.sim_network import SimNetwork, SimSelectable
 from levada.types import K, V
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from levada.config.typed import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+    from levada.config.typed import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings, ShareConsumerSettings
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +83,10 @@ class Simulation:
     def connect(self, config: ClientConfig, kind: str, **engine_settings: Any) -> tuple[Engine, SimDriver]:
         """Build the engine and the driver of a client in this simulation (levada.face.engines.Connector)."""
         name = client_name(config, kind)
+        login = login_for(config, run_here, finish_nothing)
         selectable = self.network.selectable()
         engine = engine_for(config, name, selectable, self.random, **engine_settings)
+        login(engine, selectable)
         return engine, self.driver(engine, selectable, name=f"{kind} '{name}'")
 
     def client(self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ClientSettings]) -> KafkaClient:
@@ -101,6 +106,12 @@ class Simulation:
     def consumer(self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ConsumerSettings[K, V]]) -> KafkaConsumer[K, V]:
         """Return a real KafkaConsumer in virtual time: where it waits, time passes."""
         return KafkaConsumer(config, _connect=self._connector, **settings)
+
+    def share_consumer(
+        self, config: Mapping[str, Any] | None = None, /, **settings: Unpack[ShareConsumerSettings[K, V]]
+    ) -> KafkaShareConsumer[K, V]:
+        """Return a real KafkaShareConsumer in virtual time: where it waits, time passes."""
+        return KafkaShareConsumer(config, _connect=self._connector, **settings)
 
     def scan(self, topics: Any = None, config: Mapping[str, Any] | None = None, /, **arguments: Any) -> Scan:
         """Return what scan() does, to be read in virtual time."""
@@ -125,6 +136,9 @@ class Simulation:
             self._drivers.remove(driver)
 
     def _run(self, end_ms: int, finished: Callable[[], bool]) -> None:
+        # Whatever a test has done to an engine since the last run, with a driver's knowledge or without, is seen now.
+        for driver in self._drivers:
+            driver.wakeup()
         while True:
             next_ms = self._settle_now()
             if finished():
@@ -141,7 +155,7 @@ class Simulation:
             deadlines = [driver.step() for driver in list(self._drivers)]
             deadlines.append(self.network.advance_servers())
             deadlines.append(self.network.next_ms())
-            if min(deadlines) > self.now_ms and not any(driver.has_events for driver in self._drivers):
+            if min(deadlines) > self.now_ms and not any(driver.is_due for driver in self._drivers):
                 return min(deadlines)
         raise IllegalStateError(f"something is due again and again at {self.now_ms} ms: a busy loop")
 
@@ -158,11 +172,13 @@ class SimDriver:
         self._closed = False
         self._abandoned = False
         self._calling_back = False
+        self._due_ms = NEVER_MS
+        self._was_called = True
 
     @property
-    def has_events(self) -> bool:
-        """Whether the network has events for the engine."""
-        return self._selectable.has_events
+    def is_due(self) -> bool:
+        """Whether the next step has something to do: a call was made, the network has events, or the time has come."""
+        return self._was_called or self._selectable.has_events or self._due_ms <= self.now_ms()
 
     def start(self) -> None:
         """Nothing needs to be started."""
@@ -180,16 +196,22 @@ class SimDriver:
         if self._closed:
             raise ClosedError(f"{self._name} is closed")
 
+    def check_open(self) -> None:
+        """Raise as check_usable()."""
+        self.check_usable()
+
     @property
     def in_callback(self) -> bool:
         """Whether a user's callback is running."""
         return self._calling_back
 
     def wakeup(self) -> None:
-        """The next step sees every change anyway."""
+        """There is something for the next step."""
+        self._was_called = True
 
     def due_now(self) -> None:
-        """The next step sees every change anyway."""
+        """There is something for the next step."""
+        self._was_called = True
 
     def undisturbed(self) -> AbstractContextManager[object]:
         """Signals are nothing a simulation knows."""
@@ -207,11 +229,13 @@ class SimDriver:
         return False
 
     def look(self) -> None:
-        """The next step sees every change anyway."""
+        """There is something for the next step."""
+        self._was_called = True
 
     def change(self, change: Callable[[int], T]) -> T:
         """Change something at this time."""
         self.check_usable()
+        self._was_called = True
         return change(self.now_ms())
 
     def call(self, steps: CallerFlow[T]) -> T:
@@ -223,12 +247,15 @@ class SimDriver:
                 step = resume(outcome)
                 resume = steps.send
                 try:
-                    outcome = step.run() if isinstance(step, Compute) else self._wait_until(step)
+                    outcome = step.run() if isinstance(step, Compute) else self._take_step(step)
                 except BaseException as error:
                     resume, outcome = steps.throw, error
         except StopIteration as done:
             result: T = done.value
             return result
+
+    def _take_step(self, step: Until | CallUser) -> Any:
+        return self._wait_until(step) if isinstance(step, Until) else not_awaitable(step.run(), step.what)
 
     def _wait_until(self, step: Until) -> bool:
         left_ms = max(step.deadline_ms - self.now_ms(), 0)
@@ -247,7 +274,7 @@ class SimDriver:
 
     def abandon(self) -> None:
         """The client was dropped: leave the simulation with the next step."""
-        self._abandoned = True
+        self._abandoned = self._was_called = True
 
     def close(self, timeout_s: float | None = None) -> None:
         """Close the engine and leave the simulation."""
@@ -259,15 +286,17 @@ class SimDriver:
             self._simulation.forget(self)
 
     def step(self) -> int:
-        """Pass the engine its events and advance it; return when the next step is due."""
+        """Pass the engine its events and advance it, if there is a reason to; return when the next step is due."""
+        if not self.is_due:
+            return self._due_ms
         if self._abandoned:
             self.close()
             return NEVER_MS
-        now_ms = self.now_ms()
+        now_ms, self._was_called = self.now_ms(), False
         self._engine.complete(self._selectable.process(None, now_ms), now_ms)
-        deadline_ms = self._engine.advance(now_ms)
+        self._due_ms = self._engine.advance(now_ms)
         self._run_deferred()
-        return deadline_ms
+        return self._due_ms
 
     def _run_deferred(self) -> None:
         deferred = self._engine.deferred

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from levada.testing.history.checks import CHECKS, Finding
-from levada.testing.history.events import Event, Found, History, HistoryFile, Op, Type, name_of, process_of, value_of
+from levada.testing.history.checks import CHECKS
+from levada.testing.history.events import Event, Found, History, HistoryFile, Op, Place, Type, name_of, process_of, value_of
 from levada.testing.history.final_log import read_log
+from levada.testing.history.findings import Finding
+from levada.testing.history.members import RecordingMember
 from levada.testing.history.recorder import AsyncRecordingProducer, Recorder, RecordingConsumer, RecordingProducer, found_in, outcome_of
 from levada.testing.history.report import Report, check
 
@@ -17,8 +19,10 @@ __all__ = [
     "History",
     "HistoryFile",
     "Op",
+    "Place",
     "Recorder",
     "RecordingConsumer",
+    "RecordingMember",
     "RecordingProducer",
     "Report",
     "Type",

@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 from levada.testing.history.events import Found, Op, Type, name_of, process_of
+from levada.testing.history.findings import Check, FinalReads, Finding, Findings
+from levada.testing.history.group_checks import GROUP_CHECKS
 from levada.testing.history.ledger import Decision, Ledger, Operation, by_place
 from levada.types import TopicPartition
 
 LATE_MS: Final = 1000
 """How much longer than it may an operation can take before it counts as stuck: machines that run tests are busy."""
-
-
-class Finding(NamedTuple):
-    """A violation. check: K1 to K13. evidence: the shortest that proves it, a line each."""
-
-    check: str
-    what: str
-    evidence: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return "\n    ".join((f"{self.check}: {self.what}", *self.evidence))
-
-
-class FinalReads(NamedTuple):
-    """What stands in the topics after the run. log: every record of the logs. committed: what a read_committed reader returns from 0."""
-
-    log: tuple[Found, ...]
-    committed: tuple[Found, ...]
-
-
-Findings: TypeAlias = Iterator[Finding]
-Check: TypeAlias = Callable[[Ledger, FinalReads], Findings]
 
 
 def lost(ledger: Ledger, reads: FinalReads) -> Findings:
@@ -178,6 +158,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "K5": aborted_read,
     "K6": early_read,
     "K7": torn,
+    **GROUP_CHECKS,
     "K12": stuck,
     "K13": process_grew,
 }

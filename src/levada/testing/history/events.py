@@ -26,6 +26,9 @@ class Op(StrEnum):
 
     SEND: one record. BEGIN, COMMIT, ABORT: a transaction. POLL: records that a consumer was given. FAULT: something was broken (invoke) or
     mended (ok). CRASH: the process with this number was killed, told by whoever did it. PROCESS: the figures of a process.
+
+    Of consumer groups: ASSIGN: a member has exactly these partitions, in this generation. REVOKE: it has given these up, or lost them.
+    OFFSETS: it commits these offsets, by itself or in a transaction. COMMITTED: somebody looked, and these offsets were committed.
     """
 
     SEND = "send"
@@ -36,6 +39,10 @@ class Op(StrEnum):
     FAULT = "fault"
     CRASH = "crash"
     PROCESS = "process"
+    ASSIGN = "assign"
+    REVOKE = "revoke"
+    OFFSETS = "offsets"
+    COMMITTED = "committed"
 
 
 class Type(StrEnum):
@@ -64,6 +71,19 @@ class Found(NamedTuple):
         return f"{self.tp}@{self.offset}"
 
 
+class Place(NamedTuple):
+    """A partition, and where it applies an offset in it."""
+
+    topic: str
+    partition: int
+    offset: int = UNKNOWN
+
+    @property
+    def tp(self) -> TopicPartition:
+        """Its partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One line of a history. What does not apply is -1 or empty.
@@ -71,6 +91,9 @@ class Event:
     at_ms: when, by a clock that all processes of the run share. process: who; the number that its values begin with. value: of a SEND, see
     value_of(). transaction: a number that is unique in the run. within_ms: of an invoke, how long the operation may take. text: an error,
     or the name of a fault. read: of a POLL. figures: of a PROCESS, by name.
+    source: of a SEND, the value of the record that this one was made from.
+    Of consumer groups: group: the group.id. generation: of an ASSIGN. places: its partitions, or offsets. text of an ASSIGN: the
+    group.instance.id. value of an OFFSETS: a number of the process's own, which its end has, too.
     """
 
     at_ms: int
@@ -84,7 +107,11 @@ class Event:
     transaction: int = UNKNOWN
     within_ms: int = UNKNOWN
     text: str = ""
+    source: int = UNKNOWN
+    group: str = ""
+    generation: int = UNKNOWN
     read: tuple[Found, ...] = ()
+    places: tuple[Place, ...] = ()
     figures: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -101,13 +128,14 @@ class Event:
             line = json.loads(text)
             known = {name: line[name] for name in (*_NUMBERS, *_FILLED) if name in line}
             known["read"] = tuple(Found(*found) for found in known.get("read", ()))
+            known["places"] = tuple(Place(*place) for place in known.get("places", ()))
             return cls(line["t"], line["proc"], Op(line["op"]), Type(line["type"]), **known)
         except (TypeError, KeyError) as missing:
             raise ValueError(f"no event of a history: {text[:200]}") from missing
 
 
-_NUMBERS: Final = ("value", "partition", "offset", "transaction", "within_ms")
-_FILLED: Final = ("topic", "text", "read", "figures")
+_NUMBERS: Final = ("value", "partition", "offset", "transaction", "within_ms", "source", "generation")
+_FILLED: Final = ("topic", "text", "group", "read", "places", "figures")
 
 Writer: TypeAlias = Callable[[Event], object]
 """Where events go: the write method of a HistoryFile, or the append method of a list."""

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from levada.testing.history.events import UNKNOWN, Event, Found, History, Op, Type
+from levada.testing.history.group_ledger import GroupLedger
 from levada.types import TopicPartition
 
 _OPERATIONS = (Op.SEND, Op.BEGIN, Op.COMMIT, Op.ABORT)
+_ABOUT_GROUPS = (Op.ASSIGN, Op.REVOKE, Op.OFFSETS, Op.COMMITTED)
 
 
 class Decision(Enum):
@@ -77,10 +79,12 @@ class Transaction:
 class Ledger:
     """The operations of a history, found by what they are about.
 
-    sends: by value. transactions: by number. polls, faults, processes, crashes: the events of these kinds, in order of time.
+    groups: what it says of consumer groups. sends: by value. transactions: by number.
+    polls, faults, processes, crashes: the events of these kinds, in order of time.
     """
 
     def __init__(self, history: History) -> None:
+        self.groups = GroupLedger(history.events)
         self.end_ms = history.events[-1].at_ms if history.events else 0
         self.operations: list[Operation] = []
         self.sends: dict[int, Operation] = {}
@@ -106,7 +110,7 @@ class Ledger:
             self._take_operation(event)
         elif event.op is Op.CRASH:
             self.crashed.add(event.process)
-        else:
+        elif event.op not in _ABOUT_GROUPS:
             {Op.POLL: self.polls, Op.FAULT: self.faults, Op.PROCESS: self.processes}[event.op].append(event)
 
     def _take_operation(self, event: Event) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from zlib import crc32
 
-from levada.errors import KafkaError, Persisted
+from levada.errors import KafkaError, Persisted, TransactionAbortableError
 from levada.producer.delivery import Delivery
-from levada.testing.history.events import UNKNOWN, Event, Found, Op, Type, Writer, value_of
-from levada.types import AnyRecord, ConsumerGroupMetadata, RecordMetadata
+from levada.testing.history.events import UNKNOWN, Event, Found, Op, Place, Type, Writer, value_of
+from levada.types import AnyRecord, ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from levada.aio import KafkaProducer as AsyncKafkaProducer
@@ -36,8 +36,13 @@ _PROC_SELF: Final = Path("/proc/self")
 
 
 def outcome_of(error: BaseException) -> Type:
-    """Return what an error says of its operation: FAIL, it certainly did not happen, if the error says `persisted: no`; INFO otherwise."""
+    """Return what an error says of a record: FAIL, it certainly was not written, if the error says `persisted: no`; INFO otherwise."""
     return Type.FAIL if isinstance(error, KafkaError) and error.persisted is Persisted.NO else Type.INFO
+
+
+def outcome_of_call(error: BaseException) -> Type:
+    """Return the same of a call on a transaction: after a TransactionAbortableError nothing of it is or will be committed."""
+    return Type.FAIL if isinstance(error, TransactionAbortableError) else outcome_of(error)
 
 
 def found_in(records: Iterable[AnyRecord]) -> list[Found]:
@@ -46,6 +51,11 @@ def found_in(records: Iterable[AnyRecord]) -> list[Found]:
     Raises ValueError for a record that no such producer wrote.
     """
     return [Found(record.topic, record.partition, record.offset, value_in(record.value)) for record in records]
+
+
+def places_of(offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> tuple[Place, ...]:
+    """Return offsets as a history has them."""
+    return tuple(Place(*tp, at if isinstance(at, int) else at.offset) for tp, at in sorted(offsets.items()))
 
 
 def recorded(value: int, payload: bytes = b"") -> bytes:
@@ -87,6 +97,7 @@ class Recorder:
         self._now_ms = now_ms
         self._values = count(1)
         self._transactions = count(1)
+        self._commits = count(1)
 
     def tell(self, op: Op, kind: Type, **fields: Any) -> None:
         """Write an event of now; the fields are those of Event."""
@@ -113,12 +124,13 @@ class Recorder:
         return value_of(self.process, next(self._transactions))
 
     def sending(
-        self, topic: str, partition: int | None, transaction: int, within_ms: int
+        self, topic: str, partition: int | None, transaction: int, within_ms: int, source: int = UNKNOWN
     ) -> tuple[int, Callable[[RecordMetadata | None, BaseException | None], None]]:
         """Tell that a record is about to be sent; return its value, and what to call with its outcome."""
         value = value_of(self.process, next(self._values))
         where = {"value": value, "transaction": transaction, "topic": topic}
-        self.tell(Op.SEND, Type.INVOKE, **where, partition=UNKNOWN if partition is None else partition, within_ms=within_ms)
+        partition = UNKNOWN if partition is None else partition
+        self.tell(Op.SEND, Type.INVOKE, **where, partition=partition, within_ms=within_ms, source=source)
 
         def ended(written: RecordMetadata | None, error: BaseException | None) -> None:
             if error is not None or written is None:
@@ -135,9 +147,25 @@ class Recorder:
         try:
             yield
         except BaseException as error:
-            self.tell(op, outcome_of(error), transaction=transaction, text=repr(error))
+            self.tell(op, outcome_of_call(error), transaction=transaction, text=repr(error))
             raise
         self.tell(op, Type.OK, transaction=transaction)
+
+    @contextmanager
+    def offsets(self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], transaction: int = UNKNOWN) -> Iterator[None]:
+        """Tell the beginning and end of a `with` block that commits offsets for a group. transaction: as part of which."""
+        commit = {"group": group, "value": next(self._commits), "transaction": transaction}
+        self.tell(Op.OFFSETS, Type.INVOKE, **commit, places=places_of(offsets))
+        try:
+            yield
+        except BaseException as error:
+            self.tell(Op.OFFSETS, outcome_of(error), **commit, text=repr(error))
+            raise
+        self.tell(Op.OFFSETS, Type.OK, **commit)
+
+    def committed(self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
+        """Tell what the group has committed, as far as somebody who looked was told."""
+        self.tell(Op.COMMITTED, Type.OK, group=group, places=places_of(offsets))
 
 
 class _Recording:
@@ -149,8 +177,13 @@ class _Recording:
         self._end_within_ms = end_within_ms
         self._transaction = UNKNOWN
 
-    def _sending(self, topic: str, partition: int | None) -> tuple[int, Callable[[RecordMetadata | None, BaseException | None], None]]:
-        return self.recorder.sending(topic, partition, self._transaction, self._send_within_ms)
+    def _sending(
+        self, topic: str, partition: int | None, source: int
+    ) -> tuple[int, Callable[[RecordMetadata | None, BaseException | None], None]]:
+        return self.recorder.sending(topic, partition, self._transaction, self._send_within_ms, source)
+
+    def _committing(self, offsets: Mapping[TopicPartition, Any], group: ConsumerGroupMetadata | str) -> AbstractContextManager[None]:
+        return self.recorder.offsets(group if isinstance(group, str) else group.group_id, offsets, self._transaction)
 
     @contextmanager
     def _beginning(self) -> Iterator[None]:
@@ -185,9 +218,11 @@ class RecordingProducer(_Recording):
         super().__init__(recorder, send_within_ms, end_within_ms)
         self._producer: Any = producer
 
-    def send(self, topic: str, *, payload: bytes = b"", key: bytes | None = None, partition: int | None = None) -> Delivery:
-        """Send the next value, with `payload` behind its twelve bytes. Raises as KafkaProducer.send()."""
-        value, ended = self._sending(topic, partition)
+    def send(
+        self, topic: str, *, payload: bytes = b"", key: bytes | None = None, partition: int | None = None, source: int = UNKNOWN
+    ) -> Delivery:
+        """Send the next value, with `payload` behind its twelve bytes; source: the value it was made from. As KafkaProducer.send()."""
+        value, ended = self._sending(topic, partition, source)
         try:
             sent: Delivery = self._producer.send(topic, recorded(value, payload), key, partition=partition, on_delivery=ended)
         except BaseException as error:
@@ -215,8 +250,9 @@ class RecordingProducer(_Recording):
         self._producer.flush(timeout)
 
     def send_offsets_to_transaction(self, offsets: Any, group: ConsumerGroupMetadata | str, timeout: float | None = None) -> None:
-        """As KafkaProducer.send_offsets_to_transaction(). Offsets are not part of a history: a record that is written twice shows."""
-        self._producer.send_offsets_to_transaction(offsets, group, timeout)
+        """As KafkaProducer.send_offsets_to_transaction()."""
+        with self._committing(offsets, group):
+            self._producer.send_offsets_to_transaction(offsets, group, timeout)
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -247,9 +283,11 @@ class AsyncRecordingProducer(_Recording):
         super().__init__(recorder, send_within_ms, end_within_ms)
         self._producer: Any = producer
 
-    async def send(self, topic: str, *, payload: bytes = b"", key: bytes | None = None, partition: int | None = None) -> AsyncDelivery:
+    async def send(
+        self, topic: str, *, payload: bytes = b"", key: bytes | None = None, partition: int | None = None, source: int = UNKNOWN
+    ) -> AsyncDelivery:
         """As RecordingProducer.send()."""
-        value, ended = self._sending(topic, partition)
+        value, ended = self._sending(topic, partition, source)
         try:
             sent: AsyncDelivery = await self._producer.send(topic, recorded(value, payload), key, partition=partition, on_delivery=ended)
         except BaseException as error:
@@ -277,8 +315,9 @@ class AsyncRecordingProducer(_Recording):
         await self._producer.flush(timeout)
 
     async def send_offsets_to_transaction(self, offsets: Any, group: ConsumerGroupMetadata | str, timeout: float | None = None) -> None:
-        """As KafkaProducer.send_offsets_to_transaction(). Offsets are not part of a history: a record that is written twice shows."""
-        await self._producer.send_offsets_to_transaction(offsets, group, timeout)
+        """As KafkaProducer.send_offsets_to_transaction()."""
+        with self._committing(offsets, group):
+            await self._producer.send_offsets_to_transaction(offsets, group, timeout)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
-from levada.testing.history.checks import CHECKS, FinalReads, Finding
+from levada.testing.history.checks import CHECKS
 from levada.testing.history.events import Found, History, Type
+from levada.testing.history.findings import FinalReads, Finding
 from levada.testing.history.ledger import Ledger
 from levada.types import TopicPartition
 

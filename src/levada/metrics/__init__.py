@@ -1,18 +1,22 @@
 """The snapshots that metrics() returns, and the tables they are read by: names and groups are those of Java's client.
 
 A Reading is one row of a table: a name, what it means, and how it is read from what was counted (levada.measure). Nothing is computed until
-somebody asks.
+somebody asks. `levada.metrics.prometheus` has the snapshots of all clients as Prometheus reads them, `levada.otel` as OpenTelemetry does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from levada.measure import Measure
 from levada.suggestion import did_you_mean
 
 S = TypeVar("S")
+
+CLIENT_ID = "client-id"
+"""The tag that all metrics of a client have."""
 
 
 class MetricName(NamedTuple):
@@ -25,14 +29,25 @@ class MetricName(NamedTuple):
     @property
     def own_tags(self) -> dict[str, str]:
         """Its tags but for the client's id, which all metrics of a client have."""
-        return {tag: text for tag, text in self.tags if tag != "client-id"}
+        return {tag: text for tag, text in self.tags if tag != CLIENT_ID}
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it only grows, during a client's life. The others are gauges."""
+        return self.name.endswith("-total")
+
+    @property
+    def telemetry_name(self) -> str:
+        """The name that KIP-714 derives from Java's, such as org.apache.kafka.producer.node.request.latency.avg."""
+        return f"org.apache.kafka.{self.group.removesuffix('-metrics')}.{self.name}".replace("-", ".")
 
 
 class Metrics(Mapping[MetricName, float]):
     """Metrics at one moment; it does not change. nan stands for an average or a maximum of nothing."""
 
-    def __init__(self, values: Mapping[MetricName, float]) -> None:
+    def __init__(self, values: Mapping[MetricName, float], meanings: Mapping[tuple[str, str], str] = MappingProxyType({})) -> None:
         self._values = dict(values)
+        self._meanings = meanings
 
     def __getitem__(self, name: MetricName) -> float:
         return self._values[name]
@@ -54,6 +69,10 @@ class Metrics(Mapping[MetricName, float]):
             if metric.name == name and metric.own_tags == wanted:
                 return value
         raise KeyError(self._advice(name, wanted))
+
+    def meaning(self, metric: MetricName) -> str:
+        """Return what docs/METRICS.md says of a metric; nothing of one that it does not have."""
+        return self._meanings.get((metric.group, metric.name), "")
 
     def _advice(self, name: str, wanted: Mapping[str, str]) -> str:
         tagged = [dict(metric.own_tags) for metric in self if metric.name == name]
@@ -87,6 +106,15 @@ class Reading(NamedTuple, Generic[S]):
     name: str
     meaning: str
     read: Callable[[S, int], float]
+
+
+class Section(NamedTuple):
+    """A table and the groups whose metrics are read by it: a section of docs/METRICS.md. heading: where the group's name is not enough."""
+
+    groups: tuple[str, ...]
+    tags: str
+    table: Sequence[Reading[Any]]
+    heading: str = ""
 
 
 def gauge(name: str, meaning: str, read: Callable[[S, int], float]) -> tuple[Reading[S], ...]:

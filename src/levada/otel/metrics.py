@@ -1,0 +1,61 @@
+"""The metrics of clients as observable instruments, under the names that KIP-714 gives them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from math import isnan
+
+from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter_provider
+
+from levada import __version__
+from levada.face.measured import MEANINGS
+from levada.metrics import MetricName
+from levada.metrics.watched import Measured, Watched
+
+
+def observe_metrics(meter_provider: MeterProvider | None = None, clients: Iterable[Measured] | None = None) -> None:
+    """Have an OpenTelemetry meter observe the metrics of clients; call it once.
+
+    meter_provider: None for the global one. clients: whose; None for all clients of this process, also those that are opened later.
+    Totals are observable counters, everything else gauges, named as in KIP-714: org.apache.kafka.producer.record.send.total. Attributes are
+    client_id, node_id, topic and partition. Clients are read once per collection, from whatever thread collects; one that is closed is left
+    out from then on, and so is an average or a maximum of nothing.
+    """
+    meter = (meter_provider or get_meter_provider()).get_meter("levada", __version__)
+    collection = _Collection(Watched(clients))
+    for (group, name), meaning in MEANINGS.items():
+        metric = MetricName(name, group)
+        create: Callable[..., object] = meter.create_observable_counter if metric.is_total else meter.create_observable_gauge
+        create(metric.telemetry_name, callbacks=[partial(collection.observe, metric.telemetry_name)], description=meaning)
+
+
+class _Collection:
+    """One reading of all clients, for all instruments of a collection.
+
+    OpenTelemetry calls an instrument at a time and does not tell where a collection begins: it is when one asks that has been answered.
+    """
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+        self._lock = threading.Lock()
+        self._answered: set[str] = set()
+        self._read: dict[str, list[Observation]] = {}
+
+    def observe(self, name: str, _: CallbackOptions) -> Sequence[Observation]:
+        """Return what is observed under a name."""
+        with self._lock:
+            if not self._answered or name in self._answered:
+                self._answered.clear()
+                self._read = self._observations()
+            self._answered.add(name)
+            return self._read.get(name, [])
+
+    def _observations(self) -> dict[str, list[Observation]]:
+        found: dict[str, list[Observation]] = {}
+        for snapshot in self._watched.snapshots():
+            for metric, value in snapshot.metrics.items():
+                if not isnan(value):
+                    found.setdefault(metric.telemetry_name, []).append(Observation(value, snapshot.labels(metric.tags)))
+        return found

@@ -1,0 +1,31 @@
+"""What a check is, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from levada.testing.history.events import Found
+from levada.testing.history.ledger import Ledger
+
+
+class Finding(NamedTuple):
+    """A violation. check: K1 to K13. evidence: the shortest that proves it, a line each."""
+
+    check: str
+    what: str
+    evidence: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n    ".join((f"{self.check}: {self.what}", *self.evidence))
+
+
+class FinalReads(NamedTuple):
+    """What stands in the topics after the run. log: every record of the logs. committed: what a read_committed reader returns from 0."""
+
+    log: tuple[Found, ...]
+    committed: tuple[Found, ...]
+
+
+Findings: TypeAlias = Iterator[Finding]
+Check: TypeAlias = Callable[[Ledger, FinalReads], Findings]

@@ -1,0 +1,127 @@
+"""The listeners of an EmbeddedKafka: what its arguments ask for, how each is served, and what clients need to reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from socket import socket
+from typing import Any, Literal
+
+from levada.broker.access import Access
+from levada.broker.aws import AwsAccounts
+from levada.broker.listeners import PLAINTEXT, PROTOCOLS, Listener
+from levada.broker.logins import Logins
+from levada.broker.server import Endpoint
+from levada.broker.tokens import ValidateToken, validate_unsecured
+from levada.errors import ConfigError
+from levada.net.transport import PlaintextTransport, TransportLayer
+from levada.suggestion import did_you_mean
+from levada.testing.security import Authority, Tls
+
+Security = Tls | Literal["SSL"] | None
+OAuth = ValidateToken | Literal["unsecured"] | None
+SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
+TLS_PROTOCOLS = ("SSL", "SASL_SSL")
+
+
+class Listening:
+    """protocols: of the listeners, by name, in order.
+
+    listeners: as EmbeddedKafka takes them; None for one, which has TLS where there is security, and logins where there are any. Raises
+    ConfigError where they contradict these.
+    """
+
+    def __init__(self, listeners: Mapping[str, str] | Sequence[str] | None, security: Security, *, has_logins: bool) -> None:
+        self.protocols = _protocols(listeners, security, has_logins=has_logins)
+        has_tls = any(protocol in TLS_PROTOCOLS for protocol in self.protocols.values())
+        self._trust, self._transport = _secured("SSL" if has_tls and security is None else security)
+
+    def with_logins(self) -> str | None:
+        """Return the first listener that has logins, None where none has."""
+        return next((name for name, protocol in self.protocols.items() if protocol in SASL_PROTOCOLS), None)
+
+    def protocol(self, listener: str | None) -> str:
+        """Return a listener's protocol; None for the first one. Raises ConfigError for one that there is not."""
+        return self.protocols[self.name(listener)]
+
+    def name(self, listener: str | None) -> str:
+        """Return a listener's name, that of the first one for None. Raises ConfigError for one that there is not."""
+        if listener is None:
+            return next(iter(self.protocols))
+        if listener not in self.protocols:
+            raise ConfigError(
+                f"there is no listener {listener!r}{did_you_mean(listener, self.protocols)}; there are {_list(self.protocols)}"
+            )
+        return listener
+
+    def listeners(self, logins: Logins) -> list[Listener]:
+        """Return the listeners of each broker."""
+        return [Listener(name, protocol, logins if protocol in SASL_PROTOCOLS else None) for name, protocol in self.protocols.items()]
+
+    def endpoints(self, port: int) -> list[Endpoint]:
+        """Return where one broker is to be served. port: of its first listener."""
+        return [
+            Endpoint(name, 0 if index else port, self._transport if protocol in TLS_PROTOCOLS else PlaintextTransport)
+            for index, (name, protocol) in enumerate(self.protocols.items())
+        ]
+
+    def trust(self, listener: str | None) -> dict[str, Any]:
+        """Return what a client of a listener has to be told, but for addresses and its login."""
+        protocol = self.protocol(listener)
+        trust = {name: value for name, value in self._trust.items() if protocol in TLS_PROTOCOLS}
+        return trust if protocol == PLAINTEXT else {**trust, "security_protocol": protocol}
+
+
+def logins_of(access: Access, users: Mapping[str, str] | None, oauth: OAuth, aws_accounts: Mapping[str, str] | None) -> Logins:
+    """Return who may log in, by which mechanisms. Raises ConfigError."""
+    if isinstance(oauth, str) and oauth != "unsecured":
+        raise ConfigError(f"oauth must be 'unsecured' or a function that validates tokens, got {oauth!r}")
+    access.scram_users.set_passwords(users or {})
+    validate = validate_unsecured if oauth == "unsecured" else oauth
+    accounts = None if aws_accounts is None else AwsAccounts(aws_accounts)
+    return Logins(users, access.scram_users, access.delegation_tokens, validate=validate, accounts=accounts)
+
+
+def _protocols(listeners: Mapping[str, str] | Sequence[str] | None, security: Security, *, has_logins: bool) -> dict[str, str]:
+    if listeners is None:
+        tls = "SSL" if security is not None else PLAINTEXT
+        protocol = f"SASL_{tls}" if has_logins else tls
+        return {protocol: protocol}
+    if isinstance(listeners, str) or not listeners:
+        raise ConfigError(f"listeners is a list of protocols, or a mapping of names to protocols; got {listeners!r}")
+    protocols = dict(listeners) if isinstance(listeners, Mapping) else {protocol: protocol for protocol in listeners}
+    for name, protocol in protocols.items():
+        if protocol not in PROTOCOLS:
+            raise ConfigError(
+                f"listener {name!r}: unknown protocol {protocol!r}{did_you_mean(protocol, PROTOCOLS)}; known are {_list(PROTOCOLS)}"
+            )
+    if security is not None and not set(protocols.values()).intersection(TLS_PROTOCOLS):
+        raise ConfigError(f"security is given, but no listener has TLS: {_list(protocols.values())}")
+    if has_logins and not set(protocols.values()).intersection(SASL_PROTOCOLS):
+        raise ConfigError(f"logins are given, but no listener has them: {_list(protocols.values())}")
+    return protocols
+
+
+def _list(names: Any) -> str:
+    return ", ".join(names)
+
+
+def _secured(security: Security) -> tuple[dict[str, Any], Callable[[socket], TransportLayer]]:
+    """Return what clients have to trust, and what connections of the brokers are read and written through."""
+    if security is None:
+        return {}, PlaintextTransport
+    # OpenSSL takes a while to load, and most tests never need it.
+    from levada.net.tls.connector import TlsAcceptor
+    from levada.net.tls.context import TlsSettings, server_context
+
+    trust: dict[str, Any] = {}
+    if security == "SSL":
+        authority = Authority()
+        trust, security = authority.trust(), authority.listener()
+    if not isinstance(security, Tls):
+        raise ConfigError(f"security must be 'SSL' or a levada.testing.Tls, got {security!r}")
+    ours = TlsSettings(
+        keystore_certificate_chain=security.certificate_chain,
+        keystore_key=security.key,
+        truststore_certificates=security.trusted,
+    )
+    return trust, TlsAcceptor(server_context(ours, client_auth=security.client_auth)).accept

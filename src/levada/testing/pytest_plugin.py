@@ -1,0 +1,216 @@
+"""Fixtures for pytest: Kafka for each test, in milliseconds (docs/PYTEST.md).
+
+pytest loads this module in every run where levada is installed, so it imports nothing that a run which does not use it would wait for.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from levada.sync.consumer import KafkaConsumer
+    from levada.sync.producer import KafkaProducer
+    from levada.testing.embedded import EmbeddedKafka
+    from levada.testing.simulated import SimulatedKafka
+
+FAULTS: Final = (
+    *("fail_next", "drop_response", "disconnect", "delay", "hold"),
+    *("blackhole", "close_mid_frame", "throttle", "cap_version"),
+)
+"""The methods of levada.broker.control.Faults that @pytest.mark.kafka_faults may name."""
+
+_KINDS: Final = ("kafka_time", "kafka_cluster", "kafka")
+_MARKERS: Final = (
+    "kafka_faults(name, *args, **kwargs): call kafka.faults.<name>(*args, **kwargs) before the test begins",
+    "kafka_topic(partitions=1, config=None): how the fixture `topic` creates its topic",
+)
+LEAK_PATIENCE_S = 2.0
+"""How long a broker may take to notice that a client has closed its connections."""
+
+_CLOSE_TIMEOUT_S: Final = 10.0
+# A topic's name has 249 characters at most; what makes it unique comes behind.
+_LONGEST_PREFIX: Final = 200
+_numbers = count(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the markers known."""
+    for line in _MARKERS:
+        config.addinivalue_line("markers", line)
+
+
+# Brokers
+
+
+@pytest.fixture(scope="session")
+def kafka_settings() -> dict[str, Any]:
+    """Broker settings of all three brokers, such as {"num_partitions": 3}. Override it in a conftest.py."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(kafka_settings: dict[str, Any]) -> Iterator[EmbeddedKafka]:
+    """The broker behind `kafka`, for fixtures that live longer than a test. One for each process, also under pytest-xdist."""
+    from levada.testing.embedded import EmbeddedKafka
+
+    with EmbeddedKafka(**kafka_settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def kafka(request: pytest.FixtureRequest, kafka_broker: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
+    """An EmbeddedKafka that all tests of a process share. A test that leaves a client connected fails; faults end with the test."""
+    known = _clients_of(kafka_broker)
+    _plan_faults(request, kafka_broker)
+    yield kafka_broker
+    for node in sorted(kafka_broker.node.cluster.stopped):
+        kafka_broker.start_node(node)
+    _end_faults(kafka_broker)
+    _check_leaks(kafka_broker, known)
+
+
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest, kafka_settings: dict[str, Any]) -> Iterator[EmbeddedKafka]:
+    """An EmbeddedKafka of three nodes, which no other test uses. A test that leaves a client connected fails."""
+    from levada.testing.embedded import EmbeddedKafka
+
+    with EmbeddedKafka(brokers=3, **kafka_settings) as cluster:
+        _plan_faults(request, cluster)
+        yield cluster
+        _end_faults(cluster)
+        _check_leaks(cluster, set())
+
+
+@pytest.fixture
+def kafka_time(request: pytest.FixtureRequest, kafka_settings: dict[str, Any]) -> Iterator[SimulatedKafka]:
+    """A SimulatedKafka: a broker in virtual time. kafka_time.advance(seconds) lets time pass."""
+    from levada.testing.simulated import SimulatedKafka
+
+    with SimulatedKafka(**kafka_settings) as simulated:
+        _plan_faults(request, simulated)
+        yield simulated
+
+
+# Topics and clients, of whichever of the three brokers the test uses
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a new topic, deleted after the test. @pytest.mark.kafka_topic(partitions=3, config={...}) says how it is made."""
+    broker = _broker_of(request)
+    marker = request.node.get_closest_marker("kafka_topic")
+    name = f"{re.sub(r'[^a-zA-Z0-9._-]', '-', request.node.name)[:_LONGEST_PREFIX]}-{next(_numbers)}"
+    broker.create_topic(name, **{"partitions": 1, **_arguments_of(marker)})
+    yield name
+    if broker.node.cluster.topic(name) is not None:
+        broker.delete_topic(name)
+
+
+@pytest.fixture
+def producer_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., KafkaProducer[Any, Any]]]:
+    """producer_factory(**settings) makes producers, which are closed after the test."""
+    from levada.sync.producer import KafkaProducer
+
+    yield from _factory(_broker_of(request), KafkaProducer, "producer")
+
+
+@pytest.fixture
+def consumer_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., KafkaConsumer[Any, Any]]]:
+    """consumer_factory(**settings) makes consumers, which are closed after the test."""
+    from levada.sync.consumer import KafkaConsumer
+
+    yield from _factory(_broker_of(request), KafkaConsumer, "consumer")
+
+
+@pytest.fixture
+def producer(producer_factory: Callable[..., KafkaProducer[Any, Any]]) -> KafkaProducer[Any, Any]:
+    """A producer with default settings."""
+    return producer_factory()
+
+
+@pytest.fixture
+def consumer(consumer_factory: Callable[..., KafkaConsumer[Any, Any]], topic: str) -> KafkaConsumer[Any, Any]:
+    """A consumer of all partitions of `topic`, from their beginning on."""
+    made = consumer_factory(auto_offset_reset="earliest")
+    made.assign(made.partitions_for(topic))
+    return made
+
+
+def _broker_of(request: pytest.FixtureRequest) -> Any:
+    """Return the broker that the test uses: `kafka`, unless it names another one."""
+    used = [kind for kind in _KINDS if kind in request.fixturenames] or ["kafka"]
+    if len(used) > 1:
+        raise pytest.UsageError(f"{request.node.nodeid}: `topic` and clients cannot tell which broker is meant: {', '.join(used)}")
+    return request.getfixturevalue(used[0])
+
+
+def _factory(broker: Any, face: Callable[..., Any], kind: str) -> Iterator[Callable[..., Any]]:
+    made: list[Any] = []
+
+    def make(**settings: Any) -> Any:
+        if hasattr(broker, "simulation"):
+            client = getattr(broker, kind)(**settings)
+        else:
+            client = face(bootstrap_servers=broker.bootstrap_servers, **settings)
+        made.append(client)
+        return client
+
+    yield make
+    # A request that is never answered would hold up close().
+    _end_faults(broker)
+    with ExitStack() as closing:
+        for client in made:
+            closing.callback(client.close, timeout=_CLOSE_TIMEOUT_S)
+
+
+# Markers
+
+
+def _plan_faults(request: pytest.FixtureRequest, broker: Any) -> None:
+    # The marker that stands first in the source is the last one that pytest found.
+    for marker in reversed(list(request.node.iter_markers("kafka_faults"))):
+        name, *arguments = marker.args or (None,)
+        if name not in FAULTS:
+            raise pytest.UsageError(f"{request.node.nodeid}: {_no_fault(name)}")
+        getattr(broker.faults, name)(*arguments, **marker.kwargs)
+
+
+def _no_fault(name: object) -> str:
+    from levada.suggestion import did_you_mean
+
+    return f"kafka_faults: {name!r} is no fault{did_you_mean(str(name), FAULTS) or '; there are ' + ', '.join(FAULTS)}"
+
+
+def _arguments_of(marker: pytest.Mark | None) -> dict[str, Any]:
+    if marker is None:
+        return {}
+    return {**dict(zip(("partitions", "config"), marker.args, strict=False)), **marker.kwargs}
+
+
+def _end_faults(broker: Any) -> None:
+    broker.faults.clear()
+    broker.faults.release_all()
+
+
+# Leaks
+
+
+def _clients_of(broker: EmbeddedKafka) -> set[str | None]:
+    return {session.client_id for session in broker.connections()}
+
+
+def _check_leaks(broker: EmbeddedKafka, known: set[str | None]) -> None:
+    """Fail a test that has left a client connected which was not there before it."""
+    deadline = time.monotonic() + LEAK_PATIENCE_S
+    while left := _clients_of(broker) - known:
+        if time.monotonic() > deadline:
+            names = ", ".join(sorted(map(str, left)))
+            pytest.fail(f"clients are still connected after the test: {names}; close them, or make them with a fixture", pytrace=False)
+        time.sleep(0.01)
