@@ -1,16 +1,18 @@
 # make demo    three million flights through Kafka and Spark and back, every value verified; COMPARE=1 for Spark's own connector beside it
 # make test    lint, then the whole suite, then the compiled modules' tests once more interpreted
-# make test-hardening   the rows of the fault matrix about bad bytes, at full size, with a table of figures
+# make test-hardening   the rows of the fault matrix about bad bytes and refused logins, at full size, with a table of figures
 # make test-spark-matrix   500 generated queries, and streams and writes, beside Spark's own connector; Kafka 2.8, PySpark 4.2, a cluster, Connect
-# make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another
-# make test-faults   three nodes of Kafka killed, stopped, paused and cut off under load, and every error code of transactions, with figures
-# make soak    simulated runs with faults, 10,000 seeds; SEEDS=, FROM=, HOURS=, or SEED= for one
+# make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another, and one with a plugin for telemetry
+# make test-faults   three nodes of Kafka killed, paused, cut off and filled up under load, librdkafka's mock cluster, and what takes long
+#              of transactions in virtual time, with figures
+# make soak    simulated runs with faults, 10,000 seeds; SEEDS=, FROM=, HOURS=, or SEED= for one; GROUPS=1 for those of groups
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
-# make bench   reading, levada beside confluent-kafka, on a real Kafka
+# make bench-consume   every way of reading, and groups, beside other clients and Java's performance tool, on a real Kafka, with targets
 # make bench-produce   every way of producing beside other clients and Java's performance tool, on a real Kafka, with targets
 # make bench-ack   what an acknowledgement costs: AckBuffer beside a dict and a heap, ack= beside a callback per record
 # make bench-codec   levada's codecs beside other clients', without a broker, in an environment of their own
-# make bench-engine   what a request, a send and an idle partition cost beside other clients, on a real Kafka, with targets
+# make bench-engine   what a request and a send cost beside other clients, on a real Kafka, with targets
+# make bench-cli   levada scan --to parquet beside the library and kcat, on a real Kafka, with targets
 # make bench-spark   Spark through levada beside Spark's own connector, on a real Kafka, with targets
 # make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
 # make docs    the pages of docs/ that are made from the source and the tests
@@ -20,8 +22,10 @@
 # Each sets up what it needs in .venv; the second time that takes no time.
 
 SHELL := /bin/bash
+# Compiled modules are kept, whatever the caller's environment says: tests start hundreds of processes, each of which would compile all it imports.
+export PYTHONDONTWRITEBYTECODE :=
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening test-faults soak test-matrix test-spark-matrix fuzz fuzzer bench bench-produce bench-ack bench-codec bench-engine bench-spark kafka docs schemas messages dist lint format clean
+.PHONY: setup demo test suite interpreted test-hardening test-faults soak test-matrix test-spark-matrix fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-spark kafka docs schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -57,27 +61,34 @@ setup: .venv/built .venv/java-home
 demo: setup
 	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python demo
 
-# In CI a minute of fuzzing is part of the suite, where its tool is to be had.
+# In CI twenty seconds of fuzzing are part of the suite, where its tool is to be had.
 test: setup $(if $(CI),fuzzer) lint suite interpreted
 
-# PySpark takes over signals and opens sockets when it likes, so its tests have a process of their own.
-WORKERS ?= 2
+# Most of the suite waits for brokers, so that three workers keep two cores busy; Spark, and the interpreted modules, do so with two.
+WORKERS ?= 3
+BUSY_WORKERS = $(if $(filter 1,$(WORKERS)),1,2)
 
+# Where tests of Spark stand: each worker looks through all files that it is given.
+SPARK_TESTS := tests/spark tests/face/test_readme.py
+
+# PySpark takes over signals and opens sockets when it likes, so its tests have a process of their own.
 suite:
 	$(IN_VENV) $(BIN)/pytest -m "not spark" -n $(WORKERS) --dist loadgroup
-	$(IN_VENV) $(BIN)/pytest -m spark -n $(WORKERS) --dist loadgroup
+	$(IN_VENV) $(BIN)/pytest -m spark -n $(BUSY_WORKERS) --dist loadgroup $(SPARK_TESTS)
 
 interpreted:
-	$(IN_VENV) LEVADA_PURE=1 $(BIN)/pytest tests/unit/wire tests/unit/record tests/unit/ack_buffer
+	$(IN_VENV) LEVADA_PURE=1 $(BIN)/pytest -n $(BUSY_WORKERS) tests/unit/wire tests/unit/record tests/unit/ack_buffer
 
 test-hardening: setup
 	@LEVADA_HARDENING=1 $(BIN)/pytest -m hardening tests/hardening tests/fuzz
 
 test-faults: setup
-	$(IN_VENV) $(BIN)/pytest -m matrix tests/faults tests/sim/test_transaction_error_codes.py
+	$(IN_VENV) $(BIN)/pytest -m matrix tests/faults $(BEYOND_CLUSTERS)
+
+BEYOND_CLUSTERS := tests/interop/test_librdkafka_mock.py tests/interop/test_real_kafka_itself.py $(addprefix tests/sim/,test_a_day.py test_transactions.py test_transaction_error_codes.py test_group_error_codes.py)
 
 soak: setup
-	@PYTHONPATH=tests/kits $(BIN)/python tests/soak $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(HOURS),--hours $(HOURS))
+	@PYTHONPATH=tests/kits $(BIN)/python tests/soak $(if $(GROUPS),--groups) $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(HOURS),--hours $(HOURS))
 
 FUZZ_SECONDS ?= 600
 
@@ -92,7 +103,7 @@ fuzzer: .venv/installed
 	@$(MAKE) --no-print-directory .venv/fuzzer || echo "atheris is not to be had here: nothing beyond the corpus is fuzzed" >&2
 
 test-matrix: setup
-	$(IN_VENV) $(BIN)/pytest -m matrix tests/interop/test_old_brokers.py
+	$(IN_VENV) $(BIN)/pytest -m matrix tests/interop/test_old_brokers.py tests/interop/test_telemetry_java.py tests/interop/test_admin_on_three_nodes.py tests/interop/test_group_handover.py tests/interop/test_java_records.py tests/interop/test_log_segments.py tests/face/test_readme.py
 
 test-spark-matrix: setup .venv-spark42/installed
 	@$(IN_VENV) LEVADA_SPARK_SEEDS=500 $(BIN)/pytest -m "spark or matrix" $(BESIDE)
@@ -112,8 +123,13 @@ BESIDE := $(wildcard tests/spark/test_spark_*beside_connector*.py)
 
 SPARK42_PIP := .venv-spark42/bin/python -m pip install --quiet --disable-pip-version-check -c .venv-spark42/constraints.txt
 
-bench: setup
-	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench
+# SECTIONS: some of none, lz4, zstd, ways, rebalance, idle; CONSUME_FLAGS: --quick, --turns.
+bench-consume: setup
+	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/consume.py $(SECTIONS) $(CONSUME_FLAGS)
+
+# CLI_FLAGS: --records, --turns.
+bench-cli: setup
+	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/cli.py $(CLI_FLAGS)
 
 # SECTIONS: some of none, lz4, zstd, transactions; PRODUCE_FLAGS: --quick, --turns.
 bench-produce: setup
@@ -164,6 +180,9 @@ docs: setup
 	$(BIN)/python -m levada.config.typed_source > src/levada/config/typed.py
 	$(BIN)/python -m levada.protocol.document > docs/PROTOCOL.md
 	$(BIN)/python -m levada.face.measured > docs/METRICS.md
+	$(BIN)/python tools/states.py > docs/STATES.md
+	$(BIN)/python tools/admin.py > docs/ADMIN.md
+	$(BIN)/python -m levada.cli.document > docs/CLI.md
 	$(BIN)/python tools/requirements.py
 
 schemas: setup

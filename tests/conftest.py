@@ -1,11 +1,9 @@
-"""What every suite shares: the report header, real Kafka, and the guard against threads and sockets that outlive a test."""
+"""What every suite shares: the report header, real Kafka, and the guard against what outlives a test."""
 
 from __future__ import annotations
 
 import os
 import platform
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
@@ -17,6 +15,7 @@ from typing import Any, Protocol, cast
 import pytest
 from hypothesis import settings
 
+import leftovers
 from java_kit import SOURCES, JavaProgram
 from kafka_cluster import POMS, VERSIONS, KafkaCluster
 from kafka_jars import KafkaUnavailable, jars
@@ -100,23 +99,38 @@ def start_real_kafka(request: pytest.FixtureRequest) -> Callable[..., AbstractCo
     return lambda version, **arguments: _real_kafka(request, version, **arguments)
 
 
+def _authority() -> Any:
+    from levada.testing import Authority
+
+    return Authority()
+
+
 @pytest.fixture(scope="session")
 def kafka44(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """One node of Apache Kafka 4.4.0, shared by the whole run."""
-    with _real_kafka(request, "4.4.0") as cluster:
+    with _real_kafka(request, "4.4.0", authority=_authority()) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def kafka39(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """One node of Apache Kafka 3.9.2, shared by the whole run."""
-    with _real_kafka(request, "3.9.2") as cluster:
+    with _real_kafka(request, "3.9.2", authority=_authority()) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def kafka44_acls(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """One node of Apache Kafka 4.4.0 with an authorizer, shared by the whole run; tests/kits/guarded_kafka.py knows its users."""
+    from guarded_kafka import REAL_PROPERTIES
+
+    with _real_kafka(request, "4.4.0", authority=_authority(), properties=REAL_PROPERTIES) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """Three nodes of Apache Kafka 4.4.0. A test that ends one starts it again."""
+    """Three nodes of Apache Kafka 4.4.0, shared by the whole run. A test that ends one starts it again."""
     with _real_kafka(request, "4.4.0", nodes=3, heap="256m") as cluster:
         yield cluster
 
@@ -157,8 +171,13 @@ def embedded() -> Iterator[AnyKafka]:
     """The broker that comes with levada, shared by the whole run."""
     from levada.testing import EmbeddedKafka
 
-    # As often as the real brokers of the tests look for transactions that took too long.
-    with EmbeddedKafka(transaction_abort_timed_out_transaction_cleanup_interval_ms=500) as kafka:
+    # As the real brokers of the tests do it (tests/kits/kafka_cluster.py).
+    often: dict[str, Any] = {
+        "transaction_abort_timed_out_transaction_cleanup_interval_ms": 500,
+        "group_consumer_heartbeat_interval_ms": 200,
+        "group_share_heartbeat_interval_ms": 200,
+    }
+    with EmbeddedKafka(**often) as kafka:
         yield cast(AnyKafka, kafka)
 
 
@@ -184,49 +203,22 @@ def new_topic(request: pytest.FixtureRequest) -> Callable[..., str]:
     return create
 
 
-GUARDED = {"unit", "sim", "face"}
-PATIENCE_S = 3.0
+GUARDED = {"unit", "sim", "face", "interop"}
+SHARING_A_BROKER = {"face", "interop"}
 
 
 @pytest.fixture(autouse=True)
 def nothing_outlives_the_test(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test that leaves a thread or a socket behind."""
+    """Fail a test that leaves something behind: a thread, a socket, a task of levada, memory of a closed producer."""
     folder = request.path.relative_to(ROOT / "tests").parts[0]
     if folder not in GUARDED or request.node.get_closest_marker("spark"):
         yield
         return
-    with _watched():
+    if folder in SHARING_A_BROKER:
+        # Whichever test asks for it first, it is not that test's.
+        request.getfixturevalue("embedded")
+    with leftovers.watched(tasks=not request.node.get_closest_marker("drops_clients")):
         yield
-
-
-@contextmanager
-def _watched() -> Iterator[None]:
-    threads, sockets = set(threading.enumerate()), _open_sockets()
-    yield
-    deadline = time.monotonic() + PATIENCE_S
-    while (left := _left_behind(threads, sockets)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    if left:
-        pytest.fail(f"outlived the test: {', '.join(left)}", pytrace=False)
-
-
-def _left_behind(threads: set[threading.Thread], sockets: set[str]) -> list[str]:
-    running = [f"thread {thread.name!r}" for thread in threading.enumerate() if thread not in threads]
-    return running + sorted(_open_sockets() - sockets)
-
-
-def _open_sockets() -> set[str]:
-    """Name this process's sockets, as Linux does; elsewhere only threads are watched."""
-    names = set()
-    descriptors = Path("/proc/self/fd")
-    for descriptor in descriptors.iterdir() if descriptors.is_dir() else ():
-        try:
-            target = os.readlink(descriptor)  # noqa: PTH115
-        except OSError:
-            continue
-        if target.startswith("socket:"):
-            names.add(target)
-    return names
 
 
 # In parallel (pytest -n 2 --dist loadgroup): what belongs to one group runs in one worker.
@@ -250,6 +242,10 @@ def _group_of(item: pytest.Item) -> str:
     for release, fixture in FIXTURES.items():
         if parameters & {release, fixture}:
             return f"kafka-{release}"
+    if "kafka44_acls" in parameters:
+        return "kafka-acls"
+    if "kafka_cluster" in parameters:
+        return "kafka-cluster"
     return item.path.relative_to(ROOT).as_posix()
 
 
@@ -279,19 +275,13 @@ def _leave_out_the_matrix(config: pytest.Config, items: list[pytest.Item]) -> No
     """Thirteen brokers and Spark clusters take minutes: they are for who asks for them, with -m matrix."""
     if "matrix" in config.option.markexpr:
         return
-    left_out = [item for item in items if item.get_closest_marker("matrix")]
-    items[:] = [item for item in items if item not in left_out]
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        (left_out if item.get_closest_marker("matrix") else kept).append(item)
     if left_out:
+        items[:] = kept
         config.hook.pytest_deselected(items=left_out)
-
-
-Guard = Callable[[], AbstractContextManager[None]]
-
-
-@pytest.fixture
-def watched() -> Guard:
-    """The guard itself, for the test that tests it."""
-    return _watched
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

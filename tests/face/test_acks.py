@@ -34,9 +34,10 @@ def test_Q1_Q4_what_is_acknowledged_in_any_order_is_safe_in_order(any_kafka: Any
         for number in range(1000):
             producer.send(topics[number % 3], str(number), partition=number % 2, ack=(buffer, buffer.put(number)))
         producer.send_arrow(topics[0], pa.table({"value": ["a", "b", "c"]}), value="value", ack=(buffer, buffer.put(1002)))
+        producer.send_many(topics[1], ["d", "e"], ack=(buffer, buffer.put(1002.5)))
         producer.flush()
-        assert buffer.safe == 1002
-        assert [buffer.get() for _ in range(1001)] == [*range(1000), 1002]
+        assert buffer.safe == 1002.5
+        assert [buffer.get() for _ in range(1002)] == [*range(1000), 1002, 1002.5]
 
         refused = producer.send(topics[0], b"x" * 2_000_000, ack=(buffer, buffer.put(1003)))
         producer.send(topics[0], "behind it", ack=(buffer, buffer.put(1004)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -19,7 +20,7 @@ from levada.errors import BrokerError, DisconnectError, GroupError, UnknownTopic
 from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
-from levada.testing import Simulation
+from levada.testing import EmbeddedKafka, Simulation
 
 PATIENCE_S = 30
 NOT_YET = {
@@ -322,6 +323,20 @@ def test_X1_retries_are_those_of_each_partition_not_of_all_together() -> None:
         with pytest.raises(DisconnectError) as failed:
             admin.describe_producers(partitions)
         assert failed.value.outcomes == dict.fromkeys(partitions, failed.value)
+
+
+def test_X5_all_leaders_are_asked_at_once() -> None:
+    with EmbeddedKafka(brokers=3) as kafka, lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        kafka.create_topic("t", 6)
+        partitions = [lv.TopicPartition("t", number) for number in range(6)]
+        hold = kafka.faults.hold("DescribeProducers", times=3)
+        with ThreadPoolExecutor(1) as pool:
+            asking = pool.submit(admin.describe_producers, partitions)
+            try:
+                assert eventually(lambda: kafka.faults.requests["DescribeProducers"], lambda asked: asked == 3) == 3
+            finally:
+                hold.release()
+            assert asking.result(PATIENCE_S) == dict.fromkeys(partitions, ())
 
 
 @pytest.mark.parametrize("call", ["describe_transactions", "fence_producers"])

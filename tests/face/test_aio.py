@@ -9,13 +9,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import suppress
 from random import Random
 from typing import Any
 
 import pytest
 
 import levada as lv
+from face_kit import cancelled_soon
 from levada import aio
 from levada.errors import ClosedError, ConcurrentUseError, IllegalStateError, KafkaError, TimeoutError
 from levada.testing import EmbeddedKafka
@@ -62,17 +62,7 @@ def fill(kafka: EmbeddedKafka) -> None:
             producer.send("read", value=b"%d" % number * 50)
 
 
-async def cancelled_soon(action: Any, random: Random) -> Any:
-    """Await something, and cancel it a random while later; None when the cancellation came first."""
-    task = asyncio.ensure_future(action)
-    await asyncio.sleep(random.random() ** 3 * 0.003)
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        return await task
-    return None
-
-
-def test_a_poll_cancelled_at_any_await_neither_skips_nor_repeats(kafka: EmbeddedKafka, run: Run) -> None:
+def test_M_B18_a_poll_cancelled_at_any_await_neither_skips_nor_repeats(kafka: EmbeddedKafka, run: Run) -> None:
     async def read() -> None:
         random = Random(3)
         settings: dict[str, Any] = {"auto_offset_reset": "earliest", "max_partition_fetch_bytes": 40_000}
@@ -131,7 +121,7 @@ def test_what_a_loop_was_left_with_is_not_skipped(kafka: EmbeddedKafka, run: Run
     assert run(read()) == 3
 
 
-def test_a_send_cancelled_at_any_await_leaves_a_producer_that_works(kafka: EmbeddedKafka, run: Run) -> None:
+def test_M_B18_a_send_cancelled_at_any_await_leaves_a_producer_that_works(kafka: EmbeddedKafka, run: Run) -> None:
     async def write() -> None:
         random = Random(4)
         async with aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=100_000, batch_size=8_000) as producer:
@@ -337,7 +327,10 @@ def test_a_dropped_producer_still_sends(kafka: EmbeddedKafka, run: Run) -> None:
     assert kafka.end_offset("written") == 1
 
 
-def test_a_producer_dropped_as_its_loop_ends_counts_what_is_lost(kafka: EmbeddedKafka, run: Run, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.drops_clients
+def test_M_B18_a_producer_dropped_as_its_loop_ends_counts_what_is_lost(
+    kafka: EmbeddedKafka, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
     called: list[KafkaError | None] = []
 
     async def write() -> aio.Delivery:

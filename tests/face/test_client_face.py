@@ -16,6 +16,7 @@ from levada.protocol.messages.describe_cluster import DescribeClusterRequest
 from levada.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from levada.protocol.messages.list_groups import ListGroupsRequest
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from levada.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from levada.testing import EmbeddedKafka
 
 TOPIC = 2
@@ -62,9 +63,9 @@ def test_what_only_real_brokers_do(real_kafka: KafkaCluster, new_topic: Callable
 def test_an_api_that_the_embedded_broker_lacks_is_named(embedded: Any) -> None:
     with (
         lv.KafkaClient(bootstrap_servers=embedded.bootstrap_servers) as client,
-        pytest.raises(UnsupportedVersionError, match=f"{embedded.bootstrap_servers}: the broker does not know ListGroups"),
+        pytest.raises(UnsupportedVersionError, match=f"{embedded.bootstrap_servers}: the broker does not know StreamsGroupDescribe"),
     ):
-        client.request(ListGroupsRequest())
+        client.request(StreamsGroupDescribeRequest())
 
 
 def test_an_admin_sends_any_request_too(embedded: Any) -> None:

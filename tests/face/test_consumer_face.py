@@ -190,7 +190,7 @@ def test_an_arrow_batch_without_rows_has_its_schema(consumer: KafkaConsumer) -> 
 def test_limits_that_cannot_be_are_refused(consumer: KafkaConsumer) -> None:
     with pytest.raises(ValueError, match="max_records must be at least 1"):
         consumer.poll(max_records=0)
-    with pytest.raises(IllegalStateError, match="nothing is assigned"):
+    with pytest.raises(IllegalStateError, match="there is nothing to read"):
         consumer.assign([])
         consumer.poll()
 

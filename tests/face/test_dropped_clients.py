@@ -93,16 +93,20 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("kind", ["KafkaProducer", "KafkaConsumer", "KafkaAdmin", "KafkaClient"])
+@pytest.mark.parametrize("kind", ["KafkaProducer", "KafkaConsumer", "KafkaShareConsumer", "KafkaAdmin", "KafkaClient"])
 def test_a_dropped_client_leaves_no_thread_and_no_socket(kind: str) -> None:
     with EmbeddedKafka() as kafka:
         kafka.create_topic("t", 2)
         before = set(threading.enumerate())
-        client = getattr(lv, kind)(bootstrap_servers=kafka.bootstrap_servers)
+        settings = {"group_id": "g"} if kind == "KafkaShareConsumer" else {}
+        client = getattr(lv, kind)(bootstrap_servers=kafka.bootstrap_servers, **settings)
         if kind == "KafkaProducer":
             handle = client.send("t", value=b"1", on_delivery=lambda *_: None)
         elif kind == "KafkaConsumer":
             client.assign([lv.TopicPartition("t", 0)])
+            client.poll(0.05)
+        elif kind == "KafkaShareConsumer":
+            client.subscribe(["t"])
             client.poll(0.05)
         else:
             client.api_versions()
@@ -185,5 +189,27 @@ def test_a_client_is_dropped_although_a_call_of_it_failed_a_moment_ago(embedded:
         return weakref.ref(admin)
 
     dropped = fail()
+    gc.collect()
+    assert dropped() is None
+
+
+class Committing(lv.RebalanceListener):
+    """Refers to its consumer, as listeners do."""
+
+    def __init__(self, consumer: Any) -> None:
+        self.consumer = consumer
+
+    def on_partitions_revoked(self, partitions: list[lv.TopicPartition]) -> None:
+        self.consumer.commit()
+
+
+def test_G15_a_member_is_dropped_although_its_listener_refers_to_it(embedded: EmbeddedKafka, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(embedded)
+    consumer = lv.KafkaConsumer(bootstrap_servers=embedded.bootstrap_servers, group_id=topic)
+    consumer.subscribe([topic], Committing(consumer))
+    while not consumer.assignment():
+        consumer.poll(0.1)
+    dropped = weakref.ref(consumer)
+    del consumer
     gc.collect()
     assert dropped() is None

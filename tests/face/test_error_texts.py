@@ -20,6 +20,16 @@ def test_a_refused_record_ends_with_whether_it_may_be_written() -> None:
     assert str(error).endswith("(node 1, 1 attempt): INVALID_RECORD (87); persisted: no")
 
 
+def test_K18_an_error_of_a_record_names_its_partition_once() -> None:
+    with EmbeddedKafka() as kafka, lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=100) as producer:
+        kafka.create_topic("timely", 1, {"message.timestamp.after.max.ms": "1000"})
+        sent = [producer.send("timely", b"v", timestamp=1 << 60), producer.send("timely", b"v")]
+        texts = [str(delivery.exception()) for delivery in sent]
+    assert [text.count("timely-0") for text in texts] == [1, 1]
+    assert "INVALID_TIMESTAMP (32)" in texts[0]
+    assert "other records of its batch" in texts[1]
+
+
 def test_one_partition_is_no_range() -> None:
     with EmbeddedKafka(num_partitions=1) as kafka, lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers) as consumer:
         kafka.create_topic("t")

@@ -22,10 +22,39 @@ PRINTS = {
     ],
     "Knowing up to where everything is safe": ["safe: 200", "still safe: 200 - failed: 201", "safe in the end: 202"],
     "Consuming": ["a poll: True", "in all: 45", "from 3 on: 3 lag 2"],
+    "Records that do not deserialize": [
+        *("orders: [{'pears': 1}, {'pears': 3}]", "dead: b'two pears' from orders 1 JSONDecodeError", "null: None b'two pears'"),
+    ],
+    "Why nothing arrives": ["why: OPEN_TRANSACTION billing-1", "then: b'paid' AT_END"],
+    "Reading a piece of a topic": ["today: 1000", "of one customer: 100", "of a moment: 1000", "all: 499500"],
     "Committing offsets": ["read: [0, 1, 2, 3]", "not committed: 3", "callback: 5 None", "committed: 5 next: 5"],
+    "Groups": ["mine: jobs-0 jobs-1", "given up: jobs-1", "second has: jobs-1"],
+    "Working on many records at once": [
+        *("left to do: 0", "dead: [b'order 11']", "committed: 100", "up to the first that is not done: 94", "read again: 94"),
+    ],
+    "Ending on SIGTERM": ["asked to end\ncommitted: 10", "asked to end, and done: 10"],
+    "Share groups": ["worked off: 10", "worked off: 30", "failed: b'ten' delivery 1", "failed: b'ten' delivery 2"],
     "Columns": ["['row', 'partition', 'offset', 'error']", "[{'key': 'a', 'value_count': 2}, {'key': 'b', 'value_count': 1}]"],
-    "Topics and clusters": ["['audit'] 3", "{'audit': 'TopicAlreadyExistsError', 'new': None}"],
-    "Testing": ["decided, not written: []", "refused: TransactionAbortableError", "then: [b'paid', b'paid too']"],
+    "Topics and clusters": [
+        *("['audit'] 3", "{'audit': 'TopicAlreadyExistsError', 'new': None}", "['readers']"),
+        *("[TopicPartition(topic='orders', partition=0), TopicPartition(topic='orders', partition=1)]", "0\n"),
+    ],
+    "Testing": ["decided, not written: []", "refused: TransactionAbortableError", "then: [b'paid', b'paid too']", "[b'first', b'second']"],
+    "Secured clusters": [
+        "read: [b'sealed']",
+        "it wants a certificate of the client",
+        "no authority that is trusted here has signed it",
+        "in: []",
+        "out: ",
+        "users: {'etl': (ScramCredentialInfo(mechanism='SCRAM-SHA-256', iterations=4096),)}",
+        "logged in: {'User:etl'}",
+        "limits: {ClientQuotaEntity(user=None, client_id='etl', ip=None): {'producer_byte_rate': 50000.0}}",
+        "muted: True",
+    ],
+    "Watching": [
+        "paid: b'pears'",
+        """['kafka_producer_producer_topic_metrics_record_send_total{client_id="shop",topic="orders"} 1.0']""",
+    ],
     "Settings": ["did you mean 'bootstrap.servers'", "acks", "did you mean 'request.timeout.ms'"],
 }
 

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 import levada as lv
-from levada.config import ProducerConfig
+from levada.config import ConsumerConfig, ProducerConfig
 from levada.errors import ConfigError
 from levada.testing import EmbeddedKafka
 
@@ -22,11 +22,20 @@ PRINTS = [
     ["partitions: ["],
     ["written: orders 0", "written: [1, 2, 3]"],
     ["offset: 0", "failed: None"],
+    ["assigned: [", "read: 6 committed: 6"],
+    ["0 2 b'customer-2' b'2 pears'", "committed: 5", "watermarks: 0 6"],
+    ["pears: b'0 pears'", "pears: b'1 pears'"],
+    ["first: 0 b'0 pears'", "position: 3 lag: 1", "committed: 3"],
+    ["pears: 0 b'0 pears'", "pears: 2 b'2 pears'"],
+    ["pears: [0, 1, 2]", "from then on: [0]"],
     ["positions: 10", "bills: 10"],
     ["committed: 3"],
 ]
 OPTIONS = re.findall(r"^\| `([a-z._]+)` \| `([a-z._]+)` \| (read as it is|refused).*\|$", PAGE, re.M)
+OF_CONSUMERS = PAGE.index("## Consumers")
 NO_OPTIONS = {"metric_group_prefix", "loop", "selector", "on_delivery"}
+"""What is named in the place of an option and is none, or none that the error names."""
+OF_OTHER_CALLS = {"default_offset_commit_callback"}
 
 
 @pytest.mark.parametrize("number", range(len(PRINTS)))
@@ -45,17 +54,18 @@ def test_every_program_is_run() -> None:
 
 @pytest.mark.parametrize(("theirs", "ours", "how"), OPTIONS, ids=lambda text: str(text))
 def test_an_option_is_taken_or_refused_as_the_page_says(theirs: str, ours: str, how: str) -> None:
+    kind = ConsumerConfig if PAGE.index(f"| `{theirs}` |") > OF_CONSUMERS else ProducerConfig
     attribute = ours.replace(".", "_")
-    default = "h:1" if ours == "bootstrap.servers" else getattr(ProducerConfig.parse({"bootstrap.servers": "h:1"}), attribute, 1)
+    default = "h:1" if ours == "bootstrap.servers" else getattr(kind.parse({"bootstrap.servers": "h:1"}), attribute, 1)
     given = {"bootstrap.servers": "h:1", theirs.replace("_", "."): str(default)}
     if how == "refused":
         with pytest.raises(ConfigError) as refused:
-            ProducerConfig.parse(given)
-        assert ours in NO_OPTIONS or ours in str(refused.value)
+            kind.parse(given)
+        assert ours in NO_OPTIONS or theirs in OF_OTHER_CALLS or ours in str(refused.value)
     else:
         if ours == "bootstrap.servers":
             del given["bootstrap.servers"]
-        assert ProducerConfig.parse(given)
+        assert kind.parse(given)
 
 
 def test_the_partitioner_on_the_page_is_the_default_of_librdkafka() -> None:

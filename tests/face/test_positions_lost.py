@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import levada as lv
+from face_kit import recreate
 from kafka_cluster import KafkaCluster
 from levada.consumer.position_resetter import PositionReset
-from levada.errors import LogTruncationError, TopicAlreadyExistsError, TopicRecreatedError, UnknownTopicOrPartitionError
+from levada.errors import LogTruncationError, TopicRecreatedError, UnknownTopicOrPartitionError
 from levada.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from levada.protocol.schema import Request
 from levada.testing import EmbeddedKafka
@@ -38,19 +38,6 @@ def read(consumer: lv.KafkaConsumer, count: int) -> list[bytes | None]:
     return found
 
 
-def recreate(kafka: Any, topic: str) -> None:
-    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
-        admin.delete_topics([topic])
-        for _ in range(PATIENCE):
-            try:
-                admin.create_topics([lv.NewTopic(topic, 1)])
-                return
-            except TopicAlreadyExistsError:
-                # A busy broker still has the old one for a moment.
-                time.sleep(0.1)
-    pytest.fail(f"{topic} does not go away")
-
-
 def numbered(count: int, mark: bytes) -> list[bytes]:
     return [b"%d-%s" % (number, mark) for number in range(count)]
 
@@ -66,7 +53,8 @@ def test_M_A24_a_topic_that_was_created_again_is_noticed(any_kafka: Any, new_top
         consumer.assign([tp])
         consumer.seek(tp, 0)
         assert read(consumer, 5) == numbered(5, b"old")
-        recreate(any_kafka, topic)
+        with lv.KafkaAdmin(bootstrap_servers=any_kafka.bootstrap_servers) as admin:
+            recreate(admin, topic)
         write(any_kafka, topic, numbered(9, b"new"))
         if policy == "none":
             with pytest.raises(TopicRecreatedError, match=topic):

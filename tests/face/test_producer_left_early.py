@@ -13,6 +13,7 @@ import pytest
 import levada as lv
 from levada import aio
 from levada.testing import EmbeddedKafka
+from log_lines import said
 
 LEFT_BY_CTRL_C = """
 import os, signal, sys, threading, time
@@ -91,7 +92,7 @@ def test_close_counts_what_it_gives_up(caplog: pytest.LogCaptureFixture) -> None
     for _ in range(3):
         producer.send("t", "after")
     producer.close(timeout=0.2)
-    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    warnings = said(caplog.records, logging.WARNING)
     assert warnings[-1] == "the producer was closed and gave up 3 records: not acknowledged within 0.2 s"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import threading
 import time
 import tracemalloc
@@ -136,6 +138,31 @@ def test_A7_close_fails_every_send_that_waits_for_memory(kafka: EmbeddedKafka, t
     assert time.monotonic() - begun < 5
     assert len(turned_away) == 4
     assert first.result(0).offset >= 0
+
+
+def test_M_B18_ctrl_c_ends_a_send_that_waits_for_memory(kafka: EmbeddedKafka, topic: str) -> None:
+    settings: dict[str, Any] = {"buffer_memory": 20_000, "max_block_ms": 15_000, "linger_ms": 0}
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **settings) as producer:
+        producer.send(topic, b"x", partition=0).result(PATIENCE_S)
+        held = kafka.faults.hold("Produce")
+        first = producer.send(topic, b"x" * 15_000, partition=0)
+        pool = producer._core.pool
+
+        def interrupt() -> None:
+            deadline = time.monotonic() + PATIENCE_S
+            while not pool.queued and time.monotonic() < deadline:
+                time.sleep(0.005)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        (thread,) = started(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            producer.send(topic, b"x" * 15_000, partition=1)
+        thread.join(PATIENCE_S)
+        assert not pool.queued
+        held.release()
+        assert first.result(PATIENCE_S).offset >= 0
+        assert producer.send(topic, b"x" * 15_000, partition=1).result(PATIENCE_S).offset == 0
+        assert pool.available == pool.total
 
 
 @pytest.mark.parametrize(

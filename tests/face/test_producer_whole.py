@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import levada as lv
-from face_kit import EVERYWHERE, face_and_broker
+from face_kit import EVERYWHERE, face_and_broker, recreate
 from levada.errors import (
     AbortedError,
     ClosedError,
@@ -18,7 +17,6 @@ from levada.errors import (
     Persisted,
     RecordTooLargeError,
     SerializationError,
-    TopicAlreadyExistsError,
 )
 from levada.interceptors import ProducerInterceptor, ProducerRecord
 from levada.types import RecordMetadata
@@ -229,6 +227,35 @@ def test_K24_what_was_handed_over_is_closed_with_the_producer(any_kafka: Any, ne
     assert sent.result(timeout=0).partition == 2
 
 
+def test_K26_the_calls_of_a_producer_from_its_start_to_its_end(any_kafka: Any, new_topic: NewTopicName) -> None:
+    topic = new_topic(any_kafka, partitions=2)
+    group = f"group-of-{topic}"
+    servers = any_kafka.bootstrap_servers
+    with lv.KafkaProducer(bootstrap_servers=servers, transactional_id=topic, linger_ms=60_000) as producer:
+        assert [info.partition for info in producer.partitions_for(topic)] == [0, 1]
+        producer.init_transactions()
+        producer.begin_transaction()
+        # send() waits for metadata and memory only: with this linger.ms nothing is acknowledged before flush().
+        sent = [producer.send(topic, value, partition=0) for value in ("1", "2")]
+        assert not any(delivery.done() for delivery in sent)
+        producer.flush(timeout=PATIENCE_S)
+        assert [delivery.result(timeout=0).offset for delivery in sent] == [0, 1]
+        producer.send_offsets_to_transaction({lv.TopicPartition(topic, 1): 7}, group)
+        producer.commit_transaction()
+        producer.begin_transaction()
+        producer.send(topic, "3", partition=0)
+        producer.abort_transaction()
+        assert producer.metrics().value("record-send-total", topic=topic) >= 2
+    with pytest.raises(ClosedError):
+        producer.send(topic, "4")
+    committed = lv.scan(topic, bootstrap_servers=servers, isolation_level="read_committed")
+    assert [record.value for record in committed] == [b"1", b"2"]
+    with lv.KafkaAdmin(bootstrap_servers=servers) as admin:
+        committed_offset = admin.list_consumer_group_offsets(group)[lv.TopicPartition(topic, 1)]
+        assert committed_offset is not None
+        assert committed_offset.offset == 7
+
+
 def test_K25_every_client_says_what_it_has_counted(any_kafka: Any, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
     servers = any_kafka.bootstrap_servers
@@ -254,25 +281,13 @@ def test_K25_every_client_says_what_it_has_counted(any_kafka: Any, new_topic: Ne
             assert made.metrics().value("response-total") >= 1
 
 
-def recreate(kafka: Any, topic: str) -> None:
-    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
-        admin.delete_topics([topic])
-        for _ in range(PATIENCE_S):
-            try:
-                admin.create_topics([lv.NewTopic(topic, 1)])
-                return
-            except TopicAlreadyExistsError:
-                # A busy broker still has the old one for a moment.
-                time.sleep(0.1)
-    pytest.fail(f"{topic} does not go away")
-
-
 def test_M_A24_a_topic_that_is_created_again_under_a_producer_is_written_from_its_start(any_kafka: Any, new_topic: NewTopicName) -> None:
     topic = new_topic(any_kafka)
     with lv.KafkaProducer(bootstrap_servers=any_kafka.bootstrap_servers) as producer:
         for value in ("0", "1", "2"):
             producer.send(topic, value).result(timeout=PATIENCE_S)
-        recreate(any_kafka, topic)
+        with lv.KafkaAdmin(bootstrap_servers=any_kafka.bootstrap_servers) as admin:
+            recreate(admin, topic)
         offsets = [producer.send(topic, value).result(timeout=PATIENCE_S).offset for value in ("3", "4", "5")]
         assert offsets == [0, 1, 2]
     assert values(any_kafka, topic) == [b"3", b"4", b"5"]

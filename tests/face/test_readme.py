@@ -7,20 +7,22 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 import levada as lv
-from levada.testing import EmbeddedKafka
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
-NAMES = ("python", "asyncio", "exactly once", "any request", "arrow", "spark")
+NAMES = ("python", "asyncio", "exactly once", "secured", "any request", "arrow", "spark")
 BLOCKS = dict(zip(NAMES, re.findall(r"```python\n(.*?)```", README, re.S), strict=True))
 PRINTS = {
     "python": "at offset 0",
     "asyncio": "the last of 100 was written",
     "exactly once": "10 invoices",
+    "secured": "[b'3 apples']",
     "any request": "(0, 13)",
     "arrow": "100000 rows written",
     "spark": "1000 records doubled",
@@ -38,21 +40,58 @@ def test_a_quick_start_runs_as_it_stands(name: str, tmp_path: Path) -> None:
     assert PRINTS[name] in run.stdout
 
 
-def test_exactly_once_goes_on_after_it_was_killed_within_a_transaction(tmp_path: Path) -> None:
-    reading_on = BLOCKS["exactly once"].partition("    reading =")
-    head = "import os\nimport levada as lv\nservers = os.environ['SERVERS']\n"
-    whole = head + textwrap.dedent("".join(reading_on[1:]))
-    killed = whole.replace("txn.send_offsets(consumer)\n", "txn.send_offsets(consumer)\n            os.kill(os.getpid(), 9)\n")
-    assert killed != whole
-    with EmbeddedKafka(num_partitions=1) as kafka:
-        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-            producer.send_many("orders", [f"{n} apples" for n in range(10)])
-        environment = {**os.environ, "SERVERS": kafka.bootstrap_servers}
-        for text, code, printed in ((killed, -9, ""), (whole, 0, "10 invoices\n")):
-            program = tmp_path / "exactly_once.py"
-            program.write_text(text)
-            run = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, timeout=60)
-            assert (run.returncode, run.stdout) == (code, printed), run.stderr
+PATIENCE, SHORTER = "consumer.poll(5.0)", "consumer.poll(3.0)"
+KILLED_AFTER = {
+    "a record was sent": "producer.send(",
+    "the offsets were sent": "txn.send_offsets(consumer)",
+    "a transaction was committed": f"while records := {SHORTER}:",
+}
+"""Where a run is killed, by the line behind which, or at the second passing of which, it is."""
+
+
+@pytest.mark.parametrize("broker", ["embedded", pytest.param("kafka44", marks=[pytest.mark.kafka, pytest.mark.matrix])])
+def test_exactly_once_although_the_member_is_killed_again_and_again(request: pytest.FixtureRequest, tmp_path: Path, broker: str) -> None:
+    kafka = request.getfixturevalue(broker)
+    names = {name: f"{name}-{uuid4().hex}" for name in ("orders", "invoices", "shop")}
+    program = "import os\nimport levada as lv\nservers = os.environ['SERVERS']\n"
+    program += textwrap.dedent("".join(BLOCKS["exactly once"].partition("    reading =")[1:]))
+    program = program.replace('"earliest"}', '"earliest", "max_poll_records": 3}').replace(PATIENCE, SHORTER)
+    for name, unique in names.items():
+        program = re.sub(rf'"{name}(-1)?"', rf'"{unique}\1"', program)
+        if name != "shop":
+            kafka.create_topic(unique, 2)
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        producer.send_many(names["orders"], [(f"customer-{n}", f"{n} apples") for n in range(10)])
+    environment = {**os.environ, "SERVERS": kafka.bootstrap_servers}
+    for number, place in enumerate(KILLED_AFTER):
+        run = _run(tmp_path / f"killed_{number}.py", _killed(program, place), environment)
+        assert (run.returncode, run.stdout) == (-9, ""), (place, run.stderr)
+    run = _run(tmp_path / "whole.py", program, environment)
+    assert (run.returncode, run.stdout) == (0, f"10 {names['invoices']}\n"), run.stderr
+    invoices = list(lv.scan(names["invoices"], bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed"))
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        committed = admin.list_consumer_group_offsets(names["shop"])
+    assert sorted(record.value or b"" for record in invoices) == [f"{n} APPLES".encode() for n in range(10)]
+    assert sum(at.offset for at in committed.values() if at) == 10
+    assert {record.key for record in invoices} == {f"customer-{n}".encode() for n in range(10)}
+
+
+def _killed(program: str, place: str) -> str:
+    """Return the program with a kill -9 of itself."""
+    lines, mark = program.splitlines(), KILLED_AFTER[place]
+    (at,) = (number for number, line in enumerate(lines) if line.strip().startswith(mark))
+    deeper = "    " if mark.endswith(":") else ""
+    indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())] + deeper
+    die = f"{indent}os.kill(os.getpid(), 9)"
+    if place == "a transaction was committed":
+        passed = f"{indent}passed = locals().get('passed', 0) + 1"
+        return "\n".join([*lines[: at + 1], passed, f"{indent}if passed == 2:", f"    {die}", *lines[at + 1 :]])
+    return "\n".join([*lines[: at + 1], die, *lines[at + 1 :]])
+
+
+def _run(path: Path, program: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    path.write_text(program)
+    return subprocess.run([sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=60)
 
 
 def test_no_quick_start_leaves_files_that_its_next_run_would_trip_over() -> None:

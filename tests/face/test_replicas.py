@@ -82,3 +82,25 @@ def test_nodes_are_stopped_and_started_once() -> None:
             kafka.stop_node(2)
         with pytest.raises(IllegalStateError, match="node 2 is down and cannot lead t-0"):
             kafka.elect_leader("t", node=2)
+
+
+def test_F16_a_consumer_reads_from_the_replica_in_its_rack() -> None:
+    with EmbeddedKafka(brokers=3, racks=["a", "b", "c"]) as kafka:
+        kafka.create_topic("t", 1)
+        kafka.elect_leader("t", node=1)
+        to = {"bootstrap_servers": kafka.bootstrap_servers}
+        with (
+            lv.KafkaProducer(to, linger_ms=0) as producer,
+            lv.KafkaConsumer(to, client_rack="b", auto_offset_reset="earliest") as consumer,
+        ):
+            consumer.assign([TP])
+            producer.send("t", b"0").result(PATIENCE_S)
+            assert read(consumer, 1) == [b"0"]
+            kafka.faults.blackhole("Fetch", node=1)
+            producer.send("t", b"1").result(PATIENCE_S)
+            assert read(consumer, 1) == [b"1"]
+
+
+def test_each_broker_needs_a_rack() -> None:
+    with pytest.raises(ConfigError, match="one rack for each of 3 brokers"):
+        EmbeddedKafka(brokers=3, racks=["a"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 
@@ -125,3 +127,29 @@ def test_a_scan_that_is_left_closes_its_connections(kafka: EmbeddedKafka) -> Non
 def test_a_deserializer_applies_to_records(kafka: EmbeddedKafka) -> None:
     found = lv.scan("t", bootstrap_servers=kafka.bootstrap_servers, end={0: 2, 1: 0, 2: 0}, value_deserializer=int)
     assert [record.value for record in found] == [0, 3]
+
+
+def test_splits_may_be_pickled_and_read_elsewhere(kafka: EmbeddedKafka) -> None:
+    parts = lv.scan("t", bootstrap_servers=kafka.bootstrap_servers, value_deserializer=int).splits(rows=1_500)
+    assert len(parts) == 9
+    values = [record.value for part in parts for record in pickle.loads(pickle.dumps(part))]
+    assert sorted(values) == list(range(12_000))
+
+
+def test_splits_on_asyncio(kafka: EmbeddedKafka) -> None:
+    async def run() -> list[int]:
+        parts = await aio.scan("t", bootstrap_servers=kafka.bootstrap_servers).splits(bytes=4_000)
+        assert len(parts) > 3
+        return [int(record.value or b"") for part in parts async for record in part]
+
+    assert sorted(asyncio.run(run())) == list(range(12_000))
+
+
+def test_a_reader_gives_columns_piece_by_piece(kafka: EmbeddedKafka) -> None:
+    pytest.importorskip("pyarrow")
+    told: list[lv.ScanProgress] = []
+    whole = lv.scan("t", bootstrap_servers=kafka.bootstrap_servers, columns=["value"], batch_rows=5_000, progress=told.append)
+    with whole.to_reader() as reader:
+        assert [batch.num_rows for batch in reader] == [5_000, 5_000, 2_000]
+    assert [step.records for step in told] == [5_000, 10_000, 12_000, 12_000]
+    assert told[-1] == lv.ScanProgress(12_000, 12_000, 12_000, 3, 3)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import levada as lv
+from fork_kit import told_by_child
 from levada.face.signals import DeferredSignals
 from levada.flow import CallerFlow, Until
 from levada.promise import Promise
@@ -42,21 +43,6 @@ def handled(handle: Callable[[], object]) -> Iterator[None]:
 
 def strike() -> None:
     os.kill(os.getpid(), signal.SIGUSR1)
-
-
-def told_by_child(tell: Callable[[], str]) -> str:
-    """Fork, and return what the child has to tell."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(writer, tell().encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    os.waitpid(child, 0)
-    with os.fdopen(reader) as told:
-        return told.read()
 
 
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork() here")

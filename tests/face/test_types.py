@@ -34,12 +34,25 @@ if TYPE_CHECKING:
         lv.KafkaProducer(compression_type="brotli")  # type: ignore[arg-type]
         lv.KafkaProducer(max_poll_records=5)  # type: ignore[call-arg]
         lv.KafkaConsumer(auto_offset_reset="earliest", max_poll_records=5, on_reset=print)
-        lv.KafkaConsumer(auto_offset_reset="newest")  # type: ignore[arg-type]
+        lv.KafkaConsumer(isolation_level="newest")  # type: ignore[arg-type]
         lv.KafkaConsumer(linger_ms=5)  # type: ignore[call-arg]
         lv.scan("orders", start="earliest", fetch_max_bytes=5)
         lv.scan("orders", fetch_max_byte=5)  # type: ignore[call-arg]
         lv.KafkaAdmin(retries=5)
         lv.KafkaClient(retries=5)  # type: ignore[call-arg]
+
+    def an_administrators_calls_have_the_arguments_and_results_of_their_operations(admin: lv.KafkaAdmin) -> None:
+        assert_type(admin.create_topics([lv.NewTopic("orders")], timeout=5), dict[str, lv.CreatedTopic])
+        assert_type(admin.list_offsets({}), dict[lv.TopicPartition, lv.OffsetAndTimestamp | None])
+        assert_type(admin.outcomes(admin.describe_topics, ["orders"]), dict[str, lv.TopicDescription | lv.KafkaError])
+        admin.create_topics("orders", timout=5)  # type: ignore[arg-type]
+        admin.describe_topics(["orders"], timout=5)  # type: ignore[call-arg]
+        admin.outcomes(admin.describe_topics, names=5)  # type: ignore[arg-type]
+
+    async def an_administrators_calls_have_types_on_asyncio(admin: aio.KafkaAdmin) -> None:
+        assert_type(await admin.describe_cluster(), lv.ClusterDescription)
+        assert_type(await admin.outcomes(admin.delete_topics, ["orders"]), dict[str, lv.KafkaError | None])
+        await admin.delete_topics(5)  # type: ignore[arg-type]
 
     async def settings_have_names_and_types_on_asyncio() -> None:
         aio.KafkaProducer(linger_ms=5)
@@ -52,6 +65,20 @@ if TYPE_CHECKING:
     def to_text(order: Order) -> bytes: ...
     def from_text(text: bytes) -> Order: ...
 
+    def records_to_be_acknowledged_have_the_types_of_the_deserializers() -> None:
+        consumer = lv.KafkaConsumer(key_deserializer=str, value_deserializer=from_text)
+        for record in consumer.acks(lanes=5, ordering="key"):
+            assert_type(record, lv.AckRecord[str, Order])
+            assert_type(record.value, Order | None)
+        consumer.process(lambda record: assert_type(record, lv.AckRecord[str, Order]).ack())
+        consumer.process(print, executor="threads")  # type: ignore[arg-type]
+        consumer.acks(ordering="keys")  # type: ignore[arg-type]
+
+    async def records_to_be_acknowledged_have_types_on_asyncio() -> None:
+        consumer = aio.KafkaConsumer(value_deserializer=from_text)
+        async for record in consumer.acks():
+            assert_type(record, lv.AckRecord[bytes, Order])
+
     def a_producer_takes_what_its_serializers_take() -> None:
         orders = lv.KafkaProducer(key_serializer=str.encode, value_serializer=to_text)
         assert_type(orders, lv.KafkaProducer[str, Order])
@@ -61,6 +88,7 @@ if TYPE_CHECKING:
         orders.send_many("orders", [b"text"])  # type: ignore[list-item]
         orders.send("orders", b"text")  # type: ignore[arg-type]
         orders.send("orders", Order(), 5)  # type: ignore[arg-type]
+        orders.send("orders", Order(), timestamp_ms=5)  # type: ignore[arg-type]
         lv.KafkaProducer(value_serializer=lambda order: json.dumps(order)).send("orders", {"id": 5}, "key")
         plain: lv.KafkaProducer[str, bytes] = lv.KafkaProducer(linger_ms=5)
         plain.send("orders", 5)  # type: ignore[arg-type]
@@ -72,6 +100,7 @@ if TYPE_CHECKING:
         buffer = lv.AckBuffer(5)
         lv.KafkaProducer().send("orders", ack=(buffer, buffer.put(1)))
         lv.KafkaProducer().send("orders", ack=(aio.AckBuffer(5), 0))
+        lv.KafkaProducer().send_many("orders", ["a", "b"], ack=(buffer, 0))
         lv.KafkaProducer().send("orders", ack=buffer.put(1))  # type: ignore[arg-type]
 
     def a_consumer_hands_out_what_its_deserializers_return() -> None:
@@ -87,6 +116,16 @@ if TYPE_CHECKING:
         for read in lv.scan("orders", value_deserializer=from_text):
             assert_type(read.value, Order | None)
 
+    def a_share_consumer_hands_out_how_often_a_record_was_delivered() -> None:
+        with lv.KafkaShareConsumer(value_deserializer=from_text, share_acknowledgement_mode="explicit") as consumer:
+            assert_type(consumer.poll(), lv.ShareRecords[bytes, Order])
+            for record in consumer:
+                assert_type(record, lv.ShareRecord[bytes, Order])
+                assert_type(record.delivery_count, int)
+                consumer.acknowledge(record)
+        lv.KafkaShareConsumer(share_acknowledgement_mode="manual")  # type: ignore[arg-type]
+        lv.KafkaShareConsumer(auto_offset_reset="earliest")  # type: ignore[call-arg]
+
     async def asyncio_does_so_too() -> None:
         orders = aio.KafkaProducer(key_serializer=str.encode, value_serializer=to_text)
         assert_type(orders, aio.KafkaProducer[str, Order])
@@ -95,6 +134,8 @@ if TYPE_CHECKING:
             assert_type(await consumer.poll(), lv.ConsumerRecords[bytes, Order])
             async for record in consumer:
                 assert_type(record.value, Order | None)
+        async with aio.KafkaShareConsumer(value_deserializer=from_text) as shared:
+            assert_type(await shared.poll(), lv.ShareRecords[bytes, Order])
         async for read in aio.scan("orders", key_deserializer=bytes.decode):
             assert_type(read, lv.ConsumerRecord[str, bytes])
 
@@ -113,6 +154,7 @@ SETTINGS: list[tuple[Callable[..., Any], Callable[..., Any], str]] = [
     (lv.KafkaAdmin, aio.KafkaAdmin, "AdminSettings"),
     (lv.KafkaProducer, aio.KafkaProducer, "ProducerSettings[K_in, V_in]"),
     (lv.KafkaConsumer, aio.KafkaConsumer, "ConsumerSettings[K, V]"),
+    (lv.KafkaShareConsumer, aio.KafkaShareConsumer, "ShareConsumerSettings[K, V]"),
     (lv.scan, aio.scan, "ScanArguments[K, V]"),
 ]
 

@@ -13,6 +13,7 @@ import levada as lv
 from levada import aio
 from levada.error_codes import ErrorCode
 from levada.testing import EmbeddedKafka
+from log_lines import said
 
 TOO_LARGE = b"x" * 2_000_000
 
@@ -33,7 +34,7 @@ def producer(kafka: EmbeddedKafka) -> Iterator[lv.KafkaProducer]:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    return said(caplog.records, logging.WARNING)
 
 
 def test_the_end_of_with_counts_records_of_a_topic_that_is_missing(kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture) -> None:

@@ -11,13 +11,11 @@ from typing import Any, TypeVar
 import pytest
 
 import levada as lv
-from consumer_kit import batch
 from levada.protocol.frame import RequestFrame, decode_request, encode_response_parts
 from levada.protocol.messages.fetch import FetchRequest, FetchResponse
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.protocol.messages.produce import ProduceRequest, ProduceResponse
 from levada.protocol.schema import Request, Response
-from levada.record.batch import RecordBatch
 from levada.testing import EmbeddedKafka
 
 PATIENCE_S = 20
@@ -221,9 +219,13 @@ def test_D8_a_consumer_that_must_not_create_topics_says_so(wire: Wire) -> None:
 
 def test_F5_poll_returns_when_a_position_passed_control_records_only(wire: Wire) -> None:
     wire.kafka.create_topic("t", 1)
-    wire.kafka.node.log("t").append(RecordBatch(memoryview(bytearray(batch(0, control=1, producer=(9, 0))))), leader_epoch=0)
+    with lv.KafkaProducer(bootstrap_servers=wire.address, transactional_id="tx") as producer, producer.transaction():
+        producer.send("t", b"v")
     tp = lv.TopicPartition("t", 0)
     with lv.KafkaConsumer(bootstrap_servers=wire.address, auto_offset_reset="earliest") as consumer:
         consumer.assign([tp])
+        consumer.seek(tp, 1)
+        started = time.monotonic()
         assert not list(consumer.poll(timeout=PATIENCE_S))
-        assert consumer.position(tp) == 1
+        assert time.monotonic() - started < PATIENCE_S / 2
+        assert consumer.position(tp) == 2

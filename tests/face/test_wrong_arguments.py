@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import pickle
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import levada as lv
+from levada import aio
 from levada.errors import ConfigError, InvalidTopicError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.testing import EmbeddedKafka
@@ -206,6 +208,77 @@ def test_what_is_read_is_checked(consumer: lv.KafkaConsumer, use: Callable[[lv.K
     with pytest.raises(TypeError) as raised:
         use(consumer)
     assert str(raised.value) == text
+
+
+FOREIGN_KEYWORDS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "timestamp_ms": (
+        lambda producer: producer.send("t", b"x", timestamp_ms=5),
+        "send() has no argument 'timestamp_ms'; it is called timestamp, in milliseconds since the epoch, or an aware datetime",
+    ),
+    "callback": (
+        lambda producer: producer.send("t", b"x", callback=print),
+        "send() has no argument 'callback'; it is called on_delivery, a function of the record's metadata and the error",
+    ),
+    "acks": (
+        lambda producer: producer.send("t", b"x", acks=1),
+        "send() has no argument 'acks'; it is an option of the client, as in KafkaProducer(acks=...)",
+    ),
+    "value_serializer": (
+        lambda producer: producer.send_many("t", [b"x"], value_serializer=str),
+        "send_many() has no argument 'value_serializer'; it is an option of the client, as in KafkaProducer(value_serializer=...)",
+    ),
+    "header": (lambda producer: producer.send("t", b"x", header=[]), "send() has no argument 'header'; did you mean 'headers'?"),
+    "something": (lambda producer: producer.send("t", b"x", something=1), "send() has no argument 'something'"),
+    "timeout_ms": (
+        lambda consumer: consumer.poll(timeout_ms=5),
+        "poll() has no argument 'timeout_ms'; it is called timeout, and is in seconds",
+    ),
+    "asynchronous": (
+        lambda consumer: consumer.commit(asynchronous=False),
+        "commit() has no argument 'asynchronous'; commit() waits, commit_async() does not",
+    ),
+    "metadata": (
+        lambda consumer: consumer.committed([TP], metadata=True),
+        "committed() has no argument 'metadata'; leave it out; an OffsetAndMetadata is returned",
+    ),
+    "timeout_ms of another": (
+        lambda admin: admin.delete_topics([], timeout_ms=5),
+        "delete_topics() has no argument 'timeout_ms'; it is called timeout, and is in seconds",
+    ),
+    "on_assign": (
+        lambda consumer: consumer.subscribe(["t"], on_assign=print),
+        "subscribe() has no argument 'on_assign'; did you mean 'on_assigned'?",
+    ),
+    "autocommit": (
+        lambda consumer: consumer.close(autocommit=False),
+        "close() has no argument 'autocommit'; leave it out; close() commits where enable.auto.commit is set",
+    ),
+    "timeout of position": (
+        lambda consumer: consumer.position(TP, timeout_ms=5),
+        "position() has no argument 'timeout_ms'; it is called timeout, and is in seconds",
+    ),
+    "operation_timeout": (
+        lambda admin: admin.create_topics([], operation_timeout=5),
+        "create_topics() has no argument 'operation_timeout'; it is called timeout, and is for the whole call",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN_KEYWORDS)
+def test_an_argument_of_another_client_is_answered_with_ours(kafka: EmbeddedKafka, name: str) -> None:
+    use, text = FOREIGN_KEYWORDS[name]
+    kind = f"Kafka{use.__code__.co_varnames[0].title()}"
+
+    async def on_asyncio() -> str:
+        async with getattr(aio, kind)(bootstrap_servers=kafka.bootstrap_servers) as client:
+            with pytest.raises(TypeError) as raised:
+                await cast(Any, use(client))
+        return str(raised.value)
+
+    with getattr(lv, kind)(bootstrap_servers=kafka.bootstrap_servers) as client, pytest.raises(TypeError) as raised:
+        use(client)
+    assert str(raised.value) == f"{kind}.{text}"
+    assert asyncio.run(on_asyncio()) == f"{kind}.{text}"
 
 
 USES_OF_A_TIMEOUT: dict[str, Callable[[Any, float], Any]] = {

@@ -13,7 +13,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not FIGURES:
         return
     terminalreporter.section("hardening")
-    lines = [HEAD, *sorted(FIGURES, key=lambda figure: (int(figure.row.removeprefix("M-C")), figure.what))]
+    lines = [HEAD, *sorted(FIGURES, key=lambda figure: (figure.row[:3], int(figure.row[3:]), figure.what))]
     widths = [max(len(column) for column in columns) for columns in zip(*lines, strict=True)]
     for line in lines:
         terminalreporter.write_line("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())

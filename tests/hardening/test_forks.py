@@ -43,8 +43,12 @@ class Work:
         self.consumer = lv.KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest")
         self.consumer.assign([TP])
         self.admin = lv.KafkaAdmin(bootstrap_servers=servers)
+        self.sharer = lv.KafkaShareConsumer(bootstrap_servers=servers, group_id="sharers")
+        self.sharer.subscribe(["read"])
+        self.steps = (self.send, self.poll, self.describe, self.share)
+        self.clients = (self.producer, self.consumer, self.admin, self.sharer)
         self._stop = False
-        self._threads = [threading.Thread(target=self._run, args=(step,)) for step in (self.send, self.poll, self.describe)]
+        self._threads = [threading.Thread(target=self._run, args=(step,)) for step in self.steps]
 
     def send(self) -> None:
         self.producer.send("read", value=b"x" * 100, partition=0).result(20)
@@ -54,6 +58,10 @@ class Work:
 
     def describe(self) -> None:
         self.admin.describe_topics(["read"])
+
+    def share(self) -> None:
+        self.sharer.poll(0.05)
+        self.sharer.commit()
 
     def _run(self, step: object) -> None:
         while not self._stop:
@@ -69,7 +77,7 @@ class Work:
         self._stop = True
         for thread in self._threads:
             thread.join()
-        for client in (self.producer, self.consumer, self.admin):
+        for client in self.clients:
             client.close()
 
 
@@ -77,7 +85,7 @@ def in_child(work: Work) -> str:
     """Use every client as a child would; return what was wrong."""
     if not gc.isenabled():
         return "the garbage collector is off"
-    for step in (work.send, work.poll, work.describe):
+    for step in work.steps:
         try:
             step()
         except ForkedError:
@@ -86,7 +94,7 @@ def in_child(work: Work) -> str:
             return f"{step.__name__}: {error!r}"
         return f"{step.__name__} worked"
     try:
-        for client in (work.producer, work.consumer, work.admin):
+        for client in work.clients:
             client.close()
     except BaseException as error:
         return f"close: {error!r}"

@@ -13,10 +13,15 @@ import pytest
 
 import levada as lv
 from hardening_kit import FULL
+from levada.sync import transaction
 from levada.testing import EmbeddedKafka
+from share_peers import new_share_group
 from signal_kit import Strike, striking
 
 pytestmark = pytest.mark.hardening
+compiled = pytest.mark.skipif(
+    transaction.__file__.endswith(".py"), reason="interpreted, a handler may raise at the first instruction of a call"
+)
 STRIKES = 10_000 if FULL else 300
 SEED = int(os.environ.get("LEVADA_SEED", "1"))
 RECORDS = 20_000
@@ -126,7 +131,94 @@ def test_strikes_around_poll_and_poll_arrow(kafka: EmbeddedKafka) -> None:
         assert reading.next != before
 
 
-@pytest.mark.parametrize("kind", ["producer", "consumer"])
+class Sharing:
+    """Works off a share group in every way: each record comes once, and none stays locked without the program's having it."""
+
+    def __init__(self, consumer: lv.KafkaShareConsumer, random: Random) -> None:
+        self.consumer = consumer
+        self.random = random
+        self.seen: list[int] = []
+        self.got: Any = None
+
+    def act(self) -> None:
+        most = self.random.choice([1, 7, 200, None])
+        if self.random.random() < 0.6:
+            self.got = self.consumer.poll(0.3, max_records=most)
+        else:
+            self.got = self.consumer.poll_arrow(0.3, max_records=most, columns=["topic", "partition", "offset"])
+        self.accept()
+        if self.random.random() < 0.2:
+            self.consumer.commit(timeout=20)
+
+    def accept(self) -> None:
+        """Take what the last call brought. What was struck is done once more: an acknowledgement may be given again until it is sent."""
+        got = self.got
+        if got is None:
+            return
+        if isinstance(got, list):
+            self.consumer.acknowledge(got)
+            offsets = [record.offset for record in got]
+        else:
+            self.consumer.acknowledge_arrow(got)
+            offsets = got.column("offset").to_pylist()
+        self.seen, self.got = self.seen + offsets, None
+
+
+def test_strikes_around_a_share_consumer(kafka: EmbeddedKafka) -> None:
+    random = Random(SEED)
+    group = new_share_group(lv, kafka)
+    settings: dict[str, Any] = {"group_id": group, "share_acknowledgement_mode": "explicit", "max_poll_records": 300}
+    with lv.KafkaShareConsumer(bootstrap_servers=kafka.bootstrap_servers, **settings) as consumer:
+        consumer.subscribe(["read"])
+        sharing = Sharing(consumer, random)
+        with striking(random) as striker:
+            struck(striker, sharing.act, STRIKES // 3, sharing.accept)
+        while len(sharing.seen) < RECORDS:
+            before = len(sharing.seen)
+            sharing.act()
+            assert len(sharing.seen) > before, "nothing is locked by a call that was struck"
+    assert sorted(sharing.seen) == list(range(RECORDS))
+
+
+def test_strikes_around_acks(kafka: EmbeddedKafka) -> None:
+    """Each record comes once, none is passed by a commit before it is done, and none is held back for ever."""
+    random = Random(SEED)
+    tp = lv.TopicPartition("read", 0)
+    seen: list[int] = []
+    got: list[Any] = []
+    settings: dict[str, Any] = {"group_id": "acked", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 20}
+    with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, max_partition_fetch_bytes=30_000, **settings) as consumer:
+        consumer.assign([tp])
+        with consumer.acks(lanes=50, max_unacked=200, ordering=random.choice(["none", "key"])) as acks:
+
+            def act() -> None:
+                nonlocal got
+                most = random.choice([1, 7, None])
+                got = acks.poll(0.3, max_records=most)
+                take()
+
+            def take() -> None:
+                """What was struck is done once more: only the first word about a record counts."""
+                nonlocal seen, got
+                for record in got:
+                    record.ack()
+                offsets = [record.offset for record in got]
+                seen, got = seen + offsets, []
+
+            with striking(random) as striker:
+                struck(striker, act, STRIKES // 3, take)
+            while len(seen) < RECORDS:
+                before = len(seen)
+                act()
+                assert len(seen) > before
+            acks.wait_empty(20)
+            consumer.commit()
+            at = consumer.committed([tp])[tp]
+    assert sorted(seen) == list(range(RECORDS))
+    assert at is not None and at.offset == RECORDS
+
+
+@pytest.mark.parametrize("kind", ["producer", "consumer", "share consumer"])
 def test_strikes_around_close(kafka: EmbeddedKafka, kind: str) -> None:
     random = Random(SEED)
     before = set(threading.enumerate())
@@ -136,6 +228,11 @@ def test_strikes_around_close(kafka: EmbeddedKafka, kind: str) -> None:
             client: Any = lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
             made.append(client)
             client.send("closed", value=b"x")
+        elif kind == "share consumer":
+            client = lv.KafkaShareConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id="closed")
+            made.append(client)
+            client.subscribe(["read"])
+            client.poll(0.05)
         else:
             client = lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest")
             made.append(client)
@@ -158,3 +255,36 @@ def test_strikes_around_close(kafka: EmbeddedKafka, kind: str) -> None:
     for thread in left:
         thread.join(12)
     assert not [thread for thread in left if thread.is_alive()]
+
+
+@compiled
+def test_strikes_around_the_blocks_of_transactions(kafka: EmbeddedKafka) -> None:
+    """A block that was left in any way leaves nothing open: the next one would be refused."""
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id="struck") as producer:
+
+        def act() -> None:
+            with producer.transaction():
+                pass
+
+        act()
+        with striking(Random(SEED)) as striker:
+            struck(striker, act, STRIKES // 3, lambda: None)
+
+
+@compiled
+def test_strikes_around_put_of_an_ack_buffer() -> None:
+    """put() returns a sequence, or has taken nothing in: the same id may be put again, and no sequence is left out."""
+    buffer = lv.AckBuffer(64, retain=False)
+    sequences: list[int] = []
+
+    def act() -> None:
+        sequences.append(buffer.put(len(sequences)))
+        buffer.mark(sequences[-1])
+
+    def check() -> None:
+        buffer.mark_many(sequences[-2:])
+        assert (buffer.in_flight, buffer.safe) == (0, len(sequences) - 1 if sequences else None)
+
+    with striking(Random(SEED), longest_s=0.001) as striker:
+        struck(striker, act, STRIKES // 3, check)
+    assert sequences == list(range(len(sequences)))

@@ -10,6 +10,7 @@ from uuid import uuid4
 import aiokafka
 import aiokafka.structs
 import confluent_kafka
+import kafka as kafka_python
 import pytest
 
 import levada as lv
@@ -89,3 +90,31 @@ def test_M_B20_what_one_commits_all_find(request: pytest.FixtureRequest, new_top
     writer.commit(kafka.bootstrap_servers, group, topic, 42)
     for reader in PEERS:
         assert reader.committed(kafka.bootstrap_servers, group, topic) == [-1, 42], reader.name
+
+
+@pytest.mark.parametrize("broker", ["embedded", pytest.param("kafka44", marks=pytest.mark.kafka)])
+def test_M_B20_O11_metadata_and_leader_epochs_go_both_ways(
+    request: pytest.FixtureRequest, new_topic: Callable[..., str], broker: str
+) -> None:
+    kafka = request.getfixturevalue(broker)
+    topic, group = new_topic(kafka, partitions=2), f"g-{uuid4().hex}"
+    theirs = _librdkafka(kafka.bootstrap_servers, group)
+    try:
+        at = confluent_kafka.TopicPartition(topic, 0, 3, metadata="theirs", leader_epoch=0)
+        theirs.assign([at])
+        theirs.commit(offsets=[at], asynchronous=False)
+        with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id=group, enable_auto_commit=False) as ours:
+            tp = lv.TopicPartition(topic, 0)
+            # confluent-kafka sends the zero that ends a text in C along with it.
+            assert ours.committed([tp]) == {tp: lv.OffsetAndMetadata(3, 0, "theirs\0")}
+            ours.commit({tp: lv.OffsetAndMetadata(4, 0)})
+            (found,) = theirs.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=TIMEOUT_S)
+            assert (found.offset, found.metadata, found.leader_epoch) == (4, None, 0)
+            # Where there is no such zero, confluent-kafka reads on behind the text.
+            ours.commit({tp: lv.OffsetAndMetadata(5, 0, "ours")})
+    finally:
+        theirs.close()
+    reader = kafka_python.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id=group, enable_auto_commit=False)
+    at = reader.committed(kafka_python.TopicPartition(topic, 0), metadata=True)
+    reader.close()
+    assert (at.offset, at.metadata, at.leader_epoch) == (5, "ours", 0)

@@ -387,6 +387,41 @@ def test_C4_offsets(broker: Broker) -> None:
                 consumer.offsets_for_times(times)
 
 
+def test_X3_X6_X8_groups(broker: Broker) -> None:
+    """A group of one member, as far as the release has groups: with members since 0.9, in the admin's hands since 1.1."""
+    topic, group = broker.topic("groups"), "group"
+    listing = lv.GroupListing(group, lv.GroupType.CLASSIC, "consumer", lv.GroupState.STABLE)
+    with lv.KafkaAdmin(**broker.settings) as admin:
+        if not broker.is_at_least("0.9"):
+            with pytest.raises(UnsupportedVersionError, match="the broker does not know ListGroups"):
+                admin.list_groups()
+            return
+        with lv.KafkaConsumer(**broker.settings, group_id=group, enable_auto_commit=False, session_timeout_ms=10_000) as member:
+            member.subscribe([topic])
+            deadline = time.monotonic() + PATIENCE_S
+            while not member.assignment():
+                member.poll(0.1)
+                assert time.monotonic() < deadline
+            member.commit({lv.TopicPartition(topic, 0): 0})
+            assert listing in admin.list_groups()
+            assert listing in admin.list_groups(states=["Stable"], types=["Classic"], protocol_types=["consumer"])
+            assert listing not in admin.list_groups(states=["Empty"])
+            assert listing not in admin.list_groups(types=["Share"])
+            described = admin.describe_consumer_groups([group])[group]
+            assert (described.state, described.partition_assignor) == (lv.GroupState.STABLE, "range")
+            assert [found.assignment for found in described.members] == [{lv.TopicPartition(topic, 0)}]
+        offsets = admin.list_consumer_group_offsets({group: [lv.TopicPartition(topic, 0)]})
+        assert offsets[group][lv.TopicPartition(topic, 0)] == lv.OffsetAndMetadata(0)
+        with pytest.raises(lv.errors.GroupError, match="there is no such group"):
+            admin.describe_consumer_groups(["nobody-made-this"])
+        if broker.is_at_least("1.1"):
+            admin.delete_consumer_groups([group])
+            assert group not in {one.group_id for one in admin.list_groups()}
+        else:
+            with pytest.raises(UnsupportedVersionError, match="the broker does not know DeleteGroups"):
+                admin.delete_consumer_groups([group])
+
+
 def test_topics(broker: Broker) -> None:
     with lv.KafkaAdmin(**broker.settings) as admin:
         if broker.is_at_least("0.10.1"):
@@ -404,4 +439,4 @@ def test_topics(broker: Broker) -> None:
 
 
 def test_every_kit_is_part_of_the_matrix() -> None:
-    assert {pom.stem.removeprefix("pom-") for pom in kafka_cluster.POMS.glob("pom-*.xml")} == set(VERSIONS)
+    assert {pom.stem.removeprefix("pom-") for pom in kafka_cluster.POMS.glob("pom-[0-9]*.xml")} == set(VERSIONS)

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_cluster import KafkaCluster
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.matrix]
 
 
 def records_in(kafka: KafkaCluster, topic: str) -> list[bytes | None]:
@@ -39,7 +39,6 @@ def test_a_node_keeps_its_records_over_a_restart(kafka44: KafkaCluster) -> None:
     assert records_in(kafka44, "kept") == [b"before", b"after"]
 
 
-@pytest.mark.slow
 def test_three_nodes_go_on_without_one(kafka_cluster: KafkaCluster) -> None:
     kafka_cluster.create_topic("replicated", config={"min.insync.replicas": 2})
     write(kafka_cluster, "replicated", b"all three")

@@ -162,7 +162,7 @@ def fetch(
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_M_P8_commits(both: list[Broker], group: str, version: int) -> None:
+def test_M_P8_V15_commits(both: list[Broker], group: str, version: int) -> None:
     same(both, "a group that is not there, with a generation", commit(group, 1, generation=3, member="x"), version)
     same(both, "a member id alone", commit(group, 2, member="x"), version)
     same(both, "first", commit(group, 5, 6, epoch=0), version)
@@ -183,7 +183,7 @@ def test_M_P8_commits(both: list[Broker], group: str, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
-def test_M_P8_fetches(both: list[Broker], group: str, version: int) -> None:
+def test_M_P8_V16_fetches(both: list[Broker], group: str, version: int) -> None:
     same(both, "no such group", fetch(group, version=version, partitions=[0]), version)
     same(both, "commit", commit(group, 5, 6, epoch=0), 9)
     found = same(both, "some", fetch(group, version=version, partitions=[1, 0, 7]), version)
@@ -316,6 +316,8 @@ def test_M_P8_T6_commits_in_a_transaction(both: list[Broker], group: str, versio
     if version >= 3:
         ask("a generation", generation=3, member="x")
         ask("a member id", offset=6, member="x")
+    if version >= 5:
+        ask("a generation of no group", of=f"{group}-none", generation=3, member="x")
     ask("too much metadata", metadata="x" * 4097)
     same(both, "unstable", fetch(group, version=8, partitions=[0, 1]), 8)
     same(both, "all, unstable", fetch(group, version=8, partitions=None), 8)
@@ -326,4 +328,12 @@ def test_M_P8_T6_commits_in_a_transaction(both: list[Broker], group: str, versio
         assert {transaction.add(group) for transaction in transactions.values()} == {0}
     ask("the next transaction", offset=9, partition=1)
     assert {transaction.end(committed=False) for transaction in transactions.values()} == {0}
+    settled(both, group)
+
+    if version < 5:
+        assert {transaction.add(group) for transaction in transactions.values()} == {0}
+    ask("an offset that will be deleted", offset=9, partition=1)
+    same(both, "deleted while the transaction is open", delete(group, 1), 0)
+    same(both, "not unstable any more", fetch(group, version=8, partitions=[0, 1]), 8)
+    assert {transaction.end(committed=True) for transaction in transactions.values()} == {0}
     settled(both, group)

@@ -6,8 +6,6 @@ up. Kafka writes markers behind its answer, so a scenario waits for the end of a
 
 from __future__ import annotations
 
-import socket
-import struct
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,7 +16,6 @@ import pytest
 from broker_kit import make_batch, produce_request
 from kafka_cluster import KafkaCluster
 from levada.error_codes import ErrorCode
-from levada.protocol.frame import decode_response, encode_request
 from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -30,10 +27,10 @@ from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffs
 from levada.protocol.messages.list_transactions import ListTransactionsRequest
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from levada.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from levada.protocol.schema import Request
 from levada.record.batch import read_batches, set_producer_state
 from levada.testing import EmbeddedKafka
 from transaction_kit import Given, TransactionalProducer, read
+from wire import Wire
 
 pytestmark = pytest.mark.kafka
 
@@ -41,31 +38,13 @@ PATIENCE_S = 20
 POLL_S = 0.005
 NOW_MS = int(time.time() * 1000)
 NOT_YET = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
-AS_THE_REAL_ONE = {
+AS_THE_REAL_ONE: dict[str, Any] = {
     "offsets_topic_num_partitions": 3,
     "transaction_state_log_num_partitions": 3,
     "transaction_abort_timed_out_transaction_cleanup_interval_ms": 500,
 }
 
 Scenario = Callable[["Side"], list[Any]]
-
-
-class Wire:
-    """One connection that asks and waits for the answer."""
-
-    def __init__(self, servers: str) -> None:
-        host, port = servers.split(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
-        self._answers = self._socket.makefile("rb")
-
-    def ask(self, request: Request, version: int) -> Any:
-        self._socket.sendall(encode_request(request, version, 1, "test"))
-        (size,) = struct.unpack(">i", self._answers.read(4))
-        return decode_response(type(request), version, self._answers.read(size))
-
-    def close(self) -> None:
-        self._answers.close()
-        self._socket.close()
 
 
 class Side:

@@ -8,22 +8,28 @@ import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecordSerde;
 import org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde;
+import org.apache.kafka.coordinator.share.ShareCoordinatorRecordSerde;
 import org.apache.kafka.coordinator.transaction.TransactionCoordinatorRecordSerde;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 
 /**
- * Reads the records of a coordinator's log as Kafka itself does. A question is "group" or "transaction", a tab, and a file.
+ * Reads the records of a coordinator's log as Kafka itself does. A question is "group", "transaction" or "share", a tab, and a file.
  *
  * The answer has one line per record: offset, type of the record, version of its value, key and value as JSON, between tabs; a value that
  * is null has version -1 and is "null". Kafka's tool for this knows no fields that are younger than itself.
  */
 public final class CoordinatorLog {
-    private final boolean ofGroups;
+    private final String kind;
     private final CoordinatorRecordSerde serde;
 
-    private CoordinatorLog(boolean ofGroups) {
-        this.ofGroups = ofGroups;
-        this.serde = ofGroups ? new GroupCoordinatorRecordSerde() : new TransactionCoordinatorRecordSerde();
+    private CoordinatorLog(String kind) {
+        this.kind = kind;
+        this.serde = switch (kind) {
+            case "group" -> new GroupCoordinatorRecordSerde();
+            case "transaction" -> new TransactionCoordinatorRecordSerde();
+            case "share" -> new ShareCoordinatorRecordSerde();
+            default -> throw new IllegalArgumentException(kind);
+        };
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -32,7 +38,7 @@ public final class CoordinatorLog {
 
     private static byte[] answer(byte[] question) throws IOException {
         String[] asked = new String(question, StandardCharsets.UTF_8).split("\t");
-        return new CoordinatorLog(asked[0].equals("group")).lines(new File(asked[1])).getBytes(StandardCharsets.UTF_8);
+        return new CoordinatorLog(asked[0]).lines(new File(asked[1])).getBytes(StandardCharsets.UTF_8);
     }
 
     private String lines(File segment) throws IOException {
@@ -56,16 +62,23 @@ public final class CoordinatorLog {
     }
 
     private String keyAsJson(ApiMessage key) {
-        return ofGroups
-            ? org.apache.kafka.coordinator.group.generated.CoordinatorRecordJsonConverters.writeRecordKeyAsJson(key).toString()
-            : org.apache.kafka.coordinator.transaction.generated.CoordinatorRecordJsonConverters.writeRecordKeyAsJson(key).toString();
+        return (switch (kind) {
+            case "group" -> org.apache.kafka.coordinator.group.generated.CoordinatorRecordJsonConverters.writeRecordKeyAsJson(key);
+            case "transaction" ->
+                org.apache.kafka.coordinator.transaction.generated.CoordinatorRecordJsonConverters.writeRecordKeyAsJson(key);
+            default -> org.apache.kafka.coordinator.share.generated.CoordinatorRecordJsonConverters.writeRecordKeyAsJson(key);
+        }).toString();
     }
 
     private String valueAsJson(ApiMessageAndVersion value) {
-        return ofGroups
-            ? org.apache.kafka.coordinator.group.generated.CoordinatorRecordJsonConverters
-                .writeRecordValueAsJson(value.message(), value.version()).toString()
-            : org.apache.kafka.coordinator.transaction.generated.CoordinatorRecordJsonConverters
-                .writeRecordValueAsJson(value.message(), value.version()).toString();
+        ApiMessage message = value.message();
+        return (switch (kind) {
+            case "group" -> org.apache.kafka.coordinator.group.generated.CoordinatorRecordJsonConverters
+                .writeRecordValueAsJson(message, value.version());
+            case "transaction" -> org.apache.kafka.coordinator.transaction.generated.CoordinatorRecordJsonConverters
+                .writeRecordValueAsJson(message, value.version());
+            default -> org.apache.kafka.coordinator.share.generated.CoordinatorRecordJsonConverters
+                .writeRecordValueAsJson(message, value.version());
+        }).toString();
     }
 }

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from levada.client.snapshot import ClusterSnapshot, TopicMetadata
+from levada.logs import Log
 from levada.producer.buffer_pool import BufferPool
 from levada.producer.delivery import Delivery
 from levada.producer.partition_queue import PartitionQueue
@@ -62,6 +63,7 @@ class Bench:
             rng=Random(1),
             defer=self.deferred.append,
             settled=self.settled.append,
+            log=Log("levada.producer"),
             lock=self.lock,
             clock=self.clock,
             wake=self.woken.append,

@@ -28,10 +28,10 @@ class Bench:
         self._ids = count(1)
         self.sent: dict[int, list[bytes | None]] = {}
 
-    def client(self) -> Client:
-        client = Client(self, next(self._ids))
+    def client(self, listener: str = "", client_id: str = "test") -> Client:
+        client = Client(self, next(self._ids), client_id)
         self.sent[client.id] = []
-        self.node.connect(client.id)
+        self.node.connect(client.id, listener=listener)
         return client
 
     def collect(self) -> None:
@@ -48,8 +48,9 @@ class Bench:
 class Client:
     """One connection."""
 
-    def __init__(self, bench: Bench, connection: int) -> None:
+    def __init__(self, bench: Bench, connection: int, client_id: str) -> None:
         self.bench = bench
+        self.client_id = client_id
         self.id = connection
         self._correlations = count(100)
         self._asked: list[tuple[int, type[Request], int]] = []
@@ -58,7 +59,7 @@ class Client:
         version = request.MAX_VERSION if version is None else version
         correlation = next(self._correlations)
         self._asked.append((correlation, type(request), version))
-        self.send_raw(bytes(encode_request(request, version, correlation, "test"))[SIZE:])
+        self.send_raw(bytes(encode_request(request, version, correlation, self.client_id))[SIZE:])
 
     def send_raw(self, frame: bytes) -> None:
         self.bench.node.receive(self.id, frame, self.bench.now_ms)

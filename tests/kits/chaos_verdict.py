@@ -33,7 +33,10 @@ def failure_of(plan: Plan, runner: Runner = run) -> Failure | None:
 
 
 def explained(plan: Plan, failure: Failure, runner: Runner = run) -> str:
-    """Return what a person needs: the failure, the shortest plan that fails in the same way, and the command that runs the whole again."""
+    """Return what a person needs: the failure, the shortest plan that fails in the same way, and the command that runs the whole again.
+
+    runner: what runs plans of groups is run_group().
+    """
 
     def fails(steps: tuple[object, ...]) -> bool:
         found = failure_of(plan._replace(steps=steps), runner)  # type: ignore[arg-type]
@@ -42,12 +45,13 @@ def explained(plan: Plan, failure: Failure, runner: Runner = run) -> str:
     with quiet():
         short = plan._replace(steps=shortest(plan.steps, fails))
         least = failure_of(short, runner) or failure
-    return f"{least.text}\n{len(short.steps)} of its {len(plan.steps)} steps are enough:\n{short}\nrun it again: {command(plan)}"
+    again = command(plan, is_group=runner is not run)
+    return f"{least.text}\n{len(short.steps)} of its {len(plan.steps)} steps are enough:\n{short}\nrun it again: {again}"
 
 
-def command(plan: Plan) -> str:
+def command(plan: Plan, *, is_group: bool = False) -> str:
     """Return the command that runs a plan that was drawn from a seed."""
-    return f"make soak SEED={plan.seed}"
+    return f"make soak SEED={plan.seed}{' GROUPS=1' if is_group else ''}"
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from chaos_app import PORT, SERVERS, TOPIC, TRANSACTIONAL_ID, App
@@ -73,6 +74,7 @@ class World:
         self.nodes = {number: self._node(number) for number in range(1, NODES + 1)}
         self.nodes[1].create_topic(TOPIC, PARTITIONS, {"max.message.bytes": "700", "retention.ms": str(retention_ms)})
         self.apps: list[App] = []
+        self._processes = count(1)
         self.consumer = sim.consumer(
             bootstrap_servers=SERVERS,
             auto_offset_reset="earliest",
@@ -129,7 +131,7 @@ class World:
                 self.apps.append(self._new_app())
 
     def _new_app(self) -> App:
-        return App(self.sim, self.plan, Recorder(self.events.append, len(self.apps) + 1, now_ms=lambda: self.sim.now_ms))
+        return App(self.sim, self.plan, Recorder(self.events.append, next(self._processes), now_ms=lambda: self.sim.now_ms))
 
     def zombie(self, partition: int) -> None:
         """The program that was replaced goes on."""
@@ -138,6 +140,12 @@ class World:
             old.begin()
             old.send(partition, 0)
             old.end(commits=True, repeats=0)
+
+    def close_replaced(self, kept: int) -> None:
+        """Close the programs that were replaced, but for so many of the last."""
+        for app in self.apps[: -1 - kept]:
+            app.close()
+        del self.apps[: -1 - kept]
 
     def _alive(self, step: Callable[[], None]) -> None:
         step()

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import wraps
 from random import Random
 from typing import Any
 
@@ -19,8 +22,42 @@ from levada import aio
 from levada.broker.cluster import Cluster
 from levada.broker.node import BrokerNode
 from levada.broker.settings import BrokerSettings
+from levada.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from levada.record.batch import RecordBatch
 from levada.testing.simulation import EPOCH_MS, Simulation
+
+RECREATE_ATTEMPTS = 100
+
+
+async def cancelled_soon(action: Any, random: Random) -> Any:
+    """Await something, and cancel it a random while later; None when the cancellation came first."""
+    task = asyncio.ensure_future(action)
+    await asyncio.sleep(random.random() ** 3 * 0.003)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        return await task
+    return None
+
+
+def recreate(admin: Any, topic: str) -> None:
+    """Delete a topic of one partition and create it again, as a busy broker lets one.
+
+    Clients that ask for its metadata meanwhile may have the broker create it; then that one is deleted, too.
+    """
+    for _ in range(RECREATE_ATTEMPTS):
+        with suppress(UnknownTopicOrPartitionError):
+            admin.delete_topics([topic])
+        try:
+            admin.create_topics([lv.NewTopic(topic, 1)])
+            return
+        except TopicAlreadyExistsError:
+            time.sleep(0.1)
+    pytest.fail(f"{topic} does not go away")
+
+
+def _inner(argument: Any) -> Any:
+    """What an asyncio client is to be given for something of the blocking style: a client, or a method of one."""
+    return argument._inner if isinstance(argument, Blocking) else getattr(argument, "__wrapped__", argument)
 
 
 class Blocking:
@@ -37,19 +74,20 @@ class Blocking:
 
         def call(*arguments: Any, **keywords: Any) -> Any:
             async def invoke() -> Any:
-                found = attribute(*(one._inner if isinstance(one, Blocking) else one for one in arguments), **keywords)
+                found = attribute(*(_inner(one) for one in arguments), **keywords)
                 return await found if inspect.iscoroutine(found) else found
 
             return self._result(self._loop.run_until_complete(invoke()))
 
-        return call
+        return wraps(attribute)(call)
 
     def _result(self, found: Any) -> Any:
         if inspect.isasyncgen(found):
             return self._iterate(found)
         if type(found) is list:
             return [self._result(item) for item in found]
-        return Blocking(self._loop, found) if isinstance(found, aio.Delivery | aio.ArrowDelivery | aio.Scan | aio.Transaction) else found
+        awaited = aio.Acks | aio.Delivery | aio.ArrowDelivery | aio.Scan | aio.Transaction
+        return Blocking(self._loop, found) if isinstance(found, awaited) else found
 
     def _iterate(self, generator: Any) -> Iterator[Any]:
         try:
@@ -99,6 +137,9 @@ class AsyncioFace(Face):
 
     def KafkaConsumer(self, *arguments: Any, **keywords: Any) -> Blocking:
         return self._make(aio.KafkaConsumer, *arguments, **keywords)
+
+    def KafkaShareConsumer(self, *arguments: Any, **keywords: Any) -> Blocking:
+        return self._make(aio.KafkaShareConsumer, *arguments, **keywords)
 
     def KafkaAdmin(self, *arguments: Any, **keywords: Any) -> Blocking:
         return self._make(aio.KafkaAdmin, *arguments, **keywords)
@@ -159,6 +200,7 @@ class SimulatedFace(Face):
     def __init__(self, simulation: Simulation) -> None:
         self.KafkaProducer = simulation.producer
         self.KafkaConsumer = simulation.consumer
+        self.KafkaShareConsumer = simulation.share_consumer
         self.KafkaAdmin = simulation.admin
         self.KafkaClient = simulation.client
         self.scan = simulation.scan
@@ -171,7 +213,10 @@ WITH_SOCKETS = [
     pytest.param(("asyncio", "kafka44"), id="asyncio-kafka-4.4.0", marks=pytest.mark.kafka),
     pytest.param(("blocking", "kafka39"), id="kafka-3.9.2", marks=pytest.mark.kafka),
 ]
-EVERYWHERE = [*WITH_SOCKETS, pytest.param(("simulation", ""), id="simulation")]
+SIMULATED = pytest.param(("simulation", ""), id="simulation")
+EVERYWHERE = [*WITH_SOCKETS, SIMULATED]
+BOTH_FACES = [pytest.param(("asyncio", "embedded"), id="asyncio-embedded"), SIMULATED]
+"""Of the cheapest brokers: for what no broker can make different."""
 
 
 def face_and_broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from itertools import cycle
-from typing import Any
+from collections.abc import Iterable
+from itertools import count, cycle, repeat
+from typing import Any, NamedTuple
 
 import levada as lv
 from levada.errors import KafkaError, TransactionOutcomeUnknownError
@@ -20,25 +21,38 @@ FAULTS = 1000
 """The process that tells of faults."""
 
 
+class Work(NamedTuple):
+    """What a load sends: so many records, with the next payloads, and a pause. partitions: as many take turns."""
+
+    records: int = RECORDS_PER_PAUSE
+    pause_s: float = PAUSE_S
+    partitions: int = PARTITIONS
+    payloads: Iterable[bytes] = repeat(PAYLOAD)
+
+
 class Load(threading.Thread):
     """Sends about a thousand records a second until told to stop. An error of a send is part of the history and ends nothing."""
 
-    def __init__(self, servers: str, topic: str, write: Any, process: int, *, transactional: bool = False, **settings: Any) -> None:
-        super().__init__(daemon=True, name=f"load {process}")
+    def __init__(
+        self, servers: str, topic: str, recorder: Recorder, *, transactional: bool = False, work: Work | None = None, **settings: Any
+    ) -> None:
+        super().__init__(daemon=True, name=f"load {recorder.process}")
         self.crashed: BaseException | None = None
-        self.recorder = Recorder(write, process)
+        self.recorder = recorder
         if transactional:
-            settings = {"transactional_id": f"{topic}-{process}", "transaction_timeout_ms": 120_000, **settings}
+            settings = {"transactional_id": f"{topic}-{recorder.process}", "transaction_timeout_ms": 120_000, **settings}
         self._transactional = transactional
         self._topic = topic
+        self._work = work or Work()
         self._stop_it = threading.Event()
-        self._producer = lv.KafkaProducer(bootstrap_servers=servers, **settings)
-        self._partitions = cycle(range(PARTITIONS))
-        self._recording = RecordingProducer(self._producer, self.recorder)
+        self.producer = lv.KafkaProducer(bootstrap_servers=servers, **settings)
+        self._partitions = cycle(range(self._work.partitions))
+        self._payloads = iter(self._work.payloads)
+        self._recording = RecordingProducer(self.producer, self.recorder)
 
     def run(self) -> None:
         try:
-            with self._producer:
+            with self.producer:
                 (self._transactions if self._transactional else self._records)()
         except BaseException as error:
             self.crashed = error
@@ -52,22 +66,22 @@ class Load(threading.Thread):
             raise self.crashed
 
     def _records(self) -> None:
-        while not self._stop_it.wait(PAUSE_S):
-            for _ in range(RECORDS_PER_PAUSE):
+        while not self._stop_it.wait(self._work.pause_s):
+            for _ in range(self._work.records):
                 self._send()
 
     def _send(self) -> None:
         """One record, to each partition in turn, so that the gap between two acknowledgements means something for each."""
-        self._recording.send(self._topic, payload=PAYLOAD, partition=next(self._partitions))
+        self._recording.send(self._topic, payload=next(self._payloads), partition=next(self._partitions))
 
     def _transactions(self) -> None:
-        self._producer.init_transactions()
+        self.producer.init_transactions()
         while not self._stop_it.is_set():
             try:
                 self._recording.begin_transaction()
                 for _ in range(RECORDS_PER_TRANSACTION):
                     self._send()
-                self._stop_it.wait(10 * PAUSE_S)
+                self._stop_it.wait(10 * self._work.pause_s)
                 self._recording.commit_transaction()
             except TransactionOutcomeUnknownError:
                 continue
@@ -86,9 +100,14 @@ class Watched:
         self.events: list[Event] = []
         self.faults = Recorder(self.events.append, FAULTS)
         self.loads: list[Load] = []
+        self._processes = count(1)
 
-    def start(self, *, transactional: bool = False, **settings: Any) -> Load:
-        load = Load(self.servers, self.topic, self.events.append, len(self.loads) + 1, transactional=transactional, **settings)
+    def recorder(self) -> Recorder:
+        """Return what tells of one more process."""
+        return Recorder(self.events.append, next(self._processes))
+
+    def start(self, *, transactional: bool = False, work: Work | None = None, **settings: Any) -> Load:
+        load = Load(self.servers, self.topic, self.recorder(), transactional=transactional, work=work, **settings)
         self.loads.append(load)
         load.start()
         return load
@@ -103,6 +122,14 @@ class Watched:
             assert time.monotonic() - began < timeout_s, f"no acknowledgement for {timeout_s} s"
             time.sleep(0.02)
         return time.monotonic() - began
+
+    def await_all_partitions(self, timeout_s: float = 60) -> int:
+        """Wait until a record of each partition was acknowledged from now on; return after how many milliseconds."""
+        began, since = time.monotonic(), len(self.events)
+        while len({event.partition for event in self.events[since:] if event.op == "send" and event.type == "ok"}) < PARTITIONS:
+            assert time.monotonic() - began < timeout_s, f"partitions without an acknowledgement for {timeout_s} s"
+            time.sleep(0.02)
+        return int((time.monotonic() - began) * 1000)
 
     def leader(self, partition: int = 0) -> int:
         """The node that leads a partition, -1 for none."""

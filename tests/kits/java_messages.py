@@ -54,9 +54,8 @@ _NOT_READ = {
 
 # Java's classes, or versions that we have too, that are not compared, and why.
 _EARLY = "an early access of share groups, which Kafka 4 changed without a new version"
-_STATE = "a record of __share_group_state, which is between brokers and declared nowhere here"
 NOT_COMPARED = {
-    "4.4.0": dict.fromkeys(("ShareSnapshotKey", "ShareSnapshotValue", "ShareUpdateKey", "ShareUpdateValue"), _STATE),
+    "4.4.0": {},
     "3.9.2": {
         **dict.fromkeys(("ReadShareGroupStateSummaryResponseData", "ShareGroupMetadataValue"), _EARLY),
         **dict.fromkeys(("ShareGroupPartitionMetadataKey", "ShareGroupPartitionMetadataValue"), "an early access, which Kafka 4 dropped"),

@@ -29,6 +29,9 @@ from types import TracebackType
 from typing import Any
 
 from kafka_jars import KafkaUnavailable, jars, java
+from levada.testing.security import Authority
+from levada.testing.tokens import TokenIssuer
+from node_links import NodeLinks, host_of, hosts_of
 
 VERSIONS = ("4.4.0", "3.9.2")
 POMS = Path(__file__).parents[1] / "real_kafka"
@@ -39,8 +42,24 @@ PR_SET_PDEATHSIG = 1
 # Tests write records of years ago, which a broker would delete as soon as it looks: half a minute after its start, then every five.
 KEEP_EVERYTHING = {"log.retention.hours": 1_000_000}
 # Code that is compiled once and quickly, and a collector without threads of its own: a node is there in seconds, and slow later on.
+BETWEEN_NODES = ("LINKED", "CONTROLLER")
+"""The listeners over which the nodes of a linked cluster speak with one another."""
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+USER, PASSWORD = "alice", "alice-secret"
+LOGINS = ("SASL_PLAINTEXT", "SASL_SSL")
+TOKENS = "TOKENS"
+"""A listener that believes tokens by a set of keys, and ends sessions after so many milliseconds."""
+SESSION_MS = 1_300
+_MODULES = "org.apache.kafka.common.security"
+JAAS = {
+    "plain": f'{_MODULES}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
+    "scram-sha-256": f"{_MODULES}.scram.ScramLoginModule required;",
+    "scram-sha-512": f"{_MODULES}.scram.ScramLoginModule required;",
+    "oauthbearer": f'{_MODULES}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
+}
 LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+PR_CAPBSET_DROP = 24
+CAP_DAC_OVERRIDE = 1
 
 
 class KafkaNode:
@@ -54,6 +73,7 @@ class KafkaNode:
         self.log_path = self.folder / "server.log"
         self.rack = ""
         self.proxy_port = 0
+        self.log_folders = [self.folder / "data"]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -81,6 +101,8 @@ class KafkaNode:
     def format(self) -> None:
         """Write the properties and an empty, formatted log folder."""
         self.folder.mkdir(parents=True)
+        if self.cluster.links is not None:
+            self._hosts_path.write_text(hosts_of(self.id, [node.id for node in self.cluster.nodes]))
         self._properties_path.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
         command = [*self._java(*QUICK_START), "kafka.tools.StorageTool", "format", "-t", self.cluster.cluster_id]
         run = subprocess.run([*command, "-c", str(self._properties_path), "--ignore-formatted"], capture_output=True, text=True, timeout=60)
@@ -92,7 +114,7 @@ class KafkaNode:
         command = [*self._java(f"-Xms{heap}", f"-Xmx{heap}", *self.cluster.jvm_args), "kafka.Kafka", str(self._properties_path)]
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=die_with_parent
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=prepare_node
             )
 
     def wait_until_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
@@ -147,9 +169,16 @@ class KafkaNode:
     def _properties_path(self) -> Path:
         return self.folder / "server.properties"
 
+    @property
+    def _hosts_path(self) -> Path:
+        return self.folder / "hosts"
+
     def _java(self, *arguments: str) -> list[str]:
         logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=info", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
-        return [str(self.cluster.java), *arguments, *logging, "-cp", f"{self.cluster.jars}/*"]
+        keys = [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self._keys_path.as_uri()}"]
+        names = [f"-Djdk.net.hosts.file={self._hosts_path}"] if self.cluster.links is not None else []
+        class_path = ":".join([f"{self.cluster.jars}/*", *self.cluster.class_path])
+        return [str(self.cluster.java), *arguments, *logging, *names, *keys, "-cp", class_path]
 
     def _properties(self) -> dict[str, Any]:
         replicas = min(3, len(self.cluster.nodes))
@@ -157,7 +186,7 @@ class KafkaNode:
             **self._listeners(),
             "process.roles": "broker,controller",
             "node.id": self.id,
-            "log.dirs": self.folder / "data",
+            "log.dirs": ",".join(map(str, self.log_folders)),
             "offsets.topic.num.partitions": 3,
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.num.partitions": 3,
@@ -168,27 +197,81 @@ class KafkaNode:
             "share.coordinator.state.topic.replication.factor": replicas,
             "share.coordinator.state.topic.min.isr": 1,
             "group.initial.rebalance.delay.ms": 0,
+            "group.consumer.min.heartbeat.interval.ms": 100,
+            "group.consumer.heartbeat.interval.ms": 200,
+            "group.consumer.assignment.interval.ms": 0,
+            "group.share.min.heartbeat.interval.ms": 100,
+            "group.share.heartbeat.interval.ms": 200,
+            "group.share.assignment.interval.ms": 0,
+            "group.share.min.record.lock.duration.ms": 1000,
             "broker.session.timeout.ms": 3000,
             "broker.heartbeat.interval.ms": 500,
             "log.cleaner.backoff.ms": 200,
             **KEEP_EVERYTHING,
             **({"broker.rack": self.rack} if self.rack else {}),
+            **self._tls(),
             **self.cluster.properties,
         }
 
+    def _tls(self) -> dict[str, Any]:
+        if self.cluster.authority is None:
+            return {}
+        tls = self.cluster.authority.listener("127.0.0.1", client_auth="requested")
+        (self.folder / "keystore.pem").write_text(tls.key + tls.certificate_chain)
+        (self.folder / "truststore.pem").write_text(self.cluster.authority.certificate)
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": self.folder / "keystore.pem",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.folder / "truststore.pem",
+            "ssl.client.auth": tls.client_auth,
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+            **self._tokens(),
+            "delegation.token.secret.key": "of the tests' nodes",
+            **{f"listener.name.{name.lower()}.{mechanism}.sasl.jaas.config": login for name in LOGINS for mechanism, login in JAAS.items()},
+        }
+
+    def _tokens(self) -> dict[str, Any]:
+        """A listener where only signed tokens are believed; Kafka reads the keys from a file."""
+        tokens = self.cluster.tokens
+        assert tokens is not None
+        self._keys_path.write_text(tokens.jwks)
+        here = f"listener.name.{TOKENS.lower()}.oauthbearer"
+        return {
+            f"listener.name.{TOKENS.lower()}.sasl.enabled.mechanisms": "OAUTHBEARER",
+            f"{here}.connections.max.reauth.ms": SESSION_MS,
+            f"{here}.sasl.jaas.config": f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required;",
+            f"{here}.sasl.server.callback.handler.class": f"{_MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler",
+            f"listener.name.{TOKENS.lower()}.sasl.oauthbearer.jwks.endpoint.url": self._keys_path.as_uri(),
+            f"listener.name.{TOKENS.lower()}.sasl.oauthbearer.expected.audience": tokens.audience,
+            f"listener.name.{TOKENS.lower()}.sasl.oauthbearer.expected.issuer": tokens.issuer,
+        }
+
+    @property
+    def _keys_path(self) -> Path:
+        return self.folder / "keys.json"
+
     def _listeners(self) -> dict[str, str]:
-        voters = [f"{node.id}@{node.address_of('CONTROLLER')}" for node in self.cluster.nodes]
+        voters = [f"{node.id}@{node.advertised('CONTROLLER')}" for node in self.cluster.nodes]
+        is_linked = self.cluster.links is not None
         return {
             "controller.quorum.voters": ",".join(voters),
             "listeners": ",".join(f"{name}://{self.address_of(name)}" for name in self.ports),
-            "advertised.listeners": ",".join(f"{name}://{self._advertised(name)}" for name in self.ports if name != "CONTROLLER"),
+            "advertised.listeners": ",".join(
+                f"{name}://{self.advertised(name)}" for name in self.ports if is_linked or name != "CONTROLLER"
+            ),
             "controller.listener.names": "CONTROLLER",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "LINKED" if is_linked else "PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,"
+            f"{TOKENS}:SASL_PLAINTEXT,PROXIED:PLAINTEXT,LINKED:PLAINTEXT,CONTROLLER:PLAINTEXT",
         }
 
-    def _advertised(self, listener: str) -> str:
-        return f"127.0.0.1:{self.proxy_port}" if listener == "PROXIED" else self.address_of(listener)
+    def advertised(self, listener: str) -> str:
+        """Where others are told to find a listener."""
+        if listener == "PROXIED":
+            return f"127.0.0.1:{self.proxy_port}"
+        is_between_nodes = self.cluster.links is not None and listener in BETWEEN_NODES
+        return f"{host_of(self.id)}:{self.ports[listener]}" if is_between_nodes else self.address_of(listener)
 
 
 class KafkaCluster:
@@ -196,8 +279,13 @@ class KafkaCluster:
 
     heap, jvm_args: by default as suits tests, small and quick to start; a node that is measured needs more.
     listeners: names out of PLAINTEXT and SSL; PLAINTEXT is always needed. port: where the first node listens, if it matters.
+    class_path: folders of Java classes that the nodes are to find, such as plugins.
     racks: of the nodes, one for each; none by default. proxied: each node has a listener that it advertises on another port, its
-    proxy_port, where a proxy of yours has to listen; `routes` is what it has to pass on.
+    proxy_port, where a proxy of yours has to listen; `routes` is what it has to pass on. second_log_folder: one more folder for logs of the
+    first node. linked: what nodes say to one another passes `links`, which can be cut. authority: signs the nodes' certificates for
+    listeners SSL and SASL_SSL beside the others, and those of clients, who may do without. There are listeners SASL_PLAINTEXT and
+    SASL_SSL then, where USER may log in with PASSWORD by PLAIN, and whoever likes with a token that nobody has signed; of SCRAM there are
+    no users yet. A listener TOKENS believes what `tokens` gives out.
     """
 
     def __init__(
@@ -212,8 +300,14 @@ class KafkaCluster:
         port: int | None = None,
         racks: Sequence[str] = (),
         proxied: bool = False,
+        class_path: Sequence[str] = (),
+        second_log_folder: Path | None = None,
+        authority: Authority | None = None,
+        linked: bool = False,
     ) -> None:
         self.version = version
+        self.authority = authority
+        self.class_path = tuple(class_path)
         self.properties = dict(properties or {})
         self.heap = heap
         self.jvm_args = tuple(jvm_args)
@@ -221,19 +315,33 @@ class KafkaCluster:
         self.jars = jars(POMS / f"pom-{version}.xml")
         self.cluster_id = uuid.uuid4().hex[:22]
         self.folder = Path(tempfile.mkdtemp(prefix="levada-kafka-"))
-        names = (*listeners, *(["PROXIED"] if proxied else []), "CONTROLLER")
+        secured = ["SSL", *LOGINS, TOKENS] if authority is not None else []
+        self.tokens = TokenIssuer() if authority is not None else None
+        names = (*listeners, *secured, *(["PROXIED"] if proxied else []), *(["LINKED"] if linked else []), "CONTROLLER")
         ports = iter(free_ports(nodes * (len(names) + 1)))
         self.nodes = [KafkaNode(self, number, {name: next(ports) for name in names}) for number in range(1, nodes + 1)]
         for node in self.nodes:
             node.proxy_port = next(ports)
         for node, rack in zip(self.nodes, racks or [""] * nodes, strict=True):
             node.rack = rack
+        if second_log_folder is not None:
+            self.nodes[0].log_folders.append(second_log_folder)
+        between = {node.id: [node.ports[name] for name in BETWEEN_NODES] for node in self.nodes} if linked else {}
+        self.links = NodeLinks(between) if linked else None
         if port is not None:
             self.nodes[0].ports = {**self.nodes[0].ports, "PLAINTEXT": port}
 
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(node.address for node in self.nodes)
+
+    def settings_for(self, listener: str) -> dict[str, Any]:
+        """What a client needs to reach a secured listener, but for its login."""
+        assert self.authority is not None
+        trust = self.authority.trust() if listener.endswith("SSL") else {}
+        servers = ",".join(node.address_of(listener) for node in self.nodes)
+        protocol = "SASL_PLAINTEXT" if listener == TOKENS else listener
+        return {**trust, "bootstrap_servers": servers, "security_protocol": protocol}
 
     @property
     def proxied_servers(self) -> str:
@@ -247,6 +355,8 @@ class KafkaCluster:
 
     def start(self) -> KafkaCluster:
         atexit.register(self.close)
+        if self.links is not None:
+            self.links.start()
         try:
             for node in self.nodes:
                 node.format()
@@ -266,6 +376,12 @@ class KafkaCluster:
         settings = {key: str(value) for key, value in (config or {}).items()}
         topic = NewTopic(name, num_partitions=partitions, replication_factor=min(3, len(self.nodes)), config=settings)
         admin.create_topics([topic], operation_timeout=30)[name].result(timeout=40)
+        # The controller has it; the brokers learn of it a moment later.
+        deadline = time.monotonic() + 40
+        while (found := admin.list_topics(name, timeout=40).topics[name]).error or any(part.error for part in found.partitions.values()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"topic {name} cannot be used: {found.error}")
+            time.sleep(0.01)
 
     def keep_logs(self, folder: Path) -> list[Path]:
         """Copy every node's log into a folder, and return the copies."""
@@ -281,6 +397,8 @@ class KafkaCluster:
         atexit.unregister(self.close)
         for node in self.nodes:
             node.kill()
+        if self.links is not None:
+            self.links.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> KafkaCluster:
@@ -305,6 +423,13 @@ def free_ports(count: int) -> list[int]:
 def die_with_parent() -> None:
     if LIBC is not None:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def prepare_node() -> None:
+    """End with the process that starts it; obey the permissions of files, even where tests run as root."""
+    die_with_parent()
+    if LIBC is not None:
+        LIBC.prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE)
 
 
 METADATA_V4 = struct.pack(">hhihib", 3, 4, 1, -1, 0, 0)  # no client id, no topics, no auto-creation

@@ -16,7 +16,7 @@ from java_messages import JsonForm
 from kafka_cluster import POMS
 from kafka_jars import jars, java
 from levada.protocol.codegen import decode
-from levada.protocol.prefixed import GROUP_RECORDS, TRANSACTION_RECORDS, decode_prefixed, encode_prefixed, read_prefix
+from levada.protocol.prefixed import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS, decode_prefixed, encode_prefixed, read_prefix
 from levada.protocol.records.aborted_txn import AbortedTxn
 from levada.protocol.records.end_txn_marker import EndTxnMarker
 from levada.protocol.records.snapshot_footer_record import SnapshotFooterRecord
@@ -31,7 +31,7 @@ SNAPSHOT_TYPES: dict[int, tuple[str, type[Message]]] = {
     3: ("SnapshotHeader", SnapshotHeaderRecord),
     4: ("SnapshotFooter", SnapshotFooterRecord),
 }
-COORDINATOR_RECORDS = {"group": GROUP_RECORDS, "transaction": TRANSACTION_RECORDS}
+COORDINATOR_RECORDS = {"group": GROUP_RECORDS, "transaction": TRANSACTION_RECORDS, "share": SHARE_RECORDS}
 FORM = JsonForm({}, set())
 OTHER_CONTROL_TYPES = {2: "LEADER_CHANGE", 5: "KRAFT_VERSION", 6: "KRAFT_VOTERS"}
 TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
@@ -157,7 +157,7 @@ def dumped_aborted(file: Path) -> list[str]:
 
 
 def coordinator_records(file: Path, kind: str) -> Iterator[list[Any]]:
-    """Yield the records of a coordinator's log as CoordinatorLog prints them. kind: "group" or "transaction"."""
+    """Yield the records of a coordinator's log as CoordinatorLog prints them. kind: "group", "transaction" or "share"."""
     for record in (record for batch in batches_of(file) for record in batch.records()):
         assert record.key is not None
         found = COORDINATOR_RECORDS[kind].decode(record.key, record.value)

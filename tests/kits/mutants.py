@@ -86,9 +86,9 @@ def a_client_that_gives_new_numbers_after_an_unknown_outcome(patch: Patch) -> No
     retry = Sender._retry
 
     def number_anew(self: Sender, batch: ProducerBatch, *arguments: Any) -> None:
-        if batch.may_be_persisted and self._transactions is not None:
+        if batch.may_be_persisted and self._idempotence is not None:
             batch.may_be_persisted = False
-            self._transactions._want_bump(batch.queue)
+            self._idempotence._want_bump(batch.queue)
         retry(self, batch, *arguments)
 
     patch.setattr(Sender, "_retry", number_anew)

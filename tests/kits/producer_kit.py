@@ -54,8 +54,8 @@ class SimProducer:
         self.driver.run(self.core.flushing().run(), PATIENCE_S, "flush")
 
     def identity(self) -> tuple[int, int]:
-        assert self.core.transactions is not None
-        return self.core.transactions.identity
+        assert self.core.idempotence is not None
+        return self.core.idempotence.identity
 
 
 def batches(node: BrokerNode, topic: str, partition: int = 0) -> list[RecordBatch]:

@@ -10,18 +10,21 @@ from levada.broker.cluster import Cluster
 from levada.broker.node import BrokerNode
 from levada.broker.partition import Partition
 from levada.broker.settings import BrokerSettings
+from levada.broker.storage import IN_MEMORY, ClusterStorage
 
 
 class Trio:
-    """config: of the topic. Other arguments are broker settings."""
+    """config: of the topic. storage: where all is kept. Other arguments are broker settings."""
 
-    def __init__(self, config: dict[str, str | None] | None = None, **settings: Any) -> None:
+    def __init__(self, config: dict[str, str | None] | None = None, *, storage: ClusterStorage = IN_MEMORY, **settings: Any) -> None:
         settings = {"default_replication_factor": 3, **settings}
-        self.cluster = Cluster(BrokerSettings.of(**settings), Random(1))
+        self.cluster = Cluster(BrokerSettings.of(**settings), Random(1), storage)
         self.benches = {number: Bench() for number in (1, 2, 3)}
         for number, bench in self.benches.items():
             bench.node = BrokerNode(node_id=number, host=f"b{number}", port=9092, cluster=self.cluster, wall_offset_ms=START_MS, **settings)
-        self.cluster.add(self.cluster.plan("t", 1, config=config))
+        self.cluster.restore()
+        if "t" not in self.cluster.topics:
+            self.cluster.add(self.cluster.plan("t", 1, config=config))
         self.clients = {number: bench.client() for number, bench in self.benches.items()}
 
     @property

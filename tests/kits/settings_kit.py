@@ -26,7 +26,7 @@ PLAIN_PARTITIONING = Partitioning(None, ignore_keys=False)
 
 def new_engine(**given: Any) -> Engine:
     """An engine, by the names of Engine's parameters."""
-    return Engine(**{"client_id": "tested", **settings_for_engine(PRODUCER), **given})
+    return Engine(**{"client_id": "tested", "log_fields": {}, **settings_for_engine(PRODUCER), **given})
 
 
 def new_selector(**changed: Any) -> Selector:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from levada.broker.node import BrokerNode
+from levada.client.setup.flow import Authenticate
 from levada.clock import NEVER_MS
 from levada.flow import Call, Flow
 from levada.promise import Promise
@@ -81,12 +82,13 @@ class ScriptedServer:
 class SimClient:
     """An engine in a simulation."""
 
-    def __init__(self, sim: Simulation, *bootstrap: tuple[str, int], **settings: Any) -> None:
+    def __init__(self, sim: Simulation, *bootstrap: tuple[str, int], authenticate: Authenticate | None = None, **settings: Any) -> None:
         self.sim = sim
         self.selectable = sim.network.selectable()
         self.engine = new_engine(selectable=self.selectable, bootstrap=bootstrap or [(HOST, PORT)], random=sim.random, **settings)
         self.driver = sim.driver(self.engine, self.selectable, name="tested")
         self.network = self.engine.network
+        self.network.setups.authenticate = authenticate
         self.metadata = self.engine.metadata
 
     def start(self, flow: Flow[Any], within_ms: int = 60_000, describe: str = "the flow") -> Promise[Any]:

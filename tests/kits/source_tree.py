@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -97,6 +97,7 @@ def _is_module(name: str) -> bool:
     return path.is_dir() or path.with_suffix(".py").is_file()
 
 
+@cache
 def modules(root: Path = SOURCE) -> list[Module]:
     """Every source file below a folder, in order of its path."""
     return [Module(path) for path in sorted(root.rglob("*.py"))]

@@ -12,13 +12,13 @@ from levada.broker.apis import SERVED, end_txn, fetch
 from levada.broker.coordinators.transaction import Ending, ProducerIdAndEpoch, Transaction
 from levada.broker.coordinators.transactions import Transactions as Coordinator
 from levada.broker.marker import Marker
-from levada.broker.partition import Partition
+from levada.broker.replication.replica import Replica
 from levada.broker.state import BrokerState
 from levada.consumer.fetch_cursor import AbortedTransactions
 from levada.errors import KafkaError
 from levada.producer.transactions import requests
+from levada.producer.transactions.manager import TransactionManager
 from levada.producer.transactions.records import ProducerRecords
-from levada.producer.transactions.transactions import Transactions
 from levada.protocol.messages.end_txn import EndTxnRequest
 from levada.testing import Simulation
 from levada.types import TopicPartition
@@ -62,19 +62,19 @@ def a_client_that_commits_without_waiting_for_its_records(patch: Patch) -> None:
 
 @mutant("K7")
 def a_client_that_commits_although_a_record_failed(patch: Patch) -> None:
-    def ignore(self: Transactions, error: KafkaError) -> None: ...
+    def ignore(self: TransactionManager, error: KafkaError) -> None: ...
 
-    patch.setattr(Transactions, "failed", ignore)
+    patch.setattr(TransactionManager, "failed", ignore)
 
 
 @mutant("K1")
 def a_client_that_says_committed_without_asking(patch: Patch) -> None:
-    end, often = Transactions._end, Every(4)
+    end, often = TransactionManager._end, Every(4)
 
-    def pretend(self: Transactions, ending: requests.Ending | None) -> Any:
+    def pretend(self: TransactionManager, ending: requests.Ending | None) -> Any:
         return end(self, None if often() else ending)
 
-    patch.setattr(Transactions, "_end", pretend)
+    patch.setattr(TransactionManager, "_end", pretend)
 
 
 @mutant("K5")
@@ -192,7 +192,7 @@ def a_broker_that_does_not_list_aborted_transactions(patch: Patch) -> None:
 
 @mutant("K6")
 def a_broker_that_ignores_the_last_stable_offset(patch: Patch) -> None:
-    patch.setattr(Partition, "readable_end", lambda self, isolation_level: self.log.high_watermark)
+    patch.setattr(Replica, "readable_end", lambda self, isolation_level: self.log.high_watermark)
 
 
 @mutant("K1")

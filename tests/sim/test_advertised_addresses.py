@@ -13,6 +13,7 @@ from levada.errors import TimeoutError
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.testing import Simulation
 from levada.types import NewTopic, TopicPartition
+from log_lines import said
 from sim_kit import HOST, PORT, SimClient, broker, one_node, server
 
 HINT = f"(advertised by {HOST}:{PORT}; check advertised.listeners)"
@@ -25,7 +26,7 @@ def sim() -> Iterator[Simulation]:
 
 
 def warnings(caplog: pytest.LogCaptureFixture, address: str) -> list[str]:
-    found = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    found = said(caplog.records, logging.WARNING)
     return [text for text in found if text.startswith(f"{address}: ")]
 
 
@@ -42,7 +43,7 @@ def test_N20_an_advertised_address_that_refuses_is_tried_with_the_whole_back_off
     assert client.updated()
     with caplog.at_level(logging.DEBUG, "levada.client"):
         insist_on(client, 1, for_ms=20_000)
-    attempts = [record for record in caplog.records if record.getMessage().startswith("inside:9092: ")]
+    attempts = [line for line in said(caplog.records) if line.startswith("inside:9092: ")]
     assert 18 <= len(attempts) <= 30, "the back-off does not grow to a second"
     assert kafka.count(MetadataRequest) <= len(attempts), "more metadata requests than failures"
 

@@ -14,6 +14,7 @@ from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.fetch import FetchRequest
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.testing import Simulation
+from log_lines import said
 from sim_kit import SPOKEN, ScriptedServer, SimClient, broker, one_node, server, versions_reply
 
 
@@ -133,6 +134,18 @@ def test_D21_an_address_that_leads_to_another_cluster_is_told(sim: Simulation, c
     for _ in range(5):
         client.metadata.request_update()
         assert client.updated()
-    (warning,) = [record.getMessage() for record in caplog.records]
+    (warning,) = said(caplog.records)
     assert warning.startswith("kafka:9092 belongs to cluster b, the brokers known so far to cluster a;")
     assert client.metadata.snapshot.cluster_id == "b"
+
+
+def test_M_D18_what_a_broker_calls_itself_cannot_forge_a_line_of_the_log(sim: Simulation, caplog: pytest.LogCaptureFixture) -> None:
+    clusters = ["a", "b\r\n2026-11-22 ERROR all records were deleted\x1b[2J\u202e"]
+    server(sim, {MetadataRequest: lambda frame: one_node(cluster_id=clusters.pop(0))})
+    client = SimClient(sim)
+    for _ in range(2):
+        client.metadata.request_update()
+        assert client.updated()
+    (warning,) = said(caplog.records)
+    assert r"belongs to cluster b\r\n2026-11-22 ERROR all records were deleted\x1b[2J\u202e, the brokers" in warning
+    assert not [line for line in caplog.text.splitlines() if line.startswith("2026-11-22")]

@@ -13,7 +13,7 @@ import pytest
 from levada.client.api_versions import BrokerVersions
 from levada.client.setup.flow import Ask, SetupFlow
 from levada.client.setup.states import TRANSITIONS, ConnectionEvent, ConnectionState
-from levada.errors import BootstrapError, broker_error
+from levada.errors import UnsupportedSaslMechanismError, broker_error
 from levada.net.selectable import ChannelState, Ending
 from levada.net.selector import Selector
 from levada.net.transport import PlaintextTransport
@@ -35,7 +35,7 @@ def sim() -> Iterator[Simulation]:
         yield sim
 
 
-def authenticate(versions: BrokerVersions) -> SetupFlow[None]:
+def authenticate(versions: BrokerVersions, host: str) -> SetupFlow[int]:
     """A fake mechanism of two rounds."""
     version = versions.version_for(SaslHandshakeRequest)
     for _ in range(2):
@@ -43,6 +43,7 @@ def authenticate(versions: BrokerVersions) -> SetupFlow[None]:
         reply = decode_response(SaslHandshakeRequest, version, frame)
         if reply.error_code:  # type: ignore[attr-defined]
             raise broker_error(reply.error_code, "the broker refused to authenticate us")  # type: ignore[attr-defined]
+    return 0
 
 
 def kafka(sim: Simulation, answer: Any) -> Any:
@@ -74,9 +75,31 @@ def test_a_connection_is_not_ready_before_the_last_step_is_answered(sim: Simulat
 
 def test_a_client_that_is_refused_sends_no_request_and_gets_the_cause(sim: Simulation) -> None:
     node = kafka(sim, lambda frame: SaslHandshakeResponse(error_code=33, mechanisms=["PLAIN"]))
-    with pytest.raises(BootstrapError, match="refused to authenticate us"):
+    with pytest.raises(UnsupportedSaslMechanismError, match="refused to authenticate us"):
         SimClient(sim, authenticate=authenticate).ask(MetadataRequest(), timeout_s=3)
     assert node.count(MetadataRequest) == 0
+
+
+def test_N16_requests_to_a_node_that_refused_the_client_fail_with_its_reason(sim: Simulation) -> None:
+    refuses = [True]
+    kafka(sim, lambda frame: SaslHandshakeResponse(error_code=33 if refuses[0] else 0, mechanisms=["PLAIN"]))
+    client, began_ms = SimClient(sim, authenticate=authenticate), sim.now_ms
+    with pytest.raises(UnsupportedSaslMechanismError, match="the broker refused to authenticate us") as failed:
+        client.ask(MetadataRequest(topics=[]), node=-1)
+    assert not failed.value.retriable
+    assert sim.now_ms < began_ms + 1000, "told at once"
+    refuses[0] = False
+    sim.advance(5000)
+    client.ask(MetadataRequest(topics=[]))
+
+
+def test_N16_callers_who_wait_for_metadata_are_told(sim: Simulation) -> None:
+    kafka(sim, lambda frame: SaslHandshakeResponse(error_code=33, mechanisms=["PLAIN"]))
+    client = SimClient(sim, authenticate=authenticate)
+    waiting = client.metadata.refreshed()
+    assert sim.run_until(waiting, 1000)
+    with pytest.raises(UnsupportedSaslMechanismError, match="the broker refused to authenticate us"):
+        waiting.result()
 
 
 def test_brokers_that_are_not_asked_for_versions_are_authenticated_all_the_same(sim: Simulation) -> None:

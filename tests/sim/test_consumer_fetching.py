@@ -25,6 +25,7 @@ from levada.errors import (
 from levada.sync.consumer import KafkaConsumer
 from levada.testing.simulation import Simulation
 from levada.types import TopicPartition
+from log_lines import said
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -394,7 +395,7 @@ def test_M_P5_a_fetch_without_an_answer_names_the_partitions(
     assert consumer.poll(timeout=1) == []
     world.network.blackhole("b1", 9092)
     assert consumer.poll(timeout=10) == []
-    (line,) = [line for line in caplog.messages if line.startswith("no records of")]
+    (line,) = [line for line in said(caplog.records) if line.startswith("no records of")]
     assert line.startswith(f"no records of {named} came: Fetch v")
     assert line.endswith("was not answered within 3500 ms; they are asked for again when the broker is back")
     world.network.start("b1", 9092)
@@ -408,7 +409,9 @@ def test_M_P5_a_leader_that_went_silent_is_reported_once(world: World, simulatio
     assert values(consumer, 1) == numbered(1)
 
     def silent() -> list[str]:
-        return [line for line in caplog.messages if re.match(r"nothing was heard for 10.0 s of\n  t-0 \(position \d\)(.|\n)*b1:9092", line)]
+        return [
+            line for line in said(caplog.records) if re.match(r"nothing was heard for 10.0 s of\n  t-0 \(position \d\)(.|\n)*b1:9092", line)
+        ]
 
     for after in (1, 2):
         world.network.blackhole("b1", 9092)

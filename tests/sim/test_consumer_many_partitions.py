@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from types import FrameType
 
+import pytest
+
 from consumer_sim import World
+from levada.groups import SubscriptionPattern
 from levada.sync.consumer import KafkaConsumer
 from levada.testing.simulation import Simulation
 from levada.types import ConsumerRecords, TopicPartition
@@ -64,3 +67,26 @@ def awaiting_positions(partitions: int) -> int:
 def test_a_turn_costs_the_same_however_many_partitions_await_a_position() -> None:
     each_looked_at_once = 1_000
     assert awaiting_positions(1_000) <= awaiting_positions(10) + each_looked_at_once + TURNS
+
+
+def idle_member(topics: int, *, protocol: str, by_pattern: bool) -> int:
+    with Simulation(seed=2) as simulation:
+        world = World(simulation)
+        names = [f"t{number}" for number in range(topics)]
+        for name in names:
+            world.topic(name)
+        consumer = world.consumer(group_id="g", group_protocol=protocol, auto_commit_interval_ms=3_600_000)
+        if by_pattern:
+            consumer.subscribe(pattern=SubscriptionPattern("t.*"))
+        else:
+            consumer.subscribe(names)
+        while len(consumer.assignment()) < topics:
+            consumer.poll(1.0)
+        for _ in range(3):
+            assert consumer.poll(1.0) == []
+        return lines_run(consumer, simulation.now_ms)
+
+
+@pytest.mark.parametrize(("protocol", "by_pattern"), [("classic", False), ("consumer", False), ("consumer", True)])
+def test_a_turn_of_a_member_costs_the_same_whatever_it_is_subscribed_to(protocol: str, by_pattern: bool) -> None:
+    assert idle_member(300, protocol=protocol, by_pattern=by_pattern) <= idle_member(10, protocol=protocol, by_pattern=by_pattern) + TURNS

@@ -87,6 +87,18 @@ def fetch(request: FetchRequest) -> Flow[Any]:
     return (yield Call(request, 1, max_version=12))
 
 
+def test_a_coordinator_is_looked_for_while_the_first_metadata_is_under_way(sim: Simulation) -> None:
+    node = finder(sim, found)
+    client = SimClient(sim)
+    while client.network.in_flight_count(-1) == 0 or client.network.state(-1) is not ConnectionState.READY:
+        sim.advance(1)
+    assert client.metadata.snapshot.is_bootstrap
+    started_ms = sim.now_ms
+    ask_coordinator(client)
+    assert sim.now_ms - started_ms < 50, "no attempt was lost, after which it would pause"
+    assert node.count(FindCoordinatorRequest) == 1
+
+
 def test_a_coordinator_is_looked_for_once(sim: Simulation) -> None:
     node = finder(sim, found)
     client = SimClient(sim)
@@ -132,7 +144,7 @@ def test_the_first_brokers_know_no_transactions(sim: Simulation) -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR])
 @pytest.mark.parametrize("newest", [3, 6])
-def test_a_coordinator_that_is_not_there_yet_is_looked_for_again(sim: Simulation, code: ErrorCode, newest: int) -> None:
+def test_G1_a_coordinator_that_is_not_there_yet_is_looked_for_again(sim: Simulation, code: ErrorCode, newest: int) -> None:
     answers = iter([code, code, ErrorCode.NONE])
     node = finder(sim, lambda frame: found(frame, next(answers)), newest)
     started_ms = sim.now_ms
@@ -153,7 +165,7 @@ def test_an_answer_without_the_key_is_asked_for_again_with_back_off(sim: Simulat
     ask_coordinator(client, timeout_s=5)
 
 
-def test_a_refusal_is_raised(sim: Simulation) -> None:
+def test_V13_G1_a_refusal_is_raised(sim: Simulation) -> None:
     finder(sim, lambda frame: found(frame, ErrorCode.GROUP_AUTHORIZATION_FAILED, node_id=-1, error_message="not yours"))
     with pytest.raises(BrokerError, match="group 'g': not yours") as raised:
         ask_coordinator(SimClient(sim))
@@ -179,7 +191,7 @@ def test_a_caller_that_gives_up_ends_the_search(sim: Simulation) -> None:
 
 
 @pytest.mark.parametrize(("code", "again"), [(ErrorCode.NOT_COORDINATOR, 2), (ErrorCode.COORDINATOR_NOT_AVAILABLE, 2), (ErrorCode.NONE, 1)])
-def test_it_is_forgotten_when_it_says_that_it_is_none(sim: Simulation, code: ErrorCode, again: int) -> None:
+def test_V13_G3_it_is_forgotten_when_it_says_that_it_is_none(sim: Simulation, code: ErrorCode, again: int) -> None:
     node = finder(sim, found)
     client = SimClient(sim)
     ask_coordinator(client)

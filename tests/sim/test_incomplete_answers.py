@@ -151,7 +151,7 @@ def test_O15_O16_what_cannot_be_read_is_asked_for_again_and_the_error_names_the_
         consumer.commit({T0: 1})
     assert len(cut) == 2
     assert consumer.committed([T0]) == {T0: OffsetAndMetadata(1)}
-    with truncated("OffsetFetch", times=1000), pytest.raises(TimeoutError, match=r"offsets of group 'g'.*OffsetFetch.*"):
+    with truncated("OffsetFetch", times=1000), pytest.raises(TimeoutError, match=r"committed offsets .*group 'g'.*OffsetFetch.*"):
         consumer.committed([T0], timeout=2)
     with truncated("OffsetCommit", times=1000), pytest.raises(TimeoutError, match=r"coordinator of group 'g'.*OffsetCommit"):
         consumer.commit({T0: 1}, timeout=2)

@@ -1,4 +1,4 @@
-"""ack= of send() and send_arrow(): however a record ends, its sequence is marked or failed, once, in virtual time (Q4, Q9)."""
+"""ack= of send(), send_many() and send_arrow(): however a record ends, its sequence is marked or failed, once, in virtual time (Q4, Q9)."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from levada.errors import (
     NotAcknowledgedError,
     Persisted,
     RecordTooLargeError,
+    SerializationError,
     UnknownTopicOrPartitionError,
 )
 from levada.interceptors import ProducerInterceptor
@@ -422,3 +423,41 @@ def test_Q9_invalid_rows_fail_the_sequence(sim: Simulation, broker: BrokerNode, 
     with a_producer(sim) as producer:
         producer.send_arrow("t", pa.table({"value": ["a"], "when": [-5]}), value="value", timestamp="when", ack=(buffer, buffer.put(1)))
     assert [type(error) for error in failures(buffer).values()] == [InvalidRecordError]
+
+
+def test_Q4_one_sequence_stands_for_all_records_of_a_send_many(sim: Simulation, broker: BrokerNode, buffer: AckBuffer) -> None:
+    with a_producer(sim, batch_size=1000, linger_ms=50) as producer:
+        broker.faults.fail_next("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, topic="t")
+        producer.send_many("t", (b"x" * 100 for _ in range(200)), ack=(buffer, buffer.put(200)))
+        assert buffer.safe is None
+        producer.flush()
+        assert buffer.safe == 200
+        producer.send_many("t", [], ack=(buffer, buffer.put(201)))
+        assert buffer.safe == 201
+
+
+def test_Q9_a_send_many_fails_with_the_error_of_its_first_failed_record(
+    sim: Simulation, broker: BrokerNode, buffer: AckBuffer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with a_producer(sim, max_request_size=5000) as producer:
+        sent = producer.send_many("t", [b"a", b"x" * 9000, b"c", b"x" * 9001], ack=(buffer, buffer.put(4)))
+        producer.flush()
+        found = failures(buffer)
+        assert [type(error) for error in found.values()] == [RecordTooLargeError]
+        assert found[4] is sent[1].exception()
+    assert not caplog.records, "the buffer has told of the failures, so that there is no warning about them"
+
+
+def test_Q9_a_send_many_that_raises_leaves_the_sequence_as_it_is(sim: Simulation, broker: BrokerNode, buffer: AckBuffer) -> None:
+    wrong: Any = [b"a", b"b", 5]
+    not_put: Any = (buffer, 17)
+    with a_producer(sim) as producer:
+        with pytest.raises(SerializationError):
+            producer.send_many("t", wrong, ack=(buffer, buffer.put(1)))
+        with pytest.raises(ValueError, match="has not returned a sequence 17"):
+            producer.send_many("t", [b"never"], ack=not_put)
+        producer.flush()
+        assert len(values(broker, "t")) == 2
+
+    assert buffer.failure is None
+    assert buffer.mark(0)

@@ -198,7 +198,7 @@ def test_M_B6_a_batch_that_may_be_written_is_never_renumbered(sim: Simulation, b
 def test_I11_the_epoch_after_the_last_is_a_new_producer_id(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim, linger_ms=0)
     producer.send("t", b"0").result()
-    transactions = producer.core.transactions
+    transactions = producer.core.idempotence
     assert transactions is not None
     transactions.identity = ProducerIdentity(transactions.identity.producer_id, 32767)
     producer.send("t", b"1").result()
@@ -423,6 +423,15 @@ def test_K3_an_unknown_topic_is_named_with_the_time_it_was_waited_for(sim: Simul
     assert "max.block.ms=5000" in str(error)
 
 
+def test_K25_partitions_for_waits_for_a_topic_as_send_does(sim: Simulation, broker: BrokerNode) -> None:
+    producer = SimProducer(sim, max_block_ms=5000)
+    started = sim.now_ms
+    with pytest.raises(UnknownTopicOrPartitionError, match=r"topic 'nowhere'.*max\.block\.ms=5000"):
+        producer.driver.call(producer.core.appending.partitions_for("nowhere"))
+    assert sim.now_ms - started == 5000
+    assert [info.partition for info in producer.driver.call(producer.core.appending.partitions_for("t"))] == [0]
+
+
 def test_C14_a_partition_that_may_yet_appear_is_waited_for(sim: Simulation, broker: BrokerNode) -> None:
     producer = SimProducer(sim, max_block_ms=5000)
     error = producer.send("t", partition=3).exception()
@@ -446,7 +455,8 @@ def test_K16_a_topic_this_user_may_not_write_is_named(sim: Simulation, broker: B
     broker.faults.fail_next("Produce", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     error = producer.send("t").exception()
     assert isinstance(error, TopicAuthorizationError)
-    assert "t-0: this user may not write to the topic (node 1, 1 attempt): TOPIC_AUTHORIZATION_FAILED (29); persisted: no" in str(error)
+    text = "t-0: the broker refused the batch (node 1, 1 attempt); this user needs the permission WRITE on topic 't'"
+    assert str(error) == f"{text}: TOPIC_AUTHORIZATION_FAILED (29); persisted: no"
 
 
 def test_I3_nothing_is_produced_before_there_is_a_producer_id(sim: Simulation, broker: BrokerNode) -> None:
@@ -482,6 +492,7 @@ def test_I3_a_user_who_may_not_write_idempotently_gets_an_error(sim: Simulation,
     error = producer.send("t").exception()
     assert isinstance(error, ClusterAuthorizationError)
     assert "idempotent writes are not possible" in str(error)
+    assert "this user needs the permission IDEMPOTENT_WRITE on the cluster" in str(error)
     assert producer.send("t").exception() is not None, "every later record fails too"
 
 

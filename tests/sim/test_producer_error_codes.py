@@ -60,7 +60,7 @@ def outcome(producer: SimProducer, value: bytes = b"x") -> KafkaError | None:
 
 
 def may_be_tried_again(code: ErrorCode, producer: SimProducer) -> bool:
-    return code.retriable or (code in CURED_BY_SEQUENCES and producer.core.transactions is not None)
+    return code.retriable or (code in CURED_BY_SEQUENCES and producer.core.idempotence is not None)
 
 
 def test_the_table_has_a_row_for_every_code() -> None:

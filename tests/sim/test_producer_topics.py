@@ -42,7 +42,7 @@ def test_I11_a_topic_that_was_dropped_is_written_to_again_under_a_new_epoch(epoc
         producer = SimProducer(sim, linger_ms=0)
         producer.send("t", b"0")
         producer.flush()
-        transactions = producer.core.transactions
+        transactions = producer.core.idempotence
         assert transactions is not None
         if epoch:
             transactions.identity = ProducerIdentity(transactions.identity.producer_id, epoch)

@@ -14,6 +14,7 @@ from levada.error_codes import ErrorCode
 from levada.errors import TransactionOutcomeUnknownError
 from levada.testing import Simulation
 from levada.testing.simulation import EPOCH_MS
+from log_lines import said
 
 SERVERS = "kafka:9092"
 SETTINGS: dict[str, Any] = {"linger_ms": 0, "request_timeout_ms": 1000, "delivery_timeout_ms": 60_000, "max_block_ms": 20_000}
@@ -115,7 +116,7 @@ def test_an_exception_leaves_the_coordinator_time_to_abort(
 ) -> None:
     broker.faults.delay("EndTxn", 900)
     assert 0.5 < seconds(sim, lambda: leave(producer)) < ERROR_EXIT_S
-    assert "waiting up to 4.5 s for the end of the transaction of transactional.id=x; Ctrl-C gives up" in caplog.messages
+    assert "waiting up to 4.5 s for the end of the transaction of transactional.id=x; Ctrl-C gives up" in said(caplog.records)
     assert not any("was closed with" in text for text in caplog.messages)
     with sim.producer(bootstrap_servers=SERVERS) as other:
         other.send("t", b"behind")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import pytest
@@ -70,14 +71,14 @@ def producer(sim: Simulation, broker: BrokerNode) -> lv.KafkaProducer:
 
 
 def state(producer: lv.KafkaProducer) -> State:
-    transaction = producer._core.transaction
+    transaction = producer._core.transaction_manager
     assert transaction is not None
     return transaction.state
 
 
 def identity(producer: lv.KafkaProducer) -> tuple[int, int]:
-    assert producer._core.transactions is not None
-    return producer._core.transactions.identity
+    assert producer._core.idempotence is not None
+    return producer._core.idempotence.identity
 
 
 def seen(sim: Simulation, isolation_level: str = "read_committed") -> list[Any]:
@@ -204,6 +205,29 @@ def test_T5_what_waits_for_the_end_of_the_transaction_before_is_asked_for_again_
         producer.send("t", b"2")
         producer.send_offsets_to_transaction({TopicPartition("t", 0): 2}, "g")
     assert 20 <= sim.now_ms - begun_ms < 60, "not after retry.backoff.ms, of 100"
+
+
+@pytest.mark.parametrize("latency_ms", [4, 30])
+def test_T5_the_first_batch_of_a_transaction_leaves_time_for_the_markers_of_the_one_before(latency_ms: int) -> None:
+    with Simulation(seed=3, latency_ms=(latency_ms, latency_ms)) as sim:
+        add_broker(sim, 2)
+        producer = new_producer(sim)
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"0", partition=0).result()
+
+        def time_of_send(idle_ms: int) -> int:
+            producer.commit_transaction()
+            sim.advance(idle_ms)
+            producer.begin_transaction()
+            begun_ms = sim.now_ms
+            producer.send("t", b"1", partition=0).result()
+            return sim.now_ms - begun_ms
+
+        round_trip_ms = 2 * latency_ms
+        assert time_of_send(idle_ms=100) == round_trip_ms
+        assert time_of_send(idle_ms=0) == round_trip_ms + min(round_trip_ms, 20), "EndTxn's time, at most the pause of a broker"
+        assert time_of_send(idle_ms=5) == round_trip_ms + min(round_trip_ms, 20) - 5
 
 
 # Calls that do not fit
@@ -456,9 +480,17 @@ STEPS = ["InitProducerId", "FindCoordinator", "Produce", "AddPartitionsToTxn", "
 LOSSES = ["answer lost", "request lost"]
 
 
+PAIRS = [
+    pytest.param(pair, id=" then ".join(pair), marks=() if pair == ("answer lost", "request lost") else pytest.mark.matrix)
+    for pair in product([*LOSSES, "answer late"], repeat=2)
+]
+
+
 def lose(broker: BrokerNode, api: str, loss: str) -> None:
     if loss == "answer lost":
         broker.faults.drop_response(api)
+    elif loss == "answer late":
+        broker.faults.delay(api, REQUEST_TIMEOUT_MS - 500)
     else:
         broker.faults.disconnect(api)
 
@@ -527,12 +559,13 @@ def test_M_A21_an_end_that_arrives_late_does_not_touch_the_next_transaction(
     assert seen(sim) == [b"1"] * late_commit + [b"2"] * commits
 
 
+@pytest.mark.parametrize("losses", PAIRS)
 @pytest.mark.parametrize("second", STEPS)
 @pytest.mark.parametrize("first", STEPS)
-def test_M_B16_two_losses_in_one_transaction(sim: Simulation, broker: BrokerNode, first: str, second: str) -> None:
+def test_M_B16_two_losses_in_one_transaction(sim: Simulation, broker: BrokerNode, first: str, second: str, losses: tuple[str, str]) -> None:
     producer = new_producer(sim)
-    broker.faults.drop_response(first)
-    broker.faults.disconnect(second, nth=2 if first == second else 1)
+    lose(broker, first, losses[0])
+    lose(broker, second, losses[1])
     with producer.transaction():
         producer.send("t", b"1", partition=0)
         producer.send("t", b"2", partition=1)

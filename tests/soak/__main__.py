@@ -4,6 +4,7 @@
     make soak SEEDS=500 FROM=7      so many, from this one on
     make soak HOURS=2               for so long
     make soak SEED=1234             one seed, with its plan
+    make soak GROUPS=1 ...          of groups of consumers, each with both protocols and three times as long as in make test
 
 Ends at the first failure, with the shortest plan that fails in the same way.
 """
@@ -15,14 +16,30 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
+from typing import NamedTuple
 
-from chaos_plan import draw
-from chaos_verdict import explained, failure_of, quiet
+from chaos_plan import Plan, draw
+from chaos_verdict import Runner, explained, failure_of, quiet
+from chaos_world import run
+from group_chaos_plan import PROTOCOLS, STEPS, draw_group
+from group_chaos_world import run_group
 
 SEEDS = 10_000
 SAY_EVERY_S = 30
+
+
+class Kind(NamedTuple):
+    """What seeds are about: how the plans of one are drawn, and run."""
+
+    draws: tuple[Callable[[int], Plan], ...]
+    run: Runner
+
+
+PRODUCERS = Kind((draw,), run)
+GROUPS = Kind(tuple(partial(draw_group, steps=3 * STEPS, group_protocol=protocol) for protocol in PROTOCOLS), run_group)
 
 
 def main() -> int:
@@ -31,11 +48,13 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many")
     parser.add_argument("--hours", type=float, help="how long, instead of how many")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed")
+    parser.add_argument("--groups", action="store_true", help="groups of consumers instead of producers")
     chosen = parser.parse_args()
+    kind = GROUPS if chosen.groups else PRODUCERS
     if chosen.seed is not None:
-        print(draw(chosen.seed))
-        return _run(iter([chosen.seed]))
-    return _run(_for_hours(chosen.first, chosen.hours) if chosen.hours else iter(range(chosen.first, chosen.first + chosen.seeds)))
+        print(*(draw_one(chosen.seed) for draw_one in kind.draws), sep="\n")
+        return _run(kind, iter([chosen.seed]))
+    return _run(kind, _for_hours(chosen.first, chosen.hours) if chosen.hours else iter(range(chosen.first, chosen.first + chosen.seeds)))
 
 
 def _for_hours(first: int, hours: float) -> Iterator[int]:
@@ -46,19 +65,19 @@ def _for_hours(first: int, hours: float) -> Iterator[int]:
         yield seed
 
 
-def _run(seeds: Iterator[int]) -> int:
+def _run(kind: Kind, seeds: Iterator[int]) -> int:
     started_s = said_s = time.monotonic()
     done: Counter[str] = Counter()
     for seed in seeds:
-        plan = draw(seed)
-        with quiet():
-            failure = failure_of(plan)
-        if failure is not None:
-            print(f"seed {seed} failed; looking for the shortest plan that does", flush=True)
-            print(explained(plan, failure))
-            return 1
+        for plan in (draw_one(seed) for draw_one in kind.draws):
+            with quiet():
+                failure = failure_of(plan, kind.run)
+            if failure is not None:
+                print(f"seed {seed} failed; looking for the shortest plan that does", flush=True)
+                print(explained(plan, failure, kind.run))
+                return 1
+            done["steps"] += len(plan.steps)
         done["seeds"] += 1
-        done["steps"] += len(plan.steps)
         if time.monotonic() - said_s > SAY_EVERY_S:
             said_s = time.monotonic()
             print(_figures(done, said_s - started_s), flush=True)

@@ -47,6 +47,13 @@ def test_the_next_task_finds_the_client_open() -> None:
         assert not second.closed
 
 
+def test_Y3_the_tasks_of_a_process_write_with_one_producer_one_after_another() -> None:
+    for _ in range(3):
+        with reused_producer({"a": "1"}):
+            pass
+    assert FakeClient.made == 1
+
+
 def test_settings_and_kinds_are_told_apart() -> None:
     with reused_consumer({"a": "1"}) as one, reused_consumer({"a": "2"}) as other, reused_producer({"a": "1"}) as third:
         assert len({id(one), id(other), id(third)}) == 3

@@ -19,6 +19,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 import levada as lv
+from levada.testing import EmbeddedKafka
 
 pytestmark = pytest.mark.spark
 
@@ -262,3 +263,20 @@ def test_workers_that_died_while_idle_are_not_missed(spark: Any, kafka: Any, new
 
     sink(rows.write, kafka, topic=topic).mode("append").save()
     assert source(spark.read, kafka, topic).count() == 200
+
+
+def test_a_secured_cluster_is_read_and_written(spark: Any) -> None:
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    with EmbeddedKafka(security="SSL", users={"etl": "open sesame"}) as kafka:
+        options = {
+            "kafka.bootstrap.servers": kafka.bootstrap_servers,
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.ssl.truststore.certificates": kafka.client_settings["ssl_truststore_certificates"],
+            "kafka.sasl.mechanism": "SCRAM-SHA-512",
+            "kafka.sasl.jaas.config": f'{module} required username="etl" password="open sesame";',
+        }
+        rows = spark.createDataFrame([("one",), ("two",)], "value string")
+        rows.write.format("levada").options(**options, topic="secured").mode("append").save()
+        read = spark.read.format("levada").options(**options, subscribe="secured").load()
+        assert "open sesame" not in read._jdf.queryExecution().toString()
+        assert sorted(bytes(row.value) for row in read.collect()) == [b"one", b"two"]

@@ -278,26 +278,39 @@ def test_the_manual_names_every_option() -> None:
     assert not missing
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "sasl.mechanism",
-        "sasl.jaas.config",
-        "sasl.kerberos.service.name",
-        "ssl.truststore.location",
-        "ssl.keystore.password",
-    ],
-)
-def test_security_that_there_is_not_yet_is_refused_by_name(setting: str) -> None:
+def test_a_login_that_there_is_not_yet_is_refused_by_name() -> None:
+    setting = "sasl.kerberos.service.name"
     for read in (stream, written):
-        with pytest.raises(ConfigError, match=f"'{setting}' is not supported yet: only plaintext connections exist so far"):
+        with pytest.raises(ConfigError, match=f"'{setting}' is not supported yet: of SASL there are PLAIN, SCRAM, OAUTHBEARER and AWS_MSK"):
             read(**{f"kafka.{setting}": "x"})
 
 
-def test_an_encrypted_listener_is_refused_by_name() -> None:
+def test_a_token_endpoint_as_the_connector_of_spark_has_it_is_read() -> None:
+    home = "kafkashaded.org.apache.kafka.common.security.oauthbearer"
+    login = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.jaas.config": f'{home}.OAuthBearerLoginModule required clientId="u" clientSecret="planted" scope="s";',
+        "kafka.sasl.login.callback.handler.class": f"{home}.OAuthBearerLoginCallbackHandler",
+        "kafka.sasl.oauthbearer.token.endpoint.url": "https://login.test/token",
+    }
     for read in (stream, written):
-        with pytest.raises(ConfigError, match=r"'security\.protocol': must be one of PLAINTEXT; got 'SASL_SSL'"):
-            read(**{"kafka.security.protocol": "SASL_SSL"})
+        assert "planted" not in repr(read(**login))
+
+
+def test_a_login_of_the_connector_of_spark_is_read() -> None:
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    login = {"kafka.sasl.mechanism": "SCRAM-SHA-512", "kafka.sasl.jaas.config": f'{module} required username="u" password="planted";'}
+    for read in (stream, written):
+        assert "planted" not in repr(read(**login, **{"kafka.security.protocol": "SASL_SSL"}))
+
+
+def test_options_of_tls_are_those_of_the_clients() -> None:
+    given = {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/etc/ca.pem", "kafka.ssl.keystore.password": "planted"}
+    for read in (stream, written):
+        assert "planted" not in repr(read(**given))
+        with pytest.raises(ConfigError, match=r"is set, but security\.protocol=PLAINTEXT has no TLS"):
+            read(**{"kafka.ssl.truststore.location": "/etc/ca.pem"})
 
 
 @pytest.mark.parametrize("name", ["a b", "..", "x" * 250, "ä"])

@@ -87,7 +87,7 @@ def test_a_trigger_over_50_topics_asks_each_leader_once(
         note(f"a trigger over {TOPICS} topics: {dict(sent)} in {(time.perf_counter() - began) * 1000:.0f} ms")
     finally:
         reader.stop()
-    assert sent == {"MetadataRequest": 1, "ListOffsetsRequest": 2}
+    assert sent == {"DescribeTopicPartitionsRequest": 1, "ListOffsetsRequest": 2}
 
 
 def test_a_partition_that_comes_later_is_found_by_the_next_trigger(two_racks: Any) -> None:

@@ -13,11 +13,15 @@ from typing import Any
 import pytest
 
 import levada as lv
-from levada.errors import ClosedError, IllegalStateError, NotAcknowledgedError, Persisted, TimeoutError
+from fork_kit import told_by_child
+from levada import aio
+from levada.errors import ClosedError, ForkedError, IllegalStateError, NotAcknowledgedError, Persisted, TimeoutError
+from levada.face.ack_waiting import WaitingAckBuffer
 from levada.face.callbacks import CALLBACK_THREADS
 from levada.sync.waiter import Waiter
 
 PATIENCE_S = 20
+POLL_S = 0.1
 
 
 @pytest.fixture
@@ -175,12 +179,19 @@ class Strike(Exception):
 def test_Q8_a_signal_handler_ends_the_wait_with_nothing_changed(call: str, asleep: threading.Semaphore) -> None:
     buffer = full_buffer()
 
+    struck = threading.Event()
+
     def strike(*_: Any) -> None:
-        raise Strike
+        if not struck.is_set():
+            struck.set()
+            raise Strike
 
     def kill_when_asleep() -> None:
         assert asleep.acquire(timeout=PATIENCE_S)
-        os.kill(os.getpid(), signal.SIGUSR1)
+        # A signal that comes just before the system waits is seen by Python when the wait is over, or with the next one.
+        while not struck.is_set():
+            os.kill(os.getpid(), signal.SIGUSR1)
+            struck.wait(POLL_S)
 
     before = signal.signal(signal.SIGUSR1, strike)
     killer = threading.Thread(target=kill_when_asleep)
@@ -194,6 +205,78 @@ def test_Q8_a_signal_handler_ends_the_wait_with_nothing_changed(call: str, aslee
 
     buffer.mark_many([0, 1])
     assert [buffer.get(), buffer.get(), buffer.put(3)] == [1, 2, 2]
+
+
+def strike_after(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Have a method of the buffer raise once, as a signal's handler may at its end, when all is done that it does."""
+    method = getattr(WaitingAckBuffer, name)
+
+    def struck(self: Any, *arguments: Any) -> None:
+        monkeypatch.setattr(WaitingAckBuffer, name, method)
+        method(self, *arguments)
+        raise Strike
+
+    monkeypatch.setattr(WaitingAckBuffer, name, struck)
+
+
+def test_Q8_an_id_of_a_put_that_a_signal_handler_broke_off_is_not_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = lv.AckBuffer(2)
+    strike_after(monkeypatch, "_try_put")
+    with pytest.raises(Strike):
+        buffer.put(1)
+    assert (len(buffer), buffer.put(1), buffer.put(2)) == (0, 0, 1)
+
+
+def test_Q8_so_is_that_of_a_put_that_had_to_wait(monkeypatch: pytest.MonkeyPatch, in_thread: Start) -> None:
+    buffer = full_buffer(retain=False)
+    strike_after(monkeypatch, "_note_blocked")
+    putting = in_thread(buffer.put, 3)
+    buffer.mark(0)
+    with pytest.raises(Strike):
+        putting.result(PATIENCE_S)
+    assert (buffer.put(3), buffer.in_flight) == (2, 2)
+
+
+def test_Q8_so_is_that_of_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        buffer = aio.AckBuffer(2)
+        strike_after(monkeypatch, "_try_put")
+        with pytest.raises(Strike):
+            await buffer.put(1)
+        assert (await buffer.put(1), buffer.in_flight) == (0, 1)
+
+    asyncio.run(main())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork() here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_M_B19_a_child_is_told_that_nobody_marks_its_copy() -> None:
+    buffer = full_buffer()
+    buffer.mark(0)
+    calls: dict[str, Callable[[], object]] = {
+        "put": lambda: buffer.put(3),
+        "mark": lambda: buffer.mark(1),
+        "mark_many": lambda: buffer.mark_many([1]),
+        "fail": lambda: buffer.fail(1, RuntimeError()),
+        "get": buffer.get,
+        "wait_empty": buffer.wait_empty,
+    }
+
+    def tell() -> str:
+        told = []
+        for name, call in calls.items():
+            try:
+                call()
+            except ForkedError as error:
+                told.append(f"{name}: {error}")
+        buffer.close()
+        return "\n".join([*told, f"safe: {buffer.safe}", f"new: {lv.AckBuffer(1).put(1)}"])
+
+    *told, safe, new = told_by_child(tell).splitlines()
+    assert [line.partition(":")[0] for line in told] == list(calls)
+    assert all("made before fork()" in line and "after=1" in line for line in told)
+    assert (safe, new) == ("safe: 1", "new: 0")
+    assert buffer.mark(1), "the parent goes on"
 
 
 def test_Q10_a_callback_that_waits_is_refused() -> None:

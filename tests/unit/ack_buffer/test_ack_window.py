@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ import levada as lv
 from levada import aio
 from levada.errors import ClosedError, IllegalStateError, NotAcknowledgedError, Persisted, RecordTooLargeError
 
+FAULT = RuntimeError("refused")
 NOW_S = 100.0
 FULL = -1
 
@@ -88,6 +91,35 @@ def test_Q4_what_was_marked_before_a_bad_sequence_stays_marked() -> None:
     assert buffer.safe == 1
 
 
+@pytest.mark.parametrize("sequence", [0.0, 0.5, True, "0", None])
+def test_Q4_a_sequence_is_a_whole_number(sequence: Any) -> None:
+    buffer = lv.AckBuffer(4)
+    put(buffer, 1, 2)
+
+    calls: list[Callable[[], object]] = [
+        lambda: buffer.mark(sequence),
+        lambda: buffer.fail(sequence, FAULT),
+        lambda: buffer.mark_many([sequence]),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=re.escape(f"a sequence is the number that put() returned, got {sequence!r}")):
+            call()
+    assert buffer.in_flight == 2
+
+
+def test_Q4_numbers_of_numpy_are_sequences_and_those_that_no_id_can_have_are_outside() -> None:
+    class Number:
+        def __index__(self) -> int:
+            return 0
+
+    buffer = lv.AckBuffer(4)
+    put(buffer, 1)
+    same: Any = Number()
+
+    assert [buffer.mark(sequence) for sequence in (2**63, -(2**63) - 1, 2**200, same, same)] == [False, False, False, True, False]
+    assert buffer.mark_many([2**63, 2**64]) == 0
+
+
 def test_Q5_Q7_take_gives_every_id_once_in_order_and_only_when_it_is_safe() -> None:
     buffer = lv.AckBuffer(4)
     put(buffer, "a", "b", "c")
@@ -121,6 +153,50 @@ def test_Q8_ids_must_rise_strictly(id: Any) -> None:
         put(buffer, id)
 
     assert put(buffer, 6) == [1]
+
+
+class Partial:
+    """Is larger than everything."""
+
+    def __gt__(self, other: object) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("id", [float("nan"), Partial()])
+def test_Q8_nothing_would_come_after_the_first_id(id: Any) -> None:
+    buffer = lv.AckBuffer(4)
+    with pytest.raises(ValueError, match="nothing would come after"):
+        put(buffer, id)
+    with pytest.raises(ValueError, match="nothing would come after"):
+        lv.AckBuffer(4, after=id)
+
+    assert put(buffer, 6) == [0]
+
+
+class Unshown(int):
+    """An id whose repr() raises."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+def test_Q9_an_id_that_cannot_be_shown_is_named_by_its_type() -> None:
+    shown = re.escape("<Unshown whose repr() raises RuntimeError>")
+    buffer = lv.AckBuffer(4)
+    put(buffer, Unshown(1), Unshown(2))
+    with pytest.raises(ValueError, match=f"ids must rise: {shown} does not come after {shown}"):
+        put(buffer, Unshown(2))
+    buffer.mark(0)
+    buffer.fail(1, FAULT)
+    assert repr(buffer) == "<AckBuffer: 2 of 4 slots used, 1 ids not safe, safe: <Unshown whose repr() raises RuntimeError>>"
+    assert f"id {Unshown.__name__}" not in str(buffer.failure)
+    with pytest.raises(
+        NotAcknowledgedError, match=f"id {shown} .sequence 1. was not acknowledged: refused; everything up to {shown} is safe"
+    ):
+        buffer.wait_empty(timeout=0)
+    buffer.close()
+    with pytest.raises(ClosedError, match=f"everything up to {shown} is safe"):
+        put(buffer, 3)
 
 
 def test_Q8_ids_are_whatever_compares() -> None:
@@ -313,6 +389,63 @@ def test_settling_many_wakes_only_when_told() -> None:
     assert (buffer.safe, woken) == (1, [])
     buffer._wake()
     assert woken == ["progress"]
+
+
+@pytest.mark.parametrize("retain", [True, False])
+@pytest.mark.parametrize("before", [0, 1, 2, 3])
+def test_Q8_a_put_that_was_broken_off_is_undone(retain: bool, before: int) -> None:
+    buffer = lv.AckBuffer(4, after=0, retain=retain)
+    put(buffer, *range(1, before + 1))
+    buffer.mark(0)
+    taken: list[Any] = []
+    buffer._offer(100, NOW_S, taken)
+    woken: list[str] = []
+    buffer._await_change(lambda: woken.append("room"), room=True)
+
+    buffer._take_back(taken, KeyboardInterrupt())
+
+    assert (buffer.in_flight, woken) == (max(before - 1, 0), ["room"])
+    assert put(buffer, before + 1) == [before], "the id before it is the last one again"
+    assert buffer.mark_many(range(10)) == max(before - 1, 0) + 1
+    assert buffer.safe == before + 1
+
+
+def test_Q8_a_second_put_that_was_broken_off_fails_its_id_again() -> None:
+    buffer = lv.AckBuffer(4)
+    put(buffer, 1, 2)
+    buffer.fail(0, FAULT)
+    interrupted = KeyboardInterrupt("now")
+    taken: list[Any] = []
+    buffer._offer(1, NOW_S, taken)
+
+    buffer._take_back(taken, interrupted)
+
+    assert buffer.failure is not None
+    assert (buffer.failure.id, buffer.failure.__cause__) == (1, interrupted)
+    assert put(buffer, 1) == [0]
+
+
+def test_Q8_so_does_one_that_others_were_put_behind_meanwhile() -> None:
+    buffer = lv.AckBuffer(4)
+    taken: list[Any] = []
+    buffer._offer(1, NOW_S, taken)
+    put(buffer, 2)
+
+    buffer._take_back(taken, KeyboardInterrupt())
+
+    assert buffer.failure is not None
+    assert put(buffer, 1, 3) == [0, 2]
+
+
+def test_Q8_a_put_that_took_nothing_in_has_nothing_undone() -> None:
+    buffer = lv.AckBuffer(1)
+    taken: list[Any] = []
+    put(buffer, 1)
+    assert buffer._offer(2, NOW_S, taken) == FULL
+
+    buffer._take_back(taken, KeyboardInterrupt())
+
+    assert (buffer.in_flight, buffer.failure) == (1, None)
 
 
 def test_one_that_waits_no_more_is_not_woken() -> None:

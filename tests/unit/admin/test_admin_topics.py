@@ -9,8 +9,9 @@ from uuid import UUID
 import pytest
 
 from levada.admin.cluster import describe_cluster
+from levada.admin.describing_topics import describe_topics
 from levada.admin.retry import ON_ADMIN_ERROR, Attempts
-from levada.admin.topics import CreatedTopic, create_topics, delete_topics, describe_topics, list_topics
+from levada.admin.topics import CreatedTopic, create_topics, delete_topics, list_topics
 from levada.client.backoff import ExponentialBackoff
 from levada.client.retry import Reaction
 from levada.client.snapshot import ClusterSnapshot
@@ -19,11 +20,14 @@ from levada.errors import BrokerError, DisconnectError, TopicAlreadyExistsError,
 from levada.flow import Call, Flow, Sleep, Wait
 from levada.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from levada.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from levada.protocol.messages.describe_cluster import DescribeClusterRequest
+from levada.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from levada.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
 from levada.types import NewTopic, Node
 from settings_kit import new_metadata
 
 ID = UUID(int=9)
+TOO_OLD = UnsupportedVersionError("this broker has no such API")
 
 
 def attempts(retries: int = 10, controller: int = 4) -> Attempts:
@@ -187,9 +191,16 @@ def described(**codes: int) -> MetadataResponse:
     return MetadataResponse(brokers=brokers, cluster_id="c", controller_id=4, topics=topics)
 
 
+def describing(*topics: str) -> Flow[Any]:
+    """The flow, which has asked for partitions first."""
+    flow = describe_topics(topics, attempts())
+    assert isinstance(next(flow).request, DescribeTopicPartitionsRequest)  # type: ignore[union-attr]
+    return flow
+
+
 def test_description_creates_nothing_and_sorts_partitions() -> None:
-    flow = describe_topics(["a"])
-    call: Any = next(flow)
+    flow = describing("a")
+    call: Any = flow.throw(TOO_OLD)
     assert (call.request.allow_auto_topic_creation, call.min_version) == (False, 4)
     description = returned(flow, described(a=0))["a"]
     assert (description.topic_id, [info.partition for info in description.partitions]) == (ID, [0, 1])
@@ -197,15 +208,15 @@ def test_description_creates_nothing_and_sorts_partitions() -> None:
 
 @pytest.mark.parametrize("answer", [described(a=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), described()])
 def test_a_topic_that_does_not_exist_is_named(answer: MetadataResponse) -> None:
-    flow = describe_topics(["a"])
-    next(flow)
+    flow = describing("a")
+    flow.throw(TOO_OLD)
     with pytest.raises(UnknownTopicOrPartitionError, match="describe topic 'a': it does not exist: UNKNOWN_TOPIC"):
         flow.send(answer)
 
 
 def test_description_tells_the_outcome_of_every_topic() -> None:
-    flow = describe_topics(["a", "b", "c"])
-    next(flow)
+    flow = describing("a", "b", "c")
+    flow.throw(TOO_OLD)
     with pytest.raises(UnknownTopicOrPartitionError, match="describe topic 'b'") as raised:
         flow.send(described(a=0))
     assert [name for name, error in raised.value.outcomes.items() if error] == ["b", "c"]
@@ -213,7 +224,7 @@ def test_description_tells_the_outcome_of_every_topic() -> None:
 
 
 def test_listing_asks_for_all_topics_and_sorts() -> None:
-    flow = list_topics(internal=False)
+    flow = list_topics(attempts(), internal=False)
     call: Any = next(flow)
     assert call.request.topics is None
     response = described(b=0, a=0, __x=0)
@@ -222,8 +233,9 @@ def test_listing_asks_for_all_topics_and_sorts() -> None:
 
 
 def test_the_cluster() -> None:
-    flow = describe_cluster()
-    call: Any = next(flow)
+    flow = describe_cluster(attempts())
+    assert isinstance(next(flow).request, DescribeClusterRequest)  # type: ignore[union-attr]
+    call: Any = flow.throw(TOO_OLD)
     assert call.request.topics == []
     cluster = returned(flow, described())
     assert (cluster.cluster_id, [node.id for node in cluster.nodes], cluster.controller.id) == ("c", [4, 5], 4)

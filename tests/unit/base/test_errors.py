@@ -56,7 +56,13 @@ RETRIABLE_CLASSES = {
     "BootstrapError",
     "RetriableCommitError",
 }
-FATAL_CLASSES = {"CrashedError", "ClusterAuthorizationError", "TransactionalIdAuthorizationError", "ProducerFencedError"}
+FATAL_CLASSES = {
+    "CrashedError",
+    "ClusterAuthorizationError",
+    "TransactionalIdAuthorizationError",
+    "ProducerFencedError",
+    "FencedInstanceIdError",
+}
 NOT_WRITTEN_CLASSES = {"ConfigError", "SerializationError", "BufferExhaustedError", "MetadataTimeout"}
 """Of these alone the type proves that nothing was written. TimeoutError, ClosedError and IllegalStateError also come from waits for a
 record that is on its way, RecordTooLargeError also from a broker that answers a second attempt."""
@@ -70,6 +76,8 @@ def made(cls: type[errors.KafkaError]) -> errors.KafkaError:
         "DeliveryTimeout": {"persisted": errors.Persisted.UNKNOWN},
         "NotAcknowledgedError": {"sequence": 0, "cause": ZeroDivisionError(), "safe": None},
         "RecordDeserializationError": {"record": None},
+        "DeadLetterError": {"record": None},
+        "ProcessingError": {"record": None, "attempts": 1},
     }
     return cls("what happened", **arguments.get(cls.__name__, {}))
 
@@ -94,7 +102,7 @@ def test_M_P3_an_error_is_marked_where_it_is_certain_that_nothing_was_written() 
     [
         (errors.AuthorizationError, {29, 30, 31, 53, 65}),
         (errors.AuthenticationError, {33, 58}),
-        (errors.GroupError, {22, 23, 24, 25, 26, 27, 30, 68, 69, 79, 81, 82, 86, 110, 111, 112, 113}),
+        (errors.GroupError, {22, 23, 24, 25, 26, 27, 30, 68, 69, 79, 81, 82, 86, 110, 111, 112, 113, 134}),
     ],
 )
 def test_codes_of_one_subject_have_one_base(base: type[errors.KafkaError], codes: set[int]) -> None:

@@ -100,6 +100,6 @@ def test_the_page_of_metrics_is_current() -> None:
 
 
 def test_no_metric_is_described_twice_in_a_group() -> None:
-    for group, tags, table in PAGE:
-        names = [row.name for row in table]
-        assert len(set(names)) == len(names), (group, tags)
+    for section in PAGE:
+        names = [row.name for row in section.table]
+        assert len(set(names)) == len(names), section

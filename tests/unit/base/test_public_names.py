@@ -55,9 +55,11 @@ def told_by(cls: type) -> Iterator[tuple[str, set[str], Any]]:
             function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
             if not inspect.isfunction(function) or (name.startswith("_") and name not in ("__iter__", "__enter__", "__init__")):
                 continue
-            for parameter, annotation in function.__annotations__.items():
+            made_of = inspect.unwrap(function)
+            for parameter, annotation in made_of.__annotations__.items():
                 if parameter == "return" or parameter.startswith("on_"):
-                    yield f"{cls.__name__}.{name}", names_in(annotation), module
+                    # What a face makes of an operation returns what the operation ends with.
+                    yield f"{cls.__name__}.{name}", names_in(annotation) - {"Operation"}, sys.modules[made_of.__module__]
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
@@ -82,10 +84,9 @@ def test_every_name_is_there() -> None:
 @pytest.mark.parametrize(
     ("cls", "name", "advice"),
     [
-        (lv.KafkaConsumer, "subscribe", "membership of consumer groups is not there yet"),
         (lv.KafkaConsumer, "commit_sync", r"use commit\(\)"),
         (lv.KafkaProducer, "produce", r"use send\(\)"),
-        (lv.KafkaAdmin, "create_acls", r"request\(\)"),
+        (lv.KafkaAdmin, "describe_groups", r"use describe_consumer_groups\(\)"),
         (aio.KafkaProducer, "start", "a client connects when it is used"),
         (aio.KafkaConsumer, "stop", r"use close\(\)"),
         (aio.KafkaProducer, "create_batch", r"use send_many\("),

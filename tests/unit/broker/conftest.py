@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from broker_kit import Bench, Client
@@ -34,3 +36,9 @@ def old_producer(client: Client) -> TransactionalProducer:
     made = TransactionalProducer(client, tv2=False)
     made.init()
     return made
+
+
+@pytest.fixture
+def no_flushing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save the time that disks take: no test cuts the power."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)

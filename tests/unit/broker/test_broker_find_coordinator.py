@@ -19,11 +19,11 @@ from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
     ("text", "value"),
     [("", 0), ("a", 97), ("orders", -1008770331), ("Kafka", 72255238), ("h\u00fc\U0001f600", 5113335), ("zzzzzz", -685785664)],
 )
-def test_hashes_are_those_of_java_strings(text: str, value: int) -> None:
+def test_G1_hashes_are_those_of_java_strings(text: str, value: int) -> None:
     assert java_hash(text) == value
 
 
-def test_the_smallest_hash_belongs_to_partition_0() -> None:
+def test_G1_the_smallest_hash_belongs_to_partition_0() -> None:
     assert java_hash("polygenelubricants") == -(1 << 31)
     assert partition_for("polygenelubricants", 50) == 0
 

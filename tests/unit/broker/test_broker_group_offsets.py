@@ -12,8 +12,10 @@ from levada.broker.cluster import Cluster
 from levada.broker.group_offsets import GroupOffsets
 from levada.broker.node import BrokerNode
 from levada.broker.settings import BrokerSettings
+from levada.client.group_offsets import FIRST_VERSION_IN_KAFKA
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
+from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from levada.protocol.messages.offset_delete import OffsetDeleteRequest
 from levada.protocol.messages.offset_fetch import (
@@ -148,6 +150,12 @@ def test_O16_a_pending_offset_makes_the_committed_one_unstable_for_who_asks_for_
 def test_T6_what_a_commit_in_a_transaction_is_refused_for(client: Client, fields: dict[str, Any], code: ErrorCode) -> None:
     assert commit_in_transaction(client, **fields) == code
     assert client.bench.node.cluster.group_offsets.is_pending("g", T0) == (code is ErrorCode.NONE)
+
+
+def test_C6_V16_the_versions_that_kept_offsets_in_zookeeper_are_neither_served_nor_asked_for(client: Client) -> None:
+    served = {api.api_key: api.min_version for api in client.ask(ApiVersionsRequest(), 2).api_keys}
+    assert (served[OffsetCommitRequest.API_KEY], served[OffsetFetchRequest.API_KEY]) == (2, 1)
+    assert FIRST_VERSION_IN_KAFKA == 1
 
 
 def test_metadata_of_a_commit_is_bounded_by_the_brokers_setting() -> None:

@@ -3,34 +3,81 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from broker_kit import SIZE, Bench, Client, fetch_request, make_batch, only_partition, produce_request
+from group_kit import ConsumerGroupMember, GroupMember
 from levada.broker.apis import SERVED
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
 from levada.protocol.frame import decode_response, encode_request
 from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from levada.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from levada.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData
+from levada.protocol.messages.alter_configs import AlterConfigsRequest
+from levada.protocol.messages.alter_configs import AlterConfigsResource as WhollyAltered
+from levada.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from levada.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
+from levada.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
+from levada.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from levada.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from levada.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from levada.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from levada.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from levada.protocol.messages.delete_groups import DeleteGroupsRequest
+from levada.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from levada.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.describe_acls import DescribeAclsRequest
+from levada.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from levada.protocol.messages.describe_cluster import DescribeClusterRequest
+from levada.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from levada.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from levada.protocol.messages.describe_groups import DescribeGroupsRequest
+from levada.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from levada.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from levada.protocol.messages.describe_quorum import DescribeQuorumRequest
+from levada.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsRequestGroup
+from levada.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from levada.protocol.messages.describe_topic_partitions import TopicRequest as TopicToDescribe
 from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from levada.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from levada.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from levada.protocol.messages.end_txn import EndTxnRequest
+from levada.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
+from levada.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from levada.protocol.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from levada.protocol.messages.list_groups import ListGroupsRequest
 from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from levada.protocol.messages.list_transactions import ListTransactionsRequest
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from levada.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from levada.protocol.messages.offset_delete import OffsetDeleteRequest
 from levada.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from levada.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic
+from levada.protocol.messages.push_telemetry import PushTelemetryRequest
+from levada.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from levada.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from levada.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from levada.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from levada.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
+from levada.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from levada.protocol.messages.unregister_controller import UnregisterControllerRequest
+from levada.protocol.messages.update_features import UpdateFeaturesRequest
 from levada.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from levada.protocol.schema import Request
+from share_kit import ShareMember
 
 NAMED = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
 
@@ -53,9 +100,20 @@ def test_H14_every_version_of_api_versions_lists_what_kafka_44_serves(client: Cl
         8: (2, 10),
         9: (1, 10),
         10: (0, 6),
+        11: (0, 9),
+        12: (0, 4),
+        13: (0, 5),
+        14: (0, 5),
+        15: (0, 6),
+        16: (0, 5),
+        17: (0, 1),
         18: (0, 5),
+        36: (0, 2),
         19: (2, 7),
         20: (1, 6),
+        21: (0, 2),
+        32: (1, 4),
+        44: (0, 1),
         22: (0, 5),
         23: (2, 4),
         24: (0, 5),
@@ -66,13 +124,51 @@ def test_H14_every_version_of_api_versions_lists_what_kafka_44_serves(client: Cl
         65: (0, 0),
         66: (0, 2),
         28: (0, 6),
+        29: (1, 3),
+        30: (1, 3),
+        31: (1, 3),
+        42: (0, 3),
         47: (0, 0),
+        68: (0, 1),
+        69: (0, 1),
+        76: (1, 1),
+        78: (1, 2),
+        79: (1, 2),
+        77: (1, 1),
+        90: (0, 1),
+        91: (0, 0),
+        92: (0, 0),
+        33: (0, 2),
+        34: (1, 2),
+        35: (1, 5),
+        37: (0, 3),
+        43: (0, 2),
+        45: (0, 1),
+        46: (0, 0),
+        55: (0, 2),
+        57: (0, 2),
+        60: (0, 2),
+        64: (0, 0),
+        74: (0, 1),
+        75: (0, 0),
+        80: (0, 1),
+        81: (0, 0),
+        38: (1, 3),
+        39: (1, 2),
+        40: (1, 2),
+        41: (1, 3),
+        48: (0, 1),
+        49: (0, 1),
+        50: (0, 0),
+        51: (0, 0),
+        94: (0, 0),
     }
 
 
 @pytest.mark.parametrize(("level", "version", "supported"), [(2, 4, [(0, 2)]), (2, 3, []), (1, 4, [(0, 2)]), (0, 4, [])])
 def test_T12_the_transaction_version_is_a_finalized_feature(level: int, version: int, supported: list[tuple[int, int]]) -> None:
-    answer = Bench(transaction_version=level).client().ask(NAMED, version)
+    """TR28: version 3 cannot say that a feature's least level is 0, and leaves it out."""
+    answer = Bench(transaction_version=level, group_version=0, share_version=0).client().ask(NAMED, version)
     assert [(one.name, one.max_version_level) for one in answer.finalized_features] == ([("transaction.version", level)] if level else [])
     assert [(one.min_version, one.max_version) for one in answer.supported_features] == supported
 
@@ -149,6 +245,7 @@ REQUESTS: dict[int, Callable[[int], Request]] = {
     20: lambda version: (
         DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]) if version >= 6 else DeleteTopicsRequest(topic_names=["t"])
     ),
+    21: lambda version: DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition()])]),
     22: lambda version: InitProducerIdRequest(transaction_timeout_ms=1),
     23: lambda version: OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition()])]),
     24: lambda version: (
@@ -166,6 +263,11 @@ REQUESTS: dict[int, Callable[[int], Request]] = {
     66: lambda version: ListTransactionsRequest(),
 }
 REQUESTS |= {
+    29: lambda version: DescribeAclsRequest(resource_type_filter=2),
+    30: lambda version: CreateAclsRequest(creations=[AclCreation(resource_type=2, resource_name="t", principal="User:a", host="*")]),
+    31: lambda version: DeleteAclsRequest(filters=[DeleteAclsFilter(resource_type_filter=2)]),
+    32: lambda version: DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=2, resource_name="t")]),
+    44: lambda version: IncrementalAlterConfigsRequest(resources=[AlterConfigsResource(resource_type=2, resource_name="t")]),
     8: lambda version: OffsetCommitRequest(group_id="g", topics=[_topic(OffsetCommitRequestTopic, OffsetCommitRequestPartition)]),
     9: lambda version: (
         OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=[])])
@@ -174,6 +276,52 @@ REQUESTS |= {
     ),
     28: lambda version: TxnOffsetCommitRequest(group_id="g", topics=[_topic(TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestPartition)]),
     47: lambda version: OffsetDeleteRequest(group_id="g"),
+    71: lambda version: GetTelemetrySubscriptionsRequest(),
+    72: lambda version: PushTelemetryRequest(client_instance_id=uuid4(), terminating=True),
+    11: lambda version: GroupMember("g").join(session_timeout_ms=0),
+    12: lambda version: GroupMember("g").heartbeat(),
+    13: lambda version: GroupMember("g").leave(version),
+    14: lambda version: GroupMember("g").sync(),
+    17: lambda version: SaslHandshakeRequest(mechanism="PLAIN"),
+    36: lambda version: SaslAuthenticateRequest(auth_bytes=b""),
+    15: lambda version: DescribeGroupsRequest(groups=["g"]),
+    16: lambda version: ListGroupsRequest(),
+    42: lambda version: DeleteGroupsRequest(groups_names=["g"]),
+    68: lambda version: ConsumerGroupMember("g", "m").beat(),
+    69: lambda version: ConsumerGroupDescribeRequest(group_ids=["g"]),
+    76: lambda version: ShareMember("g", "m").join(),
+    78: lambda version: ShareMember("g", "m").fetch(),
+    79: lambda version: ShareMember("g", "m").acknowledge({}),
+    77: lambda version: ShareGroupDescribeRequest(group_ids=["g"]),
+    90: lambda version: DescribeShareGroupOffsetsRequest(groups=[DescribeShareGroupOffsetsRequestGroup(group_id="g")]),
+    91: lambda version: AlterShareGroupOffsetsRequest(group_id="g"),
+    92: lambda version: DeleteShareGroupOffsetsRequest(group_id="g"),
+    33: lambda version: AlterConfigsRequest(resources=[WhollyAltered(resource_type=2, resource_name="t")]),
+    34: lambda version: AlterReplicaLogDirsRequest(
+        dirs=[AlterReplicaLogDir(path="/", topics=[AlterReplicaLogDirTopic(name="t", partitions=[0])])]
+    ),
+    35: lambda version: DescribeLogDirsRequest(topics=None),
+    37: lambda version: CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=2, assignments=None)]),
+    43: lambda version: ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[0])]),
+    45: lambda version: AlterPartitionReassignmentsRequest(),
+    46: lambda version: ListPartitionReassignmentsRequest(topics=None),
+    55: lambda version: DescribeQuorumRequest(),
+    57: lambda version: UpdateFeaturesRequest(),
+    60: lambda version: DescribeClusterRequest(),
+    64: lambda version: UnregisterBrokerRequest(),
+    74: lambda version: ListConfigResourcesRequest(),
+    75: lambda version: DescribeTopicPartitionsRequest(topics=[TopicToDescribe(name="t")]),
+    80: lambda version: AddRaftVoterRequest(),
+    81: lambda version: RemoveRaftVoterRequest(),
+    38: lambda version: CreateDelegationTokenRequest(),
+    39: lambda version: RenewDelegationTokenRequest(),
+    40: lambda version: ExpireDelegationTokenRequest(),
+    41: lambda version: DescribeDelegationTokenRequest(),
+    48: lambda version: DescribeClientQuotasRequest(),
+    49: lambda version: AlterClientQuotasRequest(entries=[EntryData(entity=[EntityData(entity_type="user", entity_name="a")])]),
+    50: lambda version: DescribeUserScramCredentialsRequest(),
+    51: lambda version: AlterUserScramCredentialsRequest(upsertions=[ScramCredentialUpsertion(name="a")]),
+    94: lambda version: UnregisterControllerRequest(),
 }
 
 
@@ -189,7 +337,9 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("key", "version"), EVERY)
-def test_every_api_can_be_refused_in_every_version(client: Client, key: int, version: int) -> None:
+def test_every_api_can_be_refused_in_every_version(key: int, version: int) -> None:
+    client = Bench(client_telemetry=True).client()
+    client.bench.node.create_topic("t")
     name = SERVED[key].request.NAME
     client.bench.node.faults.fail_next(name, ErrorCode.NOT_CONTROLLER)
     assert "error_code=41" in repr(client.ask(REQUESTS[key](version), version))

@@ -105,7 +105,7 @@ class GreetedTransport(PlaintextTransport):
 def greeted() -> Iterator[EmbeddedKafka]:
     """A broker whose connections begin with a handshake."""
     kafka = EmbeddedKafka()
-    kafka._servers[0]._transport = GreetedTransport
+    kafka._servers[0].endpoints[0].transport = GreetedTransport
     with kafka:
         yield kafka
 
@@ -283,7 +283,7 @@ def test_a_port_that_is_taken_is_reported_in_one_sentence(kafka: EmbeddedKafka) 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_M_D15_an_address_that_others_can_reach_needs_insecure_listen(host: str) -> None:
-    with pytest.raises(ConfigError, match="has no authentication"):
+    with pytest.raises(ConfigError, match="need not log in to this broker over TLS"):
         BrokerServer(BrokerNode(), host=host).start()
 
 

@@ -26,7 +26,7 @@ def client(bench: Bench) -> Client:
 
 def test_a_session_learns_the_client_id_and_the_software(bench: Bench, client: Client) -> None:
     (session,) = bench.node.sessions()
-    assert (session.principal, session.listener, session.client_id) == ("User:ANONYMOUS", "PLAINTEXT", None)
+    assert (session.principal, session.listener.name, session.client_id) == ("User:ANONYMOUS", "PLAINTEXT", None)
     client.ask(ApiVersionsRequest(client_software_name="kcat", client_software_version="1.2"), 3)
     (session,) = bench.node.sessions()
     assert (session.client_id, session.software_name, session.software_version) == ("test", "kcat", "1.2")

@@ -6,7 +6,7 @@ import pytest
 
 import levada
 from levada.client.api_versions import BrokerVersions, handshake_request, known_version, read_reply
-from levada.client.setup.flow import negotiate
+from levada.client.setup.flow import Ask, negotiate
 from levada.errors import BrokerError, ProtocolError, UnsupportedVersionError
 from levada.protocol.frame import encode_response
 from levada.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
@@ -24,12 +24,12 @@ def reply(version: int, error_code: int = 0, **ranges: tuple[int, int]) -> bytes
 def converse(*frames: bytes) -> tuple[list[int], BrokerVersions]:
     """Feed frames to a negotiation; return the versions asked with, and the outcome."""
     talk = negotiate()
-    asked = [next(talk).version]
+    steps = [next(talk)]
     for frame in frames:
         try:
-            asked.append(talk.send(frame).version)
+            steps.append(talk.send(frame))
         except StopIteration as done:
-            return asked, done.value
+            return [step.version for step in steps if isinstance(step, Ask)], done.value
     raise AssertionError("the negotiation goes on")
 
 

@@ -9,6 +9,7 @@ import pytest
 from levada.client.api_versions import BrokerVersions
 from levada.client.connection_key import ConnectionKey
 from levada.client.connection_states import ConnectionStates
+from levada.client.setup.flow import SetUp
 from levada.client.setup.states import TRANSITIONS, ConnectionEvent, ConnectionState
 from levada.clock import NEVER_MS
 from levada.errors import IllegalStateError
@@ -35,7 +36,7 @@ def fail(states: ConnectionStates, now_ms: int) -> int:
 def become_ready(states: ConnectionStates, now_ms: int = 0) -> None:
     states.connecting(1, NODE, now_ms)
     states.asked(1, ConnectionEvent.ASKED_VERSIONS)
-    states.ready(1, SPOKEN)
+    states.ready(1, SetUp(SPOKEN), 0)
 
 
 def test_N22_every_state_can_be_left_and_reached() -> None:
@@ -52,7 +53,7 @@ def test_N22_a_connection_goes_through_its_states(states: ConnectionStates) -> N
     states.connecting(1, NODE, 0)
     assert not states.can_connect(1, 0)
     states.asked(1, ConnectionEvent.ASKED_VERSIONS)
-    states.ready(1, SPOKEN)
+    states.ready(1, SetUp(SPOKEN), 0)
     assert states.state(1) is ConnectionState.READY
     assert states.delay_ms(1, 0) == NEVER_MS
     with pytest.raises(IllegalStateError, match="is ready; it cannot be that a connection was begun"):

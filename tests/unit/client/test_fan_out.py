@@ -96,6 +96,12 @@ def test_who_is_asked_again_is_chosen_anew(client: SimClient) -> None:
     assert asked.calls == [(1, ["a"]), (2, ["a"])]
 
 
+def test_what_was_not_asked_about_is_not_asked_about_again(client: SimClient) -> None:
+    asked = Asked(client, lambda node, keys: Answer(found=dict.fromkeys(keys, 7), again={"b": "busy"}, located=["c"]))
+    run(client, asked.fan.run(["a"]))
+    assert (asked.calls, asked.fan.found) == ([(1, ["a"])], {"a": 7})
+
+
 def test_errors_wait_for_the_others_unless_told_otherwise(client: SimClient) -> None:
     failed = broker_error(29, "no")
 
@@ -121,6 +127,24 @@ def test_a_node_that_does_not_answer_holds_up_its_own_subjects_only(client: SimC
     assert asked.fan.reasons == {"z": "not asked yet"}
     assert client.sim.run_until(promise, 5_000)
     assert asked.fan.found == {"a": 1, "z": 2}
+
+
+def test_who_was_found_is_asked_at_once_beside_the_pause_of_the_others(client: SimClient) -> None:
+    where: dict[str, int | str] = {}
+
+    def answer(node: Whom, keys: list[str]) -> Answer[str, int]:
+        if node != 1:
+            return Answer(found=dict.fromkeys(keys, 7))
+        located = [key for key in keys if key != "b" or len(asked.calls) > 1]
+        where.update(dict.fromkeys(located, 2))
+        return Answer(located=located, again=dict.fromkeys(set(keys) - set(located), "busy"), refresh=False)
+
+    asked = Asked(client, answer, leader=lambda key: where.get(key, 1))
+    promise = client.start(asked.fan.run(["a", "b"]))
+    assert not client.sim.run_until(promise, 50)
+    assert (asked.calls, asked.fan.found, asked.fan.reasons) == ([(1, ["a", "b"]), (2, ["a"])], {"a": 7}, {"b": "busy"})
+    assert client.sim.run_until(promise, 1_000)
+    assert (asked.calls[2:], asked.fan.found) == ([(1, ["b"]), (2, ["b"])], {"a": 7, "b": 7})
 
 
 def test_nobody_is_asked_any_more_when_the_time_is_over(client: SimClient) -> None:

@@ -373,3 +373,14 @@ def test_D19_rebootstrap_keeps_topics_but_no_leaders_and_no_epochs() -> None:
 def test_X_K13_a_wait_for_metadata_that_times_out_leaves_nothing_behind() -> None:
     subject = metadata()
     assert subject.await_update(0) is subject.await_update(0)
+
+
+def test_D8_all_topics_are_asked_for_although_they_came_to_be_wanted_while_a_few_were_on_their_way() -> None:
+    subject = metadata()
+    subject.set_topics({"t"}, 0)
+    query = subject.query(0)
+    assert query.topics == frozenset({"t"})
+    subject.set_topics(None, 0)
+    subject.update(query, response(), NEWEST, 10)
+    assert subject.due_at_ms(1_000) <= 1_000
+    assert names(subject, 1_000) is None

@@ -9,11 +9,23 @@ from typing import Any
 import pytest
 
 from levada.config import AdminConfig, ConsumerConfig, ProducerConfig
+from levada.config.consumer import ASSIGNORS
 from levada.config.document import document
+from levada.consumer.group.assignors import BUILT_IN, assignors_of
 from levada.errors import ConfigError
+from levada.groups import PartitionAssignor
 from levada.interceptors import ProducerInterceptor
 
 SERVERS = {"bootstrap.servers": "a:9092"}
+TLS = {"security.protocol": "SSL"}
+SASL = {"security.protocol": "SASL_PLAINTEXT"}
+PLAIN, SCRAM = {**SASL, "sasl.mechanism": "PLAIN"}, {**SASL, "sasl.mechanism": "SCRAM-SHA-256"}
+OAUTH = {**SASL, "sasl.mechanism": "OAUTHBEARER"}
+OAUTH_MODULE, ENDPOINT = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule", "sasl.oauthbearer.token.endpoint.url"
+USER = {"sasl.username": "u", "sasl.password": "p"}
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+PEM = "-----BEGIN SOMETHING-----"
 
 
 def test_dotted_and_snake_case_are_the_same_key() -> None:
@@ -69,8 +81,91 @@ def test_white_space_around_an_address_does_no_harm() -> None:
         ({"transactional.id": "t", "acks": 1}, "'transactional.id' needs 'acks=all', got acks=1"),
         ({"transactional.id": "t", "transaction.timeout.ms": 0}, "'transaction.timeout.ms': must be between 1 and 2147483647, got 0"),
         ({"transactionalid": "t"}, "unknown option 'transactionalid'; did you mean 'transactional.id'?"),
-        ({"sasl.mechanism": "PLAIN"}, "'sasl.mechanism' is not supported yet: only plaintext"),
-        ({"security.protocol": "SSL"}, "'security.protocol': must be one of PLAINTEXT; got 'SSL'; only plaintext connections exist so far"),
+        ({"sasl.mechanism": "PLAIN"}, "'sasl.mechanism' is set, but security.protocol=PLAINTEXT has no login; did you mean SASL_SSL?"),
+        (
+            {**PLAIN, **USER, "ssl.ca.location": "x"},
+            "'ssl.truststore.location' (given as 'ssl.ca.location') is set, but security.protocol=SAS",
+        ),
+        (SASL, "security.protocol=SASL_PLAINTEXT needs 'sasl.mechanism': one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        (
+            {**SASL, "sasl.mechanism": "GSSAPI"},
+            "'sasl.mechanism': must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM; got 'GS",
+        ),
+        ({**SASL, "sasl.mechanism": "PLAIN"}, "sasl.mechanism=PLAIN needs 'sasl.username'"),
+        ({**SASL, "sasl.mechanism": "PLAIN", "sasl.username": "u"}, "sasl.mechanism=PLAIN needs 'sasl.password'"),
+        ({**SASL, "sasl.mechanism": type("Own", (), {})}, "'sasl.mechanism': Own is a class: make an object of it"),
+        (OAUTH, "sasl.mechanism=OAUTHBEARER needs one of 'sasl.oauth.token.provider', 'sasl.oauthbearer.token.endpoint.url', or"),
+        ({**OAUTH, "sasl.username": "u"}, "'sasl.username' is set, but belongs to PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, not to OAUTHBEARER"),
+        ({**PLAIN, **USER, "sasl.oauthbearer.scope": "s"}, "'sasl.oauthbearer.scope' is set, but belongs to OAUTHBEARER, not to PLAIN"),
+        ({**OAUTH, "sasl.oauth.token.provider": "tok3n"}, "'sasl.oauth.token.provider': expected a function that returns a token, or an"),
+        ({**OAUTH, ENDPOINT: "https://a/"}, "'sasl.oauthbearer.token.endpoint.url' needs 'sasl.oauthbearer.client.credentials.client.id'"),
+        (
+            {**OAUTH, ENDPOINT: "https://a/", "sasl.oauth.token.provider": str},
+            "'sasl.oauth.token.provider': expected a function that returns a token; str is a class",
+        ),
+        (
+            {**OAUTH, ENDPOINT: "https://a/", "sasl.oauth.token.provider": str.upper},
+            "'sasl.oauth.token.provider' and 'sasl.oauthbearer.token.endpoint.url' exclude each other",
+        ),
+        (
+            {**OAUTH, ENDPOINT: "https://a/", "sasl.oauthbearer.assertion.claim.sub": "s"},
+            "an assertion needs either 'sasl.oauthbearer.assertion.file' or 'sasl.oauthbearer.assertion.private.key.file'",
+        ),
+        (
+            {**OAUTH, "sasl.oauthbearer.jwt.retriever.class": "com.acme.Retriever"},
+            "'sasl.oauthbearer.jwt.retriever.class': no class is loaded; known by name are DefaultJwtRetriever, Client",
+        ),
+        ({**OAUTH, "sasl.oauthbearer.extensions": "a"}, "'sasl.oauthbearer.extensions': expected name=value,name=value, or a mapping of"),
+        (
+            {**OAUTH, "sasl.login.refresh.window.factor": "2"},
+            "'sasl.login.refresh.window.factor': must be a number between 0.5 and 1.0, got",
+        ),
+        ({**OAUTH, "sasl.jaas.config": f"{OAUTH_MODULE} required unsecuredLoginNumberClaim_x=y;"}, "'sasl.jaas.config': unsecuredLoginNum"),
+        ({**OAUTH, "sasl.jaas.config": f"{OAUTH_MODULE} required unsecuredLoginNumberClaim_x=1;"}, "'sasl.jaas.config': a token without a"),
+        ({**OAUTH, "oauth.cb": str.upper}, "unknown option 'oauth.cb'; pass sasl.oauth.token.provider a function without arguments"),
+        ({**PLAIN, "sasl.jaas.config": "PlainLoginModule"}, "'sasl.jaas.config': expected <login module> required username="),
+        (
+            {**PLAIN, "sasl.jaas.config": "com.acme.Login required;"},
+            "'sasl.jaas.config': the login module com.acme.Login is not known here",
+        ),
+        (
+            {**PLAIN, "sasl.jaas.config": f"{SCRAM_MODULE} required;"},
+            "'sasl.jaas.config': ScramLoginModule is not the login module of sasl",
+        ),
+        ({**PLAIN, "sasl.jaas.config": f'{PLAIN_MODULE} required username="u" x'}, "'sasl.jaas.config': expected options as name="),
+        ({**PLAIN, "sasl.jaas.config": f"{PLAIN_MODULE} required;"}, "sasl.mechanism=PLAIN needs 'sasl.username'"),
+        ({**PLAIN, "sasl.jaas.config": "x", "sasl.username": "u"}, "'sasl.jaas.config' and 'sasl.username' exclude each other"),
+        (
+            {**PLAIN, "sasl.username": "u", "sasl.password": "p", "sasl.tokenauth": True},
+            "'sasl.tokenauth' is set, but belongs to SCRAM-SHA-256, SCRAM-SHA-512, not to PLAIN",
+        ),
+        ({"security.protocol": "TLS"}, "'security.protocol': must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL; got 'TLS'"),
+        (
+            {"ssl.ca.location": "ca.pem"},
+            "'ssl.truststore.location' (given as 'ssl.ca.location') is set, but security.protocol=PLAINTEXT has",
+        ),
+        ({**TLS, "ssl.truststore.location": "a", "ssl.ca.pem": PEM}, "'ssl.truststore.location' and 'ssl.truststore.certificates' (given"),
+        (
+            {**TLS, "ssl.keystore.location": "a", "ssl.certificate.location": "b"},
+            "'ssl.keystore.location' and 'ssl.certificate.location' excl",
+        ),
+        ({**TLS, "ssl.keystore.key": PEM}, "'ssl.keystore.key' needs 'ssl.keystore.certificate.chain'"),
+        ({**TLS, "ssl.keystore.certificate.chain": PEM}, "'ssl.keystore.certificate.chain' needs 'ssl.keystore.key'"),
+        ({**TLS, "ssl.key.location": "a"}, "'ssl.key.location' needs 'ssl.certificate.location'"),
+        ({**TLS, "ssl.keystore.key": "s3cret"}, "'ssl.keystore.key': expected text in PEM, with -----BEGIN ...-----, got [hidden]"),
+        (
+            {**TLS, "ssl.truststore.type": "JKS"},
+            "'ssl.truststore.type': must be one of PEM, PKCS12; got 'JKS'; a Java keystore is converted by",
+        ),
+        (
+            {**TLS, "ssl.endpoint.identification.algorithm": ""},
+            "'ssl.endpoint.identification.algorithm': must be one of https; got ''; if th",
+        ),
+        ({**TLS, "ssl.enabled.protocols": "TLSv1.2,TLSv1.1"}, "'ssl.enabled.protocols': expected some of TLSv1.2, TLSv1.3; got 'TLSv1.1'"),
+        ({**TLS, "ssl.enabled.protocols": []}, "'ssl.enabled.protocols': must name one at least: TLSv1.2, TLSv1.3"),
+        ({**TLS, "ssl.context": "default"}, "'ssl.context': expected an ssl.SSLContext, got str"),
+        ({**TLS, "ssl.protocol": "TLSv1.3"}, "unknown option 'ssl.protocol'; name versions in ssl.enabled.protocols"),
+        ({"enable.ssl.certificate.verification": False}, "unknown option 'enable.ssl.certificate.verification'; certificates are always"),
         ({"enable.idempotence": True, "acks": 1}, "'enable.idempotence' needs 'acks=all', got acks=1"),
         ({"enable.idempotence": True, "retries": 0}, "'enable.idempotence' needs 'retries' above 0"),
         ({"delivery.timeout.ms": 10}, "'delivery.timeout.ms' must be at least linger.ms + request.timeout.ms = 30005, got 10"),
@@ -103,9 +198,60 @@ def test_bootstrap_servers_are_required() -> None:
         ProducerConfig.parse()
 
 
-def test_options_of_members_say_that_membership_is_not_there_yet() -> None:
-    with pytest.raises(ConfigError, match="'group_instance_id' is not supported yet: membership of consumer groups is not there"):
-        ConsumerConfig.parse(SERVERS, group_instance_id="g")
+class Own(PartitionAssignor):
+    NAME = "own"
+
+    def assign(self, topics: Any, members: Any) -> Any:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("range", ["range"]),
+        (" sticky, roundrobin ", ["sticky", "roundrobin"]),
+        (["org.apache.kafka.clients.consumer.CooperativeStickyAssignor"], ["cooperative-sticky"]),
+        (Own(), ["own"]),
+        (["range", Own()], ["range", "own"]),
+    ],
+)
+def test_G6_assignors_are_named_as_here_or_as_in_java_or_are_objects(given: Any, names: list[str]) -> None:
+    chosen = ConsumerConfig.parse(SERVERS, group_id="g", partition_assignment_strategy=given).partition_assignment_strategy
+    assert [one if isinstance(one, str) else one.NAME for one in chosen] == names
+    assert [assignor.NAME for assignor in assignors_of(chosen)] == names
+
+
+def test_every_named_assignor_is_there() -> None:
+    assert set(ASSIGNORS.values()) == set(BUILT_IN)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"partition_assignment_strategy": "rang"}, "expected range, roundrobin, sticky, cooperative-sticky, or an object"),
+        ({"partition_assignment_strategy": "stiky"}, "got 'stiky'; did you mean 'sticky'?"),
+        ({"partition_assignment_strategy": "range,range"}, "'range' is given twice"),
+        ({"partition_assignment_strategy": []}, "must name one at least"),
+        ({"partition_assignment_strategy": Own}, "make an object of the class"),
+        ({"partition_assignment_strategy": 5}, "expected range"),
+        ({"heartbeat_interval_ms": 45_000}, "must be below session.timeout.ms"),
+        ({"group_instance_id": "a b"}, "must be 1 to 249 of a-z"),
+        ({"group_instance_id": ""}, "must be 1 to 249 of a-z"),
+        ({"group_protocol": "consumr"}, "classic, consumer"),
+        ({"group_protocol": "consumer", "session_timeout_ms": 10_000}, "'session.timeout.ms'.* does not go with group.protocol=consumer"),
+        ({"group_protocol": "consumer", "heartbeat_interval_ms": 10}, "the group's consumer.heartbeat.interval.ms.*; leave it out"),
+        ({"group_protocol": "consumer", "partition_assignment_strategy": "range"}, "as group.remote.assignor says; leave it out"),
+        ({"group_remote_assignor": "uniform"}, "goes with group.protocol=consumer"),
+    ],
+)
+def test_G6_options_of_members_are_checked(settings: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ConsumerConfig.parse(SERVERS, group_id="g", **settings)
+
+
+def test_G16_an_instance_id_needs_a_group() -> None:
+    with pytest.raises(ConfigError, match="names a member of a group; give a group"):
+        ConsumerConfig.parse(SERVERS, group_instance_id="one")
 
 
 def test_K22_idempotence_gives_way_to_acks_unless_asked_for(caplog: pytest.LogCaptureFixture) -> None:
@@ -156,3 +302,26 @@ def test_one_interceptor_needs_no_list() -> None:
     assert ProducerConfig.parse({"bootstrap.servers": "h:1"}, interceptors=interceptor).interceptors == (interceptor,)
     with pytest.raises(ConfigError, match="give objects as 'interceptors'"):
         ProducerConfig.parse({"bootstrap.servers": "h:1", "interceptor.classes": "a.B"})
+
+
+@pytest.mark.parametrize(
+    ("text", "user", "password"),
+    [
+        ('required username="u" password="p1";', "u", "p1"),
+        ("required\n  username='u'\n  password='p1' ;\n", "u", "p1"),
+        ("REQUIRED username=u password=p1;", "u", "p1"),
+        (r'required username="a\"b" password="c\\d; e=f" serviceName="kafka";', 'a"b', r"c\d; e=f"),
+    ],
+)
+def test_M_D10_jaas_is_read_as_data(text: str, user: str, password: str) -> None:
+    config = ProducerConfig.parse({**SERVERS, **PLAIN, "sasl.jaas.config": f"{PLAIN_MODULE} {text}"})
+    assert (config.sasl_username, config.sasl_password) == (user, password)
+    assert password not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("option", "is_token"), [('tokenauth="true"', True), ("tokenauth=TRUE", True), ('tokenauth="false"', False), ("", False)]
+)
+def test_jaas_says_that_the_login_is_a_delegation_token(option: str, is_token: bool) -> None:
+    jaas = f'{SCRAM_MODULE} required username="id" password="hmac" {option};'
+    assert ProducerConfig.parse({**SERVERS, **SCRAM, "sasl.jaas.config": jaas}).sasl_tokenauth is is_token

@@ -51,7 +51,7 @@ COMPONENTS = [
     *(ProducerCore, RecordAccumulator, Partitioning, SenderSettings),
     *(ConsumerSettings, FetchSettings, ReadOptions),
 ]
-NO_SETTINGS = {"authenticate", "transport", "lookup", "poll", "waiter", "wake"}
+NO_SETTINGS = {"transport", "lookup", "poll", "waiter", "wake"}
 
 
 @pytest.mark.parametrize("component", COMPONENTS, ids=lambda component: component.__name__)

@@ -13,6 +13,7 @@ import pytest
 
 from levada.config import AdminConfig, Config, ConsumerConfig, ProducerConfig
 from levada.config.client import ClientConfig
+from levada.consumer.reset_to import ByDuration, reset_policy
 from levada.errors import ConfigError
 
 CONFIGS: list[type[Config]] = [ClientConfig, AdminConfig, ConsumerConfig, ProducerConfig]
@@ -63,8 +64,7 @@ def test_M_C13_a_setting_given_under_both_names_is_refused() -> None:
         (ProducerConfig, "reconnect.backoff.jitter.ms", r"see reconnect\.backoff\.ms"),
         (ConsumerConfig, "queued.max.messages.kbytes", r"did you mean 'fetch\.buffer\.bytes'\? It counts bytes"),
         (ConsumerConfig, "enable.auto.offset.store", r"enable\.auto\.commit=false, and commit\(offsets\)"),
-        (ConsumerConfig, "enable.partition.eof", r"use scan\(\)"),
-        (ConsumerConfig, "consumer_timeout_ms", r"poll\(timeout\), in seconds"),
+        (ConsumerConfig, "enable.partition.eof", r"did you mean 'stop\.at\.end'\?"),
         (AdminConfig, "socket.timeout.ms", r"did you mean 'request\.timeout\.ms'"),
         (AdminConfig, "log_level", "Python's logging"),
     ],
@@ -92,9 +92,17 @@ def test_M_C13_a_partitioner_of_librdkafka_is_answered_with_the_default() -> Non
         ProducerConfig.parse(SERVERS, partitioner="murmur2_random")
 
 
-def test_M_C13_a_start_by_duration_is_answered_with_what_to_do() -> None:
-    with pytest.raises(ConfigError, match=r"by_duration:PT1H'; .*offsets_for_times\(\) and seek\(\)"):
-        ConsumerConfig.parse({**SERVERS, "auto.offset.reset": "by_duration:PT1H"})
+@pytest.mark.parametrize("duration", ["", "1h", "-PT1H", "PT-1H", "P", "PT", "P1M", "P1Y", "PT1H1D", "PT1.5H"])
+def test_M_C13_a_duration_that_is_none_is_answered_with_an_example(duration: str) -> None:
+    with pytest.raises(ConfigError, match=r"'auto\.offset\.reset': expected an ISO 8601 duration such as PT6H"):
+        ConsumerConfig.parse({**SERVERS, "auto.offset.reset": f"by_duration:{duration}"})
+
+
+def test_O6_a_start_by_duration_is_read_as_java_reads_it() -> None:
+    parsed = ConsumerConfig.parse({**SERVERS, "auto.offset.reset": "By_Duration:p1dt2h3m4.5678s"}).auto_offset_reset
+    assert parsed == "by_duration:P1DT2H3M4.5678S"
+    assert reset_policy(parsed) == ByDuration((((24 + 2) * 60 + 3) * 60 + 4) * 1_000 + 567)
+    assert reset_policy("by_duration:PT0S") == ByDuration(0)
 
 
 def keywords(client: Callable[..., Any]) -> set[str]:

@@ -114,13 +114,16 @@ def test_O8_what_is_left_is_asked_again_after_a_pause_and_fresh_metadata() -> No
     spawned = Spawned()
     flow = finder(cluster(4, 5), spawned).find({A: -1, B: -1})
     next(flow)
-    again, good = spawned.flows
-    next(again), next(good)
-    assert again.send(reply((0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1))) == Sleep(100)
-    assert isinstance(again.send(None), Wait)
-    assert flow.send(spawned.answer(1, reply((1, 0, 20)))) == WaitAny(spawned.promises[:1])
-    flow.send(spawned.answer(0, None))
-    assert len(spawned.flows) == 3, "only the partition that is missing"
+    for asking in spawned.flows:
+        next(asking)
+    missing = spawned.answer(0, reply((0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)))
+    assert flow.send(missing) == WaitAny(spawned.promises[1:])
+    pause = spawned.flows[2]
+    assert next(pause) == Sleep(100)
+    assert isinstance(pause.send(None), Wait)
+    assert flow.send(spawned.answer(1, reply((1, 0, 20)))) == WaitAny(spawned.promises[2:])
+    flow.send(spawned.answer(2, None))
+    assert len(spawned.flows) == 4, "only the partition that is missing"
     with pytest.raises(TimeoutError, match=r"offsets not found in time \(late\): t-0: node 4: NOT_LEADER_OR_FOLLOWER$"):
         flow.throw(TimeoutError("late"))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from levada.consumer.subscription_state import STATUSES, OffsetSpec, PartitionStatus, SubscriptionState
+from levada.client.offset_spec import OffsetSpec
+from levada.consumer.subscription_state import STATUSES, PartitionStatus, SubscriptionState
 from levada.errors import IllegalStateError
 from levada.types import ConsumerRecord, TopicPartition
 

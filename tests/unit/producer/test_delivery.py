@@ -41,6 +41,9 @@ class Pending:
     def error_of(self, index: int) -> KafkaError | None:
         raise AssertionError("nothing is known yet")
 
+    def failure_of(self, index: int) -> KafkaError | None:
+        raise AssertionError("nothing is known yet")
+
 
 @pytest.mark.parametrize(
     "late", [TimeoutError("not done within 1 s"), BootstrapError("no broker could be reached", {})], ids=lambda error: type(error).__name__

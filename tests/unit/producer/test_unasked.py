@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import ref
+
 from levada.errors import KafkaError
 from levada.producer.delivery import FailedSend
 from levada.producer.unasked import KEPT, Unasked
@@ -44,3 +46,14 @@ def test_what_a_transaction_was_said_to_fail_with_is_told() -> None:
     unasked.add(after)
     count, first = unasked.take()
     assert (count, str(first)) == (2, "another")
+
+
+def test_X_K13_the_error_that_a_transaction_failed_with_is_not_kept() -> None:
+    """Its traceback leads to the program's frames, and from there to the producer."""
+    unasked, cause = Unasked(), KafkaError("buffer.memory is full")
+    watched = ref(cause)
+    unasked.told(cause)
+    del cause
+    assert watched() is None
+    unasked.add(failed("another"))
+    assert unasked.take()[0] == 2

@@ -10,6 +10,7 @@ from levada.protocol.embedded.consumer_protocol_subscription import ConsumerProt
 from levada.protocol.embedded.default_principal_data import DefaultPrincipalData
 from levada.protocol.prefixed import (
     GROUP_RECORDS,
+    SHARE_RECORDS,
     TRANSACTION_RECORDS,
     CoordinatorRecord,
     UnknownRecordTypeError,
@@ -20,7 +21,7 @@ from levada.protocol.prefixed import (
 from levada.protocol.records.control_record_type_schema import ControlRecordTypeSchema
 from levada.protocol.records.end_txn_marker import EndTxnMarker
 from levada.protocol.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from levada.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
+from levada.protocol.records.transaction_log import TransactionLogValue
 from levada.protocol.schema import Data, RecordKey
 from protocol_strategies import data_messages, filled, versions_of
 
@@ -84,16 +85,16 @@ def test_no_version_is_written_that_does_not_exist() -> None:
 
 def test_every_record_of_a_coordinator_is_found_by_its_type() -> None:
     declared = [message for message in data_messages("records") if issubclass(message, RecordKey)]
-    found = {**GROUP_RECORDS, **{-1 - record_type: key for record_type, key in TRANSACTION_RECORDS.items()}}
+    found = [*GROUP_RECORDS.values(), *TRANSACTION_RECORDS.values(), *SHARE_RECORDS.values()]
 
     assert {record_type: key.RECORD_TYPE for record_type, key in GROUP_RECORDS.items()} == {number: number for number in GROUP_RECORDS}
-    assert set(found.values()) == set(declared)
+    assert set(found) == set(declared)
     assert len(found) == len(declared)
 
 
-@pytest.mark.parametrize("key_class", [*GROUP_RECORDS.values(), *TRANSACTION_RECORDS.values()])
+@pytest.mark.parametrize("key_class", [*GROUP_RECORDS.values(), *TRANSACTION_RECORDS.values(), *SHARE_RECORDS.values()])
 def test_a_coordinators_record_comes_back(key_class: type[RecordKey]) -> None:
-    types = TRANSACTION_RECORDS if key_class is TransactionLogKey else GROUP_RECORDS
+    types = next(types for types in (GROUP_RECORDS, TRANSACTION_RECORDS, SHARE_RECORDS) if key_class in types.values())
     key, newest = filled(key_class, 0), key_class.VALUE.NEWEST_VERSION
     value = filled(key_class.VALUE, newest)
 

@@ -22,4 +22,4 @@ def test_the_document_says_who_uses_an_api() -> None:
 
 def test_an_api_of_which_only_old_brokers_versions_are_known_has_no_user() -> None:
     users = {line.split("|")[2].split("]")[0].strip(" ["): line.split("|")[6].strip() for line in document().splitlines() if "](" in line}
-    assert (users["Fetch"], users["OffsetForLeaderEpoch"], users["SaslHandshake"]) == ("client, broker", "client, broker", "nobody yet")
+    assert (users["Fetch"], users["OffsetForLeaderEpoch"], users["StopReplica"]) == ("client, broker", "client, broker", "nobody yet")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from levada.errors import TruncatedError
 from levada.protocol.codegen import decode, encode, encode_into
 from levada.protocol.schema import Message
-from protocol_strategies import MESSAGES, VERSIONED, emptied, filled, messages_of_any_version
+from protocol_strategies import MESSAGES, emptied, filled, messages_of_any_version, versions_of
 
 
 @pytest.mark.parametrize("message", MESSAGES)
@@ -26,35 +26,39 @@ def test_what_is_written_is_read_back(message: type[Message], data: st.DataObjec
     assert encode(read, version) == written
 
 
-@pytest.mark.parametrize("make", [filled, emptied])
-@pytest.mark.parametrize(("message", "version"), VERSIONED)
-def test_every_field_of_every_version_is_read_back(message: type[Message], version: int, make: Any) -> None:
-    value = make(message, version)
-    written = encode(value, version)
+@pytest.mark.parametrize("message", MESSAGES)
+def test_every_field_of_every_version_is_read_back(message: type[Message]) -> None:
+    for version, make in product(versions_of(message), [filled, emptied]):
+        value = make(message, version)
+        written = encode(value, version)
 
-    assert decode(message, written, version) == (value, len(written))
-    assert encode(decode(message, written, version)[0], version) == written
+        read, end = decode(message, written, version)
 
-
-@pytest.mark.parametrize(("message", "version"), VERSIONED)
-def test_every_version_cut_off_at_any_byte_is_truncated(message: type[Message], version: int) -> None:
-    written = encode(filled(message, version), version)
-    says = f"{message.__name__} v{version}, at byte "
-
-    for length in range(len(written)):
-        try:
-            decode(message, written[:length], version)
-        except TruncatedError as error:
-            assert str(error).startswith(says)
-        else:
-            pytest.fail(f"{length} of {len(written)} bytes were taken for the whole")
+        assert (read, end) == (value, len(written)), f"version {version}"
+        assert encode(read, version) == written, f"version {version}"
 
 
-@pytest.mark.parametrize(("message", "version"), VERSIONED)
-def test_a_message_of_defaults_survives_in_every_version(message: type[Message], version: int) -> None:
-    written = encode(message(), version)
+@pytest.mark.parametrize("message", MESSAGES)
+def test_every_version_cut_off_at_any_byte_is_truncated(message: type[Message]) -> None:
+    for version in versions_of(message):
+        written = encode(filled(message, version), version)
+        says = f"{message.__name__} v{version}, at byte "
 
-    assert decode(message, written, version) == (message(), len(written))
+        for length in range(len(written)):
+            try:
+                decode(message, written[:length], version)
+            except TruncatedError as error:
+                assert str(error).startswith(says)
+            else:
+                pytest.fail(f"version {version}: {length} of {len(written)} bytes were taken for the whole")
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_message_of_defaults_survives_in_every_version(message: type[Message]) -> None:
+    for version in versions_of(message):
+        written = encode(message(), version)
+
+        assert decode(message, written, version) == (message(), len(written)), f"version {version}"
 
 
 @pytest.mark.parametrize("message", MESSAGES)

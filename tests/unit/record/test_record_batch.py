@@ -331,3 +331,11 @@ def test_a_builder_asked_again_returns_what_it_built() -> None:
     builder = RecordBatchBuilder(Codec.GZIP)
     builder.append(1, None, b"v" * 100)
     assert builder.build() is builder.build()
+
+
+def test_consumer_records_have_each_its_own_timestamp() -> None:
+    times = [0, 0, 7, 7, 0, 2**62, 7]
+
+    found = only_batch(build([(time, None, b"v", ()) for time in times])).consumer_records(TopicPartition("t", 0))
+
+    assert [record.timestamp for record in found] == times

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +16,7 @@ from levada.errors import RecordDeserializationError
 from levada.record.batch import RecordBatch, assign_offsets
 from levada.record.columnar import COLUMNS, ColumnDecoder, schema
 from levada.record.compression import Codec
+from levada.record.stretch import Stretch
 from record_kit import CODECS, NOW_MS, build, only_batch
 
 
@@ -118,3 +122,50 @@ def test_text_and_a_full_column_go_together() -> None:
     assert decoder.add(batch, "t", 0, start_offset=2) == (1, 3)
     assert decoder.add(batch, "t", 0, start_offset=4) == (1, 5)
     assert decoder.finish()["value"].to_pylist() == ["x" * 30, "y" * 30]
+
+
+def one_batch(count: int) -> int:
+    """Read a batch in which every second text is bad; return how many are."""
+    batch = placed([(1, None, b"\xff" if number % 2 else b"ok") for number in range(count)])
+    decoder, at, bad = ColumnDecoder(("offset", "value"), text=["value"]), 0, 0
+    while at < batch.next_offset:
+        try:
+            _, at = decoder.add(batch, "t", 0, start_offset=at)
+        except RecordDeserializationError as error:
+            at, bad = error.record.offset + 1, bad + 1
+    assert decoder.rows == count - bad
+    return bad
+
+
+def many_batches(count: int) -> int:
+    """Read plain batches of one record, as a fetch brings them, with a bad text in every second; return how many are."""
+    batches = [placed([(1, None, b"\xff" if number % 2 else b"ok")], number) for number in range(count)]
+    stretch = Stretch(b"".join(batch.data for batch in batches), 1 << 62)
+    decoder, at, place, bad = ColumnDecoder(("offset", "value"), text=["value"]), 0, 0, 0
+    while at < count:
+        stretch.begin_at(place, at)
+        if decoder.add_plain(stretch, "t", 0, None, 1 << 30, check_crcs=False):
+            at, place = stretch.next_offset, stretch.end
+            continue
+        with pytest.raises(RecordDeserializationError):
+            decoder.add(batches[at], "t", 0, start_offset=at)
+        at, place, bad = at + 1, place + batches[at].size_bytes, bad + 1
+    assert decoder.rows == count - bad
+    return bad
+
+
+@pytest.mark.parametrize("read", [one_batch, many_batches])
+def test_bad_text_costs_as_much_as_there_is_of_it(read: Callable[[int], int]) -> None:
+    few, many = 500, 4_000
+
+    def took(count: int) -> float:
+        began = time.process_time()
+        assert read(count) == count // 2
+        return time.process_time() - began
+
+    # The collector looks through all that other tests have left in this process.
+    gc.disable()
+    try:
+        assert min(took(many) for _ in range(3)) < 3 * many / few * min(took(few) for _ in range(3))
+    finally:
+        gc.enable()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from levada.client.loop_time import LoopTime
 from levada.clock import NEVER_MS
 from levada.net.selectable import NetEvents
 from levada.sync.stepper import IDLE_NAP_MS, LONGEST_NAP_MS, Stepper
@@ -26,6 +27,7 @@ class IdleEngine:
 
     def __init__(self) -> None:
         self.deferred: deque[Any] = deque()
+        self.loop_time = LoopTime()
 
     def complete(self, events: NetEvents, now_ms: int) -> None:
         pass

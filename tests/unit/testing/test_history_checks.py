@@ -7,8 +7,19 @@ from typing import Any
 
 import pytest
 
-from levada.errors import ClosedError, DeliveryTimeout, MetadataTimeout, Persisted, RecordTooLargeError, not_written
-from levada.testing.history import CHECKS, Event, Found, History, Op, Report, Type, check, outcome_of, value_of
+from levada.errors import (
+    ClosedError,
+    DeliveryTimeout,
+    KafkaError,
+    MetadataTimeout,
+    Persisted,
+    ProducerFencedError,
+    RecordTooLargeError,
+    TransactionAbortableError,
+    TransactionOutcomeUnknownError,
+    not_written,
+)
+from levada.testing.history import CHECKS, Event, Found, History, Op, Recorder, Report, Type, check, outcome_of, value_of
 
 TOPIC = "t"
 
@@ -443,6 +454,21 @@ def test_figures_of_a_run() -> None:
 )
 def test_M_P3_what_an_error_says_of_its_operation(error: BaseException, outcome: Type) -> None:
     assert outcome_of(error) is outcome
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (TransactionAbortableError("a record failed"), Type.FAIL),
+        (TransactionOutcomeUnknownError("not answered"), Type.INFO),
+        (ProducerFencedError("replaced"), Type.INFO),
+    ],
+)
+def test_M_P3_what_an_error_says_of_a_commit(error: KafkaError, outcome: Type) -> None:
+    events = list[Event]()
+    with pytest.raises(type(error)), Recorder(events.append, 1).operation(Op.COMMIT, 1, 1000):
+        raise error
+    assert [event.type for event in events] == [Type.INVOKE, outcome]
 
 
 def test_a_report_shows_the_first_findings_of_each_check() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 import pytest
 
 from levada import KafkaProducer
-from levada.client.deferred_log import DeferredLog
+from levada.client.deferred import Deferred
+from levada.logs import of_a_client
 from levada.testing import EmbeddedKafka
 
 PATIENCE_S = 20
@@ -37,23 +37,23 @@ def handling(handle: Callable[[logging.LogRecord], None], level: int = logging.D
 
 
 def test_nothing_is_logged_before_the_driver_works_off_what_is_deferred() -> None:
-    deferred: deque[Callable[[], None]] = deque()
+    deferred = Deferred(of_a_client("c", group_id=None, transactional_id=None))
     lines: list[str] = []
     with handling(lambda record: lines.append(record.getMessage())):
-        log = DeferredLog(logging.getLogger("levada.client"), deferred)
-        log.log(logging.WARNING, "%s: %s", "kafka:9092", "gone")
+        log = deferred.log("levada.client")
+        log.warning("%s: %s", "kafka:9092", "gone")
         log.debug("no more than this")
         assert not lines
         while deferred:
             deferred.popleft()()
-    assert lines == ["kafka:9092: gone", "no more than this"]
+    assert lines == ["c: kafka:9092: gone", "c: no more than this"]
 
 
 def test_an_error_comes_with_its_traceback() -> None:
-    deferred: deque[Callable[[], None]] = deque()
+    deferred = Deferred({})
     records: list[logging.LogRecord] = []
     with handling(records.append):
-        DeferredLog(logging.getLogger("levada.client"), deferred).error("a bug", error=ValueError("here"))
+        deferred.log("levada.client").error("a bug", error=ValueError("here"))
         deferred.popleft()()
     assert records[0].exc_info is not None
     assert records[0].exc_info[0] is ValueError

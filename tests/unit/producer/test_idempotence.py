@@ -10,10 +10,10 @@ from levada.client.backoff import ExponentialBackoff
 from levada.error_codes import ErrorCode
 from levada.errors import DisconnectError, Persisted, UnsupportedVersionError
 from levada.flow import Call, Sleep
+from levada.producer.idempotence import Idempotence, Verdict
 from levada.producer.partition_queue import PartitionQueue, TopicQueues
 from levada.producer.producer_batch import Final, ProducerBatch
 from levada.producer.sequences import MAX_EPOCH, ProducerIdentity
-from levada.producer.transaction_manager import TransactionManager, Verdict
 from levada.protocol.messages.init_producer_id import InitProducerIdResponse
 from levada.record.batch import RecordBatch
 from levada.record.builder import RecordBatchBuilder
@@ -23,8 +23,8 @@ NO_LOG_START = -1
 
 
 @pytest.fixture
-def manager() -> TransactionManager:
-    manager = TransactionManager(backoff=ExponentialBackoff(100, 1000, Random(1)))
+def manager() -> Idempotence:
+    manager = Idempotence(backoff=ExponentialBackoff(100, 1000, Random(1)))
     manager.identity = ProducerIdentity(7, 0)
     return manager
 
@@ -45,7 +45,7 @@ def a_batch(queue: PartitionQueue, records: int = 1) -> ProducerBatch:
     return batch
 
 
-def sent(manager: TransactionManager, queue: PartitionQueue, count: int, records: int = 10) -> list[ProducerBatch]:
+def sent(manager: Idempotence, queue: PartitionQueue, count: int, records: int = 10) -> list[ProducerBatch]:
     """Batches that were numbered and are on the wire."""
     batches = [a_batch(queue, records) for _ in range(count)]
     for batch in batches:
@@ -60,7 +60,7 @@ def came_back(*batches: ProducerBatch) -> None:
         batch.on_the_wire = False
 
 
-def finished(manager: TransactionManager, batch: ProducerBatch, base_offset: int = 0) -> None:
+def finished(manager: Idempotence, batch: ProducerBatch, base_offset: int = 0) -> None:
     came_back(batch)
     manager.acked(batch, base_offset)
     batch.queue.in_flight.remove(batch)
@@ -75,30 +75,30 @@ def numbers(batch: ProducerBatch) -> tuple[int, int, int]:
     return view.producer_id, view.producer_epoch, view.base_sequence
 
 
-def test_A15_numbers_stand_in_the_batch_and_count_records(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_A15_numbers_stand_in_the_batch_and_count_records(manager: Idempotence, queue: PartitionQueue) -> None:
     assert [numbers(batch) for batch in sent(manager, queue, 3)] == [(7, 0, 0), (7, 0, 10), (7, 0, 20)]
 
 
-def test_I20_45_an_earlier_batch_is_still_being_retried(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I20_45_an_earlier_batch_is_still_being_retried(manager: Idempotence, queue: PartitionQueue) -> None:
     _, second = sent(manager, queue, 2)
     assert manager.decide(second, OUT_OF_ORDER, NO_LOG_START) is Verdict.RETRY
     assert not queue.sequences.wants_bump
 
 
-def test_I20_45_though_it_is_the_next_one_there_is_a_gap(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I20_45_though_it_is_the_next_one_there_is_a_gap(manager: Idempotence, queue: PartitionQueue) -> None:
     first, second = sent(manager, queue, 2)
     finished(manager, first)
     assert manager.decide(second, OUT_OF_ORDER, NO_LOG_START) is Verdict.BUMP
     assert queue.sequences.wants_bump
 
 
-def test_M_B4_45_behind_what_was_acknowledged_is_not_called_a_success(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_M_B4_45_behind_what_was_acknowledged_is_not_called_a_success(manager: Idempotence, queue: PartitionQueue) -> None:
     first, second = sent(manager, queue, 2)
     finished(manager, second)
     assert manager.decide(first, OUT_OF_ORDER, NO_LOG_START) is Verdict.FAIL
 
 
-def test_I20_45_right_after_an_unresolved_batch_proves_the_gap(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I20_45_right_after_an_unresolved_batch_proves_the_gap(manager: Idempotence, queue: PartitionQueue) -> None:
     first, second, third = sent(manager, queue, 3)
     manager.gave_up(first, Persisted.UNKNOWN)
     queue.in_flight.remove(first)
@@ -107,18 +107,18 @@ def test_I20_45_right_after_an_unresolved_batch_proves_the_gap(manager: Transact
     assert manager.decide(second, OUT_OF_ORDER, NO_LOG_START) is Verdict.BUMP
 
 
-def test_I20_59_without_a_log_start_says_nothing(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I20_59_without_a_log_start_says_nothing(manager: Idempotence, queue: PartitionQueue) -> None:
     (batch,) = sent(manager, queue, 1)
     assert manager.decide(batch, UNKNOWN_PRODUCER_ID, NO_LOG_START) is Verdict.RETRY
     assert not queue.sequences.wants_bump
 
 
-def test_I20_TR47_59_after_retention_is_no_loss(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I20_TR47_59_after_retention_is_no_loss(manager: Idempotence, queue: PartitionQueue) -> None:
     (batch,) = sent(manager, queue, 1)
     assert manager.decide(batch, UNKNOWN_PRODUCER_ID, 100) is Verdict.BUMP
 
 
-def test_I11_a_bump_waits_until_nothing_is_on_the_wire_and_renumbers_from_0(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I11_a_bump_waits_until_nothing_is_on_the_wire_and_renumbers_from_0(manager: Idempotence, queue: PartitionQueue) -> None:
     first, second, third = sent(manager, queue, 3)
     finished(manager, first)
     came_back(second)
@@ -133,7 +133,7 @@ def test_I11_a_bump_waits_until_nothing_is_on_the_wire_and_renumbers_from_0(mana
     assert [manager.may_drain(second), manager.may_drain(third)] == [True, False]
 
 
-def test_M_B6_what_may_be_written_keeps_its_numbers_and_is_handed_back_to_fail(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_M_B6_what_may_be_written_keeps_its_numbers_and_is_handed_back_to_fail(manager: Idempotence, queue: PartitionQueue) -> None:
     first, second = sent(manager, queue, 2)
     came_back(first, second)
     second.may_be_persisted = True
@@ -143,7 +143,7 @@ def test_M_B6_what_may_be_written_keeps_its_numbers_and_is_handed_back_to_fail(m
     assert queue.sequences.next == 10
 
 
-def test_I11_other_partitions_follow_when_their_own_batches_are_done(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I11_other_partitions_follow_when_their_own_batches_are_done(manager: Idempotence, queue: PartitionQueue) -> None:
     other = queue.topic.partitions[1]
     (elsewhere,) = sent(manager, other, 1)
     (batch,) = sent(manager, queue, 1)
@@ -157,7 +157,7 @@ def test_I11_other_partitions_follow_when_their_own_batches_are_done(manager: Tr
     assert numbers(following) == (7, 1, 0)
 
 
-def test_I16_a_sequence_begins_with_one_batch_in_flight(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I16_a_sequence_begins_with_one_batch_in_flight(manager: Idempotence, queue: PartitionQueue) -> None:
     assert manager.may_drain(a_batch(queue))
     (first,) = sent(manager, queue, 1)
     assert not manager.may_drain(a_batch(queue)), "the broker would take it though the first was refused"
@@ -166,7 +166,7 @@ def test_I16_a_sequence_begins_with_one_batch_in_flight(manager: TransactionMana
     assert manager.may_drain(a_batch(queue))
 
 
-def test_I11_the_last_epoch_is_followed_by_a_new_id(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I11_the_last_epoch_is_followed_by_a_new_id(manager: Idempotence, queue: PartitionQueue) -> None:
     manager.identity = ProducerIdentity(7, MAX_EPOCH)
     (batch,) = sent(manager, queue, 1)
     came_back(batch)
@@ -179,7 +179,7 @@ def test_I11_the_last_epoch_is_followed_by_a_new_id(manager: TransactionManager,
     assert numbers(batch)[2] == 0
 
 
-def test_I12_a_later_success_resolves_an_unknown_outcome(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I12_a_later_success_resolves_an_unknown_outcome(manager: Idempotence, queue: PartitionQueue) -> None:
     first, second = sent(manager, queue, 2)
     manager.gave_up(first, Persisted.UNKNOWN)
     queue.in_flight.remove(first)
@@ -190,7 +190,7 @@ def test_I12_a_later_success_resolves_an_unknown_outcome(manager: TransactionMan
     assert manager.may_drain(a_batch(queue))
 
 
-def test_I12_without_one_the_epoch_is_bumped(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I12_without_one_the_epoch_is_bumped(manager: Idempotence, queue: PartitionQueue) -> None:
     (batch,) = sent(manager, queue, 1)
     manager.gave_up(batch, Persisted.UNKNOWN)
     queue.in_flight.remove(batch)
@@ -200,7 +200,7 @@ def test_I12_without_one_the_epoch_is_bumped(manager: TransactionManager, queue:
     assert numbers(following) == (7, 1, 0)
 
 
-def test_TR44_numbers_of_a_batch_that_was_not_written_are_used_again(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_TR44_numbers_of_a_batch_that_was_not_written_are_used_again(manager: Idempotence, queue: PartitionQueue) -> None:
     first, second = sent(manager, queue, 2)
     finished(manager, first)
     manager.gave_up(second, Persisted.NO)
@@ -210,7 +210,7 @@ def test_TR44_numbers_of_a_batch_that_was_not_written_are_used_again(manager: Tr
     assert manager.identity == (7, 0)
 
 
-def test_TR44_unless_others_are_behind_it(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_TR44_unless_others_are_behind_it(manager: Idempotence, queue: PartitionQueue) -> None:
     first, second = sent(manager, queue, 2)
     came_back(first, second)
     manager.gave_up(first, Persisted.NO)
@@ -219,7 +219,7 @@ def test_TR44_unless_others_are_behind_it(manager: TransactionManager, queue: Pa
     assert numbers(second) == (7, 1, 0)
 
 
-def test_I9_a_retried_batch_goes_alone_until_the_gap_is_closed(manager: TransactionManager, queue: PartitionQueue) -> None:
+def test_I9_a_retried_batch_goes_alone_until_the_gap_is_closed(manager: Idempotence, queue: PartitionQueue) -> None:
     first, second = sent(manager, queue, 2)
     came_back(first, second)
     assert [manager.may_drain(first), manager.may_drain(second)] == [True, False]
@@ -230,7 +230,7 @@ def test_I9_a_retried_batch_goes_alone_until_the_gap_is_closed(manager: Transact
 # InitProducerId
 
 
-def test_I3_the_id_is_asked_for_until_it_comes(manager: TransactionManager) -> None:
+def test_I3_the_id_is_asked_for_until_it_comes(manager: Idempotence) -> None:
     manager.identity = ProducerIdentity()
     flow = manager.initialize()
     assert isinstance(next(flow), Call)
@@ -245,7 +245,7 @@ def test_I3_the_id_is_asked_for_until_it_comes(manager: TransactionManager) -> N
     assert manager.identity == (42, 3)
 
 
-def test_I3_an_old_broker_is_an_error_with_the_way_out(manager: TransactionManager) -> None:
+def test_I3_an_old_broker_is_an_error_with_the_way_out(manager: Idempotence) -> None:
     manager.identity = ProducerIdentity()
     flow = manager.initialize()
     next(flow)
@@ -257,18 +257,18 @@ def test_I3_an_old_broker_is_an_error_with_the_way_out(manager: TransactionManag
 
 
 @pytest.fixture
-def transactional() -> TransactionManager:
-    manager = TransactionManager(backoff=ExponentialBackoff(100, 1000, Random(1)), may_send=lambda batch: True)
+def transactional() -> Idempotence:
+    manager = Idempotence(backoff=ExponentialBackoff(100, 1000, Random(1)), may_send=lambda batch: True)
     manager.identify(ProducerIdentity(7, 3))
     return manager
 
 
-def test_I11_the_coordinator_alone_gives_a_transactional_producer_its_identity(transactional: TransactionManager) -> None:
+def test_I11_the_coordinator_alone_gives_a_transactional_producer_its_identity(transactional: Idempotence) -> None:
     transactional.identity = ProducerIdentity()
     assert not transactional.needs_identity
 
 
-def test_I9_batches_of_a_transaction_are_marked_as_such(transactional: TransactionManager, queue: PartitionQueue) -> None:
+def test_I9_batches_of_a_transaction_are_marked_as_such(transactional: Idempotence, queue: PartitionQueue) -> None:
     (batch,) = sent(transactional, queue, 1)
     assert batch.data is not None
     view = RecordBatch(memoryview(batch.data))
@@ -284,7 +284,7 @@ def test_T4_a_partition_that_is_not_in_the_transaction_yet_is_not_drained(queue:
         asked.append(batch)
         return False
 
-    manager = TransactionManager(backoff=ExponentialBackoff(100, 1000, Random(1)), may_send=may_send)
+    manager = Idempotence(backoff=ExponentialBackoff(100, 1000, Random(1)), may_send=may_send)
     batch = a_batch(queue)
     assert not manager.may_drain(batch)
     assert asked == [], "nothing is announced before there is a producer id to announce it with"
@@ -294,7 +294,7 @@ def test_T4_a_partition_that_is_not_in_the_transaction_yet_is_not_drained(queue:
 
 
 def test_I20_45_in_a_transaction_a_gap_fails_the_batch_and_an_earlier_retry_does_not(
-    transactional: TransactionManager, queue: PartitionQueue
+    transactional: Idempotence, queue: PartitionQueue
 ) -> None:
     first, second = sent(transactional, queue, 2)
     assert transactional.decide(second, OUT_OF_ORDER, NO_LOG_START) is Verdict.RETRY
@@ -303,7 +303,7 @@ def test_I20_45_in_a_transaction_a_gap_fails_the_batch_and_an_earlier_retry_does
 
 
 def test_I20_59_in_a_transaction_retention_restarts_the_numbers_under_the_same_epoch(
-    transactional: TransactionManager, queue: PartitionQueue
+    transactional: Idempotence, queue: PartitionQueue
 ) -> None:
     first, second = sent(transactional, queue, 2)
     finished(transactional, first, base_offset=5)
@@ -314,14 +314,14 @@ def test_I20_59_in_a_transaction_retention_restarts_the_numbers_under_the_same_e
     assert transactional.identity == (7, 3)
 
 
-def test_I20_59_in_a_transaction_otherwise_fails_the_batch(transactional: TransactionManager, queue: PartitionQueue) -> None:
+def test_I20_59_in_a_transaction_otherwise_fails_the_batch(transactional: Idempotence, queue: PartitionQueue) -> None:
     first, second = sent(transactional, queue, 2)
     finished(transactional, first, base_offset=500)
     assert transactional.decide(second, UNKNOWN_PRODUCER_ID, NO_LOG_START) is Verdict.RETRY
     assert transactional.decide(second, UNKNOWN_PRODUCER_ID, 100) is Verdict.FAIL
 
 
-def test_I20_numbers_of_a_failed_batch_go_to_the_next_one_or_are_lost(transactional: TransactionManager, queue: PartitionQueue) -> None:
+def test_I20_numbers_of_a_failed_batch_go_to_the_next_one_or_are_lost(transactional: Idempotence, queue: PartitionQueue) -> None:
     first, second = sent(transactional, queue, 2)
     transactional.gave_up(second, Persisted.NO)
     assert (queue.sequences.next, transactional.lost_numbers) == (10, False)

@@ -1,0 +1,565 @@
+"""The commands of `levada` that look at a cluster and change it, on every broker."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+import levada as lv
+from cli_kit import Ran, Terminal, run, started
+from levada.testing import Authority, EmbeddedKafka, EmbeddedRegistry
+
+NewTopic = Callable[..., str]
+
+
+class Levada(Protocol):
+    """Runs `levada` for a broker; a code that is not expected fails the test."""
+
+    def __call__(self, *arguments: str | Path, code: int = 0, stdin: bytes = b"") -> Ran: ...
+
+
+def on(**environment: str) -> Levada:
+    def call(*arguments: str | Path, code: int = 0, stdin: bytes = b"") -> Ran:
+        ran = run(*arguments, stdin=stdin, env={"LEVADA_OUTPUT": "json", **environment})
+        assert ran.code == code, ran.err
+        return ran
+
+    return call
+
+
+@pytest.fixture(scope="module", params=["embedded", pytest.param("kafka44", marks=pytest.mark.kafka)])
+def kafka(request: pytest.FixtureRequest) -> Any:
+    """The embedded broker, and one real one: what else differs between brokers, tests of the library have shown."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def levada(kafka: Any) -> Levada:
+    return on(LEVADA_BROKERS=kafka.bootstrap_servers)
+
+
+@pytest.fixture
+def topic(kafka: Any, new_topic: NewTopic) -> str:
+    """A topic of two partitions, with three records in the first one."""
+    name = new_topic(kafka, 2)
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for number in range(3):
+            producer.send(name, b"%d" % number, partition=0, timestamp=1_000 + number).result()
+    return name
+
+
+@pytest.fixture
+def admin(kafka: Any) -> Iterator[lv.KafkaAdmin]:
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        yield admin
+
+
+# Topics
+
+
+def test_topics_are_created_listed_and_deleted(levada: Levada, topic: str) -> None:
+    name = f"{topic}-new"
+    (made,) = levada("topics", "create", name, "-p", "3", "-c", "retention.ms=86400000").json()
+    assert made == {"name": name, "outcome": "created with 3 partitions, 1 replicas each", "error": None}
+    rows = {row["topic"]: row for row in levada("topics", "list").json()}
+    assert rows[name] == {"topic": name, "partitions": 3, "replicas": 1, "without_leader": 0, "out_of_sync": 0}
+    again = levada("topics", "create", name, code=1)
+    assert "it exists already" in again.err
+    assert levada("topics", "create", name, "--if-not-exists").json()[0]["outcome"] == "exists already"
+    assert levada("topics", "delete", name, f"{name}-2", "--yes", code=6).json()[0]["outcome"] == "deleted"
+
+
+def test_topics_that_could_be_created(levada: Levada, topic: str) -> None:
+    assert levada("topics", "create", f"{topic}-x", "-p", "1", "--dry-run").json()[0]["outcome"].startswith("could be created")
+    assert f"{topic}-x" not in {row["topic"] for row in levada("topics", "list").json()}
+
+
+def test_a_topic_is_described(levada: Levada, topic: str) -> None:
+    first, second = levada("topics", "describe", topic).json()
+    assert (first["partition"], first["start"], first["end"]) == (0, 0, 3)
+    assert first["in_sync"] == first["replicas"] == [first["leader"]]
+    assert (second["partition"], second["end"]) == (1, 0)
+
+
+def test_a_topic_gets_partitions(levada: Levada, topic: str) -> None:
+    levada("topics", "add-partitions", topic, "--total", "3")
+    assert len(levada("topics", "describe", topic).json()) == 3
+    assert "INVALID_PARTITIONS" in levada("topics", "add-partitions", topic, "--total", "2", code=1).err
+
+
+@pytest.mark.parametrize(("at", "offsets"), [("start", [0, 0]), ("end", [3, 0]), ("-2", [1, 0]), ("@1970-01-01T00:00:01.002Z", [2, 0])])
+def test_offsets_at_a_position(levada: Levada, topic: str, at: str, offsets: list[int]) -> None:
+    assert [row["offset"] for row in levada("topics", "offsets", topic, "--at", at).json()] == offsets
+
+
+def test_offsets_at_positions_of_single_partitions(levada: Levada, topic: str) -> None:
+    assert levada("topics", "offsets", topic, "--at", "0:end").json() == [{"topic": topic, "partition": 0, "offset": 3}]
+    assert "a position is wanted here and not a range" in levada("topics", "offsets", topic, "--at", "1..2", code=2).err
+
+
+def test_records_are_deleted(levada: Levada, topic: str) -> None:
+    outcomes = levada("topics", "delete-records", topic, "--before", "2", "--yes").json()
+    assert [row["outcome"] for row in outcomes] == ["begins at offset 2", "begins at offset 0"]
+    assert levada("topics", "offsets", topic, "--at", "start").json()[0]["offset"] == 2
+
+
+def test_what_cannot_be_taken_back_needs_yes_without_a_terminal(levada: Levada, topic: str) -> None:
+    assert "add --yes" in levada("topics", "delete", topic, code=2).err
+    assert levada("topics", "describe", topic).json()
+
+
+def test_settings_of_a_topic(levada: Levada, topic: str) -> None:
+    levada("configs", "set", "topic", topic, "retention.ms=60000", "cleanup.policy=compact")
+    levada("configs", "set", "topic", topic, "cleanup.policy+=delete")
+    changed = {row["name"]: row["value"] for row in levada("configs", "describe", "topic", topic).json()}
+    assert (changed["retention.ms"], set(changed["cleanup.policy"].split(","))) == ("60000", {"compact", "delete"})
+    levada("configs", "unset", "topic", topic, "retention.ms")
+    everything = {row["name"]: row for row in levada("configs", "describe", "topic", topic, "--all", "--synonyms").json()}
+    assert everything["retention.ms"]["value"] != "60000"
+    assert everything["cleanup.policy"]["synonyms"][0].startswith("cleanup.policy=")
+    assert "INVALID_CONFIG" in levada("configs", "set", "topic", topic, "retention.ms=soon", code=1).err
+    levada("configs", "set", "topic", topic, "retention.ms=1", "--dry-run")
+    assert "retention.ms" not in {row["name"] for row in levada("configs", "describe", "topic", topic).json()}
+
+
+def test_what_has_settings(levada: Levada) -> None:
+    assert "did you mean 'topic'?" in levada("configs", "describe", "topik", "t", code=2).err
+    assert levada("configs", "describe", "broker", "1", "--all").json()
+
+
+# Groups
+
+
+def test_a_group_is_described_moved_and_deleted(levada: Levada, topic: str, admin: lv.KafkaAdmin) -> None:
+    admin.alter_consumer_group_offsets(topic, {lv.TopicPartition(topic, 0): 1})
+    assert topic in {row["group_id"] for row in levada("groups", "list", "--state", "empty").json()}
+    (lag,) = levada("groups", "describe", topic).json()
+    assert (lag["committed"], lag["log_end"], lag["lag"]) == (1, 3, 2)
+    (state,) = levada("groups", "describe", topic, "--state").json()
+    assert (state["state"], state["members"], state["lag"]) == ("Empty", 0, 2)
+
+    planned = levada("groups", "reset", topic, "--to", "end")
+    assert [(plan["committed"], plan["offset"], plan["records"]) for plan in planned.json()] == [(1, 3, -2)]
+    assert "nothing was changed" in planned.err
+    assert levada("groups", "describe", topic).json()[0]["committed"] == 1
+    levada("groups", "reset", topic, "--by", "1", "--execute")
+    assert levada("groups", "describe", topic).json()[0]["committed"] == 2
+    levada("groups", "reset", topic, "-t", topic, "--to", "0:-2,1:end", "--execute")
+    assert [row["committed"] for row in levada("groups", "describe", topic).json()] == [1, 0]
+
+    levada("groups", "delete-offsets", topic, "-t", f"{topic}:1", "--yes")
+    assert [row["partition"] for row in levada("groups", "describe", topic).json()] == [0]
+    levada("groups", "delete", topic, "--yes")
+    assert "does not exist" in levada("groups", "describe", topic, code=1).err
+
+
+def test_a_group_that_reads(levada: Levada, topic: str, kafka: Any) -> None:
+    settings = {"bootstrap_servers": kafka.bootstrap_servers, "auto_offset_reset": "earliest"}
+    with lv.KafkaConsumer(**settings, group_id=topic, client_id="reader") as consumer:
+        consumer.subscribe([topic])
+        while not consumer.poll(1):
+            pass
+        consumer.commit()
+        (member,) = levada("groups", "describe", topic, "--members").json()
+        assert (member["client_id"], member["partitions"]) == (
+            "reader",
+            [{"topic": topic, "partition": partition} for partition in (0, 1)],
+        )
+        assert [row["lag"] for row in levada("groups", "describe", topic).json()] == [0, 0]
+        assert "NON_EMPTY_GROUP" in levada("groups", "delete", topic, "--yes", code=1).err
+        levada("groups", "reset", topic, "--to", "start", "--execute", code=1)
+
+
+def test_a_reset_needs_to_know_where_to(levada: Levada, topic: str) -> None:
+    assert "give one of --to and --by" in levada("groups", "reset", topic, code=2).err
+    assert "has committed nothing" in levada("groups", "reset", topic, "--to", "end", code=2).err
+
+
+def test_a_share_group_is_moved(embedded: Any, new_topic: NewTopic) -> None:
+    levada, topic = on(LEVADA_BROKERS=embedded.bootstrap_servers), new_topic(embedded)
+    with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
+        for _ in range(3):
+            producer.send(topic, b"v")
+    with lv.KafkaAdmin(bootstrap_servers=embedded.bootstrap_servers) as admin:
+        admin.alter_share_group_offsets(topic, {lv.TopicPartition(topic, 0): 1})
+    assert levada("groups", "describe", topic, "--state").json()[0]["type"] == "Share"
+    levada("groups", "reset", topic, "--to", "end", "--execute")
+    assert levada("groups", "describe", topic).json()[0]["committed"] == 3
+    levada("groups", "delete-offsets", topic, "-t", topic, "--yes")
+
+
+# The cluster
+
+
+def test_the_cluster_is_shown(levada: Levada, kafka: Any) -> None:
+    (info,) = levada("cluster", "info").json()
+    (node,) = levada("cluster", "nodes").json()
+    assert info["brokers"] == [node["node"]]
+    assert node["address"] in kafka.bootstrap_servers
+    assert [row["role"] for row in levada("cluster", "quorum").json() if row["role"] == "leader"] == ["leader"]
+    assert levada("cluster", "features").json()
+    assert levada("cluster", "log-dirs", "--broker", str(node["node"])).json()[0]["fault"] == ""
+    assert levada("cluster", "reassignments").json() == []
+
+
+def test_leaders_are_elected_where_that_is_needed(levada: Levada, topic: str) -> None:
+    assert levada("cluster", "elect-leaders", f"{topic}:0").json()[0]["outcome"] == "not needed"
+    assert "orders:0" in levada("cluster", "elect-leaders", topic, code=2).err
+
+
+def test_a_partition_is_moved() -> None:
+    with EmbeddedKafka(brokers=2) as kafka:
+        levada = on(LEVADA_BROKERS=kafka.bootstrap_servers)
+        levada("topics", "create", "t", "-p", "1", "-r", "1")
+        (before,) = levada("topics", "describe", "t").json()
+        other = 3 - before["leader"]
+        levada("cluster", "reassign", "t:0", "--to", str(other))
+        assert levada("topics", "describe", "t").json()[0]["replicas"] == [other]
+        assert "NO_REASSIGNMENT_IN_PROGRESS" in levada("cluster", "reassign", "t:0", "--cancel", code=1).err
+
+
+# Transactions
+
+
+def test_an_open_transaction_is_shown_and_aborted(levada: Levada, topic: str, kafka: Any) -> None:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"open", partition=1).result()
+        assert topic in {row["transactional_id"] for row in levada("transactions", "list", "--state", "Ongoing").json()}
+        (found,) = levada("transactions", "describe", topic).json()
+        assert (found["state"], found["partitions"]) == ("Ongoing", [{"topic": topic, "partition": 1}])
+        assert found["open_for_s"] >= 0
+        assert levada("transactions", "find-hanging", "-t", topic, "--older-than-minutes", "-1").json() == []
+        levada("transactions", "abort", topic, "--yes")
+        assert levada("transactions", "describe", topic).json()[0]["state"] != "Ongoing"
+        producer.close(0)
+
+
+def test_a_transaction_in_one_partition_is_aborted(levada: Levada, topic: str, kafka: Any) -> None:
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"open", partition=0).result()
+        place = ("-t", topic, "-p", "0", "--start-offset")
+        assert "open ones begin at: 3" in levada("transactions", "abort", *place, "9", "--yes", code=1).err
+        levada("transactions", "abort", *place, "3", "--yes")
+        markers = [row["control"] for row in levada("log", "fetch", f"{topic}:0").json()]
+        assert markers[-1] == "abort"
+        producer.close(0)
+    assert "give transactional ids, or" in levada("transactions", "abort", "-t", topic, code=2).err
+
+
+# Logs
+
+
+def test_a_log_is_shown_batch_by_batch(levada: Levada, topic: str) -> None:
+    batches = levada("log", "fetch", f"{topic}:0", "--from", "1").json()
+    assert [(row["base_offset"], row["records"], row["fault"]) for row in batches] == [(1, 1, ""), (2, 1, "")]
+    records = levada("log", "fetch", f"{topic}:0", "--records", "--to", "2").json()
+    assert [(row["offset"], row["value"]) for row in records] == [(0, "0"), (1, "1")]
+    assert "the topic has partitions 0 to 1" in levada("log", "fetch", f"{topic}:2", code=1).err
+
+
+def test_files_of_a_log_are_dumped(tmp_path: Path) -> None:
+    levada = on()
+    with EmbeddedKafka(data_dir=tmp_path) as kafka, lv.KafkaProducer(**kafka.client_settings) as producer:
+        producer.send("t", b"v", key=b"k").result()
+        with lv.KafkaAdmin(**kafka.client_settings) as admin:
+            admin.alter_consumer_group_offsets("g", {lv.TopicPartition("t", 0): 1})
+    (segment,) = tmp_path.rglob("t-0/*.log")
+    assert [row["records"] for row in levada("log", "dump", segment).json()] == [1]
+    (record,) = levada("log", "dump", segment, "--records").json()
+    assert (record["key"], record["value"]) == ("k", "v")
+
+    commits = [row for file in tmp_path.rglob("__consumer_offsets-*/*.log") for row in levada("log", "dump", file, "--records").json()]
+    assert any(row["key"] == {"type": "OffsetCommitKey", "group": "g", "topic": "t", "partition": 0} for row in commits)
+
+    segment.write_bytes(segment.read_bytes()[:-1] + b"\x7f")
+    damaged = levada("log", "dump", segment, code=1)
+    assert "checksum" in damaged.json()[0]["fault"]
+    assert "checksum" in damaged.err
+    assert "its segment is" in levada("log", "dump", segment.with_suffix(".index"), code=2).err
+
+
+# Watching
+
+
+def test_top_shows_one_frame_without_a_terminal(levada: Levada, topic: str) -> None:
+    seen = levada("top", "--interval", "0.1").json()
+    assert [row["leaders"] > 0 for row in seen["brokers"]] == [True]
+    assert {row["topic"]: row["records"] for row in seen["topics"]}[topic] == 3
+
+
+def test_top_in_a_terminal() -> None:
+    # A screen has room for so many topics.
+    with (
+        EmbeddedKafka() as kafka,
+        lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer,
+        Terminal("top", "-b", kafka.bootstrap_servers, "--interval", "0.2") as terminal,
+    ):
+        producer.send("orders", b"v").result()
+        terminal.wait_for("orders")
+        terminal.wait_for("PER SECOND")
+        terminal.press("\x03")
+        assert terminal.end() == 0
+
+
+def test_a_question_in_a_terminal(embedded: Any, new_topic: NewTopic) -> None:
+    topic = new_topic(embedded)
+    with Terminal("topics", "delete", topic, "-b", embedded.bootstrap_servers) as terminal:
+        terminal.wait_for(f"Delete topic {topic} and all records in it?")
+        terminal.press("y\r")
+        terminal.wait_for("deleted")
+        assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x04"], ids=["Ctrl-C", "Ctrl-D"])
+def test_a_question_that_is_not_answered(embedded: Any, new_topic: NewTopic, key: str) -> None:
+    topic = new_topic(embedded)
+    with Terminal("topics", "delete", topic, "-b", embedded.bootstrap_servers) as terminal:
+        terminal.wait_for(f"Delete topic {topic}")
+        terminal.press(key)
+        assert terminal.end() == 130
+        assert "Traceback" not in terminal.text
+    on(LEVADA_BROKERS=embedded.bootstrap_servers)("topics", "describe", topic)
+
+
+def test_positions_of_partitions_that_are_not_there(levada: Levada, topic: str) -> None:
+    assert "partition 9 is not among" in levada("topics", "offsets", topic, "--at", "9:42", code=2).err
+    assert "partition 9 is not among" in levada("topics", "delete-records", topic, "--before", "9:1", "--yes", code=2).err
+    assert "partition 1 is not among" in levada("log", "fetch", f"{topic}:0", "--from", "1:0", code=2).err
+    assert f"{topic}-7 does not exist" in levada("groups", "reset", "g-7", "-t", f"{topic}:7", "--to", "start", code=1).err
+
+
+def test_words_that_nobody_knows(levada: Levada) -> None:
+    assert "did you mean 'stable'" in levada("groups", "list", "--state", "stabel", code=2).err
+    assert "did you mean 'share'" in levada("groups", "list", "--type", "shares", code=2).err
+    assert "did you mean 'ongoing'" in levada("transactions", "list", "--state", "ongoin", code=2).err
+    assert "at least one character" in levada("produce", "t", "-K", "", code=2).err
+
+
+def test_a_question_that_is_answered_with_no(embedded: Any, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
+    levada, topic = on(LEVADA_BROKERS=embedded.bootstrap_servers), new_topic(embedded)
+    monkeypatch.setattr("levada.cli.confirm.is_terminal", lambda stream: True)
+    assert "nothing was done" in levada("topics", "delete", topic, code=1, stdin=b"n\n").err
+    levada("topics", "describe", topic)
+
+
+def test_doctor_prints_steps_and_says_how_it_ended(embedded: Any, levada: Levada) -> None:
+    ran = run("doctor", "-b", embedded.bootstrap_servers, "--group", "nobody")
+    assert ran.code == 1
+    assert any(line.startswith("ok    dns") for line in ran.lines)
+    assert "FAIL  groups     group nobody: it does not exist" in ran.lines
+    assert any(line.strip().startswith("-> check the name") for line in ran.lines)
+
+
+# A schema registry
+
+
+def test_a_schema_registry() -> None:
+    with EmbeddedRegistry() as server:
+        levada = on(LEVADA_X_SCHEMA_REGISTRY_URL=server.url)
+        (made,) = levada("registry", "register", "s-value", "-", stdin=b'"int"').json()
+        assert made == {"subject": "s-value", "version": 1, "schema_id": 1, "type": "AVRO"}
+        assert levada("registry", "subjects").json() == [{"subject": "s-value"}]
+        assert levada("registry", "versions", "s-value").json() == [made]
+        (by_subject,), (by_id,) = levada("registry", "schema", "s-value").json(), levada("registry", "schema", "--id", "1").json()
+        assert by_subject == by_id
+        assert by_id["schema"] == '"int"'
+        assert levada("registry", "test", "s-value", "-", stdin=b'"string"', code=1).json()[0]["messages"]
+        assert levada("registry", "test", "s-value", "-", stdin=b'"long"').json()[0]["compatible"]
+        assert levada("registry", "compatibility", "s-value", "--set", "none").json()[0]["level"] == "NONE"
+        assert levada("registry", "compatibility", "s-value", "--unset").json()[0]["level"] == "BACKWARD"
+        assert levada("registry", "delete", "s-value", "--yes").json()[0]["outcome"] == "deleted softly: versions 1"
+        assert "not found" in levada("registry", "versions", "s-value", code=1).err
+        assert "add --yes" in levada("registry", "delete", "s-value", code=2).err
+    assert "no Schema Registry is named" in on()("registry", "subjects", code=2).err
+
+
+# Who may do what
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(users={"admin": "of admin"}, super_users=["admin"], delegation_token_secret_key="planted") as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def as_admin(guarded: EmbeddedKafka) -> Levada:
+    names = {"bootstrap_servers": "LEVADA_BROKERS"}
+    return on(**{names.get(name, f"LEVADA_X_{name.upper()}"): value for name, value in guarded.settings_for("admin").items()})
+
+
+def test_rules_are_created_listed_and_deleted(as_admin: Levada) -> None:
+    who = ("--allow-principal", "User:alice", "--operation", "read", "--operation", "describe-configs")
+    created = as_admin("acls", "create", *who, "--topic", "orders", "--topic", "x").json()
+    assert [row["outcome"] for row in created] == ["created"] * 4
+    as_admin("acls", "create", *who, "--topic", "ord", "--prefixed")
+    as_admin("acls", "create", "--deny-principal", "User:bob", "--operation", "all", "--cluster")
+
+    counting = as_admin("acls", "list", "--topic", "orders", "--operation", "read").json()
+    assert {(row["name"], row["pattern"], row["permission"]) for row in counting} == {
+        ("orders", "Literal", "Allow"),
+        ("ord", "Prefixed", "Allow"),
+    }
+    (denied,) = as_admin("acls", "list", "--principal", "User:bob").json()
+    assert (denied["resource"], denied["operation"], denied["permission"]) == ("Cluster", "All", "Deny")
+
+    assert "add --yes" in as_admin("acls", "delete", "--topic", "orders", code=2).err
+    assert len(as_admin("acls", "delete", "--topic", "orders", "--yes").json()) == 2
+    assert {row["name"] for row in as_admin("acls", "list", "--topic", "orders").json()} == {"ord"}
+    assert "there is no such rule" in as_admin("acls", "delete", "--topic", "orders", "--yes", code=1).err
+
+    as_admin("acls", "create", *who, "--topic", "orders")
+    alice = ("--principal", "User:alice", "--topic", "orders")
+    before = as_admin("acls", "list", *alice).json()
+    deleted = as_admin("acls", "delete", "--prefixed", "--principal", "User:alice", "--yes").json()
+    assert len(deleted) == 2, "those about the prefix"
+    assert [row for row in before if row["pattern"] == "Literal"] == as_admin("acls", "list", *alice).json()
+
+
+def test_rules_need_to_be_whole(as_admin: Levada, embedded: Any) -> None:
+    assert "name a resource" in as_admin("acls", "create", "--topic", "t", code=2).err
+    assert "say which rules" in as_admin("acls", "delete", "--yes", code=2).err
+    wrong = as_admin("acls", "create", "--topic", "t", "--operation", "red", "--allow-principal", "User:a", code=2)
+    assert "did you mean 'read'?" in wrong.err
+    assert "SECURITY_DISABLED" in on(LEVADA_BROKERS=embedded.bootstrap_servers)("acls", "list", code=1).err
+
+
+def test_users_of_scram(kafka: Any, levada: Levada, topic: str, tmp_path: Path) -> None:
+    levada("users", "set-password", topic, stdin=b"of a pipe\n")
+    (tmp_path / "password").write_text("of a file\n")
+    (tmp_path / "password").chmod(0o600)
+    levada("users", "set-password", topic, "--mechanism", "SCRAM-SHA-512", "--password-file", tmp_path / "password", "--iterations", "5000")
+    rows = levada("users", "list", topic).json()
+    assert {(row["mechanism"], row["iterations"]) for row in rows} == {("SCRAM-SHA-256", 4096), ("SCRAM-SHA-512", 5000)}
+    assert levada("users", "delete", topic, "--mechanism", "SCRAM-SHA-256", "--yes").json()[0]["outcome"] == "deleted SCRAM-SHA-256"
+    levada("users", "delete", topic, "--yes")
+    assert "RESOURCE_NOT_FOUND" in levada("users", "list", topic, code=1).err
+    assert "the password is empty" in levada("users", "set-password", topic, code=2).err
+    (tmp_path / "password").chmod(0o644)
+    assert "chmod 600" in levada("users", "set-password", topic, "--password-file", tmp_path / "password", code=2).err
+
+
+def test_a_user_logs_in_with_the_password_that_was_set(guarded: EmbeddedKafka, as_admin: Levada) -> None:
+    as_admin("users", "set-password", "carol", stdin=b"of carol\n")
+    login = {**guarded.settings_for("admin"), "sasl_username": "carol", "sasl_password": "of carol"}
+    with lv.KafkaAdmin(**login) as admin:
+        assert admin.list_topics() == []
+
+
+def test_quotas(levada: Levada, topic: str) -> None:
+    levada("users", "set-quota", "--user", topic, "--client-id", "", "producer_byte_rate=1000000", "request_percentage=50")
+    rows = levada("users", "quotas", "--user", topic).json()
+    assert [(row["client_id"], row["ip"], row["quota"], row["value"]) for row in rows] == [
+        ("", None, "producer_byte_rate", 1_000_000.0),
+        ("", None, "request_percentage", 50.0),
+    ]
+    levada("users", "unset-quota", "--user", topic, "--client-id", "", "producer_byte_rate", "request_percentage")
+    assert levada("users", "quotas", "--user", topic).json() == []
+    assert "say whose quota" in levada("users", "set-quota", "producer_byte_rate=1", code=2).err
+    assert "INVALID_REQUEST" in levada("users", "set-quota", "--user", topic, "no_such_rate=1", code=1).err
+
+
+def test_delegation_tokens(as_admin: Levada) -> None:
+    (made,) = as_admin("users", "create-token", "--renewer", "User:bob").json()
+    listed = as_admin("users", "tokens", "--owner", "User:admin")
+    assert made["password"] not in listed.text
+    assert [(row["token_id"], row["owner"], row["renewers"]) for row in listed.json()] == [(made["token_id"], "User:admin", ["User:bob"])]
+    assert as_admin("users", "renew-token", made["password"]).json()["expiry_timestamp"] >= made["expiry_timestamp"]
+    as_admin("users", "expire-token", "-", stdin=made["password"].encode())
+    assert as_admin("users", "tokens").json() == []
+    assert "is base64" in as_admin("users", "renew-token", "&", code=2).err
+
+
+# The program itself
+
+
+def test_a_broker_with_tls_and_users(tmp_path: Path) -> None:
+    authority = Authority()
+    tls = authority.listener()
+    files = {"certificate": tls.certificate_chain, "key": tls.key, "users": "# who may log in\nalice=of alice\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o600)
+    options = [part for name in files for part in (f"--{name}", tmp_path / name)]
+    broker = started("broker", "--port", "0", "--set", "num.partitions=4", "--data-dir", tmp_path / "data", *options)
+    assert broker.stdout is not None
+    with broker:
+        line = broker.stdout.readline().decode()
+        address = line.removeprefix("levada broker: listening on ").partition(",")[0]
+        assert "security.protocol=SASL_SSL" in line
+        login = {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-256", "sasl_username": "alice", "sasl_password": "of alice"}
+        with lv.KafkaAdmin(bootstrap_servers=address, **{**authority.trust(), **login}) as admin:
+            assert admin.create_topics([lv.NewTopic("t")])["t"].partitions == 4
+        broker.send_signal(signal.SIGINT)
+        assert broker.stdout.read() == b"levada broker: ended\n"
+    assert (broker.returncode, bool(list(tmp_path.rglob("t-0")))) == (0, True)
+
+
+def test_a_broker_that_cannot_start(tmp_path: Path, embedded: Any) -> None:
+    levada, port = on(), embedded.bootstrap_servers.rpartition(":")[2]
+    assert port in levada("broker", "--port", port, code=3).err
+    assert "did you mean 'num_partitions'?" in levada("broker", "--port", "0", "--set", "num.partition=4", code=2).err
+    assert "go together" in levada("broker", "--key", "key.pem", code=2).err
+    assert "can be reached from other machines" in levada("broker", "--host", "0.0.0.0", "--port", "0", code=2).err
+    (tmp_path / "users").write_text("alice=of alice\n")
+    (tmp_path / "users").chmod(0o644)
+    assert "chmod 600" in levada("broker", "--users", tmp_path / "users", code=2).err
+    (tmp_path / "users").chmod(0o600)
+    (tmp_path / "users").write_text("# who may log in\nalice: a secret\n")
+    told = levada("broker", "--users", tmp_path / "users", code=2).err
+    assert "line 2 is no NAME=PASSWORD" in told
+    assert "secret" not in told
+
+
+@pytest.mark.parametrize(
+    ("shell", "mark"), [("bash", "complete -o default"), ("zsh", "#compdef levada"), ("fish", "complete --command levada")]
+)
+def test_the_script_that_completes_commands(shell: str, mark: str) -> None:
+    assert mark in on()("completion", shell).text
+
+
+def test_commands_are_completed() -> None:
+    asked = {"_LEVADA_COMPLETE": "complete_bash", "COMP_WORDS": "levada topics add", "COMP_CWORD": "2"}
+    with pytest.raises(SystemExit) as ended:
+        run(env=asked)
+    assert ended.value.code == 0
+
+
+def test_a_group_of_commands_prints_its_help() -> None:
+    ran = run("topics")
+    assert ran.code == 2
+    assert "add-partitions" in ran.text
+    assert ran.err == ""
+
+
+def test_controllers_are_changed_where_the_quorum_allows_it(levada: Levada) -> None:
+    (leader,) = [row for row in levada("cluster", "quorum").json() if row["role"] == "leader"]
+    directory = ("--directory-id", leader["directory_id"] or "00000000-0000-0000-0000-000000000001")
+    node = str(leader["node"])
+    at = ("--endpoint", "CONTROLLER=localhost:9093")
+    assert f"add voter {node}" in levada("cluster", "add-controller", node, *directory, *at, code=1).err
+    assert "remove voter 99" in levada("cluster", "remove-controller", "99", *directory, "--yes", code=1).err
+    assert "unregister controller 99" in levada("cluster", "unregister-controller", "99", "--yes", code=1).err
+    assert "unregister broker 99" in levada("cluster", "unregister-broker", "99", "--yes", code=1).err
+
+
+def test_the_log_of_a_replica_is_moved_where_there_is_a_folder(levada: Levada, topic: str) -> None:
+    (node,) = levada("cluster", "nodes").json()
+    refused = levada("cluster", "move-log", f"{topic}:0", "--broker", str(node["node"]), "--to", "/no/such/folder", code=1)
+    assert "LOG_DIR_NOT_FOUND" in refused.err
+
+
+def test_features_are_changed(levada: Levada) -> None:
+    row = next(row for row in levada("cluster", "features").json() if row["feature"] == "transaction.version")
+    wanted = f"transaction.version={row['supported_max'] + 1}"
+    assert "transaction.version" in levada("cluster", "update-features", wanted, "--dry-run", code=1).err
+    assert "add --yes" in levada("cluster", "update-features", wanted, code=2).err
+    assert "is no whole number" in levada("cluster", "update-features", "transaction.version=new", code=2).err

@@ -1,0 +1,389 @@
+"""levada produce, consume, scan and copy, what they read and write in detail; test_cli_brokers.py runs each against real brokers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import levada as lv
+from cli_kit import Ran, done, run
+from levada.cli.exits import Exit
+from levada.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from levada.registry import AvroSerializer, SchemaRegistryClient
+from levada.testing import EmbeddedRegistry
+
+NewTopic = Callable[..., str]
+Levada = Callable[..., Ran]
+
+
+@pytest.fixture
+def kafka(embedded: Any) -> Any:
+    return embedded
+
+
+@pytest.fixture
+def levada(kafka: Any) -> Levada:
+    """Run a command against the broker, which has to succeed."""
+    return lambda *arguments, **more: done("-b", kafka.bootstrap_servers, *arguments, **more)
+
+
+def records_of(kafka: Any, topic: str) -> list[tuple[int, bytes | None, bytes | None, Any, int]]:
+    read = lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers)
+    return sorted(((record.partition, record.key, record.value, list(record.headers), record.timestamp) for record in read), key=repr)
+
+
+def values_of(kafka: Any, topic: str) -> list[bytes | None]:
+    return [value for _, _, value, _, _ in records_of(kafka, topic)]
+
+
+# produce
+
+
+def test_lines_become_records_and_are_counted(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
+    topic = new_topic(kafka)
+    ran = levada("produce", topic, "-K", ":", "-Z", "-H", "h=1", "--timestamp", "@5", stdin=b"a:1\nb:2:3\nc:\n")
+    assert (ran.out, ran.err) == (b"", "levada: 3 records acknowledged\n")
+    headers = [("h", b"1")]
+    assert records_of(kafka, topic) == [(0, b"a", b"1", headers, 5_000), (0, b"b", b"2:3", headers, 5_000), (0, b"c", None, headers, 5_000)]
+
+
+def test_other_delimiters_nulls_and_one_key(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
+    topic = new_topic(kafka, 3)
+    ran = levada("produce", topic, "-D", "\\0", "-k", "me", "--null", "NIL", "-p", "2", "-q", stdin=b"a\nb\0NIL\0c")
+    assert ran.err == ""
+    read = lv.scan(topic, bootstrap_servers=kafka.bootstrap_servers)
+    assert [(record.partition, record.key, record.value) for record in read] == [(2, b"me", b"a\nb"), (2, b"me", None), (2, b"me", b"c")]
+
+
+def test_csv_is_records_or_rows_as_json(kafka: Any, new_topic: NewTopic, levada: Levada, tmp_path: Path) -> None:
+    records, rows = new_topic(kafka, 2), new_topic(kafka)
+    (tmp_path / "records.csv").write_text('key,value,partition,timestamp,headers\nk,"a,b",1,7,"{""h"": ""x""}"\n')
+    (tmp_path / "rows.csv").write_text("id,name\n1,Ada\n2,Bob\n")
+    levada("produce", records, tmp_path / "records.csv", "--keep-partitions")
+    levada("produce", rows, tmp_path / "rows.csv")
+    assert records_of(kafka, records) == [(1, b"k", b"a,b", [("h", b"x")], 7)]
+    assert values_of(kafka, rows) == [b'{"id":"1","name":"Ada"}', b'{"id":"2","name":"Bob"}']
+
+
+def test_a_file_is_one_value(kafka: Any, new_topic: NewTopic, levada: Levada, tmp_path: Path) -> None:
+    topic = new_topic(kafka)
+    (tmp_path / "a").write_bytes(b"one\ntwo\xff")
+    levada("produce", topic, tmp_path / "a", "-f", "file", "-z", "zstd", "-a", "all")
+    assert values_of(kafka, topic) == [b"one\ntwo\xff"]
+
+
+def test_a_record_that_fails_is_an_exit_code_and_its_line(kafka: Any, new_topic: NewTopic, tmp_path: Path) -> None:
+    topic = new_topic(kafka, config={"max.message.bytes": "1000"})
+    ran = run(
+        "-b", kafka.bootstrap_servers, "produce", topic, stdin=b"small\n" + b"x" * 3_000 + b"\nsmall\n", env={"LEVADA_X_LINGER_MS": "0"}
+    )
+    assert ran.code == Exit.PARTLY
+    assert "levada: line 2: " in ran.err
+    assert "2 records acknowledged, 1 failed" in ran.err
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"value": [b"a", b"x" * 3_000, b"b"], "key": [b"1", b"2", b"3"]}), tmp_path / "x.parquet")
+    ran = run("-b", kafka.bootstrap_servers, "produce", topic, str(tmp_path / "x.parquet"), "-o", "json")
+    assert ran.code == Exit.PARTLY
+    assert "row 2" in ran.err
+    assert ran.json() == {"acknowledged": 2, "failed": 1}
+
+
+def test_a_line_that_cannot_be_read_ends_it_after_what_stood_before(kafka: Any, new_topic: NewTopic) -> None:
+    topic = new_topic(kafka)
+    ran = run("-b", kafka.bootstrap_servers, "produce", topic, "-f", "json", stdin=b'{"value": "a"}\n{"valu": "b"}\n{"value": "c"}\n')
+    assert ran.code == Exit.FAILED
+    assert ran.err.splitlines()[0] == "levada: 1 records acknowledged"
+    assert "line 2: unknown field 'valu'" in ran.err
+    assert values_of(kafka, topic) == [b"a"]
+
+
+def test_rows_of_any_columns_become_json(kafka: Any, new_topic: NewTopic, levada: Levada, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    topic = new_topic(kafka)
+    rows = pa.table({"id": [1], "tags": [["a", "b"]], "raw": [b"\xff"], "at": pa.array([5], pa.timestamp("us")), "in": [{"a": b"x"}]})
+    pq.write_table(rows, tmp_path / "x.parquet")
+    levada("produce", topic, tmp_path / "x.parquet")
+    assert values_of(kafka, topic) == [b'{"id":1,"tags":["a","b"],"raw":{"base64":"/w=="},"at":0,"in":{"a":"x"}}']
+
+
+def test_a_record_that_no_broker_would_take_is_named_by_its_line(kafka: Any, new_topic: NewTopic) -> None:
+    ran = run("-b", kafka.bootstrap_servers, "produce", new_topic(kafka), "-f", "json", stdin=b'{"value": "a"}\n{"timestamp": -5}\n')
+    assert ran.code == Exit.FAILED
+    assert "line 2: " in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_transaction_is_all_or_nothing(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
+    topic = new_topic(kafka, config={"max.message.bytes": "1000"})
+    arguments = ("-b", kafka.bootstrap_servers, "produce", topic, "--transactional-id", topic)
+    ran = run(*arguments, stdin=b"a\n" + b"x" * 3_000 + b"\n")
+    assert ran.code == Exit.FAILED
+    assert "levada: 0 records acknowledged, 1 failed" in ran.err
+    assert done(*arguments, stdin=b"b\nc\n").err == "levada: 2 records acknowledged\n"
+    ran = levada("consume", topic, "-e", "-X", "isolation.level=read_committed")
+    assert ran.lines == ["b", "c"]
+
+
+# consume
+
+
+@pytest.fixture
+def filled(kafka: Any, new_topic: NewTopic, levada: Levada) -> str:
+    """A topic with two partitions of five records each: 0-0 to 0-4, at 1000 s to 1004 s, and 1-0 to 1-4."""
+    topic = new_topic(kafka, 2)
+    lines = [
+        {"partition": p, "timestamp": (1_000 + n) * 1_000, "key": f"k{n}", "value": f"{p}-{n}", "headers": {"n": str(n)}}
+        for p in range(2)
+        for n in range(5)
+    ]
+    levada("produce", topic, "-f", "json", "--keep-partitions", stdin="\n".join(map(json.dumps, lines)).encode())
+    return topic
+
+
+ALL = [f"{p}-{n}" for p in range(2) for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "values"),
+    [
+        (["-e"], ALL),
+        (["-e", "-o", "start"], ALL),
+        (["-e", "-o", "end"], []),
+        (["-e", "-o", "-1"], ["0-4", "1-4"]),
+        (["-e", "-o", "+4"], ["0-4", "1-4"]),
+        (["-o", "1..2"], ["0-1", "1-1"]),
+        (["-o", "0:3..,1:4", "-e"], ["0-3", "0-4", "1-4"]),
+        (["-o", "1:1..3"], ["1-1", "1-2"]),
+        (["-o", "@1003..@1004"], ["0-3", "1-3"]),
+        (["-o", "-1h..end"], []),
+        (["-e", "-p", "1", "-o", "3"], ["1-3", "1-4"]),
+        (["-c", "3", "-p", "0"], ["0-0", "0-1", "0-2"]),
+        (["-e", "--key", "k1"], ["0-1", "1-1"]),
+        (["-e", "--value", "/^1-[34]$/"], ["1-3", "1-4"]),
+        (["-e", "--header", "n=2", "--value", "0-"], ["0-2"]),
+        (["-e", "--header", "m"], []),
+    ],
+)
+def test_what_is_asked_for_is_printed(levada: Levada, filled: str, arguments: list[str], values: list[str]) -> None:
+    assert sorted(levada("consume", filled, *arguments).lines) == values
+
+
+def test_formats(levada: Levada, filled: str) -> None:
+    one = ("consume", filled, "-o", "1:4", "-e")
+    record = {"topic": filled, "partition": 1, "offset": 4, "timestamp": 1_004_000, "key": "k4", "value": "1-4"}
+    for asked in (["-J"], ["-f", "json"], ["--output", "json"]):
+        assert levada(*one, *asked).json() == {**record, "headers": [{"key": "n", "value": "4"}]}
+    assert levada(*one, "-K", "=").text == "k4=1-4\n"
+    assert levada(*one, "-f", "%t %p %o %T %k %s %K %S %h\\n").text == f"{filled} 1 4 1004000 k4 1-4 2 3 n=4\n"
+    assert levada(*one, "-f", "table").lines[1].split() == [f"{filled}-1", "4", "1970-01-01T00:16:44.000Z", "k4", "1-4"]
+    assert "31 2d 34" in levada(*one, "-f", "hex").text
+
+
+def test_what_json_prints_json_reads(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
+    source, target = new_topic(kafka, 3), new_topic(kafka, 3)
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        producer.send(source, b"\xff\x00", b"\xfe", partition=1, timestamp=5, headers=[("h", b"\xfd"), ("h", None)])
+        producer.send(source, None, None, partition=2, timestamp=6)
+        producer.send(source, "ä\x1b{}".encode(), b"", partition=0, timestamp=7)
+    printed = levada("consume", source, "-e", "-J")
+    levada("produce", target, "-f", "json", "--keep-partitions", stdin=printed.out)
+    assert records_of(kafka, target) == records_of(kafka, source)
+
+
+def test_a_member_commits_what_it_printed(levada: Levada, filled: str) -> None:
+    group = f"{filled}-group"
+    first = levada("consume", filled, "-G", group, "-e", "-c", "3").lines
+    rest = levada("consume", filled, "-G", group, "-e").lines
+    assert sorted(first + rest) == ALL
+    assert levada("consume", filled, "-G", group, "-e").lines == []
+
+
+def test_a_topic_that_is_not_there_is_named_and_not_created(kafka: Any) -> None:
+    ran = run("-b", kafka.bootstrap_servers, "consume", "no-such-topic", "-e")
+    assert ran.code == Exit.FAILED
+    assert "no-such-topic" in ran.err
+    with lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        assert "no-such-topic" not in admin.list_topics()
+
+
+def test_values_that_a_registry_knows_the_schema_of(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
+    pytest.importorskip("fastavro")
+    topic = new_topic(kafka)
+    schema = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}, {"name": "price", "type": "int"}]})
+    with EmbeddedRegistry() as server, SchemaRegistryClient(schema_registry_url=server.url) as registry:
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            producer.send(topic, AvroSerializer(registry, schema, topic=topic)({"id": "apple", "price": 3}), b'{"k": 1}')
+            producer.send(topic, b"no Avro", b"{}")
+        command = ("consume", topic, "-e", "-s", "value=avro", "-s", "key=json", "-X", f"schema.registry.url={server.url}", "-J")
+        failed = run("-b", kafka.bootstrap_servers, *command)
+        assert failed.code == Exit.FAILED
+        assert f"{topic}-0" in failed.err
+        printed = levada(*command, "--on-decode-error", "null").json_lines()
+        assert [(one["key"], one["value"]) for one in printed] == [({"k": 1}, {"id": "apple", "price": 3}), ({}, None)]
+        assert levada(*command, "--on-decode-error", "skip", "-f", "%k %s").text == '{"k":1} {"id":"apple","price":3}'
+    unnamed = run("-b", kafka.bootstrap_servers, "consume", topic, "-s", "avro")
+    assert unnamed.code == Exit.WRONG_USE
+    assert "schema.registry.url" in unnamed.err
+
+
+def test_a_member_prints_and_commits_what_is_before_a_bad_record(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
+    topic = new_topic(kafka)
+    levada("produce", topic, stdin=b"1\n2\nno JSON\n4\n")
+    member = ("-b", kafka.bootstrap_servers, "consume", topic, "-G", topic, "-e", "-s", "value=json")
+    for lines in (["1", "2"], []):
+        ran = run(*member)
+        assert (ran.code, ran.lines) == (Exit.FAILED, lines)
+        assert f"{topic}-0" in ran.err
+    assert levada(*member[2:], "--on-decode-error", "skip").lines == ["4"]
+
+
+def test_a_schema_that_is_none_is_refused() -> None:
+    assert "did you mean 'avro'" in run("consume", "t", "-s", "avr").err
+    assert "did you mean 'value'" in run("consume", "t", "-s", "valu=avro").err
+
+
+# scan
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.csv", "x.jsonl", "x.duckdb"])
+def test_a_scan_writes_a_file_that_others_read(levada: Levada, filled: str, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    result = levada("scan", filled, "--to", path, "-o", "1..4", "--text", "-o", "1..4", "--output", "json").json()
+    assert (result["records"], result["bytes"]) == (6, path.stat().st_size)
+    assert sorted(rows_in(path)) == [f"{p}-{n}" for p in range(2) for n in range(1, 4)]
+    assert sorted(one.name for one in tmp_path.iterdir()) == [name]
+
+
+def rows_in(path: Path) -> list[str]:
+    """The values in a file, as another program reads them."""
+    duckdb = pytest.importorskip("duckdb")
+    if path.suffix == ".arrow":
+        pa = pytest.importorskip("pyarrow")
+        return list(pa.ipc.open_file(path).read_all().column("value").to_pylist())
+    # A thread of DuckDB's own that has run Python stays in threading's list.
+    where = str(path) if path.suffix == ".duckdb" else ":memory:"
+    with duckdb.connect(where, config={"threads": 1}) as database:
+        table = "records" if path.suffix == ".duckdb" else f"'{path}'"
+        return [value for (value,) in database.sql(f"SELECT value FROM {table}").fetchall()]
+
+
+def test_a_table_is_added_to_a_database_that_is_there(levada: Levada, kafka: Any, filled: str, tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "x.duckdb"
+    levada("scan", filled, "--to", path)
+    again = run("-b", kafka.bootstrap_servers, "scan", filled, "--to", str(path))
+    assert again.code == Exit.FAILED
+    assert "--table gives the table another name" in again.err
+    levada("scan", filled, "--to", path, "--table", "more", "-o", "4")
+    with duckdb.connect(str(path), config={"threads": 1}) as database:
+        assert database.sql("SELECT (SELECT count(*) FROM records), (SELECT count(*) FROM more)").fetchall() == [(10, 2)]
+
+
+def test_mistakes_in_a_scan_are_named(kafka: Any, tmp_path: Path) -> None:
+    def refused(*arguments: str) -> str:
+        ran = run("-b", kafka.bootstrap_servers, "scan", "t", *arguments)
+        assert ran.code == Exit.WRONG_USE
+        return ran.err
+
+    assert "did you mean 'headers'" in refused("--to", "x.csv", "--columns", "header")
+    assert "lists, which CSV does not have" in refused("--to", "x.csv", "--columns", "headers")
+    assert "its name does not tell a format" in refused("--to", "x.foo")
+    assert "did you mean 'parquet'" in refused("--to", "x", "-f", "parket")
+
+
+def test_mistakes_about_files_are_named(levada: Levada, kafka: Any, filled: str) -> None:
+    for arguments, fault in (
+        (["x.csv", "--compression", "zstd"], "not for csv"),
+        (["x.parquet", "--compression", "zst"], "did you mean 'zstd'"),
+        (["-", "-f", "parquet"], "cannot be written to a pipe"),
+    ):
+        ran = run("-b", kafka.bootstrap_servers, "scan", filled, "--to", *arguments)
+        assert (ran.code, fault in ran.err) == (Exit.WRONG_USE, True), ran.err
+
+
+def test_offsets_outside_of_the_log(levada: Levada, kafka: Any, filled: str) -> None:
+    assert sorted(levada("consume", filled, "-o", "4..100", "-e").lines) == ["0-4", "1-4"]
+    assert len(levada("scan", filled, "--to", "-", "-f", "jsonl", "-o", "4..100").lines) == 2
+    partition = DeleteRecordsPartition(partition_index=0, offset=3)
+    with lv.KafkaClient(bootstrap_servers=kafka.bootstrap_servers) as client:
+        client.request(DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=filled, partitions=[partition])], timeout_ms=5_000))
+    ran = levada("consume", filled, "-p", "0", "-o", "1..4", "-e")
+    assert (ran.lines, ran.err) == (["0-3"], f"levada: {filled}-0: records before offset 3 are gone\n")
+    lost = run("-b", kafka.bootstrap_servers, "scan", filled, "--to", "-", "-f", "jsonl", "-o", "0:1..4")
+    assert lost.code == Exit.FAILED
+    assert "records [1, 3) are gone" in lost.err
+
+
+def test_columns_keys_and_stdout(levada: Levada, filled: str) -> None:
+    ran = levada("scan", filled, "--to", "-", "-f", "csv", "--columns", "value,offset", "--key", "k2")
+    assert sorted(ran.lines) == ['"0-2",2', '"1-2",2', '"value","offset"']
+    assert ran.err == "levada: 2 records\n"
+
+
+def test_what_a_scan_wrote_can_be_produced_again(kafka: Any, new_topic: NewTopic, levada: Levada, filled: str, tmp_path: Path) -> None:
+    for name in ("x.parquet", "x.arrow", "x.jsonl"):
+        target = new_topic(kafka, 2)
+        levada("scan", filled, "--to", tmp_path / name)
+        levada("produce", target, tmp_path / name, "--keep-partitions")
+        assert records_of(kafka, target) == records_of(kafka, filled)
+
+
+def test_a_scan_that_is_broken_off_leaves_the_old_file(levada: Levada, kafka: Any, filled: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("old")
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        producer.send(filled, b"\xff\xfe")
+    ran = run("-b", kafka.bootstrap_servers, "scan", filled, "--to", str(path))
+    assert ran.code == Exit.FAILED
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("x.csv", "old")]
+
+
+# copy
+
+
+def test_a_copy_is_the_same_byte_for_byte(kafka: Any, new_topic: NewTopic, levada: Levada, filled: str) -> None:
+    target = f"{filled}-copy"
+    refused = run("-b", kafka.bootstrap_servers, "copy", filled, target)
+    assert refused.code == Exit.WRONG_USE
+    assert "--create makes it" in refused.err
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        producer.send(filled, None, b"\xff", partition=0, timestamp=8, headers=[("h", None), ("h", b"\xff")])
+        producer.send(filled, b"", None, partition=1, timestamp=9)
+    assert levada("copy", filled, target, "--create", "--output", "json").json()["records"] == 12
+    assert records_of(kafka, target) == records_of(kafka, filled)
+    small = new_topic(kafka)
+    refused = run("-b", kafka.bootstrap_servers, "copy", filled, small)
+    assert "has 1 partitions, and 2 are copied" in refused.err
+    assert levada("copy", filled, small, "--spread", "--offset", "..2", "--output", "json").json()["records"] == 4
+
+
+def test_what_was_aborted_is_not_copied(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
+    source, target, all_of_it = (new_topic(kafka) for _ in range(3))
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=source) as producer:
+        producer.init_transactions()
+        for value, end in ((b"aborted", producer.abort_transaction), (b"committed", producer.commit_transaction)):
+            producer.begin_transaction()
+            producer.send(source, value)
+            producer.flush()
+            end()
+    levada("copy", source, target)
+    assert values_of(kafka, target) == [b"committed"]
+    levada("copy", source, all_of_it, "-X", "isolation.level=read_uncommitted")
+    assert values_of(kafka, all_of_it) == [b"aborted", b"committed"]
+
+
+def test_a_copy_goes_on_where_it_stopped(kafka: Any, new_topic: NewTopic, levada: Levada, filled: str) -> None:
+    target, group = new_topic(kafka, 2), f"{filled}-copier"
+    again = ("copy", filled, target, "-G", group, "--output", "json")
+    assert levada(*again, "-o", "..3").json()["records"] == 6
+    assert levada(*again).json()["records"] == 4
+    assert levada(*again).json()["records"] == 0
+    assert records_of(kafka, target) == records_of(kafka, filled)

@@ -1,0 +1,63 @@
+"""Share consumers beside leaders that change and locks that end, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from consumer_sim import PORT, World
+from levada.errors import AcknowledgeError
+from levada.testing import Simulation
+from share_peers import configure_group
+
+SERVERS = f"b1:{PORT},b2:{PORT}"
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with Simulation(seed=1) as simulation:
+        world = World(simulation, nodes=2)
+        world.topic("t")
+        world.move_leader("t", 0, 1)
+        with simulation.client(bootstrap_servers=SERVERS) as client:
+            configure_group(client, "g", share_auto_offset_reset="earliest", share_record_lock_duration_ms="15000")
+        yield world
+
+
+def member(world: World, **settings: Any) -> Any:
+    consumer = world.simulation.share_consumer(
+        bootstrap_servers=SERVERS, group_id="g", share_acknowledgement_mode="explicit", metadata_max_age_ms=1_000, **settings
+    )
+    consumer.subscribe(["t"])
+    return consumer
+
+
+def test_what_came_from_a_leader_that_is_none_any_more_is_not_handed_out(world: World) -> None:
+    world.append("t", [b"a", b"b"], epoch=0)
+    with member(world) as consumer:
+        (first,) = consumer.poll(10, max_records=1)
+        consumer.acknowledge(first)
+        consumer.commit()
+        world.move_leader("t", 0, 2)
+        world.simulation.advance(3_000)
+        (second,) = consumer.poll(10)
+        assert second.value == b"b"
+        consumer.acknowledge(second)
+        # The new leader takes it: it is the one that has handed it out.
+        consumer.commit()
+
+
+def test_a_lock_that_has_ended_is_told_and_not_renewed(world: World) -> None:
+    world.append("t", [b"a"], epoch=0)
+    with member(world) as slow, member(world) as quick:
+        (record,) = slow.poll(10)
+        world.simulation.advance(16_000)
+        (again,) = quick.poll(10)
+        quick.acknowledge(again)
+        quick.commit()
+        slow.acknowledge(record, "renew")
+        with pytest.raises(AcknowledgeError, match="the lock had ended"):
+            slow.commit()
+        assert slow.poll(1) == []

@@ -1,0 +1,207 @@
+"""The application: its help, its options, its errors and exit codes, without a broker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+
+from cli_kit import NO_SETTINGS, Ran, Terminal, done, piped, run
+from levada.cli import application, entry
+from levada.cli.application import COMMANDS, load
+from levada.cli.command import command
+from levada.cli.exits import MEANINGS, CommandError, Exit, exit_of
+from levada.cli.invocation import Invocation
+from levada.config import AdminConfig
+from levada.errors import (
+    BootstrapError,
+    ConfigError,
+    CrashedError,
+    KafkaError,
+    SaslAuthenticationError,
+    TimeoutError,
+    TopicAuthorizationError,
+)
+
+app = typer.Typer()
+
+
+@command(app)
+def settings(run: Invocation) -> None:
+    """Print the settings of an admin client."""
+    run.show(run.settings.of(AdminConfig))
+
+
+@pytest.fixture(autouse=True)
+def with_a_command_of_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(application, "COMMANDS", {**COMMANDS, "settings": application.Lazy(__name__, "Print settings.")})
+
+
+def test_the_help_names_every_command() -> None:
+    ran = done("--help")
+    assert all(name in ran.text for name in COMMANDS)
+    assert done().text == ran.text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_the_options_of_all(name: str) -> None:
+    assert load(name).help
+    text = done(name, "--help").text
+    assert "--brokers" in text or "COMMAND" in text
+
+
+def test_the_version() -> None:
+    import levada
+
+    assert done("--version").text == f"{levada.__version__}\n"
+
+
+LOADED = "import sys; from levada.cli.entry import main; main(['--help']); print(*sorted(sys.modules), file=sys.stderr)"
+
+
+def test_help_loads_neither_pyarrow_nor_a_client() -> None:
+    loaded = set(subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True).stderr.split())
+    ours = {name for name in loaded if name.startswith("levada.")}
+    assert not loaded & {"pyarrow", "yaml", "asyncio", "socket"}
+    assert not {name for name in ours if name.split(".")[1] in ("client", "config", "consumer", "face", "net", "producer", "sync")}
+    assert not {name for name in ours if name.startswith("levada.cli.commands")}
+
+
+def test_without_the_extra_one_line_says_what_to_install() -> None:
+    program = "import sys; sys.modules['typer'] = None; from levada.cli.entry import main; sys.exit(main(['--help']))"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == Exit.WRONG_USE
+    assert ended.stderr == 'levada: the command line needs the package typer; run: pip install "levada[cli]"\n'
+
+
+# The options of every command
+
+
+def test_options_stand_before_the_command_or_after_it() -> None:
+    for arguments in (["-b", "h:1", "-o", "json", "settings"], ["settings", "-b", "h:1", "-o", "json"]):
+        assert done(*arguments).json() == {"client.id": "levada-cli", "bootstrap.servers": "h:1"}
+    both = done("-b", "before:1", "-X", "client.id=x", "settings", "-b", "after:1", "-X", "retries=3", "-o", "json").json()
+    assert both == {"client.id": "x", "bootstrap.servers": "after:1", "retries": "3"}
+
+
+def test_settings_come_from_the_environment_and_a_profile(tmp_path: Path) -> None:
+    path = tmp_path / "levada" / "config.toml"
+    path.parent.mkdir()
+    path.write_text('[profiles.dev]\nbrokers = "dev:1"\nclient.id = "me"\noutput = "json"\n')
+    path.chmod(0o600)
+    found = done("settings", "--profile", "dev", env={"XDG_CONFIG_HOME": str(tmp_path)})
+    assert found.json() == {"bootstrap.servers": "dev:1", "client.id": "me"}
+    env = {"XDG_CONFIG_HOME": str(tmp_path), "LEVADA_PROFILE": "dev", "LEVADA_OUTPUT": "yaml", "LEVADA_BROKERS": "env:1"}
+    assert done("settings", env=env).text == "client.id: me\nbootstrap.servers: env:1\n"
+
+
+def with_an_offset(run: Invocation, offset: Annotated[str, typer.Option("-o", "--offset")] = "start") -> None:
+    """Print the offset and the format."""
+    print(offset, run.given_output)
+
+
+def test_a_command_keeps_its_own_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = typer.Typer()
+    command(own)(with_an_offset)
+    monkeypatch.setattr(sys.modules[__name__], "app", own)
+    assert done("-b", "h:1", "settings", "-o", "end", "--output", "json").text == "end json\n"
+
+
+# Mistakes
+
+
+def failed(ran: Ran, code: Exit) -> str:
+    assert ran.code == code
+    assert ran.out == b""
+    assert "Traceback" not in ran.err
+    return ran.err
+
+
+def test_mistakes_on_the_command_line_say_where_to_look() -> None:
+    assert "Did you mean 'consume'" in failed(run("consum"), Exit.WRONG_USE)
+    text = failed(run("settings", "--broker", "x"), Exit.WRONG_USE)
+    assert "--broker" in text
+    assert "see 'levada settings --help'" in text
+    assert "expected KEY=VALUE" in failed(run("settings", "-X", "linger"), Exit.WRONG_USE)
+    assert "no brokers are named: give -b" in failed(run("settings"), Exit.WRONG_USE)
+    assert f"{NO_SETTINGS}/levada/config.toml does not exist" in failed(run("settings", "--profile", "x"), Exit.WRONG_USE)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError("x"), Exit.WRONG_USE),
+        (BootstrapError("x", {}), Exit.UNREACHABLE),
+        (SaslAuthenticationError("x"), Exit.REFUSED),
+        (TopicAuthorizationError("x"), Exit.REFUSED),
+        (TimeoutError("x"), Exit.TIMED_OUT),
+        (KafkaError("x"), Exit.FAILED),
+        (CrashedError("x", ValueError()), Exit.BUG),
+        (CommandError("x", Exit.PARTLY), Exit.PARTLY),
+        (FileNotFoundError(2, "No such file", "x.csv"), Exit.FAILED),
+        (ImportError("columns need pyarrow"), Exit.WRONG_USE),
+        (ModuleNotFoundError("x", name="levada.nowhere"), Exit.BUG),
+        (KeyError("x"), Exit.BUG),
+    ],
+)
+def test_an_error_has_its_exit_code(error: Exception, code: Exit) -> None:
+    assert exit_of(error) is code
+
+
+def test_every_exit_code_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(Exit)
+
+
+def test_only_a_bug_has_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.report(FileNotFoundError(2, "No such file", "x.csv")) is Exit.FAILED
+    assert capsys.readouterr().err == "levada: x.csv: No such file\n"
+    noted = KafkaError("one of two\x1b[2J failed")
+    noted.add_note("topic a: no")
+    assert entry.report(noted) is Exit.FAILED
+    assert capsys.readouterr().err == "levada: one of two\\x1b[2J failed\nlevada: topic a: no\n"
+    assert entry.report(KeyError("x")) is Exit.BUG
+    assert "Traceback" not in capsys.readouterr().out
+
+
+def test_ctrl_c_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(run: Invocation) -> None:
+        """End as by Ctrl-C."""
+        raise KeyboardInterrupt
+
+    own = typer.Typer()
+    command(own)(interrupted)
+    monkeypatch.setattr(sys.modules[__name__], "app", own)
+    ran = run("settings")
+    assert (ran.code, ran.out, ran.err) == (Exit.INTERRUPTED, b"", "")
+
+
+def test_a_reader_that_closes_the_pipe_is_no_error() -> None:
+    program = "import sys\nfrom levada.cli.entry import main\nsys.stdin.read()\nsys.exit(main(['--help']))"
+    started = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert started.stdout is not None
+    started.stdout.close()
+    _, err = started.communicate(b"", timeout=30)
+    assert (started.returncode, err) == (Exit.OUTPUT_CLOSED, b"")
+
+
+# Terminals
+
+
+def test_colours_on_a_terminal_only_and_not_with_no_color() -> None:
+    with Terminal("--help") as terminal:
+        assert terminal.end() == 0
+        assert b"\x1b[1" in terminal.raw
+        assert "consume" in terminal.text
+    with Terminal("--help", env={"NO_COLOR": "1"}) as terminal:
+        assert terminal.end() == 0
+        assert b"\x1b[3" not in terminal.raw
+    assert b"\x1b" not in piped("--help").out
+
+
+def test_output_is_json_in_a_pipe_too() -> None:
+    assert json.loads(done("settings", "-b", "h:1", "-o", "json").out)["bootstrap.servers"] == "h:1"

@@ -1,0 +1,96 @@
+"""One grammar for offsets, for all commands."""
+
+from __future__ import annotations
+
+import pytest
+
+from levada.cli.offsets import FromEnd, FromStart, Log, Span, parse_position, parse_spans, parse_time, settle, time_ms
+from levada.consumer.bounds import Ago, Moment
+from levada.errors import ConfigError
+
+
+def test_a_format_in_the_place_of_an_offset_is_told_where_it_belongs() -> None:
+    with pytest.raises(ConfigError, match="for the format write --output"):
+        parse_spans("json")
+
+
+POSITIONS = {
+    "start": "earliest",
+    "END": "latest",
+    "beginning": "earliest",
+    "0": 0,
+    "42": 42,
+    "-1000": FromEnd(1000),
+    "+5": FromStart(5),
+    "-1h": Ago(3_600_000),
+    "-1h30m": Ago(5_400_000),
+    "@-2d": Ago(2 * 86_400_000),
+    "@2026-11-01T10:00Z": Moment(1_793_527_200_000),
+    "@2026-11-01T12:00+02:00": Moment(1_793_527_200_000),
+    "@1793527200": Moment(1_793_527_200_000),
+    "@1793527200123": Moment(1_793_527_200_123),
+}
+
+
+@pytest.mark.parametrize("text", POSITIONS)
+def test_a_position_is_read(text: str) -> None:
+    assert parse_position(text) == POSITIONS[text]
+
+
+def test_a_time_without_a_zone_is_the_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert parse_position("@2026-11-01T10:00") == parse_position("@2026-11-01T01:00Z")
+        assert parse_time("2026-11-01") == parse_time("2026-10-31T15:00Z")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+SPANS = {
+    "end": (Span("latest", None), {}),
+    "start..end": (Span("earliest", "latest"), {}),
+    "-2h..-1h": (Span(Ago(7_200_000), Ago(3_600_000)), {}),
+    "..@2026-11-01T10:00Z": (Span(None, Moment(1_793_527_200_000)), {}),
+    "10..": (Span(10, None), {}),
+    "0:42": (Span(None, None), {0: Span(42, None)}),
+    "0:42..100,3:-5,end": (Span("latest", None), {0: Span(42, 100), 3: Span(FromEnd(5), None)}),
+    "@2026-11-01T10:00Z..@2026-11-01T11:00Z": (Span(Moment(1_793_527_200_000), Moment(1_793_530_800_000)), {}),
+}
+
+
+@pytest.mark.parametrize("text", SPANS)
+def test_spans_are_read(text: str) -> None:
+    assert tuple(parse_spans(text)) == SPANS[text]
+
+
+@pytest.mark.parametrize("text", ["", "sart", "@", "@yesterday", "-1y", "1:2:3", "..", "0:", "start,end", "0:1,0:2", "--5", "@1969-01-01Z"])
+def test_what_is_no_offset_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"-1h|0:42|2026-11-01|named twice|a start or an end"):
+        parse_spans(text)
+
+
+@pytest.mark.parametrize(
+    ("position", "offset"),
+    [
+        ("earliest", 10),
+        ("latest", 20),
+        (15, 15),
+        (FromEnd(3), 17),
+        (FromEnd(1000), 10),
+        (FromStart(3), 13),
+        (FromStart(1000), 20),
+        (Moment(5), 12),
+    ],
+)
+def test_a_position_is_settled_within_the_log(position: object, offset: int) -> None:
+    assert settle(position, Log(10, 20), 12) == offset  # type: ignore[arg-type]
+
+
+def test_a_time_after_the_last_record_is_the_end() -> None:
+    assert settle(Ago(1), Log(10, 20), None) == 20
+    assert time_ms(Ago(1_000), 5_000) == 4_000
+    assert time_ms("latest", 5_000) is None

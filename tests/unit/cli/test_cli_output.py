@@ -1,0 +1,121 @@
+"""Results as tables, JSON and YAML."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum, IntEnum, StrEnum
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import pytest
+import yaml
+
+from levada.cli.output import OutputFormat, json_text, plain, write
+from levada.errors import KafkaError
+from levada.shown import visible
+from levada.types import PartitionInfo, TopicPartition
+
+
+class Color(StrEnum):
+    RED = "Red"
+
+
+class Number(IntEnum):
+    ONE = 1
+
+
+class Other(Enum):
+    TWO = 2
+
+
+class Result(NamedTuple):
+    name: str
+    partitions: tuple[PartitionInfo, ...]
+    at: datetime
+    id: UUID
+    color: Color
+    offsets: dict[TopicPartition, int]
+    labels: frozenset[str]
+    error: KafkaError | None = None
+
+
+RESULT = Result(
+    "orders",
+    (PartitionInfo("orders", 0, 1, 2, (1, 2), (1,)),),
+    datetime(2026, 11, 1, tzinfo=UTC),
+    UUID(int=5),
+    Color.RED,
+    {TopicPartition("orders", 0): 7},
+    frozenset({"b", "a"}),
+    KafkaError("no"),
+)
+
+
+def printed(result: Any, format: OutputFormat, **more: Any) -> str:
+    out = io.StringIO()
+    write(result, out, format, **more)
+    return out.getvalue()
+
+
+def test_results_become_plain_data() -> None:
+    data = plain(RESULT)
+    assert data["partitions"][0]["isr"] == [1]
+    assert data["at"] == "2026-11-01T00:00:00+00:00"
+    assert data["offsets"] == {"orders-0": 7}
+    assert data["labels"] == ["a", "b"]
+    assert (data["color"], data["error"]) == ("Red", "no")
+    assert plain([Decimal("1.50"), date(2026, 11, 1)]) == ["1.50", "2026-11-01"]
+    assert plain([Number.ONE, Other.TWO, b"\xff", True, None, 1.5]) == ["ONE", "TWO", "\\xff", True, None, 1.5]
+
+
+def test_json_and_yaml_have_all_of_it() -> None:
+    assert json.loads(printed(RESULT, OutputFormat.JSON, columns=["name"])) == plain(RESULT)
+    assert yaml.safe_load(printed(RESULT, OutputFormat.YAML)) == plain(RESULT)
+
+
+def test_a_list_is_a_table_whose_columns_may_be_chosen() -> None:
+    table = printed(
+        [PartitionInfo("orders", n, 1, 2, (1, 2), (1,)) for n in range(2)], OutputFormat.TABLE, columns=["partition", "replicas"]
+    )
+    assert [line.split() for line in table.splitlines()] == [["PARTITION", "REPLICAS"], ["0", "1,2"], ["1", "1,2"]]
+
+
+def test_one_result_is_a_table_of_its_fields() -> None:
+    table = printed(PartitionInfo("orders", 0, 1, 2, (1, 2), ()), OutputFormat.TABLE)
+    assert ["leader", "epoch", "2"] in [line.split() for line in table.splitlines()]
+
+
+def test_a_result_within_a_result_has_rows_of_its_own() -> None:
+    assert printed({"rate": 1, "latency": {"p50_ms": 2}}, OutputFormat.TABLE).splitlines() == ["rate            1", "latency p50 ms  2"]
+
+
+def test_nothing_is_cut_off_where_there_is_no_terminal() -> None:
+    wide = "x" * 5_000
+    assert wide in printed([{"name": wide, "more": wide}], OutputFormat.TABLE)
+
+
+@pytest.mark.parametrize("format", OutputFormat)
+def test_control_characters_of_a_cluster_do_not_reach_the_terminal(format: OutputFormat) -> None:
+    text = printed([{"group": "a\x1b[2Jb\x9bc"}], format)
+    assert "\x1b" not in text
+    assert "\x9b" not in text
+
+
+def test_json_writes_out_what_a_terminal_acts_on() -> None:
+    assert json_text("a\x7f\x1b\x9bä") == '"a\\u007f\\u001b\\u009bä"'
+
+
+def test_json_of_what_has_no_utf_8_can_be_written() -> None:
+    assert json.loads(json_text("\ud800").encode()) == "\ud800"
+
+
+def test_line_feeds_stay_visible() -> None:
+    assert visible("a\nb\tc\x07") == "a\nb\tc\\x07"
+
+
+def test_M_D18_what_turns_text_around_reaches_no_terminal() -> None:
+    assert visible("a\u202eb\u2028c") == "a\\u202eb\\u2028c"
+    assert json_text("a\u202eb\u2028c") == '"a\\u202eb\\u2028c"'

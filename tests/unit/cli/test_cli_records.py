@@ -1,0 +1,225 @@
+"""Records as they are printed, filtered and read, without a broker."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from levada.cli.commands.perf import percentiles
+from levada.cli.records import json_records
+from levada.cli.records.filters import record_filter
+from levada.cli.records.input_records import InputError, InputRecord, Nulls, csv_rows, header_options, json_lines, lines
+from levada.cli.records.outcomes import MOST_SHOWN, Outcomes
+from levada.cli.records.printing import printer, time_text
+from levada.cli.records.template import compiled, unescaped
+from levada.errors import ConfigError, KafkaError
+from levada.types import ConsumerRecord, RecordMetadata
+
+RECORD: ConsumerRecord[bytes, bytes] = ConsumerRecord("t", 1, 7, 1_500, 0, b"key", b"value\xff", [("h", b"x"), ("n", None)])
+
+
+def changed(**fields: Any) -> ConsumerRecord[Any, Any]:
+    return RECORD._replace(**fields)
+
+
+# Templates
+
+
+@pytest.mark.parametrize(
+    ("template", "printed"),
+    [
+        ("%t/%p@%o", b"t/1@7"),
+        ("%k=%s\\n", b"key=value\xff\n"),
+        ("%v %K %S %T", b"value\xff 3 6 1500"),
+        ("%R", b"\0\0\0\6"),
+        ("%h", b"h=x,n=NULL"),
+        ("100%%\\t\\x41\\0\\\\", b"100%\tA\0\\"),
+        ("a\\", b"a\\"),
+        ("\\q", b"\\q"),
+    ],
+)
+def test_kcats_letters(template: str, printed: bytes) -> None:
+    assert compiled(template)(RECORD) == printed
+
+
+def test_null_is_empty_with_the_size_minus_one() -> None:
+    assert compiled("[%k|%s|%K|%S|%R]")(changed(key=None, value=None)) == b"[||-1|-1|\xff\xff\xff\xff]"
+
+
+def test_a_letter_that_stands_for_nothing_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"%q stands for nothing; there are %t .topic."):
+        compiled("%q")
+    with pytest.raises(ConfigError, match="% stands for nothing"):
+        compiled("50%")
+
+
+def test_delimiters_are_unescaped() -> None:
+    assert unescaped("\\t") == b"\t"
+    assert unescaped("%\\x00\\n") == b"%\0\n"
+
+
+# Formats
+
+
+def test_control_characters_stay_out_of_the_table() -> None:
+    row = printer("table")(changed(value=b"a\x1b[2J\nb")).decode().splitlines()[1]
+    assert row.endswith("a\\x1b[2J\\nb")
+
+
+def test_the_table_has_one_heading() -> None:
+    show = printer("table")
+    assert [len(show(RECORD).splitlines()) for _ in range(3)] == [2, 1, 1]
+
+
+def test_hex_shows_bytes_beside_text() -> None:
+    shown = printer("hex")(changed(value=None)).decode()
+    assert "t-1 @7 1970-01-01T00:00:01.500Z" in shown
+    assert "6b 65 79" in shown
+    assert "value null" in shown
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'json'"):
+        printer("jsn")
+
+
+def test_times_of_no_calendar() -> None:
+    assert [time_text(ms) for ms in (-1, 0, 1 << 62)] == ["-", "1970-01-01T00:00:00.000Z", str(1 << 62)]
+
+
+# JSON
+
+
+@pytest.mark.parametrize("value", [None, b"", b"text", "ä\x85".encode(), b"\xff\x00", b'{"a": 1}'])
+def test_bytes_survive_json(value: bytes | None) -> None:
+    line = json_records.to_json(changed(key=value, value=value, headers=[("h", value)]))
+    assert "\n" not in line
+    assert "\x85" not in line
+    [read] = json_lines(io.BytesIO(line.encode()))
+    assert read == InputRecord(1, value, value, [("h", value)], 1, 1_500)
+
+
+def test_what_a_deserializer_made_is_json_of_its_own() -> None:
+    line = json_records.to_json(changed(value={"a": [1, None]}))
+    assert '"value":{"a":[1,null]}' in line
+    assert next(json_lines(io.BytesIO(line.encode()))).value == b'{"a":[1,null]}'
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (b"{", "not JSON"),
+        (b"[1]", "expected an object"),
+        (b'{"val": 1}', "unknown field 'val'"),
+        (b'{"value": {"base64": "?"}}', "not base64"),
+        (b'{"headers": "h"}', "headers are a list"),
+        (b'{"partition": "one"}', "partition is a whole number"),
+        (b'{"partition": true}', "partition is a whole number"),
+        (b'{"value": "\xff"}', "decode|JSON"),
+    ],
+)
+def test_a_bad_line_is_named_by_its_number(line: bytes, fault: str) -> None:
+    with pytest.raises(InputError, match=fault) as refused:
+        list(json_lines(io.BytesIO(b'{"value": "good"}\n\n' + line)))
+    assert refused.value.line == 3
+
+
+# Lines and CSV
+
+
+def read_lines(data: bytes, delimiter: bytes = b"\n", key: bytes | None = None, nulls: Nulls = Nulls()) -> list[tuple[Any, Any]]:  # noqa: B008
+    return [(record.key, record.value) for record in lines(io.BytesIO(data), delimiter, key, nulls)]
+
+
+def test_lines_with_and_without_keys() -> None:
+    assert read_lines(b"a\n\nb") == [(None, b"a"), (None, b""), (None, b"b")]
+    assert read_lines(b"a:b:c\n:d\n", key=b":") == [(b"a", b"b:c"), (b"", b"d")]
+    assert read_lines(b"a\r\nb", b"\r\n") == [(None, b"a"), (None, b"b")]
+    with pytest.raises(InputError, match="no key delimiter") as refused:
+        read_lines(b"a:1\nb\n", key=b":")
+    assert refused.value.line == 2
+
+
+def test_a_long_delimiter_is_found_across_reads() -> None:
+    class Trickle(io.RawIOBase):
+        def __init__(self, data: bytes) -> None:
+            self._bytes: Iterator[int] = iter(data)
+
+        def readable(self) -> bool:
+            return True
+
+        def read(self, size: int = -1) -> bytes:
+            return bytes(byte for byte in [next(self._bytes, None)] if byte is not None)
+
+    found = [record.value for record in lines(Trickle(b"one||two|three||"), b"||", None, Nulls())]  # type: ignore[arg-type]
+    assert found == [b"one", b"two|three"]
+
+
+def test_what_stands_for_null() -> None:
+    assert read_lines(b":\nk:NIL\n", key=b":", nulls=Nulls(empty=True)) == [(None, None), (b"k", b"NIL")]
+    assert read_lines(b":\nk:NIL\n", key=b":", nulls=Nulls(marker=b"NIL")) == [(b"", b""), (b"k", None)]
+
+
+def test_csv_keeps_line_feeds_and_counts_lines() -> None:
+    rows = list(csv_rows(io.BytesIO(b'\xef\xbb\xbfkey,value\nk,"a\nb"\nl,c\n'), Nulls()))
+    assert [(row.line, row.key, row.value) for row in rows] == [(3, b"k", b"a\nb"), (4, b"l", b"c")]
+    with pytest.raises(InputError, match="2 columns") as refused:
+        list(csv_rows(io.BytesIO(b"key,value\na\n"), Nulls()))
+    assert refused.value.line == 2
+
+
+def test_headers_of_the_command_line() -> None:
+    assert header_options(["a=1", "b=", "c", "d=x=y"]) == [("a", b"1"), ("b", b""), ("c", None), ("d", b"x=y")]
+
+
+# Filters
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "headers", "kept"),
+    [
+        ("ke", None, (), True),
+        ("kex", None, (), False),
+        ("/^key$/", "/v.l/", (), True),
+        (None, "/^alue/", (), False),
+        (None, None, ("h",), True),
+        (None, None, ("h=x", "n"), True),
+        (None, None, ("h=y",), False),
+        (None, None, ("n=",), False),
+        ("/", None, (), False),
+    ],
+)
+def test_a_record_has_to_pass_all(key: str | None, value: str | None, headers: tuple[str, ...], kept: bool) -> None:
+    keeps = record_filter(key, value, headers)
+    assert keeps is not None
+    assert keeps(RECORD) is kept
+
+
+def test_filters_of_nothing_and_bad_ones() -> None:
+    assert record_filter(None, None, ()) is None
+    null = record_filter("", None, ())
+    assert null is not None
+    assert not null(changed(key=None))
+    with pytest.raises(ConfigError, match="no regular expression"):
+        record_filter("/(/", None, ())
+
+
+# What became of records
+
+
+def test_outcomes_keep_the_first_failures() -> None:
+    outcomes = Outcomes()
+    outcomes.done("", 1, RecordMetadata("t", 0, 0, 0), None)
+    for line in range(2, 50):
+        outcomes.done("a: ", line, RecordMetadata("t", 0, -1, 0), KafkaError("no"))
+    assert (outcomes.acknowledged, outcomes.failed, len(outcomes.shown)) == (1, 48, MOST_SHOWN)
+    assert outcomes.shown[0].where == "a: line 2"
+
+
+def test_percentiles_are_latencies_that_were_measured() -> None:
+    assert percentiles([]) is None
+    assert percentiles([3.0]) == (3.0, 3.0, 3.0, 3.0)
+    assert percentiles([float(ms) for ms in range(1, 101)]) == (50.0, 95.0, 99.0, 100.0)

@@ -1,0 +1,174 @@
+"""What doctor says of what it saw: pure."""
+
+from __future__ import annotations
+
+import pytest
+
+from levada import ClusterDescription, GroupState, Node, PartitionInfo, TopicPartition
+from levada.cli.doctor import cluster, connecting, groups
+from levada.cli.doctor.findings import Finding, Status, Step, worst
+from levada.cli.doctor.listener import Listener, Speaks, mismatch
+from levada.cli.doctor.probe import Reached, Resolved
+from levada.cli.lag import LogEnds, lag_of
+from levada.errors import BootstrapError, SaslAuthenticationError, SslAuthenticationError, UnsupportedSaslMechanismError
+
+NODE = Node(1, "broker.example", 9092)
+RESOLVED = Resolved(("10.0.0.1",), None, 1.0)
+REACHED = [Reached("10.0.0.1", None, 1.0)]
+
+
+def one(findings: list[Finding]) -> Finding:
+    (found,) = findings
+    return found
+
+
+def test_the_worst_status_is_what_counts() -> None:
+    findings = [Finding(Step.DNS, status, "a", "b") for status in (Status.OK, Status.FAILED, Status.WARNING)]
+    assert worst(findings) is Status.FAILED
+    assert worst([]) is Status.OK
+
+
+def test_a_name_without_an_address() -> None:
+    found = connecting.resolved("nowhere.example", Resolved((), "Name or service not known", 1.0))
+    assert (found.step, found.status) == (Step.DNS, Status.FAILED)
+    assert "does not resolve: Name or service not known" in found.found
+
+
+@pytest.mark.parametrize(("fault", "advice"), [("Connection refused", "nothing listens there"), ("timed out", "a firewall")])
+def test_a_port_that_cannot_be_reached(fault: str, advice: str) -> None:
+    found = connecting.reached("h:1", [Reached("10.0.0.1", fault, 1.0)])
+    assert (found.status, advice in found.advice, fault in found.found) == (Status.FAILED, True, True)
+
+
+def test_a_name_of_which_one_address_is_dead() -> None:
+    found = connecting.reached("h:1", [*REACHED, Reached("10.0.0.2", "timed out", 1.0)])
+    assert found.status is Status.WARNING
+    assert "10.0.0.2 (timed out)" in found.found
+    local = connecting.reached("localhost:1", [Reached("127.0.0.1", None, 1.0), Reached("::1", "Connection refused", 1.0)])
+    assert local.status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("listener", "ours", "step", "text"),
+    [
+        (Listener(True, Speaks.KAFKA, ()), "PLAINTEXT", Step.TLS, "set security.protocol=SSL"),
+        (Listener(False, Speaks.KAFKA, ()), "SSL", Step.TLS, "set security.protocol=PLAINTEXT"),
+        (Listener(True, Speaks.KAFKA, ("PLAIN",)), "SSL", Step.LOGIN, "set security.protocol=SASL_SSL and sasl.mechanism, one of PLAIN"),
+        (Listener(False, Speaks.KAFKA, ()), "SASL_PLAINTEXT", Step.LOGIN, "set security.protocol=PLAINTEXT"),
+        (Listener(False, Speaks.KAFKA), "SASL_SSL", Step.TLS, "set security.protocol=SASL_PLAINTEXT"),
+        (Listener(False, Speaks.HTTP), "PLAINTEXT", Step.VERSIONS, "check the port"),
+        (Listener(False, Speaks.NOTHING), "PLAINTEXT", Step.VERSIONS, "check the port"),
+    ],
+)
+def test_a_listener_that_does_not_suit_is_named(listener: Listener, ours: str, step: Step, text: str) -> None:
+    found = mismatch("h:1", listener, ours)
+    assert found is not None
+    assert (found.step, found.status) == (step, Status.FAILED)
+    assert text in found.advice
+
+
+def test_a_listener_that_suits_is_not_mentioned() -> None:
+    assert mismatch("h:1", Listener(True, Speaks.KAFKA, ("PLAIN",)), "SASL_SSL") is None
+    assert mismatch("h:1", Listener(True, Speaks.NOTHING), "SSL") is None, "a certificate of the client may be missing"
+
+
+@pytest.mark.parametrize(
+    ("error", "step"),
+    [
+        (SslAuthenticationError("h:1: its certificate is not accepted"), Step.TLS),
+        (SaslAuthenticationError("h:1: PLAIN: wrong"), Step.LOGIN),
+        (UnsupportedSaslMechanismError("h:1: this listener offers PLAIN"), Step.LOGIN),
+        (BootstrapError("no broker", {"h:1": "closed"}), Step.VERSIONS),
+    ],
+)
+def test_an_attempt_that_failed_is_told_at_its_step(error: Exception, step: Step) -> None:
+    *well, failed = connecting.connected("h:1", error, "SASL_SSL")  # type: ignore[arg-type]
+    assert (failed.step, failed.status) == (step, Status.FAILED)
+    assert not failed.found.startswith("h:1: ")
+    assert all(found.status is Status.OK for found in well)
+
+
+def test_an_attempt_that_succeeded_is_told_step_by_step() -> None:
+    assert [found.step for found in connecting.connected("h:1", None, "SASL_SSL")] == [Step.TLS, Step.VERSIONS, Step.LOGIN]
+    assert [found.step for found in connecting.connected("h:1", None, "PLAINTEXT")] == [Step.VERSIONS]
+
+
+def test_a_cluster_without_a_controller() -> None:
+    *_, found = cluster.members(ClusterDescription("c", None, (NODE,)))
+    assert (found.status, found.found) == (Status.FAILED, "no controller is named")
+
+
+@pytest.mark.parametrize(("theirs", "text"), [(20_000, "9.9 s ahead of"), (1_000, "9.0 s behind")])
+def test_a_clock_that_differs(theirs: int, text: str) -> None:
+    found = cluster.clock("controller 1", theirs, before_ms=10_000, after_ms=10_100)
+    assert found.status is Status.FAILED
+    assert text in found.found
+    assert cluster.clock("controller 1", 12_000, 10_000, 10_100).status is Status.OK
+
+
+def test_a_broker_that_advertises_each_clients_own_machine() -> None:
+    node = Node(1, "localhost", 9092)
+    found = cluster.listener(node, RESOLVED, [Reached("127.0.0.1", "Connection refused", 1.0)], None, bootstrap=["kafka.example"])
+    assert found.status is Status.FAILED
+    assert "each client's own machine" in found.advice
+
+
+def test_a_broker_that_advertises_a_name_that_does_not_resolve() -> None:
+    found = cluster.listener(NODE, Resolved((), "unknown", 1.0), [], None, bootstrap=["h"])
+    assert (found.status, "does not resolve" in found.found, "advertised.listeners" in found.advice) == (Status.FAILED, True, True)
+
+
+def test_a_broker_that_can_be_reached_but_not_spoken_to() -> None:
+    found = cluster.listener(NODE, RESOLVED, REACHED, BootstrapError("no", {}), bootstrap=["h"])
+    assert found.status is Status.FAILED
+    assert cluster.listener(NODE, RESOLVED, REACHED, None, bootstrap=["h"]).status is Status.OK
+
+
+def info(partition: int, leader: int, isr: tuple[int, ...]) -> PartitionInfo:
+    return PartitionInfo("t", partition, leader, 0, (1, 2, 3), isr)
+
+
+def test_partitions_without_a_leader() -> None:
+    found = one(cluster.leaders([info(0, -1, (1,)), info(1, 2, (2,)), info(2, -1, (1,))]))
+    assert (found.status, found.about) == (Status.FAILED, "topic t")
+    assert "no leader for partitions 0, 2" in found.found
+    assert one(cluster.leaders([info(0, 1, (1,))])).status is Status.OK
+
+
+def test_replicas_out_of_sync() -> None:
+    found = one(cluster.replicas([info(0, 1, (1, 2)), info(1, 1, (1, 2, 3))], {"t": 2}))
+    assert (found.status, found.found) == (Status.WARNING, "replicas out of sync in partition 0: on brokers 3")
+    found = one(cluster.replicas([info(0, 1, (1,))], {"t": 2}))
+    assert found.status is Status.FAILED
+    assert "writes with acks=all are refused; out of sync: brokers 2, 3" in found.found
+    assert one(cluster.replicas([info(0, -1, (1,))], {})).status is Status.OK, "that it has no leader is told elsewhere"
+
+
+def seen(
+    state: GroupState = GroupState.STABLE, before: GroupState = GroupState.STABLE, *, members: int = 1, idle: int = 0, **at: int
+) -> groups.Seen:
+    tp = TopicPartition("t", 0)
+    lags = lag_of("g", {tp: at.get("committed", 10)}, {tp: LogEnds(at.get("start", 0), 10)}, {})
+    return groups.Seen("g", (before, state), members, idle, lags)
+
+
+@pytest.mark.parametrize(
+    ("group", "status", "text"),
+    [
+        (seen(GroupState.DEAD), Status.FAILED, "does not exist"),
+        (seen(GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE), Status.WARNING, "is being rebalanced"),
+        (seen(GroupState.EMPTY, members=0, committed=4), Status.WARNING, "it has no members, and 6 records to read"),
+        (seen(members=3, idle=1), Status.WARNING, "1 of 3 members have no partition"),
+        (seen(committed=1, start=4), Status.FAILED, "3 offsets that it had not read are deleted already, in t-0"),
+    ],
+)
+def test_what_is_wrong_with_a_group(group: groups.Seen, status: Status, text: str) -> None:
+    found = one(groups.examined([group]))
+    assert (found.status, found.about) == (status, "group g")
+    assert text in found.found
+    assert found.advice
+
+
+def test_groups_with_which_nothing_is_wrong() -> None:
+    assert one(groups.examined([seen(), seen(GroupState.STABLE, GroupState.PREPARING_REBALANCE)._replace(group="h")])).status is Status.OK
+    assert one(groups.examined([])).found == "there are none"

@@ -1,0 +1,98 @@
+"""OAUTHBEARER's messages (RFC 7628), and what a token says of itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from levada.credentials import SaslError
+from levada.net.sasl import jwt, oauthbearer
+
+TOKEN = "eyJ.abc-_.x+/=="
+
+
+def test_KIP255_the_first_message_is_that_of_the_rfc() -> None:
+    assert next(oauthbearer.client(TOKEN, {"traceId": "12"})) == b"n,,\x01auth=Bearer eyJ.abc-_.x+/==\x01traceId=12\x01\x01"
+
+
+def test_a_broker_reads_what_a_client_says() -> None:
+    first = oauthbearer.parsed(next(oauthbearer.client(TOKEN, {"a": "b c"})))
+    assert (first.token, first.extensions, first.acting_as) == (TOKEN, {"a": "b c"}, "")
+    assert oauthbearer.parsed(b"n,a=alice,\x01auth=bearer t\x01\x01").acting_as == "alice"
+
+
+def test_a_broker_that_says_nothing_accepts() -> None:
+    exchange = oauthbearer.client(TOKEN, {})
+    next(exchange)
+    with pytest.raises(StopIteration):
+        exchange.send(b"")
+
+
+def test_a_refusal_is_confirmed_and_told() -> None:
+    exchange = oauthbearer.client(TOKEN, {})
+    next(exchange)
+    assert exchange.send(oauthbearer.refusal()) == b"\x01"
+    with pytest.raises(SaslError, match="does not accept the token: 'invalid_token'"):
+        exchange.send(b"")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        *(
+            b"",
+            b"\xff",
+            b"n,,",
+            b"n,,\x01\x01",
+            b"n,,\x01auth=Bearer \x01\x01",
+            b"n,,\x01auth=Basic dDp0\x01\x01",
+            b"y,,\x01auth=Bearer t\x01\x01",
+        ),
+        *(
+            b"n,,\x01auth=Bearer t\x01",
+            b"n,,\x01auth=Bearer t\x01\x01\x01",
+            b"n,,\x01auth=Bearer a b\x01\x01",
+            b"n,,\x01auth=Bearer t\x01x\x01\x01",
+        ),
+        *(b"n,,\x01auth=Bearer t\x01auth=Bearer u\x01\x01", b"n,,\x01auth=Bearer t\x01a1=x\x01\x01", b"n,,\x01auth=Bearer t\x01a=\x01\x01"),
+    ],
+)
+def test_M_D6_what_is_no_message_is_refused_and_not_quoted(message: bytes) -> None:
+    with pytest.raises(SaslError) as error:
+        oauthbearer.parsed(message)
+    assert "Bearer t" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("token", "extensions", "why"),
+    [
+        ("", {}, "is not empty"),
+        ("a b", {}, "letters, digits"),
+        ("a\x01b", {}, "letters, digits"),
+        ("t\n", {}, "letters, digits"),
+        ("t", {"auth": "x"}, "'auth' cannot be an extension"),
+        ("t", {"a1": "x"}, "'a1' cannot be an extension"),
+        ("t", {"a": ""}, "'a' is empty"),
+        ("t", {"a": "x\x01b=c"}, "'a' is empty, or not ASCII"),
+    ],
+)
+def test_a_token_or_extension_cannot_smuggle_in_another(token: str, extensions: dict[str, str], why: str) -> None:
+    with pytest.raises(SaslError, match=why):
+        next(oauthbearer.client(token, extensions))
+
+
+def test_what_a_token_says_of_its_end() -> None:
+    assert jwt.expiry_s(jwt.unsecured({"sub": "a", "exp": 12.5})) == 12.5
+    assert jwt.expiry_s(jwt.unsecured({"sub": "a"})) is None
+    assert jwt.expiry_s("opaque") is None
+
+
+@pytest.mark.parametrize("token", ["", "a.b", "a.b.c", "e30.W10.", "e30.e30", "....", "e30.!!.", jwt.unsecured({})[:-2] + "x."])
+def test_what_is_no_json_web_token(token: str) -> None:
+    with pytest.raises(jwt.JwtError):
+        jwt.claims(token)
+
+
+@pytest.mark.parametrize("end", ["soon", True, 1e300, [1]])
+def test_an_end_that_is_no_time(end: object) -> None:
+    with pytest.raises(jwt.JwtError, match="'exp' is no number"):
+        jwt.number(jwt.claims(jwt.unsecured({"exp": end})), "exp")
