@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sys
 
-import engine_idle
 import engine_latency
 import engine_load
-import engine_read
 import engine_send
 from engine_bench import Bench
 from kafka_jars import KafkaUnavailable
 from machine import kafka
 from sections import Run
 
-SECTIONS = {"latency": engine_latency, "send": engine_send, "load": engine_load, "read": engine_read, "idle": engine_idle}
+SECTIONS = {"latency": engine_latency, "send": engine_send, "load": engine_load}
 PACKAGES = ("confluent-kafka", "aiokafka", "pyarrow")
 
 
@@ -27,7 +25,7 @@ def warm_up(bench: Bench) -> None:
 def main() -> int:
     """Measure, print a table per case and what missed its target, and save the rows."""
     run = Run("engine", __doc__ or "", SECTIONS, turns=5, quick="fewer records: does it work at all? Tails and ratios mean little")
-    run.parser.add_argument("--before", action="store_true", help="levada as it was before issue 8 in latency, load and read too")
+    run.parser.add_argument("--before", action="store_true", help="levada as it was before issue 8 in latency and load too")
     chosen = run.arguments(PACKAGES)
     try:
         with kafka() as broker:

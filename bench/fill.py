@@ -7,7 +7,6 @@ from typing import Any
 
 from engine_process import Figures
 from json_columns import documents
-from measure import Job, Sample
 from payloads import DISTINCT, values
 
 PATIENCE_S = 120
@@ -16,17 +15,16 @@ JSON = "json"
 LINGER = {"linger.ms": 20}
 
 
-def fill(job: Job) -> Sample:
-    """Write the job's records, spread evenly over the partitions."""
-    settings = {**LINGER, "compression.type": job.codec}
-    write(job.bootstrap_servers, job.topic, values(job.value_bytes), job.records, job.partitions, settings)
-    return Sample(job.records)
+def topic(
+    bootstrap_servers: str, topic: str, kind: int | str, records: int, partitions: int, codec: str, batch_bytes: int | None = None
+) -> Figures:
+    """Write records, spread evenly over the partitions. kind: how many bytes a value has, or json for objects of five fields.
 
-
-def topic(bootstrap_servers: str, topic: str, kind: int | str, records: int, partitions: int, codec: str) -> Figures:
-    """The same for a worker of the engine's kind. kind: how many bytes a value has, or json for objects of five fields."""
+    batch_bytes: the size of batches before they are compressed; otherwise about what the writer makes of a short linger.
+    """
     payload = values(kind) if isinstance(kind, int) else documents(DISTINCT, (",", ":"))
-    write(bootstrap_servers, topic, payload, records, partitions, {**LINGER, "compression.type": codec})
+    batches = LINGER if batch_bytes is None else {"linger.ms": 1000, "batch.size": batch_bytes, "batch.num.messages": 1_000_000}
+    write(bootstrap_servers, topic, payload, records, partitions, {**batches, "compression.type": codec})
     return {}
 
 

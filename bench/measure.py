@@ -21,18 +21,6 @@ class Sample:
     cpu_seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class Job:
-    """What a worker is told: where the broker is, which topic, how many records of what size, and the codec."""
-
-    bootstrap_servers: str
-    topic: str
-    partitions: int
-    records: int
-    value_bytes: int
-    codec: str
-
-
 def own_cpu_seconds() -> float:
     """Processor time of this process with all its threads, user and system."""
     usage = resource.getrusage(resource.RUSAGE_SELF)

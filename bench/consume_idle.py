@@ -26,7 +26,7 @@ CPU = "CPU % of a core"
 def run(bench: Bench) -> Iterator[Case]:
     """A thousand partitions beside confluent-kafka, ten thousand on the embedded broker."""
     yield _idle(bench)
-    systems = {LEVADA: worker("engine_idle:many_partitions", {"partitions": MANY_PARTITIONS})}
+    systems = {LEVADA: worker("consume_idle:many_partitions", {"partitions": MANY_PARTITIONS})}
     yield bench.run(Case(SECTION, f"{MANY_PARTITIONS} partitions on the embedded broker: assign, seek, poll"), systems)
 
 
@@ -36,7 +36,7 @@ def _idle(bench: Bench) -> Case:
     with bench.topic(PARTITIONS) as topic:
         job = bench.job(topic, partitions=PARTITIONS, seconds=QUICK_SECONDS if bench.quick else SECONDS)
         for _ in range(bench.turns):
-            _idle_turn(case, {LEVADA: "engine_idle:levada_idle", CONFLUENT: "engine_idle:confluent_idle"}, job)
+            _idle_turn(case, {LEVADA: "consume_idle:levada_idle", CONFLUENT: "consume_idle:confluent_idle"}, job)
     case.hold(LEVADA, CPU, CONFLUENT, 1)
     return case
 
@@ -89,7 +89,7 @@ def many_partitions(partitions: int) -> Figures:
     """Read one record of every thousandth partition, then sit still; the broker is a process of its own."""
     import levada
 
-    serving = Worker("engine_idle:broker", {"partitions": partitions})
+    serving = Worker("consume_idle:broker", {"partitions": partitions})
     try:
         servers = serving.await_ready()
         with levada.KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
