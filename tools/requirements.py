@@ -158,6 +158,8 @@ def _docstrings(tree: ast.Module) -> list[ast.Constant]:
 def _cited_in_source(path: Path, here: Path) -> Iterator[Citation]:
     """Yield the ids in comments and docstrings; other code and texts may hold anything."""
     text = path.read_text(encoding="utf-8")
+    if not _CITED.search(text):
+        return
     for docstring in _docstrings(ast.parse(text)):
         yield from (Citation(name, here, docstring.lineno) for name in cited_in(str(docstring.value)))
     for token in tokenize.generate_tokens(io.StringIO(text).readline):

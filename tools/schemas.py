@@ -22,7 +22,7 @@ POMS: Final = Path(__file__).parents[1] / "tests" / "real_kafka"
 SOURCES: Final = {
     "3.9": ("3.9.2", ("kafka-clients",)),
     "4.4": ("4.4.0", ("kafka-clients",)),
-    "4.4-log-records": ("4.4.0", ("kafka-group-coordinator", "kafka-transaction-coordinator")),
+    "4.4-log-records": ("4.4.0", ("kafka-group-coordinator", "kafka-transaction-coordinator", "kafka-share-coordinator")),
 }
 """Per folder: the release, and the jars that hold the schemas."""
 
