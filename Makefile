@@ -25,7 +25,7 @@ SHELL := /bin/bash
 # Compiled modules are kept, whatever the caller's environment says: tests start hundreds of processes, each of which would compile all it imports.
 export PYTHONDONTWRITEBYTECODE :=
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening test-faults soak test-matrix test-spark-matrix fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-spark kafka docs schemas messages dist lint format clean
+.PHONY: setup demo test suite interpreted test-hardening test-faults soak test-matrix test-spark-matrix fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-spark kafka kerberos docs schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -102,7 +102,13 @@ fuzz: setup .venv/fuzzer
 fuzzer: .venv/installed
 	@$(MAKE) --no-print-directory .venv/fuzzer || echo "atheris is not to be had here: nothing beyond the corpus is fuzzed" >&2
 
-test-matrix: setup
+# What a ticket server for tests needs. gssapi is built against MIT Kerberos, which is a system's package.
+kerberos: .venv/installed
+	@command -v krb5-config > /dev/null || { apt-get -q update && apt-get -q -y install krb5-kdc krb5-admin-server krb5-user libkrb5-dev; } > /dev/null
+	@$(PIP) gssapi k5test
+
+test-matrix: setup kerberos
+	$(IN_VENV) $(BIN)/pytest tests/face/test_kerberos.py
 	$(IN_VENV) $(BIN)/pytest -m matrix tests/interop/test_old_brokers.py tests/interop/test_telemetry_java.py tests/interop/test_admin_on_three_nodes.py tests/interop/test_group_handover.py tests/interop/test_java_records.py tests/interop/test_log_segments.py tests/face/test_readme.py
 
 test-spark-matrix: setup .venv-spark42/installed

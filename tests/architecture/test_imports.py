@@ -84,12 +84,13 @@ EXTRAS = {
     "referencing",
     "prometheus_client",
     "opentelemetry",
-} | {"botocore", "cryptography", "jwt", "trustme"}
+} | {"botocore", "cryptography", "gssapi", "jwt", "trustme"}
 EXTRAS_OF = {
     "levada.registry.avro_codec": {"fastavro"},
     "levada.registry.protobuf": {"google"},
     "levada.spark.formats.protobuf_schema": {"google"},
     "levada.registry.json_schema": {"jsonschema", "referencing"},
+    "levada.net.sasl.kerberos": {"gssapi"},
     "levada.net.tls.pkcs12": {"cryptography"},
     "levada.testing.security": {"cryptography", "trustme"},
     "levada.cli.records.columns": {"pyarrow"},

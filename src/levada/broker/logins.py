@@ -7,7 +7,7 @@ client was told. Where sessions end (KIP-368), a client logs in again on the sam
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,12 +20,14 @@ from levada.credentials import SaslError
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 from levada.net.sasl import oauthbearer, plain, scram
+from levada.net.sasl.gssapi import Context, GssapiServer
 from levada.net.sasl.scram import TOKENAUTH, ScramCredential, ScramServer
 
 PLAIN: Final = "PLAIN"
 OF_PASSWORDS: Final = (PLAIN, *scram.HASHES)
 OAUTHBEARER: Final = "OAUTHBEARER"
 AWS_MSK_IAM: Final = "AWS_MSK_IAM"
+GSSAPI: Final = "GSSAPI"
 _ANY_MORE: Final = b"\x01"
 """What a client says once it was told that its token is refused."""
 
@@ -34,7 +36,8 @@ class Logins:
     """Who may log in to a cluster. mechanisms: those that there are.
 
     users: their passwords for PLAIN, None without PLAIN and SCRAM. scram: the users of SCRAM. tokens: what SCRAM takes besides. validate:
-    of OAuth's tokens, None without OAUTHBEARER. accounts: whose signatures are believed, None without AWS_MSK_IAM.
+    of OAuth's tokens, None without OAUTHBEARER. accounts: whose signatures are believed, None without AWS_MSK_IAM. kerberos: begins the
+    broker's side of a connection, None without GSSAPI.
     """
 
     def __init__(
@@ -45,12 +48,13 @@ class Logins:
         *,
         validate: ValidateToken | None = None,
         accounts: AwsAccounts | None = None,
+        kerberos: Callable[[], Context] | None = None,
     ) -> None:
         self._passwords = dict(users or {})
         self._scram = scram
         self.tokens = tokens
-        self.validate, self.accounts = validate, accounts
-        by_mechanism = {OAUTHBEARER: validate, AWS_MSK_IAM: accounts}
+        self.validate, self.accounts, self.kerberos = validate, accounts, kerberos
+        by_mechanism = {OAUTHBEARER: validate, GSSAPI: kerberos, AWS_MSK_IAM: accounts}
         given = [mechanism for mechanism, what in by_mechanism.items() if what is not None]
         self.mechanisms = [*(OF_PASSWORDS if users is not None else ()), *given]
 
@@ -80,6 +84,7 @@ class Login:
     _user_before: str = ""
     _scram: ScramServer | None = field(default=None, repr=False)
     _token: Token | None = field(default=None, repr=False)
+    _kerberos: GssapiServer | None = field(default=None, repr=False)
     _refused: bytes = b""
 
     @property
@@ -101,7 +106,8 @@ class Login:
         if self.user and mechanism != self.mechanism:
             raise BrokerError("a client logs in again by the same mechanism", code=ErrorCode.ILLEGAL_SASL_STATE)
         self._user_before = self.user
-        self.mechanism, self.user, self._scram, self._token, self._refused = mechanism, "", None, None, b""
+        self.mechanism, self.user, self._refused = mechanism, "", b""
+        self._scram = self._token = self._kerberos = None
         self.credentials_end_ms = NEVER_MS
 
     def take(self, message: bytes, wall_ms: int) -> bytes:
@@ -136,6 +142,8 @@ class Login:
             assert self.logins.accounts is not None
             self.user, answer = self.logins.accounts.check(message, wall_ms)
             return answer
+        if self.mechanism == GSSAPI:
+            return self._take_ticket(message)
         return self._take_scram(message, wall_ms)
 
     def _take_plain(self, message: bytes) -> bytes:
@@ -159,6 +167,14 @@ class Login:
             raise _failed("Authentication failed: Client requested an authorization id that is different from the token's principal name")
         self.user, self.credentials_end_ms = found
         return b""
+
+    def _take_ticket(self, message: bytes) -> bytes:
+        if self._kerberos is None:
+            assert self.logins.kerberos is not None
+            self._kerberos = GssapiServer(self.logins.kerberos())
+        answer = self._kerberos.take(message)
+        self.user = self._kerberos.user
+        return answer
 
     def _take_scram(self, message: bytes, wall_ms: int) -> bytes:
         if self._scram is None:

@@ -108,10 +108,10 @@ class Config:
             return option
         if reason := cls.REFUSED.get(name):
             raise ConfigError(f"'{key}' does not go with {cls.WHO}: {reason}")
-        if reason := cls._not_yet(name):
-            raise ConfigError(f"'{key}' is not supported yet: {reason}")
         if advice := cls.FOREIGN.get(name):
             raise ConfigError(f"unknown option '{key}'; {advice}")
+        if reason := cls._not_yet(name):
+            raise ConfigError(f"'{key}' is not supported yet: {reason}")
         raise ConfigError(f"unknown option '{key}'{cls._suggestion(name, snake=snake or '_' in key)}")
 
     @classmethod

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-SASL: Final = "of SASL there are PLAIN, SCRAM, OAUTHBEARER and AWS_MSK_IAM; Kerberos is not there yet"
+SASL: Final = "levada has PLAIN, SCRAM, OAUTHBEARER, GSSAPI and AWS_MSK_IAM, each with settings under Java's names"
 METRICS: Final = "call metrics() when you want to know; enable.metrics.push=true tells the brokers what they ask for"
 
 _TOKENS: Final = "pass sasl.oauth.token.provider a function without arguments that returns levada.OAuthToken(token, expires_at_seconds)"
@@ -19,6 +19,7 @@ _OPENSSL: Final = "TLS is OpenSSL's; give a context of your own as ssl.context"
 _LOGGING: Final = "levada logs through Python's logging, as 'levada'; set levels and handlers there"
 _CALLBACK: Final = "pass on_delivery to send(), for each record"
 _ALWAYS_ON: Final = "it is always on"
+_TICKETS: Final = "tickets are fetched with sasl.kerberos.keytab, and again before they end"
 _NO_PLACE: Final = "levada has nothing like it"
 _PROXY: Final = "proxies are not there yet"
 _TOPIC_SETTINGS: Final = "levada has no settings per topic; give them with the others"
@@ -61,6 +62,11 @@ CLIENT: Final[Mapping[str, str]] = {
     "proxy.url": _PROXY,
     "reconnect.backoff.jitter.ms": "pauses vary by a fifth by themselves; see reconnect.backoff.ms",
     "resolve.cb": _NO_PLACE,
+    "sasl.kerberos.domain.name": "a broker's principal has the host name that it advertises; leave it out",
+    "sasl.kerberos.kinit.cmd": _TICKETS,
+    "sasl.kerberos.min.time.before.relogin": _TICKETS,
+    "sasl.kerberos.ticket.renew.jitter": _TICKETS,
+    "sasl.kerberos.ticket.renew.window.factor": _TICKETS,
     "selector": "the system's best one is taken",
     "socket.blocking.max.ms": _NO_PLACE,
     "socket.cb": _NO_PLACE,

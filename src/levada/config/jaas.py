@@ -1,4 +1,4 @@
-"""sasl.jaas.config, read as data: which of Kafka's own login modules, and its options. No class is ever loaded.
+"""sasl.jaas.config, read as data: which of the login modules that Kafka's users have, and its options. No class is ever loaded.
 
 org.apache.kafka.common.security.scram.ScramLoginModule required username="me" password="secret";
 """
@@ -15,6 +15,7 @@ MECHANISMS = {
     f"{_HOME}plain.PlainLoginModule": ("PLAIN",),
     f"{_HOME}scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
     f"{_HOME}oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
+    "com.sun.security.auth.module.Krb5LoginModule": ("GSSAPI",),
     "software.amazon.msk.auth.iam.IAMLoginModule": ("AWS_MSK_IAM",),
 }
 """The mechanisms of each login module that there is here."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from levada.config import jaas
@@ -13,8 +14,9 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL"})
 SASL_PROTOCOLS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 AWS_MSK_IAM = "AWS_MSK_IAM"
+GSSAPI = "GSSAPI"
 OF_PASSWORDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-MECHANISMS = (*OF_PASSWORDS, OAUTHBEARER, AWS_MSK_IAM)
+MECHANISMS = (*OF_PASSWORDS, OAUTHBEARER, GSSAPI, AWS_MSK_IAM)
 _LONGEST_PEM = 1 << 20
 
 
@@ -44,7 +46,7 @@ class SecurityConfig(OAuthConfig):
         MECHANISMS,
         "How to log in. Needed with SASL_PLAINTEXT and SASL_SSL; unlike in Java's client, where it is GSSAPI, there is no default. An "
         "object is a mechanism of your own (levada.SaslMechanism).",
-        advice="GSSAPI is not there yet; an object with name and begin() is a mechanism of your own",
+        advice="an object with name and begin() is a mechanism of your own",
         aliases=("sasl.mechanisms",),
     )
     sasl_username: str | None = text(
@@ -59,13 +61,29 @@ class SecurityConfig(OAuthConfig):
     sasl_jaas_config: str | None = text(
         None,
         "What to log in with as Java's client takes it: PlainLoginModule or ScramLoginModule with username, password and tokenauth, "
-        "OAuthBearerLoginModule with clientId, clientSecret and scope, or IAMLoginModule. It is read as data, and no class is loaded.",
+        "OAuthBearerLoginModule with clientId, clientSecret and scope, Krb5LoginModule with keyTab, principal and serviceName, or "
+        "IAMLoginModule. It is read as data, and no class is loaded.",
         secret=True,
     )
     sasl_client_callback_handler_class: str = java_class(
         ("IAMClientCallbackHandler",),
         "Taken so that Java's settings for AWS_MSK_IAM work as they are. No class is loaded.",
         advice="leave it out",
+    )
+    sasl_kerberos_service_name: str | None = text(
+        None,
+        "For GSSAPI: the first part of the brokers' principals; their host is the second. Default: serviceName of sasl.jaas.config, else "
+        "kafka, where Java's client has no default.",
+    )
+    sasl_kerberos_principal: str | None = text(
+        None,
+        "For GSSAPI: as whom to log in. Default: the first one in sasl.kerberos.keytab, else the one whose tickets kinit has fetched. "
+        "Java's client has it in sasl.jaas.config.",
+    )
+    sasl_kerberos_keytab: str | None = text(
+        None,
+        "For GSSAPI: file with the key of sasl.kerberos.principal. Tickets are fetched with it into memory, and again before they end. "
+        "Java's client has it in sasl.jaas.config. Default: the tickets of kinit.",
     )
     sasl_aws_region: str | None = text(
         None, "For AWS_MSK_IAM: the region to sign for. Default: as in the broker's name, or as botocore finds it. Not a Kafka setting."
@@ -184,6 +202,7 @@ class SecurityConfig(OAuthConfig):
             "sasl.password": OF_PASSWORDS,
             "sasl.tokenauth": OF_PASSWORDS[1:],
             "sasl.oauth": (OAUTHBEARER,),
+            "sasl.kerberos.": (GSSAPI,),
             "sasl.aws.": (AWS_MSK_IAM,),
             "sasl.jaas.config": MECHANISMS,
         }
@@ -206,10 +225,21 @@ class SecurityConfig(OAuthConfig):
         if self.sasl_mechanism == AWS_MSK_IAM:
             self._settle("sasl_aws_profile", self.sasl_aws_profile or login.options.get("awsProfileName"))
             return
+        if self.sasl_mechanism == GSSAPI:
+            self._take_kerberos_login(login.options)
+            return
         if login.options.get("tokenauth", "").lower() == "true":
             self._settle("sasl_tokenauth", True)
         self._settle("sasl_username", login.options.get("username"))
         self._settle("sasl_password", login.options.get("password"))
+
+    def _take_kerberos_login(self, options: Mapping[str, str]) -> None:
+        if options.get("useKeyTab", "").lower() == "true" and "keyTab" not in options:
+            raise ConfigError("'sasl.jaas.config': useKeyTab=true needs keyTab; the machine's default keytab is not looked for")
+        of_module = {"service_name": "serviceName", "principal": "principal", "keytab": "keyTab"}
+        for name, java_name in of_module.items():
+            field = f"sasl_kerberos_{name}"
+            self._settle(field, getattr(self, field) or options.get(java_name))
 
     def _check_one_of(self, *options: str) -> None:
         if len(given := [name for name in options if name in self.given]) > 1:

@@ -115,7 +115,7 @@ class SecuritySettings(OAuthSettings, total=False):
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     """How to talk to the brokers: with SSL, which is TLS, or without, and with SASL, which is a login, or without. Default: PLAINTEXT."""
 
-    sasl_mechanism: Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"] | SaslMechanism
+    sasl_mechanism: Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"] | SaslMechanism
     """How to log in. Needed with SASL_PLAINTEXT and SASL_SSL; unlike in Java's client, where it is GSSAPI, there is no default. An object
     is a mechanism of your own (levada.SaslMechanism)."""
 
@@ -131,10 +131,23 @@ class SecuritySettings(OAuthSettings, total=False):
 
     sasl_jaas_config: str | None
     """What to log in with as Java's client takes it: PlainLoginModule or ScramLoginModule with username, password and tokenauth,
-    OAuthBearerLoginModule with clientId, clientSecret and scope, or IAMLoginModule. It is read as data, and no class is loaded."""
+    OAuthBearerLoginModule with clientId, clientSecret and scope, Krb5LoginModule with keyTab, principal and serviceName, or IAMLoginModule.
+    It is read as data, and no class is loaded."""
 
     sasl_client_callback_handler_class: str
     """Taken so that Java's settings for AWS_MSK_IAM work as they are. No class is loaded."""
+
+    sasl_kerberos_service_name: str | None
+    """For GSSAPI: the first part of the brokers' principals; their host is the second. Default: serviceName of sasl.jaas.config, else
+    kafka, where Java's client has no default."""
+
+    sasl_kerberos_principal: str | None
+    """For GSSAPI: as whom to log in. Default: the first one in sasl.kerberos.keytab, else the one whose tickets kinit has fetched. Java's
+    client has it in sasl.jaas.config."""
+
+    sasl_kerberos_keytab: str | None
+    """For GSSAPI: file with the key of sasl.kerberos.principal. Tickets are fetched with it into memory, and again before they end. Java's
+    client has it in sasl.jaas.config. Default: the tickets of kinit."""
 
     sasl_aws_region: str | None
     """For AWS_MSK_IAM: the region to sign for. Default: as in the broker's name, or as botocore finds it. Not a Kafka setting."""

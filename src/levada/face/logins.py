@@ -15,7 +15,7 @@ from levada.client.helpers import Helpers, StartHelper
 from levada.clock import Clock, SystemClock
 from levada.config import ClientConfig
 from levada.config.oauth import OAUTHBEARER
-from levada.config.security import AWS_MSK_IAM, OF_PASSWORDS, SASL_PROTOCOLS
+from levada.config.security import AWS_MSK_IAM, GSSAPI, OF_PASSWORDS, SASL_PROTOCOLS
 from levada.credentials import Exchange
 from levada.errors import ConfigError, KafkaError
 from levada.face.helper_threads import Finish
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 log = Log(__name__)
 
 _EVERYBODY = "sasl.mechanism=%s over SASL_PLAINTEXT: everybody on the way can read the %s; use SASL_SSL"
+_KERBEROS_SERVICE = "kafka"
 _READABLE = {"PLAIN": "password", OAUTHBEARER: "token"}
 
 
@@ -76,6 +77,14 @@ def _mechanism(config: ClientConfig, finish: Finish) -> Callable[[_Parts], Mecha
     if named == OAUTHBEARER:
         fetch = _fetch(config, finish, SystemClock())
         return lambda parts: _Tokens(_keeper(config, fetch, parts))
+    if named == GSSAPI:
+        from levada.net.sasl.kerberos import Kerberos
+
+        service = config.sasl_kerberos_service_name or _KERBEROS_SERVICE
+        if config.sasl_kerberos_keytab is not None:
+            warn_of_readable({"sasl.kerberos.keytab": config.sasl_kerberos_keytab})
+        tickets = Kerberos(service, config.sasl_kerberos_principal, config.sasl_kerberos_keytab)
+        return lambda parts: tickets
     if named == AWS_MSK_IAM:
         from levada.oauth.aws import AwsMskIam
 

@@ -18,7 +18,7 @@ from levada.broker.cluster import DEFAULT, Cluster
 from levada.broker.control import Faults
 from levada.broker.coordinators.placement import Placement
 from levada.broker.disk.data_dir import DataDir
-from levada.broker.logins import OAUTHBEARER
+from levada.broker.logins import GSSAPI, OAUTHBEARER
 from levada.broker.node import BrokerNode
 from levada.broker.partition import Partition
 from levada.broker.server import BrokerServer, Endpoint
@@ -72,7 +72,9 @@ class EmbeddedKafka:
 
     oauth: clients have to log in, or may do so instead, by OAUTHBEARER. "unsecured" believes tokens without a signature, as Kafka does by
     default; EmbeddedTokenEndpoint.validator() and levada.testing.jwks_validator() believe signed ones. aws_accounts: access keys with
-    their secrets, for AWS_MSK_IAM. Sessions end with their tokens, and after the setting connections_max_reauth_ms, if it is above 0.
+    their secrets, for AWS_MSK_IAM. keytab: a file with the keys of the broker's Kerberos principals, such as kafka/127.0.0.1@EXAMPLE.COM,
+    for GSSAPI (`pip install 'levada[gssapi]'`). Sessions end with their tokens, and after the setting connections_max_reauth_ms, if it is
+    above 0.
 
     faults: what is to go wrong next, a levada.broker.control.Faults.
     """
@@ -91,6 +93,7 @@ class EmbeddedKafka:
         super_users: Iterable[str] | None = None,
         oauth: OAuth = None,
         aws_accounts: Mapping[str, str] | None = None,
+        keytab: Path | str | None = None,
         **settings: Any,
     ) -> None:
         if arguments.whole("brokers", brokers) < 1:
@@ -99,7 +102,7 @@ class EmbeddedKafka:
             raise ConfigError(f"racks names one rack for each of {brokers} brokers, not {len(racks)}")
         if racks is not None:
             settings.setdefault("replica_selector_class", RACK_AWARE)
-        has_logins = users is not None or oauth is not None or aws_accounts is not None
+        has_logins = any(given is not None for given in (users, oauth, aws_accounts, keytab))
         self._listening = Listening(listeners, security, has_logins=has_logins)
         self._users = dict(users or {})
         self._faults = Faults(NAMES, FAIL_BY_PARTITION)
@@ -112,7 +115,7 @@ class EmbeddedKafka:
         self._data_dir = None if data_dir is None else DataDir(data_dir, broker_settings)
         try:
             cluster = Cluster(broker_settings, SystemRandom(), self._data_dir or IN_MEMORY)
-            logins = logins_of(cluster.access, users if has_logins else {}, oauth, aws_accounts)
+            logins = logins_of(cluster.access, users if has_logins else {}, oauth, aws_accounts, keytab)
             listening = self._listening.listeners(logins)
             self.nodes = [
                 BrokerNode(node_id=number, rack=rack, cluster=cluster, faults=self._faults, listeners=listening, **settings)
@@ -176,12 +179,15 @@ class EmbeddedKafka:
     def settings_for(self, user: str, mechanism: str = "SCRAM-SHA-256", *, listener: str | None = None) -> dict[str, Any]:
         """The options of a client that logs in as this user. listener: by default the first one that has logins.
 
-        By OAUTHBEARER it does so with a token that nobody has signed, which oauth="unsecured" believes. Raises KeyError for a user that is
-        not among `users`, ConfigError for a listener that there is not.
+        By OAUTHBEARER it does so with a token that nobody has signed, which oauth="unsecured" believes. By GSSAPI the user is a principal,
+        and the client needs its tickets, or sasl_kerberos_keytab, besides. Raises KeyError for a user that is not among `users`,
+        ConfigError for a listener that there is not.
         """
         settings = {**self.settings_at(listener or self._listening.with_logins()), "sasl_mechanism": mechanism}
         if mechanism == OAUTHBEARER:
             return {**settings, "sasl_jaas_config": f'{_OAUTH_MODULE} required unsecuredLoginStringClaim_sub="{user}";'}
+        if mechanism == GSSAPI:
+            return {**settings, "sasl_kerberos_principal": user}
         return {**settings, "sasl_username": user, "sasl_password": self._users[user]}
 
     def _addresses(self, listener: str | None) -> str:

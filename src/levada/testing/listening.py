@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from socket import socket
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from levada.broker.logins import Logins
 from levada.broker.server import Endpoint
 from levada.broker.tokens import ValidateToken, validate_unsecured
 from levada.errors import ConfigError
+from levada.net.sasl.kerberos import Keytab
 from levada.net.transport import PlaintextTransport, TransportLayer
 from levada.suggestion import did_you_mean
 from levada.testing.security import Authority, Tls
@@ -71,14 +73,21 @@ class Listening:
         return trust if protocol == PLAINTEXT else {**trust, "security_protocol": protocol}
 
 
-def logins_of(access: Access, users: Mapping[str, str] | None, oauth: OAuth, aws_accounts: Mapping[str, str] | None) -> Logins:
+def logins_of(
+    access: Access,
+    users: Mapping[str, str] | None,
+    oauth: OAuth,
+    aws_accounts: Mapping[str, str] | None,
+    keytab: Path | str | None = None,
+) -> Logins:
     """Return who may log in, by which mechanisms. Raises ConfigError."""
     if isinstance(oauth, str) and oauth != "unsecured":
         raise ConfigError(f"oauth must be 'unsecured' or a function that validates tokens, got {oauth!r}")
     access.scram_users.set_passwords(users or {})
     validate = validate_unsecured if oauth == "unsecured" else oauth
     accounts = None if aws_accounts is None else AwsAccounts(aws_accounts)
-    return Logins(users, access.scram_users, access.delegation_tokens, validate=validate, accounts=accounts)
+    kerberos = None if keytab is None else Keytab(keytab).accept
+    return Logins(users, access.scram_users, access.delegation_tokens, validate=validate, accounts=accounts, kerberos=kerberos)
 
 
 def _protocols(listeners: Mapping[str, str] | Sequence[str] | None, security: Security, *, has_logins: bool) -> dict[str, str]:

@@ -88,10 +88,19 @@ def test_white_space_around_an_address_does_no_harm() -> None:
         ),
         (SASL, "security.protocol=SASL_PLAINTEXT needs 'sasl.mechanism': one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
         (
-            {**SASL, "sasl.mechanism": "GSSAPI"},
-            "'sasl.mechanism': must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM; got 'GS",
+            {**SASL, "sasl.mechanism": "SCRAM-SHA-1"},
+            "'sasl.mechanism': must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI, AWS_MSK_IAM; got 'SC",
         ),
         ({**SASL, "sasl.mechanism": "PLAIN"}, "sasl.mechanism=PLAIN needs 'sasl.username'"),
+        (
+            {
+                **SASL,
+                "sasl.mechanism": "GSSAPI",
+                "sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;",
+            },
+            "'sasl.jaas.config': useKeyTab=true needs keyTab",
+        ),
+        ({**SASL, "sasl.kerberos.kinit.cmd": "kinit"}, "unknown option 'sasl.kerberos.kinit.cmd'; tickets are fetched with sasl.kerb"),
         ({**SASL, "sasl.mechanism": "PLAIN", "sasl.username": "u"}, "sasl.mechanism=PLAIN needs 'sasl.password'"),
         ({**SASL, "sasl.mechanism": type("Own", (), {})}, "'sasl.mechanism': Own is a class: make an object of it"),
         (OAUTH, "sasl.mechanism=OAUTHBEARER needs one of 'sasl.oauth.token.provider', 'sasl.oauthbearer.token.endpoint.url', or"),

@@ -1,0 +1,108 @@
+"""GSSAPI (RFC 4752): Kerberos proves both sides to one another, and then they agree on what it is to protect beyond that: nothing.
+
+    client  its tokens                              server  its tokens, until both contexts are complete
+    client  empty, unless the last token was its    server  wrapped: the protections it has, and a size
+    client  wrapped: the protection, a size, as whom to act
+
+What makes and checks tokens is a context, which levada.net.sasl.kerberos gets from the system. Records are protected by TLS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from levada.credentials import BlockingStep, Exchange, SaslError
+
+_NO_PROTECTION: Final = 1
+"""The bit for it among the protections."""
+_AGREEMENT: Final = bytes([_NO_PROTECTION, 0, 0, 0])
+"""The protection, and the longest message that one takes with another one, in three bytes."""
+
+
+class Context(Protocol):
+    """One side of a connection. All methods raise SaslError."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether both sides are proven."""
+        ...
+
+    @property
+    def client(self) -> str:
+        """The client's principal, as alice@EXAMPLE.COM, once it is complete."""
+        ...
+
+    @property
+    def broker(self) -> str:
+        """The broker's principal, once it is complete."""
+        ...
+
+    def step(self, token: bytes | None) -> bytes:
+        """Take the other side's token, None to begin; return what it is to have, empty for nothing."""
+        ...
+
+    def wrap(self, message: bytes) -> bytes:
+        """Return a message with proof of who has sent it."""
+        ...
+
+    def unwrap(self, message: bytes) -> bytes:
+        """Return a message whose proof is right."""
+        ...
+
+
+def client(begin: Callable[[], Context]) -> Exchange:
+    """Prove who we are, and have the broker prove itself. begin: makes a context; it and the first step may ask a ticket server."""
+
+    def first() -> tuple[Context, bytes]:
+        context = begin()
+        return context, context.step(None)
+
+    context, token = yield BlockingStep(first)
+    answer = yield token
+    while not context.is_complete:
+        answer = yield context.step(answer)
+    if not _protections(context.unwrap(answer)) & _NO_PROTECTION:
+        raise SaslError("the broker wants Kerberos to protect all messages (sasl.qop), which levada leaves to TLS: use SASL_SSL there")
+    yield context.wrap(_AGREEMENT)
+
+
+class GssapiServer:
+    """A broker's part, for one client.
+
+    user: who it is, by the rule DEFAULT of sasl.kerberos.principal.to.local.rules; "" before that is known.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.user = ""
+        self._context = context
+        self._has_offered = False
+
+    def take(self, message: bytes) -> bytes:
+        """Return the answer to a client's message. Raises SaslError."""
+        if not self._context.is_complete:
+            answer = self._context.step(message)
+            if answer or not self._context.is_complete:
+                return answer
+        if not self._has_offered:
+            self._has_offered = True
+            return self._context.wrap(_AGREEMENT)
+        # As whom a client wants to act is not looked at: Kafka has it be who it is, and clients write all kinds of names there.
+        if _protections(self._context.unwrap(message)) != _NO_PROTECTION:
+            raise SaslError("the client wants a protection that was not offered")
+        self.user = _user_of(self._context.client, self._context.broker)
+        return b""
+
+
+def _user_of(principal: str, broker: str) -> str:
+    """Return the first part of a principal. One of another realm may be somebody else of the same name."""
+    name, _, realm = principal.rpartition("@")
+    if realm != broker.rpartition("@")[2]:
+        raise SaslError(f"no rule says who {principal!r} is here")
+    return name.partition("/")[0]
+
+
+def _protections(message: bytes) -> int:
+    if len(message) < len(_AGREEMENT):
+        raise SaslError("the last message of GSSAPI is too short")
+    return message[0]

@@ -1,0 +1,139 @@
+"""Kerberos of the system, through the package gssapi: whom a client is known as, and whom a broker believes.
+
+Tickets come from where the system's krb5.conf says. A keytab's are fetched into memory, and again when they are about to end; without
+a keytab those of the user are taken, as kinit has left them.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from levada.credentials import Exchange, SaslError
+from levada.errors import ConfigError, TokenError
+from levada.net.sasl import gssapi
+
+GSSAPI: Final = "GSSAPI"
+_MISSING: Final = "sasl.mechanism=GSSAPI needs the package gssapi, which needs MIT Kerberos: pip install 'levada[gssapi]'"
+_KDC_UNREACHABLE: Final = (1 << 32) - 1_765_328_228
+"""KRB5_KDC_UNREACH of MIT Kerberos, as the minor status that it is."""
+
+
+class Kerberos:
+    """How a client logs in, for sasl.mechanism. Raises ConfigError.
+
+    service: the first part of brokers' principals; their host is the second. principal, keytab: as whom, and the file with its key; None
+    for the user's own tickets.
+    """
+
+    name = GSSAPI
+
+    def __init__(self, service: str, principal: str | None, keytab: str | None) -> None:
+        self._gssapi = _package()
+        self._service = service
+        self._principal = principal
+        self._keytab = keytab
+        if keytab is not None and not os.access(keytab, os.R_OK):
+            raise ConfigError(f"'sasl.kerberos.keytab': {keytab} is no file that can be read")
+        # No file, so that nobody else has the tickets, and they are gone with the process.
+        self._tickets = f"MEMORY:levada-{secrets.token_hex(8)}"
+
+    def begin(self, host: str) -> Exchange:
+        """Show a broker a ticket for its host."""
+        return gssapi.client(lambda: self._context(host))
+
+    def _context(self, host: str) -> gssapi.Context:
+        library = self._gssapi
+        kerberos = library.MechType.kerberos
+        ours = self._credentials()
+        with _explained(library):
+            broker = library.Name(f"{self._service}@{host}", library.NameType.hostbased_service)
+            flags = library.RequirementFlag.mutual_authentication | library.RequirementFlag.integrity
+            made = library.SecurityContext(name=broker, creds=ours, usage="initiate", mech=kerberos, flags=flags)
+        return _SystemContext(library, made)
+
+    def _credentials(self) -> Any:
+        library = self._gssapi
+        keys = "tickets of kinit" if self._keytab is None else f"keys in {self._keytab}"
+        whom = "" if self._principal is None else f" of {self._principal}"
+        store = None if self._keytab is None else {"client_keytab": f"FILE:{self._keytab}", "ccache": self._tickets}
+        with _explained(library, f"no {keys}{whom}: "):
+            user = None if self._principal is None else library.Name(self._principal, library.NameType.kerberos_principal)
+            return library.Credentials(name=user, usage="initiate", mechs=[library.MechType.kerberos], store=store)
+
+
+class Keytab:
+    """The keys of a broker. Raises ConfigError for a file without one, and where the package is missing."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._gssapi = _package()
+        try:
+            with _explained(self._gssapi):
+                self._keys = self._gssapi.Credentials(usage="accept", store={"keytab": f"FILE:{os.fspath(path)}"})
+        except SaslError as error:
+            raise ConfigError(f"the keytab {os.fspath(path)} cannot be used: {error}") from error
+
+    def accept(self) -> gssapi.Context:
+        """Begin a broker's side of a connection."""
+        return _SystemContext(self._gssapi, self._gssapi.SecurityContext(creds=self._keys, usage="accept"))
+
+
+class _SystemContext:
+    """A context of the package gssapi, with our errors."""
+
+    def __init__(self, library: Any, context: Any) -> None:
+        self._gssapi = library
+        self._context = context
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self._context.complete)
+
+    @property
+    def client(self) -> str:
+        with _explained(self._gssapi):
+            return str(self._context.initiator_name)
+
+    @property
+    def broker(self) -> str:
+        with _explained(self._gssapi):
+            return str(self._context.target_name)
+
+    def step(self, token: bytes | None) -> bytes:
+        with _explained(self._gssapi):
+            return self._context.step(token) or b""
+
+    def wrap(self, message: bytes) -> bytes:
+        with _explained(self._gssapi):
+            return bytes(self._context.wrap(message, False).message)
+
+    def unwrap(self, message: bytes) -> bytes:
+        with _explained(self._gssapi):
+            return bytes(self._context.unwrap(message).message)
+
+
+def _package() -> Any:
+    try:
+        import gssapi as library
+    except ImportError as error:
+        raise ConfigError(_MISSING) from error
+    return library
+
+
+@contextmanager
+def _explained(library: Any, about: str = "") -> Iterator[None]:
+    """Raise what Kerberos says as SaslError, and as TokenError that is retriable where no ticket server answers. about: begins the text."""
+    try:
+        yield
+    except library.exceptions.GSSError as error:
+        # The minor status is the reason in Kerberos' words; the major one only says that there is one.
+        code, is_major = (error.min_code, False) if error.min_code else (error.maj_code, True)
+        reason = "; ".join(str(status) for status in error.get_all_statuses(code, is_major))
+        if error.min_code == _KDC_UNREACHABLE:
+            unanswered = TokenError(reason)
+            unanswered.retriable = True
+            raise unanswered from None
+        raise SaslError(about + reason) from None
