@@ -13,6 +13,7 @@
 # make bench-codec   levada's codecs beside other clients', without a broker, in an environment of their own
 # make bench-engine   what a request and a send cost beside other clients, on a real Kafka, with targets
 # make bench-cli   levada scan --to parquet beside the library and kcat, on a real Kafka, with targets
+# make bench-tls   what TLS costs readers and senders beside confluent-kafka, on a real Kafka, with targets
 # make bench-spark   Spark through levada beside Spark's own connector, on a real Kafka, with targets
 # make kafka   a real Kafka 4.4 on port 9092 until Ctrl-C
 # make docs    the pages of docs/ that are made from the source and the tests
@@ -25,7 +26,7 @@ SHELL := /bin/bash
 # Compiled modules are kept, whatever the caller's environment says: tests start hundreds of processes, each of which would compile all it imports.
 export PYTHONDONTWRITEBYTECODE :=
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening test-faults soak test-matrix test-spark-matrix fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-spark kafka kerberos docs schemas messages dist lint format clean
+.PHONY: setup demo test suite interpreted test-hardening test-faults soak test-matrix test-spark-matrix fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-tls bench-spark kafka kerberos docs schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -136,6 +137,10 @@ bench-consume: setup
 # CLI_FLAGS: --records, --turns.
 bench-cli: setup
 	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/cli.py $(CLI_FLAGS)
+
+# SECTIONS: some of reading, sending; TLS_FLAGS: --quick, --turns.
+bench-tls: setup
+	@$(IN_VENV) PYTHONPATH=tests/kits $(BIN)/python bench/tls.py $(SECTIONS) $(TLS_FLAGS)
 
 # SECTIONS: some of none, lz4, zstd, transactions; PRODUCE_FLAGS: --quick, --turns.
 bench-produce: setup

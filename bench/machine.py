@@ -12,6 +12,7 @@ from pathlib import Path
 import levada
 from kafka_cluster import KafkaCluster
 from levada.record.reader import COMPILED
+from levada.testing import Authority
 
 # As Kafka's own start script runs a broker.
 HEAP = "1g"
@@ -19,9 +20,12 @@ JVM = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeap
 PROPERTIES = {"num.partitions": 4, "log.segment.delete.delay.ms": 1000}
 
 
-def kafka() -> KafkaCluster:
-    """A node of Kafka 4.4 with the heap and the compilers that users have, not started yet. Raises KafkaUnavailable."""
-    return KafkaCluster("4.4.0", heap=HEAP, jvm_args=JVM, properties=PROPERTIES)
+def kafka(authority: Authority | None = None) -> KafkaCluster:
+    """A node of Kafka 4.4 with the heap and the compilers that users have, not started yet. Raises KafkaUnavailable.
+
+    authority: gives it listeners with TLS beside the plain one.
+    """
+    return KafkaCluster("4.4.0", heap=HEAP, jvm_args=JVM, properties=PROPERTIES, authority=authority)
 
 
 def header(packages: Iterable[str]) -> str:
