@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ import pytest
 
 import levada as lv
 from cli_kit import Ran, Terminal, run, started
+from guarded_kafka import ROOT, GuardedKafka
 from levada.testing import Authority, EmbeddedKafka, EmbeddedRegistry
 
 NewTopic = Callable[..., str]
@@ -396,32 +398,51 @@ def as_admin(guarded: EmbeddedKafka) -> Levada:
     return on(**{names.get(name, f"LEVADA_X_{name.upper()}"): value for name, value in guarded.settings_for("admin").items()})
 
 
-def test_rules_are_created_listed_and_deleted(as_admin: Levada) -> None:
-    who = ("--allow-principal", "User:alice", "--operation", "read", "--operation", "describe-configs")
-    created = as_admin("acls", "create", *who, "--topic", "orders", "--topic", "x").json()
+@pytest.fixture(params=["embedded", pytest.param("kafka44_acls", marks=pytest.mark.kafka)])
+def as_root(request: pytest.FixtureRequest, as_admin: Levada) -> Levada:
+    """A super user of a cluster that goes by rules."""
+    if request.param == "embedded":
+        return as_admin
+    settings = GuardedKafka(request.getfixturevalue("kafka44_acls")).settings_of(ROOT)
+    servers = settings.pop("bootstrap_servers")
+    return on(LEVADA_BROKERS=servers, **{f"LEVADA_X_{name.upper()}": value for name, value in settings.items()})
+
+
+def rules(levada: Levada, *filters: str, count: int) -> list[dict[str, Any]]:
+    """Return the rules that are listed, once there are so many: a real broker learns of them a moment after they were kept."""
+    deadline = time.monotonic() + 10
+    while len(found := levada("acls", "list", *filters).json()) != count:
+        assert time.monotonic() < deadline, found
+    rows: list[dict[str, Any]] = found
+    return rows
+
+
+def test_rules_are_created_listed_and_deleted(as_root: Levada) -> None:
+    who = ("--allow-principal", "User:carol", "--operation", "read", "--operation", "describe-configs")
+    created = as_root("acls", "create", *who, "--topic", "cli-orders", "--topic", "x").json()
     assert [row["outcome"] for row in created] == ["created"] * 4
-    as_admin("acls", "create", *who, "--topic", "ord", "--prefixed")
-    as_admin("acls", "create", "--deny-principal", "User:bob", "--operation", "all", "--cluster")
+    as_root("acls", "create", *who, "--topic", "cli-ord", "--prefixed")
+    as_root("acls", "create", "--deny-principal", "User:dave", "--operation", "all", "--cluster")
 
-    counting = as_admin("acls", "list", "--topic", "orders", "--operation", "read").json()
-    assert {(row["name"], row["pattern"], row["permission"]) for row in counting} == {
-        ("orders", "Literal", "Allow"),
-        ("ord", "Prefixed", "Allow"),
-    }
-    (denied,) = as_admin("acls", "list", "--principal", "User:bob").json()
+    (denied,) = rules(as_root, "--principal", "User:dave", count=1)
     assert (denied["resource"], denied["operation"], denied["permission"]) == ("Cluster", "All", "Deny")
+    counting = rules(as_root, "--topic", "cli-orders", "--operation", "read", count=2)
+    assert {(row["name"], row["pattern"], row["permission"]) for row in counting} == {
+        ("cli-orders", "Literal", "Allow"),
+        ("cli-ord", "Prefixed", "Allow"),
+    }
 
-    assert "add --yes" in as_admin("acls", "delete", "--topic", "orders", code=2).err
-    assert len(as_admin("acls", "delete", "--topic", "orders", "--yes").json()) == 2
-    assert {row["name"] for row in as_admin("acls", "list", "--topic", "orders").json()} == {"ord"}
-    assert "there is no such rule" in as_admin("acls", "delete", "--topic", "orders", "--yes", code=1).err
+    assert "add --yes" in as_root("acls", "delete", "--topic", "cli-orders", code=2).err
+    assert len(as_root("acls", "delete", "--topic", "cli-orders", "--yes").json()) == 2
+    assert {row["name"] for row in rules(as_root, "--topic", "cli-orders", count=2)} == {"cli-ord"}
+    assert "there is no such rule" in as_root("acls", "delete", "--topic", "cli-orders", "--yes", code=1).err
 
-    as_admin("acls", "create", *who, "--topic", "orders")
-    alice = ("--principal", "User:alice", "--topic", "orders")
-    before = as_admin("acls", "list", *alice).json()
-    deleted = as_admin("acls", "delete", "--prefixed", "--principal", "User:alice", "--yes").json()
+    as_root("acls", "create", *who, "--topic", "cli-orders")
+    before = rules(as_root, "--principal", "User:carol", "--topic", "cli-orders", count=4)
+    deleted = as_root("acls", "delete", "--prefixed", "--principal", "User:carol", "--yes").json()
     assert len(deleted) == 2, "those about the prefix"
-    assert [row for row in before if row["pattern"] == "Literal"] == as_admin("acls", "list", *alice).json()
+    after = rules(as_root, "--principal", "User:carol", "--topic", "cli-orders", count=2)
+    assert [row for row in before if row["pattern"] == "Literal"] == after
 
 
 def test_rules_need_to_be_whole(as_admin: Levada, embedded: Any) -> None:
