@@ -60,6 +60,8 @@ class Sharing:
         names = frozenset(topic_names(topics))
         if not names or any(not name.strip() for name in names):
             raise ValueError("subscribe() takes one topic at least, by name; unsubscribe() ends a subscription")
+        # What a loop was not given of topics that are given up is released with the rest.
+        self.end_iteration()
         self.reading.change(lambda core, now_ms: core.subscribe(names, now_ms))
 
     def subscription(self) -> set[str]:
