@@ -92,6 +92,7 @@ NOT_ASKED: Mapping[str, str] = {
     "AddRaftVoter": _QUORUM,
     "RemoveRaftVoter": _QUORUM,
     "UnregisterController": _QUORUM,
+    "StreamsGroupDescribe": "the embedded broker has no groups of Kafka Streams",
 }
 """The APIs that a course leaves out, and why."""
 
