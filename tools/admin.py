@@ -62,7 +62,7 @@ JAVA = (
     Java("describeConsumerGroups", "describe_consumer_groups", "ConsumerGroupDescribe, DescribeGroups", "0.9"),
     Java("describeClassicGroups", "describe_classic_groups", "DescribeGroups", "0.9"),
     Java("describeShareGroups", "describe_share_groups", "ShareGroupDescribe", "4.1"),
-    Java("describeStreamsGroups", "", "StreamsGroupDescribe", "only Java has Kafka Streams, and its tools describe them"),
+    Java("describeStreamsGroups", "describe_streams_groups", "StreamsGroupDescribe", "4.1"),
     Java("deleteConsumerGroups", "delete_consumer_groups", "DeleteGroups", "1.1"),
     Java("deleteShareGroups", "delete_consumer_groups", "DeleteGroups", "4.1"),
     Java("deleteStreamsGroups", "delete_consumer_groups", "DeleteGroups", "4.1"),
@@ -135,7 +135,6 @@ CLIENTS: Mapping[str, str] = {
 NO_CLIENT: Mapping[str, str] = {
     "AlterConfigs": "`request()`; Java's Admin has lost it in 4.0, for it forgets the settings that it is not given",
     "StreamsGroupHeartbeat": "of Kafka Streams, which only Java has",
-    "StreamsGroupDescribe": "of Kafka Streams, which only Java has; `request()` sends it",
     "StreamsGroupTopologyDescriptionUpdate": "of Kafka Streams, which only Java has",
 }
 _OF_A_LATER_PART = "not there yet"
@@ -162,6 +161,7 @@ NO_COMMAND: Mapping[str, str] = {
     ),
     **dict.fromkeys(("GetTelemetrySubscriptions", "PushTelemetry"), "every command with `enable.metrics.push=true`"),
     **dict.fromkeys(("ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge"), "no command reads for a share group"),
+    "StreamsGroupDescribe": "`groups list` lists them, as other groups",
 }
 
 OFFERED_TO_BROKERS = (

@@ -90,6 +90,8 @@ NEEDS: Final[Mapping[str, Mapping[ResourceType, Need]]] = {
     "DescribeShareGroupOffsets": _DESCRIBES_GROUPS,
     "AlterShareGroupOffsets": {**_MEMBER, _TOPIC: _each(_Op.READ)},
     "DeleteShareGroupOffsets": {_GROUP: _whole(_Op.DELETE), _TOPIC: _each(_Op.READ)},
+    # Groups of Kafka Streams
+    "StreamsGroupDescribe": _DESCRIBES_GROUPS,
     # Transactions
     "InitProducerId": {_TRANSACTIONAL_ID: _each(_Op.WRITE), _CLUSTER: _each(_Op.IDEMPOTENT_WRITE)},
     "AddPartitionsToTxn": {_TRANSACTIONAL_ID: _each(_Op.WRITE), _TOPIC: _each(_Op.WRITE), _CLUSTER: _each(_Op.CLUSTER_ACTION)},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -267,6 +268,25 @@ def test_a_log_is_shown_batch_by_batch(levada: Levada, topic: str) -> None:
     assert "the topic has partitions 0 to 1" in levada("log", "fetch", f"{topic}:2", code=1).err
 
 
+def test_nothing_is_asked_twice_for_a_log_or_a_reset() -> None:
+    with EmbeddedKafka() as kafka, lv.KafkaProducer(**kafka.client_settings) as producer:
+        levada, asked = on(LEVADA_BROKERS=kafka.bootstrap_servers), kafka.faults.requests
+        producer.send("t", b"v").result()
+        before = Counter(asked)
+        levada("log", "fetch", "t:0")
+        assert {api: asked[api] - before[api] for api in ("DescribeTopicPartitions", "ListOffsets")} == {
+            "DescribeTopicPartitions": 1,
+            "ListOffsets": 2,
+        }
+        with lv.KafkaAdmin(**kafka.client_settings) as admin:
+            admin.alter_consumer_group_offsets("g", {lv.TopicPartition("t", 0): 1})
+        before = Counter(asked)
+        levada("groups", "reset", "g", "--by", "-1")
+        assert asked["ListOffsets"] - before["ListOffsets"] == 2
+        levada("groups", "delete-offsets", "g", "-t", "t:0", "--yes")
+        assert asked["ListOffsets"] - before["ListOffsets"] == 2
+
+
 def test_files_of_a_log_are_dumped(tmp_path: Path) -> None:
     levada = on()
     with EmbeddedKafka(data_dir=tmp_path) as kafka, lv.KafkaProducer(**kafka.client_settings) as producer:
@@ -281,7 +301,17 @@ def test_files_of_a_log_are_dumped(tmp_path: Path) -> None:
     commits = [row for file in tmp_path.rglob("__consumer_offsets-*/*.log") for row in levada("log", "dump", file, "--records").json()]
     assert any(row["key"] == {"type": "OffsetCommitKey", "group": "g", "topic": "t", "partition": 0} for row in commits)
 
+    other = tmp_path / "other.log"
+    other.write_bytes(segment.read_bytes())
+    files = [segment.as_posix(), other.as_posix()]
+    assert [row["file"] for row in levada("log", "dump", segment, other).json()] == files
+    assert [row["file"] for row in levada("log", "dump", segment, other, "--records").json()] == files
+    heading, *rows = levada("log", "dump", segment, other, "--output", "table").lines
+    assert [heading.split()[0], *(row.split()[0] for row in rows)] == ["FILE", *files]
+    assert not levada("log", "dump", segment, "--output", "table").text.startswith("FILE")
+
     segment.write_bytes(segment.read_bytes()[:-1] + b"\x7f")
+    assert f"{segment}: position 0: " in levada("log", "dump", other, segment, code=1).err
     damaged = levada("log", "dump", segment, code=1)
     assert "checksum" in damaged.json()[0]["fault"]
     assert "checksum" in damaged.err

@@ -15,7 +15,15 @@ import pytest
 import levada as lv
 from face_kit import EVERYWHERE, face_and_broker
 from levada import aio
-from levada.errors import AcknowledgeError, IllegalStateError, KafkaError, RecordDeserializationError, UnsupportedVersionError, WakeupError
+from levada.errors import (
+    AcknowledgeError,
+    ConcurrentUseError,
+    IllegalStateError,
+    KafkaError,
+    RecordDeserializationError,
+    UnsupportedVersionError,
+    WakeupError,
+)
 from levada.face import sharing
 from log_lines import said
 from share_peers import new_share_group
@@ -434,6 +442,47 @@ def test_misuse_is_told_where_it_happens(kafka: Any) -> None:
             consumer.seek  # noqa: B018
         assert consumer.acquisition_lock_timeout() is None
         assert consumer.metrics().value("acknowledgements-send-total") == 0
+
+
+def test_one_task_at_a_time_uses_a_consumer(embedded: Any) -> None:
+    async def main() -> None:
+        async with aio.KafkaShareConsumer(bootstrap_servers=embedded.bootstrap_servers, group_id="alone") as consumer:
+            consumer.subscribe(["t"])
+            waiting = asyncio.create_task(consumer.poll(60))
+            await asyncio.sleep(0)
+            tp = lv.TopicPartition("t", 0)
+            uses: list[Callable[[], Any]] = [
+                lambda: consumer.subscribe(["t"]),
+                consumer.subscription,
+                consumer.unsubscribe,
+                lambda: consumer.acknowledge([]),
+                lambda: consumer.acknowledge_offsets(tp, []),
+                lambda: consumer.acknowledge_arrow(None),
+                lambda: consumer.set_acknowledgement_commit_callback(None),
+                consumer.acquisition_lock_timeout,
+            ]
+            for use in uses:
+                with pytest.raises(ConcurrentUseError):
+                    use()
+            consumer.wakeup()
+            with pytest.raises(WakeupError):
+                await waiting
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kafka", SIMULATED, indirect=True)
+def test_an_offset_may_be_an_integer_of_any_kind(kafka: Any) -> None:
+    numpy = pytest.importorskip("numpy")
+    kafka.create_topic("t")
+    produce(kafka, "t", [b"a", b"b", b"c"], 0)
+    with member(kafka, new_group(kafka), "t") as consumer:
+        poll_some(consumer)
+        for offsets in (numpy.int64(0), numpy.array([1], "int32"), [numpy.uint8(2)]):
+            consumer.acknowledge_offsets(lv.TopicPartition("t", 0), offsets)
+        consumer.commit()
+        with pytest.raises(TypeError, match=r"offset must be a whole number, got 1\.5"):
+            consumer.acknowledge_offsets(lv.TopicPartition("t", 0), 1.5)
 
 
 @pytest.mark.parametrize("kafka", SIMULATED, indirect=True)

@@ -1,4 +1,4 @@
-"""What a user asks for in a course of the differential test of permissions: every API that clients use, once, about names of its own."""
+"""What a user asks for in a course of the differential test of permissions, about names of its own: every API but those in NOT_ASKED."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from levada.acls import OPERATIONS
 from levada.protocol.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
+    alter_configs,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     alter_share_group_offsets,
+    alter_user_scram_credentials,
     consumer_group_describe,
     consumer_group_heartbeat,
     create_acls,
@@ -26,6 +30,7 @@ from levada.protocol.messages import (
     delete_share_group_offsets,
     delete_topics,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -35,6 +40,7 @@ from levada.protocol.messages import (
     describe_share_group_offsets,
     describe_topic_partitions,
     describe_transactions,
+    describe_user_scram_credentials,
     elect_leaders,
     end_txn,
     fetch,
@@ -55,17 +61,40 @@ from levada.protocol.messages import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    share_acknowledge,
+    share_fetch,
     share_group_describe,
     share_group_heartbeat,
     sync_group,
     txn_offset_commit,
     unregister_broker,
+    update_features,
     write_txn_markers,
 )
 from levada.protocol.schema import Request
 
 RULES = 10
 TOPIC, BROKER, GROUP = 2, 4, 32
+
+_LOGIN = "is part of every login, and needs no permission"
+_TOKENS = "needs a broker that gives tokens: tests/unit/broker/test_broker_delegation_tokens.py"
+_QUORUM = "changes who votes in the controllers' quorum, which the tests that come after need"
+NOT_ASKED: Mapping[str, str] = {
+    "ApiVersions": _LOGIN,
+    "SaslHandshake": _LOGIN,
+    "SaslAuthenticate": _LOGIN,
+    "GetTelemetrySubscriptions": "needs no permission",
+    "PushTelemetry": "needs no permission",
+    "CreateDelegationToken": _TOKENS,
+    "DescribeDelegationToken": _TOKENS,
+    "RenewDelegationToken": _TOKENS,
+    "ExpireDelegationToken": _TOKENS,
+    "AddRaftVoter": _QUORUM,
+    "RemoveRaftVoter": _QUORUM,
+    "UnregisterController": _QUORUM,
+    "StreamsGroupDescribe": "the embedded broker has no groups of Kafka Streams",
+}
+"""The APIs that a course leaves out, and why."""
 
 
 class Course:
@@ -113,7 +142,10 @@ class Course:
         yield from self.about_the_cluster()
         yield from self.about_groups()
         yield from self.about_share_groups()
+        for topic in self.topics:
+            yield from self.shared(ids[topic])
         yield from self.about_transactions()
+        yield from self.about_users()
         yield from self.changes()
 
     def about_topics(self) -> Iterator[tuple[Request[Any], int]]:
@@ -187,6 +219,11 @@ class Course:
         yield alter_partition_reassignments.AlterPartitionReassignmentsRequest(topics=[of_topic]), 1
         yield list_partition_reassignments.ListPartitionReassignmentsRequest(topics=None), 0
         yield describe_log_dirs.DescribeLogDirsRequest(topics=[]), 4
+        topic = alter_replica_log_dirs.AlterReplicaLogDirTopic(name=self.topics[0], partitions=[0])
+        directory = alter_replica_log_dirs.AlterReplicaLogDir(path="/nowhere", topics=[topic])
+        yield alter_replica_log_dirs.AlterReplicaLogDirsRequest(dirs=[directory]), 2
+        update = update_features.FeatureUpdateKey(feature="no.such.feature", max_version_level=1)
+        yield update_features.UpdateFeaturesRequest(feature_updates=[update], timeout_ms=10_000, validate_only=True), 1
         yield list_config_resources.ListConfigResourcesRequest(resource_types=[16]), 1
         yield unregister_broker.UnregisterBrokerRequest(broker_id=999), 0
         of_metadata = describe_quorum.TopicData(topic_name="__cluster_metadata", partitions=[describe_quorum.PartitionData()])
@@ -269,6 +306,18 @@ class Course:
             0,
         )
 
+    def shared(self, topic_id: UUID) -> Iterator[tuple[Request[Any], int]]:
+        """Open a share session for a topic, acknowledge what was not handed out, and close the session."""
+        who: dict[str, Any] = {"group_id": f"{self.groups[0]}-shares", "member_id": str(topic_id)}
+        asked: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1000, "max_records": 1, "batch_size": 1}
+        wanted = share_fetch.FetchTopic(topic_id=topic_id, partitions=[share_fetch.FetchPartition()])
+        yield share_fetch.ShareFetchRequest(**who, **asked, share_session_epoch=0, topics=[wanted]), 1
+        accepted = share_acknowledge.AcknowledgementBatch(first_offset=0, last_offset=0, acknowledge_types=[1])
+        of_partition = share_acknowledge.AcknowledgePartition(acknowledgement_batches=[accepted])
+        said = share_acknowledge.AcknowledgeTopic(topic_id=topic_id, partitions=[of_partition])
+        for epoch in (1, -1):
+            yield share_acknowledge.ShareAcknowledgeRequest(**who, share_session_epoch=epoch, topics=[said]), 1
+
     def about_transactions(self) -> Iterator[tuple[Request[Any], int]]:
         yield init_producer_id.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1), 4
         for one in self.ids:
@@ -303,6 +352,18 @@ class Course:
             1,
         )
 
+    def about_users(self) -> Iterator[tuple[Request[Any], int]]:
+        entity = alter_client_quotas.EntityData(entity_type="user", entity_name=self.prefix)
+        limit = alter_client_quotas.OpData(key="producer_byte_rate", value=1e6)
+        entry = alter_client_quotas.EntryData(entity=[entity], ops=[limit])
+        yield alter_client_quotas.AlterClientQuotasRequest(entries=[entry], validate_only=True), 1
+        component = describe_client_quotas.ComponentData(entity_type="user", match_type=0, match=self.prefix)
+        yield describe_client_quotas.DescribeClientQuotasRequest(components=[component]), 1
+        user = describe_user_scram_credentials.UserName(name=self.prefix)
+        yield describe_user_scram_credentials.DescribeUserScramCredentialsRequest(users=[user]), 0
+        deletion = alter_user_scram_credentials.ScramCredentialDeletion(name=self.prefix, mechanism=1)
+        yield alter_user_scram_credentials.AlterUserScramCredentialsRequest(deletions=[deletion]), 0
+
     def changes(self) -> Iterator[tuple[Request[Any], int]]:
         yield (
             create_topics.CreateTopicsRequest(
@@ -330,6 +391,10 @@ class Course:
         for name in self.topics:
             resource = incremental_alter_configs.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=[change])
             yield incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource]), 1
+        replaced = alter_configs.AlterableConfig(name="retention.ms", value="6000000")
+        for kind, name in [*((TOPIC, name) for name in self.topics), (GROUP, self.groups[0])]:
+            whole = alter_configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=[replaced] if kind == TOPIC else [])
+            yield alter_configs.AlterConfigsRequest(resources=[whole]), 2
         of_delete = offset_delete
         for group in self.groups:
             yield (

@@ -61,3 +61,50 @@ def test_a_lock_that_has_ended_is_told_and_not_renewed(world: World) -> None:
         with pytest.raises(AcknowledgeError, match="the lock had ended"):
             slow.commit()
         assert slow.poll(1) == []
+
+
+@pytest.mark.parametrize("is_given_up", [lambda consumer: consumer.subscribe(["u"]), lambda consumer: consumer.unsubscribe()])
+def test_what_arrives_of_a_topic_that_was_given_up_is_released(world: World, is_given_up: Any) -> None:
+    world.topic("u")
+    world.move_leader("u", 0, 1)
+    with member(world) as consumer, member(world) as another:
+        while not world.requests("ShareFetch"):
+            consumer.poll(0)
+            world.simulation.advance(10)
+        # The fetch waits at the broker for records.
+        is_given_up(consumer)
+        world.append("t", [b"a"], epoch=0)
+        world.simulation.advance(1_000)
+        (record,) = another.poll(5)
+        assert (record.value, record.delivery_count) == (b"a", 2), "long before its lock had ended"
+        another.acknowledge(record)
+
+
+def test_a_topic_that_was_given_up_is_not_fetched_any_more(world: World) -> None:
+    world.topic("u")
+    world.move_leader("u", 0, 1)
+    world.append("t", [b"a"], epoch=0)
+    with member(world) as consumer:
+        (record,) = consumer.poll(10)
+        consumer.acknowledge(record)
+        world.append("t", [b"b"], epoch=0)
+        world.append("u", [b"c"], epoch=0)
+        consumer.subscribe(["u"])
+        # The coordinator has yet to be told; until then the member's assignment is the one before.
+        (record,) = consumer.poll(10)
+        assert (record.topic, record.value) == ("u", b"c")
+        consumer.acknowledge(record)
+
+
+def test_what_a_loop_was_not_given_of_a_topic_that_is_given_up_is_released(world: World) -> None:
+    world.topic("u")
+    world.append("t", [b"a", b"b"], epoch=0)
+    with member(world) as consumer, member(world) as another:
+        for record in consumer:
+            consumer.acknowledge(record)
+            consumer.subscribe(["u"])
+            break
+        assert consumer.poll(1) == []
+        (record,) = another.poll(5)
+        assert (record.value, record.delivery_count) == (b"b", 2), "long before its lock had ended"
+        another.acknowledge(record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -141,6 +142,74 @@ class ShareGroupDescription(NamedTuple):
     coordinator_id: int
     group_epoch: int
     target_assignment_epoch: int
+    authorized_operations: frozenset[AclOperation] | None = None
+
+
+class StreamsTasks(NamedTuple):
+    """Tasks of Kafka Streams: partitions by the id of their subtopology. active: at work. standby, warmup: with a copy of a state."""
+
+    active: Mapping[str, frozenset[int]]
+    standby: Mapping[str, frozenset[int]]
+    warmup: Mapping[str, frozenset[int]]
+
+
+class StreamsMemberDescription(NamedTuple):
+    """A member of a streams group, a thread of an application. endpoint: host and port at which others ask it for its state, None for none.
+
+    task_offsets, task_end_offsets: how far the states of its tasks have come, and could come, by subtopology and partition.
+    is_classic: whether it still speaks the classic protocol.
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    host: str
+    member_epoch: int
+    topology_epoch: int
+    process_id: str
+    endpoint: tuple[str, int] | None
+    client_tags: Mapping[str, str]
+    assignment: StreamsTasks
+    target_assignment: StreamsTasks
+    task_offsets: Mapping[tuple[str, int], int]
+    task_end_offsets: Mapping[tuple[str, int], int]
+    is_classic: bool
+
+
+class StreamsInternalTopic(NamedTuple):
+    """A topic that an application makes for itself. partitions: 0 for as many as what it is made from has."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+class StreamsSubtopology(NamedTuple):
+    """A part of a topology that shares no state with the others."""
+
+    id: str
+    source_topics: tuple[str, ...]
+    repartition_sink_topics: tuple[str, ...]
+    state_changelog_topics: tuple[StreamsInternalTopic, ...]
+    repartition_source_topics: tuple[StreamsInternalTopic, ...]
+
+
+class StreamsGroupDescription(NamedTuple):
+    """A streams group (KIP-1071) as its coordinator has it. topology_epoch: None where it has no topology yet.
+
+    authorized_operations: None where it was not asked.
+    """
+
+    group_id: str
+    state: GroupState
+    members: tuple[StreamsMemberDescription, ...]
+    coordinator_id: int
+    group_epoch: int
+    target_assignment_epoch: int
+    topology_epoch: int | None
+    subtopologies: tuple[StreamsSubtopology, ...]
     authorized_operations: frozenset[AclOperation] | None = None
 
 

@@ -63,15 +63,18 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
 
         The next poll() joins. A topic that does not exist yet is read once it does.
         """
-        self._sharing.subscribe(topics)
+        with self._sole:
+            self._sharing.subscribe(topics)
 
     def subscription(self) -> set[str]:
         """Return the topics that were given to subscribe(); none without a subscription."""
-        return self._sharing.subscription()
+        with self._sole:
+            return self._sharing.subscription()
 
     def unsubscribe(self) -> None:
         """Leave the group. Records that were handed out may still be acknowledged."""
-        self._sharing.unsubscribe()
+        with self._sole:
+            self._sharing.unsubscribe()
 
     # Reading
 
@@ -152,18 +155,21 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
         lock run anew once that is sent (Kafka 4.2): the record stays in hand, comes again with the next poll(), and is to be acknowledged
         otherwise in the end. Raises IllegalStateError, and changes nothing, for records that this consumer does not have in its hands.
         """
-        self._sharing.acknowledge(records, type)
+        with self._sole:
+            self._sharing.acknowledge(records, type)
 
     def acknowledge_offsets(self, tp: TopicPartition, offsets: int | Iterable[int], type: Kind = AcknowledgeType.ACCEPT) -> None:
         """Do what acknowledge() does, for records of a partition by their offsets: one, a range, a list, an array."""
-        self._sharing.acknowledge_offsets(tp, offsets, type)
+        with self._sole:
+            self._sharing.acknowledge_offsets(tp, offsets, type)
 
     def acknowledge_arrow(self, batch: pa.RecordBatch | pa.Table, type: Kind = AcknowledgeType.ACCEPT, mask: Any = None) -> None:
         """Do what acknowledge() does, for the rows of a batch, or of a table made of such: by its columns topic, partition and offset.
 
         mask: booleans, one for each row, where not all of them are meant.
         """
-        self._sharing.acknowledge_arrow(batch, type, mask)
+        with self._sole:
+            self._sharing.acknowledge_arrow(batch, type, mask)
 
     async def commit(self, *, timeout: float | None = None, **unknown: Never) -> None:
         """Send acknowledgements, and wait until the brokers have taken them; with implicit acknowledgement accept what was handed out.
@@ -189,11 +195,13 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
         """
         if not (callback is None or callable(callback)):
             raise TypeError(f"a callback is called with offsets by partition and an error or None, got {callback!r}")
-        self._sharing.on_acknowledge = callback
+        with self._sole:
+            self._sharing.on_acknowledge = callback
 
     def acquisition_lock_timeout(self) -> float | None:
         """Return how many seconds brokers lock records for this consumer, as they last said; None before the first records."""
-        return self._sharing.lock_timeout()
+        with self._sole:
+            return self._sharing.lock_timeout()
 
     # About itself
 

@@ -143,7 +143,7 @@ class FetchSessions:
             del self._sessions[session.id]
             return Context((), _without_session)
         session.used_ms = now_ms
-        session.epoch = expected = _next_epoch(request.session_epoch)
+        session.epoch = expected = next_epoch(request.session_epoch)
         return Context(session.wanted(), lambda answers, at_ms: (session.id, _carry_on(session, expected, answers)), is_incremental=True)
 
     def _find(self, request: FetchRequest, *, by_id: bool) -> FetchSession:
@@ -214,6 +214,6 @@ def _key(wanted: Wanted) -> _Key:
     return wanted.topic, wanted.topic_id, wanted.request.partition
 
 
-def _next_epoch(epoch: int) -> int:
-    # 0 opens a session, so it is left out.
+def next_epoch(epoch: int) -> int:
+    """Return the epoch after this one. 0 opens a session, so it is left out."""
     return 1 if epoch == MAX_EPOCH else epoch + 1

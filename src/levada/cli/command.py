@@ -83,10 +83,10 @@ def command_group(help: str) -> typer.Typer:
     return typer.Typer(help=help, no_args_is_help=True, add_completion=False)
 
 
-def command(app: typer.Typer, name: str | None = None, **settings: Any) -> Callable[[F], F]:
+def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
     """Make a function a command of an app. Its first parameter is an Invocation, the others are typer's.
 
-    It returns the exit code, or None when everything was done. settings: those of typer.Typer.command().
+    It returns the exit code, or None when everything was done.
     """
 
     def make(context: typer.Context, given: Given) -> Invocation:
@@ -94,7 +94,7 @@ def command(app: typer.Typer, name: str | None = None, **settings: Any) -> Calla
         return Invocation(**given.over(outer if isinstance(outer, Given) else Given())._asdict())
 
     def register(function: F) -> F:
-        app.command(name, **settings)(_accepting(function, make))
+        app.command(name)(_accepting(function, make))
         return function
 
     return register

@@ -47,7 +47,6 @@ class Invocation:
         self._brokers, self._options, self._profile = brokers, tuple(option), profile
         self.given_output = output
         """The format that was asked for on the command line, None for none."""
-        self.verbose = verbose
         self.color: bool | None = False if no_color else None
         _log_to_stderr(verbose)
 
@@ -89,12 +88,12 @@ class Invocation:
 
         return KafkaProducer({**self.settings.of(ProducerConfig), **_dotted(settings)})
 
-    def admin(self, **settings: Any) -> KafkaAdmin:
+    def admin(self) -> KafkaAdmin:
         """Make an admin client."""
         from levada import KafkaAdmin
         from levada.config import AdminConfig
 
-        return KafkaAdmin({**self.settings.of(AdminConfig), **_dotted(settings)})
+        return KafkaAdmin(self.settings.of(AdminConfig))
 
     def scan(self, topics: Any = None, **arguments: Any) -> Scan[Any, Any]:
         """Make a scan. arguments: those of levada.scan()."""
@@ -103,7 +102,7 @@ class Invocation:
 
         return scan(topics, self.settings.of(ConsumerConfig), **arguments)
 
-    def registry(self, **settings: Any) -> SchemaRegistryClient:
+    def registry(self) -> SchemaRegistryClient:
         """Make a client of the Schema Registry, which schema.registry.url names. Raises ConfigError where nothing does."""
         from levada.config import RegistryConfig
         from levada.registry import SchemaRegistryClient
@@ -111,7 +110,7 @@ class Invocation:
         found = self.settings.of(RegistryConfig, needs_brokers=False)
         if "schema.registry.url" not in found:
             raise ConfigError("no Schema Registry is named: give -X schema.registry.url=http://host:8081, or put it into the profile")
-        return SchemaRegistryClient({**found, **_dotted(settings)})
+        return SchemaRegistryClient(found)
 
     # Output
 

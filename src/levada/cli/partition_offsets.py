@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from levada.cli.invocation import Invocation
-from levada.cli.offsets import Spans, parse_spans
+from levada.cli.offsets import Span, Spans, parse_spans
 from levada.cli.positions import settled
 from levada.errors import ConfigError
 from levada.types import TopicPartition
@@ -27,8 +27,7 @@ def offsets_at(invocation: Invocation, spans: Spans, partitions: Iterable[TopicP
     Raises ConfigError for a position of a partition that is not among them.
     """
     there = sorted(set(partitions))
-    if missing := sorted(spans.partitions.keys() - {tp.partition for tp in there}):
-        raise ConfigError(f"partition {missing[0]} is not among {', '.join(map(str, there)) or 'those that have a leader'}")
+    _check_named(spans, there)
     meant = [tp for tp in there if spans.of(tp.partition).start is not None]
     by_topic: dict[str, list[int]] = {}
     for tp in meant:
@@ -36,3 +35,21 @@ def offsets_at(invocation: Invocation, spans: Spans, partitions: Iterable[TopicP
     with invocation.consumer() as consumer:
         found = {tp: at for topic, indexes in by_topic.items() for tp, at in settled(consumer, [topic], spans, only=indexes).items()}
     return {tp: at.start for tp, at in found.items()}
+
+
+def offsets_between(invocation: Invocation, first: Spans, last: Spans, tp: TopicPartition) -> tuple[int, int]:
+    """Return the offsets at two positions of a partition.
+
+    Raises ConfigError for a position of another partition.
+    """
+    for spans in (first, last):
+        _check_named(spans, [tp])
+    meant = Span(first.of(tp.partition).start, last.of(tp.partition).start)
+    with invocation.consumer() as consumer:
+        found = settled(consumer, [tp.topic], Spans(Span(None, None), {tp.partition: meant}))[tp]
+    return found.start, found.end
+
+
+def _check_named(spans: Spans, there: Sequence[TopicPartition]) -> None:
+    if missing := sorted(spans.partitions.keys() - {tp.partition for tp in there}):
+        raise ConfigError(f"partition {missing[0]} is not among {', '.join(map(str, there)) or 'those that have a leader'}")

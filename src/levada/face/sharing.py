@@ -60,6 +60,8 @@ class Sharing:
         names = frozenset(topic_names(topics))
         if not names or any(not name.strip() for name in names):
             raise ValueError("subscribe() takes one topic at least, by name; unsubscribe() ends a subscription")
+        # What a loop was not given of topics that are given up is released with the rest.
+        self.end_iteration()
         self.reading.change(lambda core, now_ms: core.subscribe(names, now_ms))
 
     def subscription(self) -> set[str]:
@@ -118,10 +120,6 @@ class Sharing:
                 if iteration.left:
                     self.reading.change(lambda core, _: core.put_back(_runs_by_partition(iteration.left)))
 
-    def now_ms(self) -> int:
-        """Monotonic milliseconds."""
-        return self._host.now_ms()
-
     def _begin_call(self) -> None:
         self._host.check_usable()
         self._check_not_telling()
@@ -149,7 +147,7 @@ class Sharing:
 
     def acknowledge_offsets(self, tp: TopicPartition, offsets: int | Iterable[int], kind: Kind) -> None:
         """Say what became of the records at some offsets."""
-        given = [offsets] if isinstance(offsets, int) else _plain(offsets)
+        given = _plain(offsets)
         wanted = sorted({whole("offset", offset) for offset in given})
         self._decide([(topic_partition(tp), _pairs(runs_of(wanted, Mark.UNDECIDED)))], acknowledge_type(kind))
 
@@ -257,10 +255,11 @@ def acknowledge_type(kind: Any) -> AcknowledgeType:
     return found
 
 
-def _plain(offsets: Iterable[int]) -> Iterable[int]:
-    """Return offsets as numbers of Python's, whatever kind of array they come in."""
+def _plain(offsets: int | Iterable[int]) -> Iterable[int]:
+    """Return one offset, or several, as numbers of Python's, whatever kind of integer or array they come in."""
     plain = getattr(offsets, "to_pylist", None) or getattr(offsets, "tolist", None)
-    return offsets if plain is None else plain()
+    found = offsets if plain is None else plain()
+    return found if isinstance(found, Iterable) else [found]
 
 
 def _runs_by_partition(records: Iterable[AnyRecord]) -> Mapping[TopicPartition, list[Run]]:

@@ -147,6 +147,7 @@ class KafkaAdmin(KafkaClient):
     describe_consumer_groups = _call(groups.describe_consumer_groups)
     describe_classic_groups = _call(groups.describe_classic_groups)
     describe_share_groups = _call(groups.describe_share_groups)
+    describe_streams_groups = _call(groups.describe_streams_groups)
     delete_consumer_groups = _call(groups.delete_consumer_groups)
     remove_members_from_consumer_group = _call(groups.remove_members_from_consumer_group)
 

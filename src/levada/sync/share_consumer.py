@@ -191,7 +191,7 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
             self._driver.call(self._sharing.commit(timeout))
 
     def commit_async(self) -> None:
-        """Send acknowledgements, as commit() does, and do not wait. What becomes of them the callback is told."""
+        """Send acknowledgements, as commit() does, without waiting. The callback is called with their outcome later."""
         with self._sole:
             self._sharing.commit_async()
 

@@ -107,6 +107,7 @@ class Bench:
         self.fetcher = ShareFetcher(
             ShareFetchSettings(**{**defaults, **settings}),
             assignment=lambda: self.assignment,
+            arrived=lambda chunk: self.fetcher.buffer.append(chunk),
             changed=lambda: None,
             metadata=metadata,
             network=network,

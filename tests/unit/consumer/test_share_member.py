@@ -257,3 +257,26 @@ def test_a_changed_subscription_is_told_at_once() -> None:
     bench.member.subscribe(frozenset({"t", "u"}), bench.now.ms)
     bench.poll()
     assert bench.answer(0).subscribed_topic_names == ["t", "u"]
+
+
+def test_a_call_that_begins_while_its_member_leaves_joins_once_it_has_left() -> None:
+    bench = Bench()
+    bench.stable()
+    bench.member.returned(bench.now.ms)
+    bench.poll(ms=60_000)
+    assert bench.member.state is State.LEAVING
+    bench.member.entered(bench.now.ms)
+    bench.answer(epoch=-1, same=True)
+    bench.poll()
+    assert (bench.member.state, bench.answer(0).member_epoch) == (State.JOINING, 0)
+
+
+def test_a_member_that_has_left_stays_out_while_the_program_asks_for_nothing() -> None:
+    bench = Bench()
+    bench.stable()
+    bench.member.returned(bench.now.ms)
+    bench.poll(ms=60_000)
+    bench.member.entered(bench.now.ms)
+    bench.member.returned(bench.now.ms)
+    bench.answer(epoch=-1, same=True)
+    assert bench.member.state is State.STALE

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
+from levada.broker.fetch_sessions import next_epoch
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
 
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
-MAX_EPOCH = 2**31 - 1
 
 
 class SharedPart(NamedTuple):
@@ -55,8 +55,7 @@ class ShareSession:
 
     def follow(self) -> None:
         """A request was taken: the next one carries the next epoch."""
-        # 0 opens a session, so it is left out.
-        self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
+        self.epoch = next_epoch(self.epoch)
 
 
 class ShareSessions:

@@ -145,7 +145,7 @@ def delete_offsets(invocation: Invocation, group: Name, topics: OfTopics = None,
         raise typer.BadParameter("name the topics with --topic")
     confirm(f"Have group {group} forget where it is in {', '.join(topics)}?", yes=yes)
     with invocation.admin() as admin:
-        if _is_share(_found(admin, group)):
+        if any(listing.group_id == group and listing.type is GroupType.SHARE for listing in admin.list_groups()):
             return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_share_group_offsets, group, topics), "forgotten"))
         partitions = _partitions(admin, topics)
         return show_outcomes(invocation, rows_of(admin.outcomes(admin.delete_consumer_group_offsets, group, partitions), "forgotten"))
@@ -164,9 +164,9 @@ def _views(admin: KafkaAdmin, groups: Sequence[str]) -> dict[str, GroupView | Ka
 
 
 def _found(admin: KafkaAdmin, group: str) -> GroupView | None:
-    """Return a group, None where it does not exist: it is made when something is committed for it."""
+    """Return a group without the ends of its logs, None where it does not exist: it is made when something is committed for it."""
     listings = [listing for listing in admin.list_groups() if listing.group_id == group]
-    for view in group_views(admin, listings, lambda partitions: log_ends(admin, partitions)).values():
+    for view in group_views(admin, listings, lambda partitions: {}).values():
         if isinstance(view, KafkaError):
             raise view
         return view

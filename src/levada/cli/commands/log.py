@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -13,9 +13,8 @@ from levada.cli.command import command, command_group
 from levada.cli.exits import Exit
 from levada.cli.invocation import Invocation
 from levada.cli.log_dump import Dumped, RecordRow, Torn, dump
-from levada.cli.log_ends import log_ends
 from levada.cli.log_held import dump_held
-from levada.cli.partition_offsets import offsets_at, parse_positions
+from levada.cli.partition_offsets import offsets_between, parse_positions
 from levada.cli.partitions import one_partition
 from levada.errors import BrokerError, UnknownTopicOrPartitionError
 
@@ -41,18 +40,25 @@ _SHOWN = (
 _INDEXES = (".index", ".timeindex", ".txnindex", ".snapshot")
 
 
+class Part(NamedTuple):
+    """A part of a log. file: where it stands, None for what a broker has sent."""
+
+    found: Dumped | Torn
+    file: Path | None = None
+
+
 @command(app, "dump")
 def dump_(
     invocation: Invocation,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Segments, such as 00000000000000000000.log.", show_default=False)],
     records: Records = False,
 ) -> Exit:
-    """Dump files of segments, and verify checksums. The exit code is 1 if anything is damaged."""
+    """Dump files of segments, and verify checksums. The exit code is 1 if anything is damaged. JSON and YAML name the file of each row."""
     for file in files:
         if file.suffix in _INDEXES:
             raise typer.BadParameter(f"{file} is an index; its segment is {file.with_suffix('.log')}")
-    found = (one for file in files for one in dump(_contents(file), topic=_topic_of(file), with_records=records))
-    return _show(invocation, found, records=records)
+    found = (Part(one, file) for file in files for one in dump(_contents(file), topic=_topic_of(file), with_records=records))
+    return _show(invocation, found, records=records, of_files=len(files) > 1)
 
 
 @command(app)
@@ -72,32 +78,37 @@ def fetch(
         leaders = {info.partition: info.leader for info in admin.describe_topics([tp.topic])[tp.topic].partitions}
         if tp.partition not in leaders:
             raise UnknownTopicOrPartitionError(f"{tp}: the topic has partitions 0 to {len(leaders) - 1}")
-        if tp not in log_ends(admin, [tp]):
+        if leaders[tp.partition] < 0:
             raise BrokerError(f"{tp} has no leader, so there is nobody to ask")
-        begin, until = offsets_at(invocation, first, [tp])[tp], offsets_at(invocation, last, [tp])[tp]
-        return _show(invocation, dump_held(admin, tp, leaders[tp.partition], begin, until, with_records=records), records=records)
+        begin, until = offsets_between(invocation, first, last, tp)
+        found = map(Part, dump_held(admin, tp, leaders[tp.partition], begin, until, with_records=records))
+        return _show(invocation, found, records=records)
 
 
-def _show(invocation: Invocation, found: Iterable[Dumped | Torn], *, records: bool) -> Exit:
-    """Print batches or records, name what is damaged, and return the exit code."""
+def _show(invocation: Invocation, found: Iterable[Part], *, records: bool, of_files: bool = False) -> Exit:
+    """Print batches or records, name what is damaged, and return the exit code. of_files: of several, which a table names too."""
     faults: list[str] = []
-    if records:
-        invocation.show([record for batch in _whole(found, faults) for record in batch.records], RecordRow._fields)
-    else:
-        invocation.show([batch.batch for batch in _whole(found, faults)], _SHOWN)
+    rows = [
+        row if file is None else {"file": file.as_posix(), **row._asdict()}
+        for batch, file in _whole(found, faults)
+        for row in (batch.records if records else [batch.batch])
+    ]
+    columns = RecordRow._fields if records else _SHOWN
+    invocation.show(rows, ("file", *columns) if of_files else columns)
     for fault in faults:
         invocation.say(fault)
     return Exit.FAILED if faults else Exit.DONE
 
 
-def _whole(found: Iterable[Dumped | Torn], faults: list[str]) -> Iterator[Dumped]:
-    for one in found:
+def _whole(found: Iterable[Part], faults: list[str]) -> Iterator[tuple[Dumped, Path | None]]:
+    for one, file in found:
+        where = "" if file is None else f"{file}: "
         if isinstance(one, Torn):
-            faults.append(f"{one.size} bytes from position {one.position} on: {one.fault}")
+            faults.append(f"{where}{one.size} bytes from position {one.position} on: {one.fault}")
             continue
         if one.batch.fault:
-            faults.append(f"position {one.batch.position}: {one.batch.fault}")
-        yield one
+            faults.append(f"{where}position {one.batch.position}: {one.batch.fault}")
+        yield one, file
 
 
 def _topic_of(file: Path) -> str:

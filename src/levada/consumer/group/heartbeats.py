@@ -23,7 +23,8 @@ class Heartbeats:
         self.due_ms = NEVER_MS
         """When the next heartbeat is due, NEVER_MS while none is wanted."""
         self._asked_ms = 0
-        self._within = False
+        self.within = False
+        """Whether the program is within a call for records."""
 
     def begin(self, now_ms: int) -> None:
         """The member has joined."""
@@ -58,14 +59,14 @@ class Heartbeats:
     def entered(self, now_ms: int) -> None:
         """The program is within a call for records."""
         self._asked_ms = now_ms
-        self._within = True
+        self.within = True
 
     def returned(self, now_ms: int) -> None:
         """The program works on what it got."""
         self._asked_ms = now_ms
-        self._within = False
+        self.within = False
 
     @property
     def missed_ms(self) -> int:
         """When the program has not asked for records for too long."""
-        return NEVER_MS if self._within else self._asked_ms + self._max_poll_interval_ms
+        return NEVER_MS if self.within else self._asked_ms + self._max_poll_interval_ms

@@ -22,7 +22,7 @@ from levada.consumer.share.decoding import Step
 from levada.consumer.share.fetcher import ShareFetcher
 from levada.consumer.share.in_hand import Decided, InHand, Offsets
 from levada.consumer.share.marks import Mark, Run
-from levada.consumer.share.member import ShareGroupMember
+from levada.consumer.share.member import Assignment, ShareGroupMember
 from levada.consumer.share.settings import ShareConsumerSettings
 from levada.consumer.subscribed_topics import SubscribedTopics
 from levada.consumer.unreachable import Unreachable
@@ -72,7 +72,8 @@ class ShareConsumerCore:
         )
         self.fetcher = ShareFetcher(
             made.fetch,
-            assignment=lambda: self.member.assignment,
+            assignment=self._fetchable,
+            arrived=self._arrived,
             changed=self.announce,
             metadata=engine.metadata,
             network=engine.network,
@@ -106,19 +107,33 @@ class ShareConsumerCore:
         """Be a member that wants these topics. What was acquired of others, and not handed out, is released."""
         self.member.subscribe(topics, now_ms)
         self._waits_since_ms = now_ms
-        self._release([chunk for chunk in self.fetcher.buffer if chunk.tp.topic not in topics], now_ms)
+        self._release_others(topics, now_ms)
+
+    def _fetchable(self) -> Assignment:
+        """Return what to fetch from: the assignment follows a changed subscription only once the coordinator has answered."""
+        topics = self.member.topics
+        return {tp: topic_id for tp, topic_id in self.member.assignment.items() if tp.topic in topics}
+
+    def _arrived(self, chunk: Chunk) -> None:
+        """Keep what was acquired, unless the program gave up its topic while the fetch was on its way."""
+        if chunk.tp.topic in self.member.topics:
+            self.fetcher.buffer.append(chunk)
+        else:
+            self._release([chunk], self._now_ms())
 
     def unsubscribe(self, now_ms: int) -> Promise[None]:
         """Be no member any more; return a promise that is settled when the coordinator knows, or will not. Records in hand stay so."""
-        self._release(list(self.fetcher.buffer), now_ms)
+        self._release_others(frozenset(), now_ms)
         leaving = self.member.leave()
         what = f"leaving share group '{self.settings.member.group_id}'"
         over_ms = now_ms + self.settings.default_api_timeout_ms
         return self._engine.flows.start(leaving, now_ms, deadline_ms=over_ms, describe=what)
 
+    def _release_others(self, topics: frozenset[str], now_ms: int) -> None:
+        self._release([chunk for chunk in self.fetcher.buffer if chunk.tp.topic not in topics], now_ms)
+        self.fetcher.buffer = deque(chunk for chunk in self.fetcher.buffer if chunk.tp.topic in topics)
+
     def _release(self, chunks: Sequence[Chunk], now_ms: int) -> None:
-        for chunk in chunks:
-            self.fetcher.buffer.remove(chunk)
         parts = [
             Decided(chunk.tp, chunk.topic_id, chunk.node_id, tuple(Run(part.first, part.last, Mark.RELEASE) for part in chunk.acquired))
             for chunk in chunks

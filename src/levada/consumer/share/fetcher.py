@@ -64,7 +64,8 @@ from levada.types import Node, TopicPartition
 class ShareFetcher:
     """See the module's theory. A poller; used under the engine's lock.
 
-    assignment: what the member has now. changed: told when records, an outcome or an error arrived.
+    assignment: what to fetch from now. arrived: gets what was acquired, for the buffer. changed: told when records, an outcome or an error
+    arrived.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class ShareFetcher:
         settings: ShareFetchSettings,
         *,
         assignment: Callable[[], Assignment],
+        arrived: Callable[[Chunk], None],
         changed: Callable[[], None],
         metadata: Metadata,
         network: NetworkClient,
@@ -93,6 +95,7 @@ class ShareFetcher:
         self.counters = ShareCounters()
         self._settings = settings
         self._assignment = assignment
+        self._arrived = arrived
         self._changed = changed
         self._metadata = metadata
         self._network = network
@@ -364,7 +367,7 @@ class ShareFetcher:
         elif acquired:
             until_ms = NEVER_MS if self.lock_timeout_ms is None else self._now_ms + self.lock_timeout_ms
             batches = Batches(memoryview(data.records or b""), check_crcs=self._settings.check_crcs)
-            self.buffer.append(Chunk(tp, owned.topic_id, leader.node_id, batches, acquired, until_ms))
+            self._arrived(Chunk(tp, owned.topic_id, leader.node_id, batches, acquired, until_ms))
 
     def _take_error(self, leader: Leader, tp: TopicPartition, data: PartitionData, endpoints: Iterable[Node]) -> None:
         reaction = ON_PARTITION_ERROR.reaction(data.error_code)

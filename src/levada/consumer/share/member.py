@@ -280,6 +280,9 @@ class ShareGroupMember:
             self._log.info(text, self._settings.group_id, self.identity.member_id, error)
         finally:
             self._move(ShareMemberEvent.LEFT_UNUSED if self.topics else ShareMemberEvent.LEFT)
+            if self._beats.within:
+                # The call began while the member was leaving, when it could not join.
+                self.entered(self._now.ms)
             self._changed()
 
     def _leave_unused(self) -> None:

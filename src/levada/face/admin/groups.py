@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from levada.admin import describing_groups, groups
-from levada.admin.group_types import ClassicGroupDescription, ConsumerGroupDescription, GroupListing, ShareGroupDescription
+from levada.admin import describing_groups, describing_streams, groups
+from levada.admin.group_types import (
+    ClassicGroupDescription,
+    ConsumerGroupDescription,
+    GroupListing,
+    ShareGroupDescription,
+    StreamsGroupDescription,
+)
 from levada.face import arguments, group_arguments
 from levada.face.admin.administering import Administering
 from levada.face.asking import Operation
@@ -58,6 +64,18 @@ def describe_share_groups(
     wanted, describe = arguments.ids(group_ids, "group ids"), describing_groups.describe_share_groups
     flow = describe(wanted, *admin.about_groups(), authorized_operations=include_authorized_operations)
     return admin.operation(flow, "describe share groups", timeout)
+
+
+def describe_streams_groups(
+    admin: Administering, /, group_ids: Sequence[str], *, include_authorized_operations: bool = False, timeout: float | None = None
+) -> Operation[dict[str, StreamsGroupDescription]]:
+    """Describe groups of Kafka Streams (KIP-1071), their topologies and tasks.
+
+    Raises GroupError for one that is not there, UnsupportedVersionError on brokers before 4.1.
+    """
+    wanted, describe = arguments.ids(group_ids, "group ids"), describing_streams.describe_streams_groups
+    flow = describe(wanted, *admin.about_groups(), authorized_operations=include_authorized_operations)
+    return admin.operation(flow, "describe streams groups", timeout)
 
 
 def delete_consumer_groups(
