@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from threading import Event, Thread
 
 import pytest
 
 from chain import PARTITIONS, End, Processes, topic, verdict, write
-from kafka_cluster import KafkaCluster
+from kafka_cluster import KafkaCluster, KafkaNode
 
 pytestmark = [pytest.mark.kafka, pytest.mark.matrix, pytest.mark.timeout(900)]
 RECORDS, KEYS = 500_000, 500
@@ -19,26 +18,36 @@ KILL_NODE_S = 12
 NODE_IS_AWAY_S = 4
 
 
-class NodesKilled(Thread):
-    """Kills one node after another, each after the one before has come back, until told to stop."""
+class NodesKilled:
+    """Kills one node after another, each after the one before has come back.
+
+    No thread does so: a node ends with the thread that has started it (prepare_node).
+    """
 
     def __init__(self, cluster: KafkaCluster) -> None:
-        super().__init__(daemon=True)
         self.killed = 0
         self._cluster = cluster
-        self._stop_it = Event()
+        self._away: KafkaNode | None = None
+        self._next_s = time.monotonic() + KILL_NODE_S
 
-    def run(self) -> None:
-        while not self._stop_it.wait(KILL_NODE_S):
-            node = self._cluster.nodes[self.killed % len(self._cluster.nodes)]
-            node.kill()
+    def look(self) -> None:
+        """Kill a node, or start the one that is away, when it is time."""
+        if time.monotonic() < self._next_s:
+            return
+        if self._away is not None:
+            self.bring_back()
+        else:
+            self._away = self._cluster.nodes[self.killed % len(self._cluster.nodes)]
+            self._away.kill()
             self.killed += 1
-            self._stop_it.wait(NODE_IS_AWAY_S)
-            node.restart()
+            self._next_s = time.monotonic() + NODE_IS_AWAY_S
 
-    def stop(self) -> None:
-        self._stop_it.set()
-        self.join()
+    def bring_back(self) -> None:
+        """Start the node that is away, if there is one, and wait until it answers."""
+        if self._away is not None:
+            self._away.restart()
+        self._away = None
+        self._next_s = time.monotonic() + KILL_NODE_S
 
 
 def test_M_A20_M_A30_a_chain_of_groups_is_exactly_once_while_nodes_and_members_are_killed(
@@ -51,7 +60,6 @@ def test_M_A20_M_A30_a_chain_of_groups_is_exactly_once_while_nodes_and_members_a
     per_key = write(servers, prefix, RECORDS, KEYS)
     began = last_kill = time.monotonic()
     end, nodes = End(servers, prefix), NodesKilled(kafka_cluster)
-    nodes.start()
     with Processes(servers, prefix, count=3) as processes:
         while end.count < RECORDS and time.monotonic() < began + DEADLINE_S:
             end.read(0.5)
@@ -59,8 +67,9 @@ def test_M_A20_M_A30_a_chain_of_groups_is_exactly_once_while_nodes_and_members_a
                 processes.kill_one()
                 last_kill = time.monotonic()
             processes.look()
+            nodes.look()
         took_s = time.monotonic() - began
-        nodes.stop()
+        nodes.bring_back()
         while end.read(3):
             pass
     outcome = verdict(end.close(), per_key)

@@ -426,7 +426,7 @@ def die_with_parent() -> None:
 
 
 def prepare_node() -> None:
-    """End with the process that starts it; obey the permissions of files, even where tests run as root."""
+    """End with what starts it, which is a thread to Linux; obey the permissions of files, even where tests run as root."""
     die_with_parent()
     if LIBC is not None:
         LIBC.prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE)
