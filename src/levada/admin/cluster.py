@@ -13,6 +13,7 @@ from levada.admin.requests import Asked, Outcome, carry_out, from_any, of_all
 from levada.admin.retry import Attempts
 from levada.client.api_versions import handshake_request
 from levada.client.fan_out import Whom
+from levada.client.metadata_source import BROKERS, CONTROLLERS, FIRST_VERSION_OF_CONTROLLERS, check_endpoint
 from levada.error_codes import ErrorCode
 from levada.errors import UnsupportedVersionError
 from levada.flow import ANY_NODE, Call, Flow
@@ -129,19 +130,29 @@ class QuorumDescription(NamedTuple):
 # Brokers
 
 
-def describe_cluster(attempts: Attempts, *, authorized_operations: bool = False, fenced: bool = False) -> Flow[ClusterDescription]:
-    """Ask any broker who belongs to the cluster. fenced: also those brokers that are registered and not in use (Kafka since 4.0)."""
-    return from_any("describe cluster", attempts, lambda: _describe_cluster(authorized_operations, fenced))
+def describe_cluster(
+    attempts: Attempts, *, authorized_operations: bool = False, fenced: bool = False, of_controllers: bool = False
+) -> Flow[ClusterDescription]:
+    """Ask any node who belongs to the cluster. fenced: also those brokers that are registered and not in use (Kafka since 4.0).
+
+    of_controllers: ask a controller, for the controllers.
+    """
+    endpoint = CONTROLLERS if of_controllers else BROKERS
+    return from_any("describe cluster", attempts, lambda: _describe_cluster(authorized_operations, fenced, endpoint))
 
 
-def _describe_cluster(authorized_operations: bool, fenced: bool) -> Flow[ClusterDescription]:
-    request = DescribeClusterRequest(include_cluster_authorized_operations=authorized_operations, include_fenced_brokers=fenced)
+def _describe_cluster(authorized_operations: bool, fenced: bool, endpoint_type: int) -> Flow[ClusterDescription]:
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=authorized_operations, endpoint_type=endpoint_type, include_fenced_brokers=fenced
+    )
     try:
-        response: DescribeClusterResponse = yield Call(request, min_version=FIRST_VERSION_WITH_FENCED if fenced else 0)
+        oldest = FIRST_VERSION_WITH_FENCED if fenced else FIRST_VERSION_OF_CONTROLLERS if endpoint_type == CONTROLLERS else 0
+        response: DescribeClusterResponse = yield Call(request, min_version=oldest)
     except UnsupportedVersionError:
-        if fenced:
+        if oldest:
             raise
         return (yield from _by_metadata(authorized_operations))
+    check_endpoint(response)
     nodes = tuple(sorted(Node(broker.broker_id, broker.host, broker.port, broker.rack) for broker in response.brokers))
     return ClusterDescription(
         response.cluster_id,

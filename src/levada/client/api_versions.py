@@ -15,6 +15,7 @@ from levada.error_codes import ErrorCode
 from levada.errors import ProtocolError, UnsupportedVersionError
 from levada.protocol.frame import decode_response
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from levada.protocol.messages.metadata import MetadataRequest
 from levada.protocol.schema import Request
 
 SOFTWARE_NAME = "levada"
@@ -22,6 +23,8 @@ SOFTWARE_NAME = "levada"
 HANDSHAKE_CORRELATION_ID = 0x0D0A0D0A
 """Two line ends. A server of a line protocol (HTTP, SMTP, FTP, Redis) takes them for the end of a request and answers at once, so
 that a wrong port is found out in a moment and not at a timeout; Kafka echoes the number like any other."""
+
+_IS_CONTROLLER = ", so it is a controller: brokers go into bootstrap.servers, controllers into bootstrap.controllers of KafkaAdmin"
 
 AnyFrame: TypeAlias = bytes | memoryview
 
@@ -55,7 +58,8 @@ class BrokerVersions:
         """
         theirs = self.ranges.get(request_type.API_KEY)
         if theirs is None:
-            raise UnsupportedVersionError(f"the broker does not know {request_type.NAME}")
+            reason = _IS_CONTROLLER if request_type is MetadataRequest else ""
+            raise UnsupportedVersionError(f"the broker does not know {request_type.NAME}{reason}")
         is_named = min_version == max_version
         released = (request_type.MIN_VERSION, request_type.MAX_VERSION)
         ours = (request_type.OLDEST_VERSION, request_type.NEWEST_VERSION) if is_named else released

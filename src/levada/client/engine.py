@@ -25,6 +25,7 @@ from levada.client.ended import Ended
 from levada.client.flow_runner import FlowRunner
 from levada.client.loop_time import LoopTime
 from levada.client.metadata import Metadata
+from levada.client.metadata_source import MetadataSource
 from levada.client.metadata_updater import MetadataUpdater
 from levada.client.network_client import NetworkClient
 from levada.client.now import Now
@@ -79,6 +80,7 @@ class Engine:
         rebootstrap_trigger_ms: int,
         security_protocol: str,
         fallback: BrokerVersions | None,
+        source: MetadataSource,
     ) -> None:
         self.now, self.random, self.loop_time, self.deferred = Now(), random, LoopTime(), Deferred(log_fields)
         self.metadata = Metadata(
@@ -110,7 +112,7 @@ class Engine:
         )
         self.flows = FlowRunner(self.network)
         self.coordinators = self._add_router(ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, random))
-        self._updater = MetadataUpdater(self.metadata, self.network, rebootstrap=rebootstrap, rebootstrap_trigger_ms=rebootstrap_trigger_ms)
+        self._updater = MetadataUpdater(self.metadata, source, self.network, rebootstrap=rebootstrap, trigger_ms=rebootstrap_trigger_ms)
         self._pollers: list[Poller] = []
         self.holders: list[Holder] = []
         self._closed = False

@@ -1,31 +1,34 @@
 """Keeps the metadata fresh: one request at a time, to whichever node is least busy (D9).
 
 Where no node can be used at all and no connection lives, the client goes back to the addresses it was born with (KIP-899), because
-the whole cluster may have moved; the same when no update succeeded for `rebootstrap_trigger_ms` although some were due, and when a
+the whole cluster may have moved; the same when no update succeeded for `trigger_ms` although some were due, and when a
 broker asks for it (KIP-1102).
 """
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from levada.client.metadata import Metadata, MetadataQuery
+from levada.client.metadata_source import MetadataSource
 from levada.client.network_client import NetworkClient
-from levada.client.topic_queries import keep_only, request_for_all
 from levada.clock import NEVER_MS
 from levada.error_codes import ErrorCode
-from levada.errors import UnsupportedVersionError, UnwritableError
+from levada.errors import BrokerError, UnsupportedVersionError, UnwritableError
 from levada.promise import Promise
-from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 
 class MetadataUpdater:
-    """A poller. rebootstrap: metadata.recovery.strategy."""
+    """A poller. rebootstrap: metadata.recovery.strategy; trigger_ms: metadata.recovery.rebootstrap.trigger.ms."""
 
-    def __init__(self, metadata: Metadata, network: NetworkClient, *, rebootstrap: bool, rebootstrap_trigger_ms: int) -> None:
+    def __init__(self, metadata: Metadata, source: MetadataSource, network: NetworkClient, *, rebootstrap: bool, trigger_ms: int) -> None:
         self._metadata = metadata
+        self._source = source
         self._network = network
         self._rebootstrap = rebootstrap
-        self._rebootstrap_trigger_ms = rebootstrap_trigger_ms
-        self._asked: tuple[MetadataQuery, int, str, Promise[MetadataResponse]] | None = None
+        self._trigger_ms = trigger_ms
+        self._asked: tuple[MetadataQuery, int, str, Promise[Any]] | None = None
         self._failing_since_ms: int | None = None
         network.update_due = self.update_due
 
@@ -58,13 +61,11 @@ class MetadataUpdater:
     def _send(self, node_id: int, now_ms: int) -> None:
         query = self._metadata.query(now_ms)
         try:
-            version = self._network.version_for(node_id, MetadataRequest)
+            request, version = self._source.request(query, partial(self._network.version_for, node_id))
         except UnsupportedVersionError as error:
             self._metadata.update_failed(now_ms)
             self._metadata.fail(error)
             return
-        asks_all = query.topics is None or version < query.min_version
-        request = request_for_all(version) if asks_all else query.request
         promise = self._network.send(node_id, request, now_ms, min_version=version, max_version=version)
         self._asked = (query, version, self._network.address(node_id), promise)
 
@@ -80,9 +81,12 @@ class MetadataUpdater:
             else:
                 self._note_failing(now_ms)
             return
-        response = promise.result()
-        if query.topics is not None and version < query.min_version:
-            keep_only(response, sorted(query.topics))
+        try:
+            response = self._source.metadata(query, promise.result(), version)
+        except BrokerError as error:
+            self._metadata.update_failed(now_ms)
+            self._metadata.fail(error)
+            return
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self._metadata.update_failed(now_ms)
             self._metadata.rebootstrap()
@@ -109,7 +113,7 @@ class MetadataUpdater:
             return
         self._note_failing(now_ms)
         assert self._failing_since_ms is not None
-        too_long = now_ms - self._failing_since_ms > self._rebootstrap_trigger_ms
+        too_long = now_ms - self._failing_since_ms > self._trigger_ms
         if too_long or not self._network.has_usable_node:
             self._metadata.rebootstrap()
         if too_long:

@@ -30,6 +30,9 @@ class Config:
     FOREIGN: ClassVar[Mapping[str, str]] = {}
     """Keys of other clients, with what to use instead; see levada.config.foreign."""
 
+    INSTEAD: ClassVar[Mapping[str, str]] = {}
+    """Which option may be given instead of one that is required."""
+
     REFUSED: ClassVar[Mapping[str, str]] = {}
     """Keys of similar clients that make no sense for this one, with the reason."""
 
@@ -70,7 +73,9 @@ class Config:
 
     @classmethod
     def _of(cls, values: dict[str, Any], written: Mapping[str, str]) -> Self:
-        missing = [name for name, option in cls.OPTIONS.items() if option.required and name not in values]
+        missing = [
+            name for name, option in cls.OPTIONS.items() if option.required and not {name, cls.INSTEAD.get(name, name)} & values.keys()
+        ]
         if missing:
             raise ConfigError(f"'{missing[0]}' is required")
         config = cls.__new__(cls)

@@ -14,7 +14,6 @@ COMMON_NOT_YET = {
     "interceptor.classes": "interceptors are not there yet",
     "metric.reporters": foreign.METRICS,
     "metrics.*": foreign.METRICS,
-    "bootstrap.controllers": "talking to controllers directly is not there yet; use bootstrap.servers",
 }
 
 
@@ -119,6 +118,17 @@ class AdminConfig(ClientConfig):
     """Settings of KafkaAdmin."""
 
     WHO: ClassVar[str] = "an admin client"
+    INSTEAD: ClassVar[Mapping[str, str]] = {"bootstrap.servers": "bootstrap.controllers"}
+
+    bootstrap_controllers: tuple[tuple[str, int], ...] = addresses(
+        "Controllers of a cluster in KRaft mode (Kafka 3.7 or newer), instead of bootstrap.servers: for the quorum, features and settings "
+        "while brokers are down (KIP-919). They know no topics and no groups.",
+        required=False,
+    )
 
     connections_max_idle_ms: int = milliseconds(300_000, "Close a connection that nothing has used for this long.", high=INT64_MAX)
     retries: int = integer(2**31 - 1, "How often a retriable failure is tried again, within the time of the call.")
+
+    def _check(self) -> None:
+        self._check_one_of("bootstrap.servers", "bootstrap.controllers")
+        super()._check()

@@ -366,10 +366,19 @@ def tls_context(doc: str) -> Any:
     return Option("ssl.SSLContext", read, None, doc, annotation="SSLContext | None")
 
 
-def addresses(doc: str) -> Any:
+def addresses(doc: str, *, required: bool = True) -> Any:
     """Declare a list of host:port, as text with commas or as a sequence; becomes a tuple of (host, port)."""
     annotation = "str | Sequence[str | tuple[str, int]]"
-    return Option("list", _read_addresses, (), doc, "host:port, ...", annotation, required=True, aliases=("metadata.broker.list",))
+    return Option(
+        "list",
+        _read_addresses,
+        (),
+        doc,
+        "host:port, ...",
+        annotation,
+        required=required,
+        aliases=("metadata.broker.list",) if required else (),
+    )
 
 
 def _read_addresses(value: Any) -> tuple[tuple[str, int], ...]:

@@ -293,6 +293,10 @@ class ClientSettings(SecuritySettings, total=False):
 class AdminSettings(ClientSettings, total=False):
     """Settings of KafkaAdmin."""
 
+    bootstrap_controllers: str | Sequence[str | tuple[str, int]]
+    """Controllers of a cluster in KRaft mode (Kafka 3.7 or newer), instead of bootstrap.servers: for the quorum, features and settings
+    while brokers are down (KIP-919). They know no topics and no groups."""
+
     retries: int
     """How often a retriable failure is tried again, within the time of the call. Default: 2147483647."""
 

@@ -11,7 +11,8 @@ from typing import Any, Protocol, TypeVar
 from levada.client.api_versions import BrokerVersions
 from levada.client.engine import Engine
 from levada.client.host import Host
-from levada.config import ClientConfig, ConsumerConfig, ProducerConfig
+from levada.client.metadata_source import Brokers, Controllers
+from levada.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from levada.config.security import TLS_PROTOCOLS
 from levada.errors import ConfigError
 from levada.face.key_files import warn_of_readable
@@ -96,15 +97,21 @@ def engine_for(config: ClientConfig, client_id: str, selectable: Selectable, ran
 
 def bootstrap_of(config: ClientConfig) -> Sequence[tuple[str, int]]:
     """Return the addresses to begin with. Raises ConfigError when canonical names are asked for, and no address has any (N23, N24)."""
+    addresses = _controllers(config) or config.bootstrap_servers
     if config.client_dns_lookup != CANONICAL:
-        return config.bootstrap_servers
-    found, failed = canonical_addresses(config.bootstrap_servers)
+        return addresses
+    found, failed = canonical_addresses(addresses)
     listed = "; ".join(f"{host}:{port}: {why}" for (host, port), why in failed.items())
     if not found:
         raise ConfigError(f"'client.dns.lookup={CANONICAL}': no name in bootstrap.servers can be resolved: {listed}")
     if failed:
         log.warning("bootstrap.servers that cannot be resolved are left out: %s", listed)
     return found
+
+
+def _controllers(config: ClientConfig) -> Sequence[tuple[str, int]]:
+    """Return bootstrap.controllers, which an admin client alone has."""
+    return config.bootstrap_controllers if isinstance(config, AdminConfig) else ()
 
 
 def settings_for_engine(config: ClientConfig) -> dict[str, Any]:
@@ -123,6 +130,7 @@ def settings_for_engine(config: ClientConfig) -> dict[str, Any]:
         rebootstrap_trigger_ms=config.metadata_recovery_rebootstrap_trigger_ms,
         security_protocol=config.security_protocol,
         fallback=fallback(config.broker_version_fallback),
+        source=Controllers() if _controllers(config) else Brokers(),
     )
 
 

@@ -22,13 +22,17 @@ CLIENT = "KafkaAdmin"
 
 
 class Administering(Asking):
-    """An admin client below its face. spawn: runs flows at the same time. coordinators: finds those of groups and transactions."""
+    """An admin client below its face. spawn: runs flows at the same time. coordinators: finds those of groups and transactions.
+
+    is_of_controllers: it talks to controllers, and not to brokers.
+    """
 
     def __init__(self, config: AdminConfig, engine: Engine) -> None:
         super().__init__(config, engine)
         self.request_timeout_ms = config.request_timeout_ms
         self.spawn = FlowsBeside(engine.flows, engine.now)
         self.coordinators = engine.coordinators
+        self.is_of_controllers = bool(config.bootstrap_controllers)
         self._retries = config.retries
         self._random = engine.random
 

@@ -25,7 +25,12 @@ def describe_cluster(
     include_authorized_operations: with what this user may do with the cluster (Kafka since 2.3). include_fenced_brokers: with the brokers
     that are registered and not in use (4.0).
     """
-    flow = cluster.describe_cluster(admin.attempts(), authorized_operations=include_authorized_operations, fenced=include_fenced_brokers)
+    flow = cluster.describe_cluster(
+        admin.attempts(),
+        authorized_operations=include_authorized_operations,
+        fenced=include_fenced_brokers,
+        of_controllers=admin.is_of_controllers,
+    )
     return admin.operation(flow, "describe cluster", timeout)
 
 
