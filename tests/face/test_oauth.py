@@ -362,7 +362,8 @@ def test_M_D9_https_and_whom_to_trust(settings: dict[str, Any], tmp_path: Any) -
 def test_M_D9_a_proxy_of_the_environment(settings: dict[str, Any], tokens: EmbeddedTokenEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     # Nothing listens there: that it is asked shows.
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    monkeypatch.delenv("no_proxy", raising=False)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
     with pytest.raises(lv.errors.BootstrapError, match="refused"), lv.KafkaAdmin({**settings, **tokens.settings_for(USER)}) as admin:
         admin.list_topics(timeout=0.3)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
