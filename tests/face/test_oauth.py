@@ -15,9 +15,9 @@ import pytest
 import levada as lv
 import levada.aio
 from kafka_cluster import SESSION_MS, TOKENS, USER, KafkaCluster
+from levada.aio.awaiting import finish_in
 from levada.credentials import BlockingStep, Exchange, SaslError
 from levada.errors import ConfigError, SaslAuthenticationError, TokenError, UnsupportedSaslMechanismError
-from levada.face.helper_threads import finish_in
 from levada.net.sasl import jwt
 from levada.oauth import allow_token_endpoints
 from levada.testing import Authority, EmbeddedKafka, EmbeddedTokenEndpoint, TokenIssuer
