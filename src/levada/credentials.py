@@ -12,7 +12,8 @@ class OAuthToken:
     """A token that somebody else gave out, and until when it is good.
 
     value: the token itself; shown nowhere. expires_at: seconds since the epoch; None takes it from the token where that is a JSON web
-    token, and otherwise uses the token for one login only. extensions: names and values for the broker (KIP-342).
+    token. Where that has none either, only the logins that wait for the token use it. extensions: names and values for the broker
+    (KIP-342).
     """
 
     value: str = field(repr=False)

@@ -226,9 +226,11 @@ def test_import_levada_is_light() -> None:
     assert {name for name in loaded if name.startswith("levada.")} <= {f"levada.{name}" for name in BASE}
 
 
-def test_a_plain_client_needs_no_extras() -> None:
-    loaded = loaded_after("import levada; levada.KafkaProducer, levada.KafkaConsumer, levada.KafkaAdmin, levada.scan")
+def test_a_plain_client_needs_no_extras_and_neither_asyncio_nor_tls() -> None:
+    made = "levada.KafkaProducer(bootstrap_servers='127.0.0.1:1').close(timeout=0)"
+    loaded = loaded_after(f"import levada; levada.KafkaConsumer, levada.KafkaAdmin, levada.scan; {made}")
     assert not loaded & EXTRAS
+    assert not loaded & {"asyncio", "ssl", "http"}, "each takes long to load, and is for others"
     assert not {name for name in loaded if name.startswith(("levada.broker", "levada.testing", "levada.spark"))}
 
 

@@ -19,6 +19,7 @@ from levada.errors import (
     TimeoutError,
     UnsupportedVersionError,
 )
+from levada.net.selectable import Ending
 from levada.protocol.frame import RequestFrame, encode_response
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.fetch import FetchRequest
@@ -26,6 +27,7 @@ from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse,
 from levada.protocol.messages.produce import ProduceRequest, ProduceResponse
 from levada.protocol.schema import Response
 from levada.testing import Simulation
+from levada.testing.sim_network import SimSelectable
 from sim_kit import HOST, PORT, ScriptedServer, SimClient, asking, broker, one_node, server, versions_reply
 
 PRODUCE = ProduceRequest(acks=1, timeout_ms=1000)
@@ -316,6 +318,15 @@ def test_N17_a_blackhole_is_given_up_after_the_setup_timeout(sim: Simulation) ->
     broker(sim)
     sim.network.start(HOST, PORT)
     assert client.updated(5000)
+
+
+def test_N17_a_handshake_of_tls_that_does_not_end_is_told_as_that(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    sim.network.blackhole(HOST, PORT)
+    monkeypatch.setattr(SimSelectable, "ending_if_late", lambda *_: Ending.HANDSHAKE_TIMED_OUT)
+    client = SimClient(sim, connection_setup_timeout_ms=1000, connection_setup_timeout_max_ms=4000)
+    for passed_ms in (500, 800):
+        sim.advance(passed_ms)
+        assert "the handshake of TLS did not end" in client.network.failures()["kafka:9092"]
 
 
 def test_M_B10_a_blackhole_in_mid_flight_times_out_and_recovers(sim: Simulation) -> None:

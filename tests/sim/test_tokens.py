@@ -144,12 +144,12 @@ def test_the_pauses_grow(service: Service) -> None:
     assert pauses[-1] > 5 * pauses[0]
 
 
-def test_a_token_without_an_end_is_used_once(service: Service) -> None:
+def test_a_token_without_an_end_serves_only_those_who_wait_for_it(service: Service) -> None:
     for name in ("first", "second"):
-        waiting = service.keeper.current()
+        waiting = [service.keeper.current() for _ in range(2)]
         service.sim.advance(1)
         service.give(name, None)
-        assert value(waiting) == name
+        assert [value(promise) for promise in waiting] == [name] * 2
     service.sim.advance(HOUR_MS)
     assert len(service.asked) == 2
 

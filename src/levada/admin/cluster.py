@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -11,6 +10,7 @@ from levada.acls import AclOperation
 from levada.admin.group_types import operations
 from levada.admin.requests import Asked, Outcome, carry_out, from_any, of_all
 from levada.admin.retry import Attempts
+from levada.admin.words import KafkaWord
 from levada.client.api_versions import handshake_request
 from levada.client.fan_out import Whom
 from levada.client.metadata_source import BROKERS, CONTROLLERS, FIRST_VERSION_OF_CONTROLLERS, check_endpoint
@@ -69,17 +69,13 @@ class FeatureMetadata(NamedTuple):
     epoch: int | None
 
 
-class UpgradeType(StrEnum):
+class UpgradeType(KafkaWord):
     """What may become of a feature's level: UPGRADE, only a higher one; the others also a lower one, UNSAFE_DOWNGRADE with loss of data."""
 
     UPGRADE = "Upgrade"
     SAFE_DOWNGRADE = "SafeDowngrade"
     UNSAFE_DOWNGRADE = "UnsafeDowngrade"
     UNKNOWN = "Unknown"
-
-    @classmethod
-    def _missing_(cls, value: object) -> UpgradeType:
-        return next((known for known in cls if known.lower() == str(value).lower()), cls.UNKNOWN)
 
 
 _UPGRADES = {UpgradeType.UPGRADE: 1, UpgradeType.SAFE_DOWNGRADE: 2, UpgradeType.UNSAFE_DOWNGRADE: 3}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from levada.admin.requests import Asked, Outcome, carry_out, of_all
 from levada.admin.retry import Attempts
+from levada.admin.words import KafkaWord
 from levada.client.destination import ThisNode
 from levada.client.fan_out import Spawn, Whom
 from levada.errors import UnsupportedVersionError
@@ -21,7 +22,7 @@ from levada.protocol.messages.list_config_resources import ListConfigResourcesRe
 FIRST_LIST_VERSION_WITH_TYPES = 1
 
 
-class ConfigResourceType(StrEnum):
+class ConfigResourceType(KafkaWord):
     """What has settings. CLIENT_METRICS: a subscription, by which brokers ask clients for metrics (KIP-714)."""
 
     TOPIC = "Topic"
@@ -30,10 +31,6 @@ class ConfigResourceType(StrEnum):
     CLIENT_METRICS = "ClientMetrics"
     GROUP = "Group"
     UNKNOWN = "Unknown"
-
-    @classmethod
-    def _missing_(cls, value: object) -> ConfigResourceType:
-        return next((known for known in cls if known.lower() == str(value).lower()), cls.UNKNOWN)
 
 
 NUMBERS: Mapping[ConfigResourceType, int] = {

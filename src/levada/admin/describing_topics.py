@@ -13,7 +13,6 @@ from levada.admin.requests import EXISTENCE, Asked, Outcome, carry_out
 from levada.admin.retry import ON_ADMIN_ERROR, Attempts
 from levada.client.fan_out import Answer, Whom
 from levada.client.metadata_update import described_partitions
-from levada.client.retry import Reaction, RetryPolicy
 from levada.client.topic_queries import FIRST_VERSION_BY_ID, these_topics
 from levada.error_codes import ErrorCode
 from levada.errors import ConnectError, UnsupportedVersionError
@@ -29,8 +28,8 @@ from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTo
 from levada.protocol.schema import ZERO_UUID
 from levada.types import PartitionInfo
 
-ON_DESCRIBE_ERROR = RetryPolicy({**ON_ADMIN_ERROR.on_error, ErrorCode.LEADER_NOT_AVAILABLE: Reaction.NOTHING})
-"""A topic of which a partition has no leader can be described."""
+_DESCRIBED = (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE)
+"""What is said of a topic that can be described: all is well, or a partition of it has no leader."""
 
 
 class TopicDescription(NamedTuple):
@@ -45,7 +44,7 @@ class TopicDescription(NamedTuple):
 
 def describe_topics(names: Collection[str], attempts: Attempts) -> Flow[dict[str, TopicDescription]]:
     """Describe topics by name."""
-    doing = Doing(lambda name: f"describe topic '{name}'", ON_DESCRIBE_ERROR, attempts, MetadataRequest.NAME)
+    doing = Doing(lambda name: f"describe topic '{name}'", ON_ADMIN_ERROR, attempts, MetadataRequest.NAME)
 
     def ask(_: Whom, wanted: list[str]) -> Flow[Answer[str, TopicDescription]]:
         try:
@@ -55,8 +54,7 @@ def describe_topics(names: Collection[str], attempts: Attempts) -> Flow[dict[str
         answer: Answer[str, TopicDescription] = Answer(refresh=False)
         for name in wanted:
             outcome = said.get(name, Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            code = outcome.error_code if outcome.value is None else ErrorCode.NONE
-            take(doing, answer, name, code, outcome.value, EXISTENCE.get(code, outcome.message))
+            take(doing, answer, name, outcome.error_code, outcome.value, EXISTENCE.get(outcome.error_code, outcome.message))
         return answer
 
     return each(doing, list(dict.fromkeys(names)), None, route=lambda name: ANY_NODE, ask=ask)
@@ -114,7 +112,7 @@ def _by_partitions(topic: describe_topic_partitions.DescribeTopicPartitionsRespo
         return Outcome(topic.error_code)
     partitions = tuple(_partition(topic.name or "", part) for part in topic.partitions)
     may = operations(topic.topic_authorized_operations, OPERATIONS_NOT_ASKED)
-    return Outcome(topic.error_code, None, TopicDescription(topic.name or "", _id(topic.topic_id), topic.is_internal, partitions, may))
+    return Outcome(ErrorCode.NONE, None, TopicDescription(topic.name or "", _id(topic.topic_id), topic.is_internal, partitions, may))
 
 
 def _partition(topic: str, part: describe_topic_partitions.DescribeTopicPartitionsResponsePartition) -> PartitionInfo:
@@ -142,6 +140,3 @@ def _by_metadata(topic: MetadataResponseTopic) -> Outcome:
 
 def _id(topic_id: Any) -> UUID | None:
     return None if topic_id == ZERO_UUID else topic_id
-
-
-_DESCRIBED = (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE)

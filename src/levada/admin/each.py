@@ -23,8 +23,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-MAYBE_DONE = "(an earlier attempt of this call got no answer, and may have done it)"
-"""Said where an error may mean that what was asked for is done already."""
+_MAYBE_DONE = "(an earlier attempt of this call got no answer, and may have done it)"
 
 
 class Doing(NamedTuple):
@@ -85,6 +84,16 @@ def take(doing: Doing, answer: Answer[K, V], key: K, code: int, value: V, messag
     answer.again[key] = ErrorCode.of(code).name
     answer.refresh = answer.refresh or reaction is Reaction.REFRESH
     return reaction
+
+
+def after_lost_answers(attempts: Attempts, code: int, done_already: ErrorCode | None, message: str | None) -> str | None:
+    """Return a broker's message; where an attempt before got no answer, and may have led to this error, with that.
+
+    done_already: the error that means that what was asked for is done.
+    """
+    if attempts.answers_lost and code == done_already:
+        return f"{message} {_MAYBE_DONE}" if message else _MAYBE_DONE
+    return message
 
 
 def _named_by(key: object) -> dict[ResourceType, str]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import NamedTuple
 
 from levada.acls import AclOperation
+from levada.admin.words import KafkaWord
 from levada.types import TopicPartition
 
 _BITS = 32
 
 
-class GroupType(StrEnum):
+class GroupType(KafkaWord):
     """What kind of group it is, in Kafka's words. UNKNOWN: a newer Kafka knows others."""
 
     CLASSIC = "Classic"
@@ -21,12 +21,8 @@ class GroupType(StrEnum):
     STREAMS = "Streams"
     UNKNOWN = "Unknown"
 
-    @classmethod
-    def _missing_(cls, value: object) -> GroupType:
-        return next((known for known in cls if known.lower() == str(value).lower()), cls.UNKNOWN)
 
-
-class GroupState(StrEnum):
+class GroupState(KafkaWord):
     """Where a group stands, in Kafka's words; which of them a group can be in depends on its type. UNKNOWN: a newer Kafka knows others.
 
     EMPTY: it has no members, and may have offsets. STABLE: every member has what it is to have. PREPARING_REBALANCE and
@@ -46,9 +42,7 @@ class GroupState(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> GroupState:
-        if value == _COMPLETING_BEFORE_KAFKA_1:
-            return cls.COMPLETING_REBALANCE
-        return next((known for known in cls if known.lower() == str(value).lower()), cls.UNKNOWN)
+        return cls.COMPLETING_REBALANCE if value == _COMPLETING_BEFORE_KAFKA_1 else super()._missing_(value)
 
 
 _COMPLETING_BEFORE_KAFKA_1 = "AwaitingSync"

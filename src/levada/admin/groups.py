@@ -8,7 +8,7 @@ from typing import NamedTuple
 from levada.admin.cluster import describe_cluster
 from levada.admin.coordinators import ON_GROUP_ERROR, each_at_its_coordinator, take_group
 from levada.admin.describing_groups import describe_consumer_groups
-from levada.admin.each import MAYBE_DONE, Doing, each, lost, take
+from levada.admin.each import Doing, after_lost_answers, each, lost, take
 from levada.admin.group_types import GroupListing, GroupState, GroupType
 from levada.admin.retry import Attempts
 from levada.client.connection_key import ConnectionKey
@@ -117,7 +117,7 @@ def delete_groups(groups: Collection[str], attempts: Attempts, finder: Coordinat
             raise
         answer: Answer[str, None] = Answer(refresh=False)
         for result in response.results:
-            message = _after_lost_answers(attempts, result.error_code, ErrorCode.GROUP_ID_NOT_FOUND, result.error_message)
+            message = after_lost_answers(attempts, result.error_code, ErrorCode.GROUP_ID_NOT_FOUND, result.error_message)
             take_group(doing, finder, answer, result.group_id, result.error_code, None, message)
         return answer
 
@@ -151,7 +151,7 @@ def remove_members(
             codes = dict.fromkeys(wanted, response.error_code)
         answer: Answer[str, None] = Answer(refresh=False)
         for name, code in codes.items():
-            message = _after_lost_answers(attempts, code, ErrorCode.UNKNOWN_MEMBER_ID, None)
+            message = after_lost_answers(attempts, code, ErrorCode.UNKNOWN_MEMBER_ID, None)
             if take(doing, answer, name, code, None, message) is Reaction.REFIND:
                 finder.forget(CoordinatorKind.GROUP, group)
         return answer
@@ -165,10 +165,3 @@ def _all_members(group: str, attempts: Attempts, finder: CoordinatorFinder, spaw
         member.group_instance_id or member.member_id: MemberIdentity(member_id=member.member_id, group_instance_id=member.group_instance_id)
         for member in described[group].members
     }
-
-
-def _after_lost_answers(attempts: Attempts, code: int, done_already: ErrorCode, message: str | None) -> str | None:
-    """Return a broker's message; with it that the error may come of an attempt before."""
-    if attempts.answers_lost and code == done_already:
-        return f"{message} {MAYBE_DONE}" if message else MAYBE_DONE
-    return message

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from levada.admin.cluster import describe_cluster
-from levada.admin.partitions import by_topic
 from levada.admin.requests import Asked, Outcome, carry_out
 from levada.admin.retry import Attempts
+from levada.client.by_topic import by_topic
 from levada.client.destination import ThisNode
 from levada.client.fan_out import Spawn
 from levada.errors import BrokerError, broker_error

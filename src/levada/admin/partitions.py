@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 from levada.admin.each import Doing, take
 from levada.admin.leaders import ON_LEADER_ERROR, each_at_its_leader
 from levada.admin.requests import Asked, Outcome, carry_out, of_all
 from levada.admin.retry import Attempts
+from levada.admin.words import KafkaWord
+from levada.client.by_topic import by_topic
 from levada.client.destination import ThisNode
 from levada.client.fan_out import Answer, Spawn, raise_first
 from levada.client.offset_spec import OffsetSpec
@@ -44,16 +45,12 @@ _SINCE: Mapping[int, tuple[int, str]] = {
 """The first version that knows a spec, and the first release with it."""
 
 
-class ElectionType(StrEnum):
+class ElectionType(KafkaWord):
     """PREFERRED: the first of the replicas, if it is in sync. UNCLEAN: any replica where none is in sync; records may be lost."""
 
     PREFERRED = "Preferred"
     UNCLEAN = "Unclean"
     UNKNOWN = "Unknown"
-
-    @classmethod
-    def _missing_(cls, value: object) -> ElectionType:
-        return next((known for known in cls if known.lower() == str(value).lower()), cls.UNKNOWN)
 
 
 _ELECTIONS = {ElectionType.PREFERRED: 0, ElectionType.UNCLEAN: 1}
@@ -243,11 +240,3 @@ def list_partition_reassignments(
         lambda response: {None: Outcome(response.error_code, response.error_message, under_way(response))},
     )
     return of_all(asked, attempts)
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """Group partitions by their topic."""
-    topics: dict[str, list[TopicPartition]] = {}
-    for tp in partitions:
-        topics.setdefault(tp.topic, []).append(tp)
-    return topics

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from levada.admin.each import MAYBE_DONE, Doing, each, lost, take
+from levada.admin.each import Doing, after_lost_answers, each, lost, take
 from levada.admin.retry import ON_ADMIN_ERROR, Attempts
 from levada.client.fan_out import Answer, Spawn, Whom
 from levada.client.retry import RetryPolicy
@@ -106,12 +106,7 @@ def _ask(asked: Asked, wanted: list[Any], node: Whom, doing: Doing) -> Flow[Answ
     for thing in wanted:
         if thing in said:
             outcome = said[thing]
-            take(doing, answer, thing, outcome.error_code, outcome.value, _message(asked, outcome, doing.attempts))
+            message = EXISTENCE.get(outcome.error_code, outcome.message)
+            message = after_lost_answers(doing.attempts, outcome.error_code, asked.done_already, message)
+            take(doing, answer, thing, outcome.error_code, outcome.value, message)
     return answer
-
-
-def _message(asked: Asked, outcome: Outcome, attempts: Attempts) -> str | None:
-    message = EXISTENCE.get(outcome.error_code, outcome.message)
-    if attempts.answers_lost and outcome.error_code == asked.done_already:
-        return f"{message} {MAYBE_DONE}" if message else MAYBE_DONE
-    return message

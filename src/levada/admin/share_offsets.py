@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from levada.admin.coordinators import ON_GROUP_ERROR, each_at_its_coordinator, take_group
 from levada.admin.each import Doing, each, lost, take
+from levada.admin.requests import Outcome
 from levada.admin.retry import Attempts
 from levada.client.connection_key import ConnectionKey
 from levada.client.coordinator_finder import CoordinatorFinder, CoordinatorKind
@@ -57,13 +58,6 @@ ShareOffsets = dict[TopicPartition, SharePartitionOffset | None]
 """By partition; None where the group has not begun."""
 
 
-class Said(NamedTuple):
-    """What an answer says about one partition or topic."""
-
-    code: int
-    message: str | None
-
-
 def list_share_offsets(
     wanted: Mapping[str, Collection[TopicPartition] | None], attempts: Attempts, finder: CoordinatorFinder, spawn: Spawn
 ) -> Flow[dict[str, ShareOffsets]]:
@@ -78,9 +72,9 @@ def list_share_offsets(
         answer: Answer[str, ShareOffsets] = Answer(refresh=False)
         for found in response.groups:
             parts = [part for topic in found.topics for part in topic.partitions]
-            refused = next((Said(part.error_code, part.error_message) for part in parts if part.error_code), None)
-            code, message = refused or Said(found.error_code, found.error_message)
-            take_group(doing, finder, answer, found.group_id, code, _offsets(found), message)
+            refused = next((Outcome(part.error_code, part.error_message) for part in parts if part.error_code), None)
+            said = refused or Outcome(found.error_code, found.error_message)
+            take_group(doing, finder, answer, found.group_id, said.error_code, _offsets(found), said.message)
         return answer
 
     return each_at_its_coordinator(doing, wanted, finder, spawn, ask)
@@ -101,9 +95,9 @@ def alter_share_offsets(
             topic.partitions.append(AlterShareGroupOffsetsRequestPartition(partition_index=tp.partition, start_offset=offsets[tp]))
         return AlterShareGroupOffsetsRequest(group_id=group, topics=list(topics.values()))
 
-    def said(response: AlterShareGroupOffsetsResponse) -> dict[TopicPartition, Said]:
+    def said(response: AlterShareGroupOffsetsResponse) -> dict[TopicPartition, Outcome]:
         return {
-            TopicPartition(topic.topic_name, part.partition_index): Said(part.error_code, part.error_message)
+            TopicPartition(topic.topic_name, part.partition_index): Outcome(part.error_code, part.error_message)
             for topic in response.responses
             for part in topic.partitions
         }
@@ -124,8 +118,8 @@ def delete_share_offsets(group: str, topics: Collection[str], attempts: Attempts
         named = [DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in wanted]
         return DeleteShareGroupOffsetsRequest(group_id=group, topics=named)
 
-    def said(response: DeleteShareGroupOffsetsResponse) -> dict[str, Said]:
-        return {topic.topic_name: Said(topic.error_code, topic.error_message) for topic in response.responses}
+    def said(response: DeleteShareGroupOffsetsResponse) -> dict[str, Outcome]:
+        return {topic.topic_name: Outcome(topic.error_code, topic.error_message) for topic in response.responses}
 
     return _change(doing, group, topics, finder, request, said)
 
@@ -136,7 +130,7 @@ def _change(
     keys: Collection[K],
     finder: CoordinatorFinder,
     request: Callable[[list[K]], Request[Any]],
-    said: Callable[[Any], Mapping[K, Said]],
+    said: Callable[[Any], Mapping[K, Outcome]],
 ) -> Flow[dict[K, None]]:
     """Ask a group's coordinator for a change of each key. said: reads its answer about them; a code about the group is of all."""
     destination = Coordinator(CoordinatorKind.GROUP, group)
@@ -146,10 +140,10 @@ def _change(
             response = yield Call(request(wanted), destination)
         except ConnectError as fault:
             return lost(doing, wanted, fault)
-        told = dict.fromkeys(wanted, Said(response.error_code, response.error_message)) if response.error_code else said(response)
+        told = dict.fromkeys(wanted, Outcome(response.error_code, response.error_message)) if response.error_code else said(response)
         answer: Answer[K, None] = Answer(refresh=False)
         for key in wanted:
-            if key in told and take(doing, answer, key, told[key].code, None, told[key].message) is Reaction.REFIND:
+            if key in told and take(doing, answer, key, told[key].error_code, None, told[key].message) is Reaction.REFIND:
                 finder.forget(CoordinatorKind.GROUP, group)
         return answer
 

@@ -6,11 +6,12 @@ import weakref
 from random import Random
 from typing import Any
 
+from levada.aio.awaiting import finish_in
 from levada.aio.driver import Driver, running_loop
 from levada.client.engine import Engine
 from levada.config import ClientConfig
 from levada.face.engines import client_name, engine_for, selector_for
-from levada.face.helper_threads import finish_in, start_helper
+from levada.face.helper_threads import start_helper
 from levada.face.logins import login_for
 
 

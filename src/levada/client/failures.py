@@ -28,13 +28,6 @@ _DOING: Mapping[ConnectionState, Doing] = {
     ConnectionState.READY: Doing.WORKING,
     ConnectionState.REAUTHENTICATING: Doing.AUTHENTICATING,
 }
-SO_FAR: Mapping[ConnectionState, Ending] = {
-    ConnectionState.CONNECTING: Ending.CONNECT_TIMED_OUT,
-    ConnectionState.CHECKING_API_VERSIONS: Ending.UNANSWERED,
-    ConnectionState.AUTHENTICATING: Ending.UNANSWERED,
-}
-"""How a connection that is being set up would have ended if it ended now."""
-
 _MOST_TOLD = 8
 _NOT_THAT_OLD = "; brokers do that to a version they do not know: is broker.version.fallback right, and needed at all?"
 
@@ -86,12 +79,12 @@ class Failures:
         hung_up = disconnect.ending in (Ending.CLOSED, Ending.RESET) and waited_for
         return cause + _NOT_THAT_OLD if hung_up else cause
 
-    def so_far(self, known: Connection, resolving: bool, waits_for: str) -> str:
+    def so_far(self, known: Connection, if_late: Ending, waits_for: str) -> str:
         """Return what can be said of a connection that is still being set up.
 
-        resolving: its host's name is being looked up. waits_for: what it waits for beside the broker, "" for nothing.
+        if_late: by what it ends if it is not made in time. waits_for: what it waits for beside the broker, "" for nothing.
         """
-        ending = Ending.LOOKUP_TIMED_OUT if resolving else SO_FAR[known.state]
+        ending = if_late if known.state is ConnectionState.CONNECTING else Ending.UNANSWERED
         return waits_for or diagnose(ending, _DOING[known.state], security_protocol=self._security_protocol)
 
     def note(self, key: ConnectionKey, address: str, cause: str, *, level: int = logging.WARNING, invalid_peer: bool) -> None:

@@ -22,12 +22,12 @@ from levada.client.connection_key import ConnectionKey, Peer, key_of
 from levada.client.connection_states import Connection, ConnectionStates
 from levada.client.deferred import DeferredLog
 from levada.client.ended import Ended
-from levada.client.failures import SO_FAR, Failures, advertised_by
+from levada.client.failures import Failures, advertised_by
 from levada.client.in_flight import InFlightRequest, InFlightRequests
 from levada.client.metadata import Metadata
 from levada.client.node_choice import NodeChoice
 from levada.client.setup.flow import FIRST_RESERVED_CORRELATION_ID, Ask, Await, SetUp, Setups, SetupStep
-from levada.client.setup.states import ESTABLISHED, ConnectionEvent, ConnectionState
+from levada.client.setup.states import BEING_SET_UP, ESTABLISHED, ConnectionEvent, ConnectionState
 from levada.client.throttling import throttle_ms
 from levada.errors import (
     AuthenticationError,
@@ -165,10 +165,10 @@ class NetworkClient:
     def failures(self) -> dict[str, str]:
         """Return what became of each address that could not be used, newest cause each; of those still being tried, what is known."""
         trying = {
-            known.node.address: self._failures.so_far(known, self._selectable.is_resolving(known.key), self.setups.waits_for(known.key))
+            known.node.address: self._failures.so_far(known, self._selectable.ending_if_late(known.key), self.setups.waits_for(known.key))
             + advertised_by(known, self._metadata.snapshot)
             for known in self.states
-            if known.state in SO_FAR
+            if known.state in BEING_SET_UP
         }
         return {**trying, **self._failures.causes()}
 
@@ -259,7 +259,7 @@ class NetworkClient:
 
     def _expire_setups(self, now_ms: int) -> None:
         for key in self.states.setup_timed_out(now_ms):
-            ending = Ending.LOOKUP_TIMED_OUT if self._selectable.is_resolving(key) else Ending.CONNECT_TIMED_OUT
+            ending = self._selectable.ending_if_late(key)
             self._close(key, "not connected in time")
             self._lose(key, now_ms, Disconnect(ChannelState.NOT_CONNECTED, "", ending))
 

@@ -7,10 +7,9 @@ from random import Random
 
 from levada.client.connection_key import ConnectionKey, key_of
 from levada.client.connection_states import Connection, ConnectionStates
-from levada.client.failures import SO_FAR
 from levada.client.in_flight import InFlightRequests
 from levada.client.metadata import Metadata
-from levada.client.setup.states import ESTABLISHED
+from levada.client.setup.states import BEING_SET_UP, ESTABLISHED
 from levada.clock import NEVER_MS
 from levada.types import Node
 
@@ -53,6 +52,6 @@ class NodeChoice:
         known = self._states.get(key)
         if self._usable(key, now_ms) is not None:
             return (0, self._in_flight.count(key))
-        if known is not None and (known.state in SO_FAR or (known.state in ESTABLISHED and now_ms >= known.reauthenticate_ms)):
+        if known is not None and (known.state in BEING_SET_UP or (known.state in ESTABLISHED and now_ms >= known.reauthenticate_ms)):
             return (1, 0)
         return (2, 0 if known is None else known.last_attempt_ms) if self._states.can_connect(key, now_ms) else None

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError
 from typing import Any, TypeAlias
 
 from levada.client.helpers import Ended
-from levada.errors import ClosedError, IllegalStateError
+from levada.errors import IllegalStateError
 from levada.face.waiting import not_awaitable
 
 Finish: TypeAlias = Callable[[Any], Any]
@@ -45,29 +42,3 @@ def run_here(function: Callable[[], Any], ended: Ended) -> None:
 def finish_nothing(found: Any) -> Any:
     """Refuse an awaitable: no loop is there to run it. Raises TypeError."""
     return not_awaitable(found, "the function that gives tokens")
-
-
-def finish_in(loop: asyncio.AbstractEventLoop) -> Finish:
-    """Return what has an awaitable run in a loop, for a helper's thread to wait for."""
-
-    def finish(found: Any) -> Any:
-        if not inspect.isawaitable(found):
-            return found
-        waiting = _awaited(found)
-        try:
-            running = asyncio.run_coroutine_threadsafe(waiting, loop)
-        except RuntimeError as error:
-            for coroutine in (waiting, found):
-                if inspect.iscoroutine(coroutine):
-                    coroutine.close()
-            raise ClosedError("the event loop ended before a token was fetched") from error
-        try:
-            return running.result()
-        except CancelledError as error:
-            raise ClosedError("the event loop ended while a token was fetched") from error
-
-    return finish
-
-
-async def _awaited(found: Any) -> Any:
-    return await found

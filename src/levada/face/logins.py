@@ -168,8 +168,9 @@ def _fetch(config: ClientConfig, finish: Finish, clock: Clock) -> Callable[[], T
 
 
 def _source(config: ClientConfig, finish: Finish, clock: Clock) -> Callable[[], OAuthToken]:
+    from levada.net.tls.context import check_authorities
     from levada.oauth import grants, token
-    from levada.oauth.assertion import AssertionSettings, check_available
+    from levada.oauth.assertion import AssertionSettings, check
     from levada.oauth.endpoint import checked_url
 
     extensions, url = dict(config.sasl_oauthbearer_extensions), config.sasl_oauthbearer_token_endpoint_url
@@ -181,6 +182,8 @@ def _source(config: ClientConfig, finish: Finish, clock: Clock) -> Callable[[], 
         return grants.unsecured(config.unsecured_token.claims, config.unsecured_token.lifetime_s, extensions, clock)
     assert url is not None
     checked_url(url)
+    if config.https_ca_location is not None:
+        check_authorities("https.ca.location", config.https_ca_location)
     of_all: Any = {"scope": config.sasl_oauthbearer_scope, "ca_location": config.https_ca_location}
     of_all |= {"extensions": extensions, "clock": clock}
     if source == "client credentials":
@@ -192,8 +195,7 @@ def _source(config: ClientConfig, finish: Finish, clock: Clock) -> Callable[[], 
     )
     of_assertions = "sasl.oauthbearer.assertion"
     warn_of_readable({f"{of_assertions}.file": settings.file, f"{of_assertions}.private.key.file": settings.private_key_file})
-    if settings.file is None:
-        check_available()
+    check(settings, clock.wall_ms() // 1000)
     return grants.jwt_bearer(url, settings, **of_all)
 
 

@@ -59,6 +59,8 @@ def is_invalid_peer(first_bytes: bytes) -> bool:
     return _invalid_peer(first_bytes, "") is not None
 
 
+_NO_HANDSHAKE = "accepts connections, but the handshake of TLS did not end"
+_SILENT_LISTENERS = "a listener without TLS, a proxy whose broker is down, or a broker with too much to do"
 _WITHOUT_LOGIN = {"PLAINTEXT": "SASL_PLAINTEXT", "SSL": "SASL_SSL"}
 _BEFORE_ANSWER = {
     Ending.CLOSED: "the broker closed the connection before it answered ApiVersions",
@@ -97,6 +99,8 @@ def _plain(ending: Ending, detail: str) -> str:
         return f"{ending.value}{_in_brackets(detail)}: the system's name service is slow, or out of reach"
     if ending is Ending.CONNECT_TIMED_OUT:
         return f"no answer to the connection attempt{_in_brackets(detail)}: a firewall, a wrong address, or a host that is down"
+    if ending is Ending.HANDSHAKE_TIMED_OUT:
+        return f"{_NO_HANDSHAKE}{_in_brackets(detail)}: {_SILENT_LISTENERS}; check security.protocol and the port"
     if detail and ending in (Ending.UNANSWERED, Ending.TLS_FAILED, Ending.TLS_REFUSED):
         return detail
     return f"{ending.value}{_in_brackets(detail)}"

@@ -46,6 +46,7 @@ class Ending(Enum):
     REFUSED = "connection refused"
     UNREACHABLE = "the host cannot be reached"
     CONNECT_TIMED_OUT = "the connection was not made in time"
+    HANDSHAKE_TIMED_OUT = "the handshake of TLS did not end in time"
     CLOSED = "the broker closed the connection"
     RESET = "the broker reset the connection"
     BAD_FRAME = "the bytes are no Kafka frame"
@@ -92,8 +93,8 @@ class Selectable(Protocol):
         """Begin to connect, at once; the outcome is an event. IllegalStateError when the id is in use."""
         ...
 
-    def is_resolving(self, conn_id: ConnId) -> bool:
-        """Whether a connection waits for its host's name to be looked up."""
+    def ending_if_late(self, conn_id: ConnId) -> Ending:
+        """Return by what a connection that is not made yet ends if its time is over now: one of those with TIMED_OUT."""
         ...
 
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:

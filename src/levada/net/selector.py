@@ -104,9 +104,13 @@ class Selector:
         self._attempt_next(opening)
         self._wake_for_events()
 
-    def is_resolving(self, conn_id: ConnId) -> bool:
-        """Whether a connection waits for its host's name to be looked up."""
-        return self._opening.get(conn_id) in self._resolving
+    def ending_if_late(self, conn_id: ConnId) -> Ending:
+        """Return by what a connection that is not made yet ends if its time is over now: what it waits for did not come."""
+        if self._opening.get(conn_id) in self._resolving:
+            return Ending.LOOKUP_TIMED_OUT
+        channel = self._channels.get(conn_id)
+        shakes_hands = channel is not None and channel.state is ChannelState.AUTHENTICATE
+        return Ending.HANDSHAKE_TIMED_OUT if shakes_hands else Ending.CONNECT_TIMED_OUT
 
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:
         """Write one frame, in pieces, size prefix included, as far as it goes now; True when all of it went.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from levada.errors import ConfigError, TokenError
+from levada.errors import ConfigError, KafkaError, TokenError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,14 @@ class AssertionSettings:
     claim_jti_include: bool
 
 
-def check_available() -> None:
-    """Raise ConfigError where the package that signs is missing."""
+def check(settings: AssertionSettings, now_s: int) -> None:
+    """Raise ConfigError where no assertion can be made: a package is missing, or a file is not what it has to be."""
+    if settings.file is None:
+        _check_available()
+    _made_or(ConfigError, settings, now_s)
+
+
+def _check_available() -> None:
     try:
         import jwt
     except ImportError as error:
@@ -44,18 +50,32 @@ def check_available() -> None:
 
 def assertion(settings: AssertionSettings, now_s: int) -> str:
     """Return an assertion; files are read each time, so that they can be replaced. Raises TokenError, which quotes no content."""
+    return _made_or(TokenError, settings, now_s)
+
+
+def _made_or(error: type[KafkaError], settings: AssertionSettings, now_s: int) -> str:
     try:
-        if settings.file is not None:
-            return Path(settings.file).read_text().strip()
-        assert settings.private_key_file is not None, "the configuration has seen to it"
-        template = {} if settings.template_file is None else json.loads(Path(settings.template_file).read_text())
-        return _signed(template, claims_of(template, settings, now_s), Path(settings.private_key_file).read_bytes(), settings)
-    except OSError as error:
-        raise TokenError(f"a file of sasl.oauthbearer.assertion cannot be read: {error.strerror}: {error.filename}") from None
+        return _made(settings, now_s)
+    except ConfigError as found:
+        why = str(found)
+    # Raised here, so that it leads to none of the frames below, which have the key and its passphrase as variables.
+    raise error(why)
+
+
+def _made(settings: AssertionSettings, now_s: int) -> str:
+    if settings.file is not None:
+        return _finished(settings.file)
+    assert settings.private_key_file is not None, "the configuration has seen to it"
+    template = {} if settings.template_file is None else _template(settings.template_file)
+    return _signed(template, claims_of(template, settings, now_s), settings.private_key_file, settings)
+
+
+def _finished(file: str) -> str:
+    content = _read("file", file)
+    try:
+        return content.decode("ascii").strip()
     except ValueError:
-        raise TokenError(
-            "a file of sasl.oauthbearer.assertion is not what it has to be: a private key in PEM, a template in JSON"
-        ) from None
+        raise _wrong("file", f"{file} holds no JSON web token") from None
 
 
 def claims_of(template: Mapping[str, Any], settings: AssertionSettings, now_s: int) -> dict[str, Any]:
@@ -66,16 +86,52 @@ def claims_of(template: Mapping[str, Any], settings: AssertionSettings, now_s: i
     return {**template.get("payload", {}), **{name: value for name, value in given.items() if value is not None}, **times, **once}
 
 
-def _signed(template: Mapping[str, Any], claims: Mapping[str, Any], key: bytes, settings: AssertionSettings) -> str:
+def _signed(template: Mapping[str, Any], claims: Mapping[str, Any], key_file: str, settings: AssertionSettings) -> str:
     import jwt
+
+    key = _private_key(key_file, settings.private_key_passphrase)
+    header = {**template.get("header", {}), "alg": settings.algorithm}
+    try:
+        return jwt.encode(dict(claims), key, settings.algorithm, headers=header)
+    except jwt.InvalidTokenError as error:
+        raise _wrong("template.file", f"the header of {settings.template_file} cannot be sent: {error}") from None
+    except (TypeError, jwt.PyJWTError):
+        raise _wrong("private.key.file", f"the key in {key_file} cannot sign by {settings.algorithm}") from None
+
+
+def _private_key(file: str, passphrase: str | None) -> Any:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    passphrase = settings.private_key_passphrase
+    pem = _read("private.key.file", file)
     try:
-        private_key: Any = load_pem_private_key(key, None if passphrase is None else passphrase.encode())
-        return jwt.encode(dict(claims), private_key, settings.algorithm, headers=template.get("header", {}))
-    except (TypeError, jwt.PyJWTError) as error:
-        # Of cryptography, TypeError: a passphrase that is missing, or not needed.
-        raise TokenError(
-            f"sasl.oauthbearer.assertion.private.key.file cannot sign by {settings.algorithm}: {type(error).__name__}"
-        ) from None
+        return load_pem_private_key(pem, passphrase.encode() if passphrase else None)
+    except TypeError:
+        why = "is not encrypted, and needs none" if passphrase else "is encrypted, and needs it"
+        raise _wrong("private.key.passphrase", f"the key in {file} {why}") from None
+    except (ValueError, UnsupportedAlgorithm):
+        if passphrase and b"ENCRYPTED" in pem:
+            raise _wrong("private.key.passphrase", f"it does not open the key in {file}") from None
+        raise _wrong("private.key.file", f"{file} holds no private key in PEM") from None
+
+
+def _template(file: str) -> Mapping[str, Any]:
+    content = _read("template.file", file)
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(found.get(part, {}), dict) for part in ("header", "payload")):
+        raise _wrong("template.file", f'{file} is not {{"header": {{...}}, "payload": {{...}}}} in JSON')
+    return found
+
+
+def _read(option: str, file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise _wrong(option, f"{file} cannot be read: {error.strerror}") from None
+
+
+def _wrong(option: str, why: str) -> ConfigError:
+    return ConfigError(f"'sasl.oauthbearer.assertion.{option}': {why}")

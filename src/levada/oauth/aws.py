@@ -22,7 +22,7 @@ _NOWHERE: Final = "there are no AWS credentials: AWS_ACCESS_KEY_ID and AWS_SECRE
 
 
 class AwsMskIam:
-    """region, profile: None for what the broker's name, the environment and botocore say. Raises ConfigError."""
+    """region, profile: None for what the broker's name says, else the environment, else botocore. Raises ConfigError."""
 
     name = "AWS_MSK_IAM"
 
@@ -30,7 +30,7 @@ class AwsMskIam:
         self._clock = clock
         self._user_agent = user_agent
         self._session = _botocore_session(profile)
-        self._region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        self._region = region
 
     def begin(self, host: str) -> Exchange:
         """Show a broker a signature for its name."""
@@ -50,7 +50,9 @@ class AwsMskIam:
         return signed_message(host, region, self._credentials(), self._clock.wall_ms(), self._user_agent)
 
     def _configured_region(self) -> str | None:
-        return None if self._session is None else self._session.get_config_variable("region")
+        """Return the region that the program works in. The broker may stand in another one, so its own name counts before this."""
+        named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        return named or (None if self._session is None else self._session.get_config_variable("region"))
 
     def _credentials(self) -> AwsCredentials:
         """Return credentials as they are now: botocore fetches those of roles again before they end."""

@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from socket import SHUT_RDWR, socket
 from threading import Event, Timer
 from typing import Any, Final
@@ -33,6 +33,7 @@ _LONGEST_REASON: Final = 200
 _LONGEST_LIFETIME_S: Final = 1e9
 _TRY_AGAIN: Final = frozenset({408, 425, 429})
 _FORM: Final = "application/x-www-form-urlencoded"
+_CUT_OFF: Final = "the answer was cut off"
 
 _allowed: frozenset[str] | None = None
 
@@ -117,7 +118,9 @@ def _deadline(connection: HTTPConnection) -> Iterator[HTTPConnection]:
 
     timer = Timer(DEADLINE_S, cut)
     timer.daemon = True
-    timer.start()
+    # At interpreter exit no thread can be started (Python 3.12), while a producer still flushes. Then each read alone is bounded.
+    with suppress(RuntimeError):
+        timer.start()
     try:
         connection.connect()
         connected.append(connection.sock)
@@ -164,10 +167,16 @@ def _proxy_login(proxy: SplitResult) -> dict[str, str]:
 
 def _read(response: HTTPResponse) -> bytes:
     body = bytearray()
-    while piece := response.read1(_PIECE):
-        body += piece
-        if len(body) > LARGEST_ANSWER:
-            raise HTTPException(f"the answer is longer than {LARGEST_ANSWER} bytes")
+    try:
+        while piece := response.read1(_PIECE):
+            body += piece
+            if len(body) > LARGEST_ANSWER:
+                raise HTTPException(f"the answer is longer than {LARGEST_ANSWER} bytes")
+    except IncompleteRead:
+        raise HTTPException(_CUT_OFF) from None
+    # Python says so only of an answer in chunks. With a Content-Length, this is what has not come of it.
+    if response.length:
+        raise HTTPException(_CUT_OFF)
     return bytes(body)
 
 
@@ -192,7 +201,8 @@ def _says_when_it_ends(token: str) -> bool:
     try:
         return jwt.expiry_s(token) is not None
     except jwt.JwtError:
-        return False
+        # The end that it has is no time. Where it is read, that is an error.
+        return True
 
 
 def _end_of(answer: Mapping[str, Any], clock: Clock) -> float | None:

@@ -273,9 +273,9 @@ class SimSelectable:
             raise IllegalStateError(f"connection {conn_id} exists already")
         self._links[conn_id] = self._network.connect(self, conn_id, (host, port))
 
-    def is_resolving(self, conn_id: ConnId) -> bool:
-        """Names are known here at once."""
-        return False
+    def ending_if_late(self, conn_id: ConnId) -> Ending:
+        """Names are known here at once, and there is no handshake."""
+        return Ending.CONNECT_TIMED_OUT
 
     def send(self, conn_id: ConnId, frame: Pieces) -> bool:
         """Put one frame on the wire; IllegalStateError before the last one was reported as sent."""

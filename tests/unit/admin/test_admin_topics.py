@@ -21,7 +21,11 @@ from levada.flow import Call, Flow, Sleep, Wait
 from levada.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from levada.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from levada.protocol.messages.describe_cluster import DescribeClusterRequest
-from levada.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from levada.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseTopic,
+)
 from levada.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
 from levada.types import NewTopic, Node
 from settings_kit import new_metadata
@@ -204,6 +208,14 @@ def test_description_creates_nothing_and_sorts_partitions() -> None:
     assert (call.request.allow_auto_topic_creation, call.min_version) == (False, 4)
     description = returned(flow, described(a=0))["a"]
     assert (description.topic_id, [info.partition for info in description.partitions]) == (ID, [0, 1])
+
+
+def test_a_topic_with_a_partition_without_a_leader_is_described() -> None:
+    by_metadata = describing("a")
+    by_metadata.throw(TOO_OLD)
+    assert len(returned(by_metadata, described(a=ErrorCode.LEADER_NOT_AVAILABLE))["a"].partitions) == 2
+    topic = DescribeTopicPartitionsResponseTopic(name="a", error_code=ErrorCode.LEADER_NOT_AVAILABLE)
+    assert returned(describing("a"), DescribeTopicPartitionsResponse(topics=[topic]))["a"].name == "a"
 
 
 @pytest.mark.parametrize("answer", [described(a=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), described()])

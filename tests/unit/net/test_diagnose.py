@@ -56,6 +56,7 @@ def test_M_C10_the_same_bytes_later_mean_nothing_special() -> None:
         (Ending.UNRESOLVED, "does not resolve"),
         (Ending.LOOKUP_TIMED_OUT, "name service"),
         (Ending.CONNECT_TIMED_OUT, "firewall"),
+        (Ending.HANDSHAKE_TIMED_OUT, "the handshake of TLS did not end"),
         (Ending.UNREACHABLE, "cannot be reached"),
     ],
 )

@@ -95,4 +95,4 @@ def test_what_is_no_json_web_token(token: str) -> None:
 @pytest.mark.parametrize("end", ["soon", True, 1e300, [1]])
 def test_an_end_that_is_no_time(end: object) -> None:
     with pytest.raises(jwt.JwtError, match="'exp' is no number"):
-        jwt.number(jwt.claims(jwt.unsecured({"exp": end})), "exp")
+        jwt.expiry_s(jwt.unsecured({"exp": end}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -14,6 +15,7 @@ import pytest
 from levada.errors import IllegalStateError
 from levada.net.resolver import Address
 from levada.net.selectable import ChannelState, Disconnect, Ending, NetEvents
+from levada.net.tls.transport import READ_BYTES, TlsTransport
 from settings_kit import new_selector
 
 PATIENCE_S = 5
@@ -111,6 +113,16 @@ def test_L2_a_second_frame_while_one_is_parked_is_an_error(net: Clocked, peer: s
     reader.join()
     assert net.selector.send(1, [frame(b"two")])
     assert peer.recv(100) == frame(b"two")
+
+
+def test_a_connection_that_is_late_tells_what_it_waits_for(listener: socket.socket) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    net = Clocked(transport=lambda sock, host: TlsTransport(sock, context, memoryview(bytearray(READ_BYTES)), name=host))
+    net.selector.connect(1, "127.0.0.1", port_of(listener), 0)
+    with listener.accept()[0]:  # And nothing is said there.
+        net.until(lambda: net.selector.ending_if_late(1) is Ending.HANDSHAKE_TIMED_OUT)
+    assert not net.connected
+    net.selector.shutdown()
 
 
 def test_pieces_of_a_frame_that_was_cut_off_are_let_go_of_unchanged_and_go_out_whole_again(

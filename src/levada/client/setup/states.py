@@ -48,6 +48,7 @@ class ConnectionEvent(Enum):
     ENDED = "the connection ended, or was not made"
 
 
+BEING_SET_UP = frozenset({ConnectionState.CONNECTING, ConnectionState.CHECKING_API_VERSIONS, ConnectionState.AUTHENTICATING})
 ESTABLISHED = frozenset({ConnectionState.READY, ConnectionState.REAUTHENTICATING})
 """Where a connection has been set up, and has not ended."""
 

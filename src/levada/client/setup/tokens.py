@@ -5,7 +5,7 @@ fetches the next one when most of the token's lifetime is over, as Java's client
 nobody has to wait again. While that fails, the old token is used to its end. Where none is left, who asks is told why, and the next attempt
 has to wait: a service that is down is not asked by every connection that is tried.
 
-A token that does not say when it ends is used for one login only.
+A token that does not say when it ends serves the logins that wait for it when it comes, and no later one: those have another fetched.
 """
 
 from __future__ import annotations

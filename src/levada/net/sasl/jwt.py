@@ -27,11 +27,15 @@ def claims(token: str) -> Mapping[str, Any]:
 
 
 def expiry_s(token: str) -> float | None:
-    """Return when a token ends, in seconds since the epoch; None where it does not say so, or is no JSON web token."""
+    """Return when a token ends, in seconds since the epoch; None where it does not say so, or is no JSON web token.
+
+    Raises JwtError for a JSON web token whose end is no time.
+    """
     try:
-        return number(claims(token), "exp")
+        claimed = claims(token)
     except JwtError:
         return None
+    return number(claimed, "exp")
 
 
 def number(claimed: Mapping[str, Any], name: str) -> float | None:

@@ -153,6 +153,11 @@ def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
         _load(context, "ssl.truststore.location", cafile=settings.truststore_location)
 
 
+def check_authorities(option: str, file: str) -> None:
+    """Raise ConfigError where a file is not there, or holds no certificates in PEM."""
+    _load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), option, cafile=file)
+
+
 def _load(context: ssl.SSLContext, option: str, **source: str) -> None:
     try:
         context.load_verify_locations(**source)

@@ -8,10 +8,11 @@ by itself, which only the epoch that the newer EndTxn raises keeps out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from levada.acls import ResourceType
+from levada.client.by_topic import by_topic
 from levada.client.destination import Coordinator, CoordinatorKind
 from levada.error_codes import ErrorCode
 from levada.producer.sequences import ProducerIdentity
@@ -140,7 +141,7 @@ def add_partitions(transactional_id: str, identity: ProducerIdentity, partitions
         v3_and_below_producer_epoch=identity.epoch,
         v3_and_below_topics=[
             AddPartitionsToTxnTopic(name=name, partitions=[tp.partition for tp in members])
-            for name, members in _by_topic(partitions).items()
+            for name, members in by_topic(partitions).items()
         ],
     )
 
@@ -175,7 +176,7 @@ def commit_offsets(
     """Store offsets of a group, which count once the transaction is committed."""
     topics = [
         TxnOffsetCommitRequestTopic(name=name, partitions=[_offset(tp.partition, offsets[tp]) for tp in members])
-        for name, members in _by_topic(offsets).items()
+        for name, members in by_topic(offsets).items()
     ]
     request = TxnOffsetCommitRequest(
         transactional_id=transactional_id,
@@ -230,13 +231,6 @@ def _transaction(transactional_id: str) -> Coordinator:
 
 def _group(group_id: str) -> str:
     return f"group {group_id!r}"
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    topics: dict[str, list[TopicPartition]] = {}
-    for tp in partitions:
-        topics.setdefault(tp.topic, []).append(tp)
-    return topics
 
 
 def _offset(partition: int, committed: OffsetAndMetadata) -> TxnOffsetCommitRequestPartition:
