@@ -34,6 +34,7 @@ T = TypeVar("T")
 _log = Log("levada.broker")
 
 _BACKLOG = 1024
+_OF_IPV4 = "::ffff:"
 _ACCEPT_PAUSE_MS = 1_000
 _CLOSE_TIMEOUT_S = 10.0
 
@@ -433,6 +434,8 @@ class BrokerServer:
 def _text_of(address: tuple[Any, ...]) -> str:
     """Return host:port of an address of IPv4 or IPv6."""
     host, port = address[:2]
+    # A socket of IPv6 that takes IPv4 too names 192.0.2.1 like this; access rules and quotas are about 192.0.2.1, as in Kafka.
+    host = host.removeprefix(_OF_IPV4) if "." in host else host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -7,6 +7,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -20,7 +21,19 @@ OF_THE_EXTRA = ("typer", "rich", "yaml")
 def console() -> NoReturn:
     """Run the command line of this process, and end it with the exit code."""
     signal.signal(signal.SIGTERM, _terminated)
+    open_missing_streams()
     sys.exit(main())
+
+
+def open_missing_streams() -> None:
+    """Open what the caller has closed of stdin, stdout and stderr (`>&-`).
+
+    Without them print() would write messages that are for stderr to stdout, and sockets would get their numbers. What is read from stdin
+    and written to stdout fails, so that nobody takes missing data for an end; messages are dropped.
+    """
+    for name, mode, flags in (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_RDWR)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = Exit.INTERRUPTED
     except Exception as error:
         code = report(error)
-    if code == Exit.OUTPUT_CLOSED:
-        _discard_output()
+    if code in (Exit.FAILED, Exit.OUTPUT_CLOSED):
+        _end_output()
     return code
 
 
@@ -64,8 +77,9 @@ def report(error: Exception) -> Exit:
 
 
 def say(text: str) -> None:
-    """Write a line of the program's own to stderr."""
-    print(f"levada: {visible(text)}", file=sys.stderr, flush=True)
+    """Write a line of the program's own to stderr. Where that is full or closed the line is lost, and the exit code still tells."""
+    with suppress(OSError):
+        print(f"levada: {visible(text)}", file=sys.stderr, flush=True)
 
 
 def _text_of(error: Exception) -> str:
@@ -74,8 +88,15 @@ def _text_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
+def _end_output() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _discard_output()
+
+
 def _discard_output() -> None:
-    # Otherwise the interpreter would try to flush what is left, fail, and say so.
+    # Otherwise the interpreter would try to flush what is left, fail, and say so with an exit code of its own.
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - a device
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 

@@ -54,7 +54,10 @@ def config_path(environment: Mapping[str, str]) -> Path:
     if named := environment.get("LEVADA_CONFIG"):
         return Path(named)
     home = environment.get("XDG_CONFIG_HOME")
-    return (Path(home) if home else Path.home() / ".config") / "levada" / "config.toml"
+    try:
+        return (Path(home) if home else Path.home() / ".config") / "levada" / "config.toml"
+    except RuntimeError:
+        raise ConfigError("the home directory is not known; set HOME, or LEVADA_CONFIG to the configuration file") from None
 
 
 def read_profile(path: Path, name: str | None) -> Profile:
@@ -63,11 +66,17 @@ def read_profile(path: Path, name: str | None) -> Profile:
     Raises ConfigError for a file or a profile that is not there, that others can write, or that cannot be understood.
     """
     try:
-        found = _parsed(path)
+        return _read(path, name)
     except FileNotFoundError:
         if name is not None:
             raise ConfigError(f"there is no profile '{name}': {path} does not exist") from None
         return Profile(str(path), {})
+    except RecursionError:
+        raise ConfigError(f"{path}: tables or lists stand too deep in one another") from None
+
+
+def _read(path: Path, name: str | None) -> Profile:
+    found = _parsed(path)
     profiles = found.get("profiles", {})
     wanted = name if name is not None else found.get("default")
     if wanted is None:
@@ -86,8 +95,11 @@ def _parsed(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: this is not TOML: {fault}") from None
     if unknown := sorted(found.keys() - {"default", "profiles"}):
         raise ConfigError(f"{path}: unknown key '{unknown[0]}'{did_you_mean(unknown[0], ('default', 'profiles'))}")
-    if not all(isinstance(profile, dict) for profile in found.get("profiles", {}).values()):
+    profiles = found.get("profiles", {})
+    if not isinstance(profiles, dict) or not all(isinstance(profile, dict) for profile in profiles.values()):
         raise ConfigError(f"{path}: a profile is a table, such as [profiles.dev]")
+    if not isinstance(found.get("default", ""), str):
+        raise ConfigError(f"{path}: default is the name of a profile, as text")
     return found
 
 
@@ -122,8 +134,14 @@ def _is_secret(name: str) -> bool:
     return any(option.secret for option in _options(name))
 
 
+def dotted(key: str) -> str:
+    """Return a setting's name as Kafka writes it: sasl_password is sasl.password."""
+    return key.replace("_", ".").strip()
+
+
 def _options(name: str) -> list[Option]:
     """What clients of every kind know under a name."""
+    name = dotted(name)
     found = (kind.OPTIONS.get(kind.ALIASES.get(name, name)) for kind in Config.KINDS)
     return [option for option in found if option is not None]
 
@@ -142,7 +160,12 @@ def _resolved(where: str, name: str, value: Any) -> Any:
 
 
 def _of_file(name: Any) -> str:
-    path = Path(str(name)).expanduser()
+    try:
+        path = Path(str(name)).expanduser()
+    except RuntimeError:
+        raise ConfigError(f"the home directory in {name} is not known") from None
+    if "\0" in str(path):
+        raise ConfigError(f"{str(path)!r} is no name of a file")
     try:
         return _without_line_feed(read_private(path, "the secret's file", others_may_read=False))
     except FileNotFoundError:
@@ -150,17 +173,28 @@ def _of_file(name: Any) -> str:
 
 
 def _of_command(command: Any) -> str:
-    words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
+    words = _words(command)
     try:
         # Its stdin and stderr stay the user's: it may ask for a passphrase, and says itself what is wrong.
         done = subprocess.run(words, stdout=subprocess.PIPE, timeout=COMMAND_TIMEOUT_S, check=False)
-    except (OSError, IndexError) as error:
+    except (OSError, IndexError, ValueError) as error:
         raise ConfigError(f"the command {words!r} could not be run: {error}") from None
     except subprocess.TimeoutExpired:
         raise ConfigError(f"the command {words!r} did not end within {COMMAND_TIMEOUT_S} s") from None
     if done.returncode:
         raise ConfigError(f"the command {words!r} ended with exit code {done.returncode}")
     return _without_line_feed(done.stdout.decode(errors="surrogateescape"))
+
+
+def _words(command: Any) -> list[str]:
+    if isinstance(command, str):
+        try:
+            return shlex.split(command)
+        except ValueError as fault:
+            raise ConfigError(f"the command cannot be split into words: {fault}") from None
+    if not isinstance(command, list):
+        raise ConfigError(f"a command is text or a list of words, not {type(command).__name__}")
+    return [str(word) for word in command]
 
 
 def _of_environment(name: Any) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from levada.cli.output import OutputFormat
-from levada.cli.profiles import Profile, config_path, read_profile
+from levada.cli.profiles import Profile, config_path, dotted, read_profile
 from levada.config import ClientConfig, Config
 from levada.errors import ConfigError
 from levada.suggestion import did_you_mean
@@ -41,7 +41,7 @@ class Settings:
         found: dict[str, Any] = {"client.id": CLIENT_ID} if "client.id" in kind.OPTIONS else {}
         for layer in reversed(self._layers):
             for key, value in layer.values.items():
-                name = kind.ALIASES.get(_dotted(key), _dotted(key))
+                name = kind.ALIASES.get(dotted(key), dotted(key))
                 if name in kind.OPTIONS:
                     found[name] = value
                 elif not _is_known(key):
@@ -98,15 +98,12 @@ def _output(environment: Mapping[str, str], profile: Profile) -> OutputFormat:
         return OutputFormat(word)
     except ValueError:
         where = "LEVADA_OUTPUT" if environment.get("LEVADA_OUTPUT") else profile.where
-        raise ConfigError(f"{where}: output is one of {', '.join(OutputFormat)}; got {word!r}{did_you_mean(word, OutputFormat)}") from None
-
-
-def _dotted(key: str) -> str:
-    return key.replace("_", ".").strip()
+        near = did_you_mean(str(word), OutputFormat)
+        raise ConfigError(f"{where}: output is one of {', '.join(OutputFormat)}; got {word!r}{near}") from None
 
 
 def _is_known(key: str) -> bool:
-    name = _dotted(key)
+    name = dotted(key)
     return any(name in kind.OPTIONS or name in kind.ALIASES for kind in Config.KINDS)
 
 
@@ -114,6 +111,6 @@ def _refuse(layer: Layer, key: str, value: Any) -> None:
     try:
         ClientConfig.parse({key: value})
     except ConfigError as unknown:
-        close = did_you_mean(_dotted(key), {name for kind in Config.KINDS for name in (*kind.OPTIONS, *kind.ALIASES)})
+        close = did_you_mean(dotted(key), {name for kind in Config.KINDS for name in (*kind.OPTIONS, *kind.ALIASES)})
         text = f"unknown option '{key}'{close}" if close else str(unknown)
         raise ConfigError(f"{layer.where}: {text}") from None

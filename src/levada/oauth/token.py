@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from levada.credentials import OAuthToken
 from levada.errors import KafkaError, TokenError
 from levada.net.sasl import jwt, oauthbearer
+
+_LATEST_S: Final = 1e15
+"""Seconds since the epoch that no token reaches, and that can be counted in milliseconds."""
 
 
 def unanswered(message: str) -> TokenError:
@@ -42,8 +45,8 @@ def called(provider: Any, finish: Callable[[Any], Any], extensions: Mapping[str,
 
 def checked(token: OAuthToken, now_s: float) -> tuple[float | None, OAuthToken]:
     """Return for how many seconds a token is good from now on, None where nobody says, and the token. Raises TokenError."""
-    if not isinstance(token.value, str) or (fault := oauthbearer.fault_of(token.value, token.extensions)):
-        raise TokenError(f"the token cannot be sent: {fault if isinstance(token.value, str) else 'it is no text'}")
+    if fault := _wrong_type(token) or oauthbearer.fault_of(token.value, token.extensions):
+        raise TokenError(f"the token cannot be sent: {fault}")
     try:
         expires_at = token.expires_at if token.expires_at is not None else jwt.expiry_s(token.value)
     except jwt.JwtError as error:
@@ -53,3 +56,19 @@ def checked(token: OAuthToken, now_s: float) -> tuple[float | None, OAuthToken]:
     if expires_at <= now_s:
         raise unanswered(f"the token expired {now_s - expires_at:.0f} s ago; is this machine's clock right?")
     return expires_at - now_s, token
+
+
+def _wrong_type(token: Any) -> str:
+    """Return which field of a program's token is of another type than it has to be, "" for none. The text quotes nothing of it."""
+    if not isinstance(token.value, str):
+        return "it is no text"
+    if token.expires_at is not None and not _is_moment(token.expires_at):
+        return "its expires_at is no number of seconds since the epoch"
+    extensions = token.extensions
+    if not isinstance(extensions, Mapping) or not all(isinstance(one, str) for pair in extensions.items() for one in pair):
+        return "its extensions are no mapping of text to text"
+    return ""
+
+
+def _is_moment(given: Any) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < _LATEST_S

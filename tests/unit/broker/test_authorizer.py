@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from random import Random
+
 import pytest
 
 from levada.acls import (
@@ -101,3 +104,46 @@ def test_everybody_may_where_no_rule_is_about_the_resource() -> None:
 )
 def test_who_may_write_somewhere(rules: list[AclBinding], is_allowed: bool) -> None:
     assert Authorizer(rules).allows_with_any(ALICE, Op.WRITE, Type.TOPIC) is is_allowed
+
+
+def test_an_index_of_many_rules_decides_as_a_look_at_each_rule() -> None:
+    random = Random(7)
+    names = ["", "*", "a", "ab", "abc", "b", "hardcode"]
+    for _ in range(300):
+        rules = [
+            rule(
+                random.choice([Op.READ, Op.ALL]),
+                random.choice(names[1:]),
+                who=random.choice(["User:alice", "User:bob", "User:*"]),
+                prefixed=random.random() < 0.5,
+                denies=random.random() < 0.3,
+                of=random.choice([Type.TOPIC, Type.GROUP]),
+            )
+            for _ in range(random.randrange(6))
+        ]
+        authorizer = Authorizer(rules[:2], allows_if_none=True)
+        authorizer.add([*rules[2:], *rules[:1]])
+        authorizer.remove(gone := rules[4:])
+        left = [one for one in rules if one not in gone]
+        for name in names:
+            assert authorizer.allows(ALICE, Op.READ, Type.TOPIC, name) is decided_one_by_one(left, name), (left, name)
+
+
+def decided_one_by_one(rules: list[AclBinding], name: str) -> bool:
+    """What rules about READ and ALL of topics decide for alice, with allow.everyone.if.no.acl.found."""
+    about = [
+        entry
+        for pattern, entry in rules
+        if pattern.resource_type is Type.TOPIC
+        and (name.startswith(pattern.name) if pattern.pattern_type is PatternType.PREFIXED else pattern.name in (name, "*"))
+    ]
+    permissions = [entry.permission_type for entry in about if entry.principal in ("User:alice", "User:*")]
+    return not about or (bool(permissions) and AclPermissionType.DENY not in permissions)
+
+
+def test_a_question_looks_at_few_of_many_rules() -> None:
+    authorizer = Authorizer([*(rule(Op.READ, f"t{number}", prefixed=True) for number in range(20_000)), rule(Op.READ, "*", who="User:bob")])
+    authorizer.add(rule(Op.READ, "*", who=f"User:{number}") for number in range(20_000))
+    began_s = time.process_time()
+    assert sum(authorizer.allows(ALICE, Op.READ, Type.TOPIC, f"t{number}") for number in range(0, 30_000, 30)) == 1000
+    assert time.process_time() - began_s < 1

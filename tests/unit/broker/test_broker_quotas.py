@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from levada.broker.quotas.client_quotas import (
     ClientQuotas,
     Entity,
 )
-from levada.broker.quotas.meters import SampledRate, TokenBucket
+from levada.broker.quotas.meters import LONGEST_MS, SampledRate, TokenBucket
 from levada.broker.quotas.throttles import IDLE_MS, Quoted, Throttles
 from levada.broker.settings import BrokerSettings
 from levada.error_codes import ErrorCode
@@ -115,6 +116,9 @@ def test_quotas_outlive_a_restart(tmp_path: Path) -> None:
         ({USER: "u"}, {PRODUCER_BYTE_RATE: 0.0}, ErrorCode.INVALID_REQUEST),
         ({USER: "u"}, {PRODUCER_BYTE_RATE: 1.5}, ErrorCode.INVALID_REQUEST),
         ({USER: "u"}, {PRODUCER_BYTE_RATE: 2.0**63}, ErrorCode.INVALID_REQUEST),
+        ({USER: "u"}, {PRODUCER_BYTE_RATE: math.inf}, ErrorCode.INVALID_REQUEST),
+        ({USER: "u"}, {PRODUCER_BYTE_RATE: 1e-9}, 0),
+        ({USER: "u"}, {REQUEST_PERCENTAGE: math.inf}, 0),
     ],
 )
 def test_what_may_be_set(names: dict[str, str | None], changes: dict[str, float], code: int) -> None:
@@ -211,6 +215,16 @@ def test_a_bucket_is_overdrawn_once_and_then_has_to_fill() -> None:
     assert bucket.throttle_ms(2.0, 4000) == 0
     bucket.record(1, 2.0, 4000)
     assert bucket.throttle_ms(2.0, 4000) == 500
+
+
+@pytest.mark.parametrize("limit", [1e-9, 5e-324])
+def test_X7_a_pause_beyond_all_numbers_is_the_longest_that_can_be_told(limit: float) -> None:
+    rate = SampledRate(SAMPLES, SAMPLE_MS)
+    rate.record(1000, 0)
+    assert rate.throttle_ms(limit, 0) == LONGEST_MS
+    bucket = TokenBucket(SAMPLES, SAMPLE_MS)
+    bucket.record(30, limit, 0)
+    assert bucket.throttle_ms(limit, 0) == LONGEST_MS
 
 
 def test_clients_that_are_idle_are_forgotten() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import socket
 import struct
@@ -293,6 +294,23 @@ def test_M_D15_with_insecure_listen_it_listens() -> None:
     try:
         assert server.address == f"127.0.0.1:{server.port}"
         socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S).close()
+    finally:
+        server.close()
+
+
+def test_a_client_of_ipv4_has_its_own_address_on_a_socket_of_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+    # An access rule that denies 127.0.0.1 would not be about it otherwise.
+    node = BrokerNode()
+    addresses: queue.Queue[str] = queue.Queue()
+    monkeypatch.setattr(node, "connect", lambda peer_id, address, listener: addresses.put(address))
+    server = BrokerServer(node, host="::", insecure_listen=True, advertised_host="127.0.0.1")
+    try:
+        server.start()
+    except ConnectError:
+        pytest.skip("this machine has no IPv6")
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as client:
+            assert addresses.get(timeout=PATIENCE_S) == f"127.0.0.1:{client.getsockname()[1]}"
     finally:
         server.close()
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
+from unittest.mock import Mock
 
 import pytest
 import typer
@@ -205,3 +207,50 @@ def test_colours_on_a_terminal_only_and_not_with_no_color() -> None:
 
 def test_output_is_json_in_a_pipe_too() -> None:
     assert json.loads(done("settings", "-b", "h:1", "-o", "json").out)["bootstrap.servers"] == "h:1"
+
+
+def test_streams_that_the_caller_has_closed_fail_or_drop(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    entry.open_missing_streams()
+    opened = (sys.stdin, sys.stdout, sys.stderr)
+    try:
+        entry.say("dropped")
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            sys.stdin.read()
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            print("data", flush=True)
+    finally:
+        for stream in opened:
+            with suppress(OSError):
+                stream.close()
+
+
+def test_an_exit_code_outlives_a_full_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Mock(write=Mock(side_effect=OSError("No space left on device")))
+    monkeypatch.setattr(sys, "stderr", full)
+    assert entry.main(["topics", "list", "-X", "no-equals-sign"]) == Exit.WRONG_USE
+    assert full.write.called
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["users", "list", ""],
+        ["users", "tokens", "--owner", "alice"],
+        ["users", "create-token", "--owner", "alice"],
+        ["users", "create-token", "--renewer", ":alice"],
+        ["transactions", "describe", ""],
+        ["perf", "latency", ""],
+    ],
+    ids=" ".join,
+)
+def test_names_that_cannot_be_are_mistakes(line: list[str]) -> None:
+    ran = run(*line, "-b", "localhost:1")
+    assert (ran.code, ran.out) == (Exit.WRONG_USE, b"")
+    assert "Traceback" not in ran.err
+
+
+def test_a_password_that_is_no_text_is_a_mistake() -> None:
+    ran = run("users", "set-password", "u", "-b", "localhost:1", stdin=b"\xff\n")
+    assert (ran.code, ran.err) == (Exit.WRONG_USE, "levada: standard input is not text in UTF-8\n")

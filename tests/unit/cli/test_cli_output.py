@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
+from random import Random
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
 import yaml
+from rich.console import Console
 
-from levada.cli.output import OutputFormat, json_text, plain, write
+from levada.cli.output import UNBOUNDED_WIDTH, OutputFormat, json_text, plain, table, write
 from levada.errors import KafkaError
 from levada.shown import visible
 from levada.types import PartitionInfo, TopicPartition
@@ -119,3 +122,25 @@ def test_line_feeds_stay_visible() -> None:
 def test_M_D18_what_turns_text_around_reaches_no_terminal() -> None:
     assert visible("a\u202eb\u2028c") == "a\\u202eb\\u2028c"
     assert json_text("a\u202eb\u2028c") == '"a\\u202eb\\u2028c"'
+
+
+@pytest.mark.parametrize("columns", [(), ("b",), ("b", "a_c")])
+def test_a_table_for_a_pipe_is_the_one_that_rich_would_print(columns: tuple[str, ...]) -> None:
+    random = Random(5)
+    for count in (1, 2, 3, 40):
+        words = ["", "x", " y ", "trailing  ", "日本", "é", "[b]no markup[/b]", ":smile:", "a long one " * 40]
+        rows = [
+            {"a_c": random.choice(words), "b": random.choice([*words, 5, None, True]), "rest": random.choice(words)} for _ in range(count)
+        ]
+        for data in (rows, rows[0]):
+            console = Console(file=io.StringIO(), highlight=False, width=UNBOUNDED_WIDTH)
+            with console.capture() as captured:
+                console.print(table(data, columns))
+            write(data, to := io.StringIO(), OutputFormat.TABLE, columns=columns)
+            assert to.getvalue() == "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def test_a_table_of_many_rows_is_quick() -> None:
+    began_s = time.process_time()
+    write([{"a": number, "b": "x", "c": "y"} for number in range(20_000)], io.StringIO(), OutputFormat.TABLE)
+    assert time.process_time() - began_s < 1

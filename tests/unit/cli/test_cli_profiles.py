@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -67,6 +68,23 @@ def test_mistakes_in_the_file_are_named(config: Write) -> None:
         read_profile(config("[profiles]\ndev = 1\n"), "dev")
 
 
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("profiles = 5\n", "a profile is a table"),
+        ('default = ["a"]\n[profiles.a]\n', "default is the name of a profile"),
+        (f"a = {'[' * 100_000}", "too deep in one another"),
+        (f'default = "a"\n[profiles.a]\n{".".join("a" * 5000)} = 1\n', "too deep in one another"),
+        ('default = "a"\n[profiles.a]\noutput = 5\n', "output is one of table, json, yaml; got 5"),
+        ('default = "a"\n[profiles.a]\noutput = ["json"]\n', r"output is one of .* got \['json'\]"),
+    ],
+    ids=["profiles", "default", "lists", "tables", "output a number", "output a list"],
+)
+def test_values_of_other_types_are_mistakes_too(config: Write, text: str, fault: str) -> None:
+    with pytest.raises(ConfigError, match=fault):
+        settings_of({"LEVADA_CONFIG": str(config(text))}, brokers=None, options=(), profile=None)
+
+
 def test_secrets_come_from_files_commands_and_the_environment(config: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = tmp_path / "secret"
     secret.write_text("from file\n")
@@ -92,6 +110,11 @@ def test_secrets_come_from_files_commands_and_the_environment(config: Write, tmp
         ('{ command = "no-such-command" }', "could not be run"),
         ('{ command = "" }', "could not be run"),
         ('{ env = "NO_SUCH_VARIABLE" }', "NO_SUCH_VARIABLE is not set"),
+        ("{ command = 5 }", "a command is text or a list of words, not int"),
+        ("""{ command = "pass 'it" }""", "cannot be split into words: No closing quotation"),
+        (r'{ command = ["a\u0000b"] }', "could not be run: embedded null byte"),
+        (r'{ file = "a\u0000b" }', "is no name of a file"),
+        ('{ file = "~no-such-user/x" }', "home directory in ~no-such-user/x is not known"),
     ],
 )
 def test_a_secret_that_cannot_be_had_is_named_with_its_setting(config: Write, value: str, fault: str) -> None:
@@ -125,6 +148,10 @@ class TestOthers:
         path.chmod(0o644)
         assert read_profile(path, "dev").settings == {"bootstrap.servers": "a:1"}
         with pytest.raises(ConfigError, match=r"in which sasl\.password stands, can be read by others .*chmod 600"):
+            read_profile(path, "secret")
+        path = config('[profiles.secret]\nsasl_password = "hunter2"\n')
+        path.chmod(0o644)
+        with pytest.raises(ConfigError, match=r"in which sasl_password stands, can be read by others"):
             read_profile(path, "secret")
 
     def test_M_D12_no_fifo_and_no_folder_that_all_can_write(self, config: Write, tmp_path: Path) -> None:
@@ -194,3 +221,6 @@ def test_the_file_is_where_the_system_keeps_such(monkeypatch: pytest.MonkeyPatch
     assert config_path({}) == tmp_path / ".config" / "levada" / "config.toml"
     assert config_path({"XDG_CONFIG_HOME": "xdg"}) == Path("xdg/levada/config.toml")
     assert config_path({"XDG_CONFIG_HOME": "xdg", "LEVADA_CONFIG": "own.toml"}) == Path("own.toml")
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("no home directory")))
+    with pytest.raises(ConfigError, match="set HOME"):
+        config_path({})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -62,6 +63,16 @@ def test_delimiters_are_unescaped() -> None:
 
 
 # Formats
+
+
+def test_words_that_are_no_utf_8_are_the_bytes_that_were_typed() -> None:
+    typed = os.fsdecode(b"\xff")
+    assert unescaped(typed) == b"\xff"
+    assert header_options([f"name={typed}"]) == [("name", b"\xff")]
+    keeps = record_filter(typed, f"/{typed}+/", ())
+    assert keeps is not None
+    assert keeps(changed(key=b"a\xff", value=b"\xff\xff"))
+    assert not keeps(changed(key=b"a\xff", value=b""))
 
 
 def test_control_characters_stay_out_of_the_table() -> None:

@@ -80,7 +80,18 @@ def test_H15_a_broker_believes_no_other_end(message: bytes) -> None:
     assert server.user == ""
 
 
-@pytest.mark.parametrize(("client", "user"), [("etl/node7@HERE", "etl"), ("alice@ELSEWHERE", None), ("alice", None)])
+@pytest.mark.parametrize(
+    ("client", "user"),
+    [
+        ("etl/node7@HERE", "etl"),
+        ("alice@ELSEWHERE", None),
+        ("alice", None),
+        ("alice/node7/more@HERE", None),
+        ("alice@mail@HERE", None),
+        ("@HERE", None),
+        ("/node7@HERE", None),
+    ],
+)
 def test_H15_a_user_is_the_first_part_of_a_principal_of_the_same_realm(client: str, user: str | None) -> None:
     server = GssapiServer(Context([b""], client=client))
     server.take(b"ticket")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 
-from levada.credentials import SaslError
+from levada.credentials import OAuthToken, SaslError
+from levada.errors import TokenError
 from levada.net.sasl import jwt, oauthbearer
+from levada.oauth.token import checked
 
 TOKEN = "eyJ.abc-_.x+/=="
 
@@ -96,3 +101,16 @@ def test_what_is_no_json_web_token(token: str) -> None:
 def test_an_end_that_is_no_time(end: object) -> None:
     with pytest.raises(jwt.JwtError, match="'exp' is no number"):
         jwt.expiry_s(jwt.unsecured({"exp": end}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"value": 5}, "it is no text"),
+        *(({"expires_at": given}, "expires_at is no number") for given in (math.inf, math.nan, -1e300, 10**400, "1", True)),
+        *(({"extensions": given}, "extensions are no mapping") for given in (None, 5, {"a": 5}, {5: "a"}, ["a"])),
+    ],
+)
+def test_a_token_with_fields_of_other_types_says_which(fields: dict[str, Any], fault: str) -> None:
+    with pytest.raises(TokenError, match=f"cannot be sent: .*{fault}"):
+        checked(OAuthToken(**{"value": "hidden", **fields}), 1_000.0)

@@ -106,11 +106,12 @@ def _limit(op: OpData, keys: frozenset[str]) -> float:
         raise _invalid(f"Quota {op.key} must be greater than 0")
     if op.key not in _MOST:
         return op.value
-    if abs(op.value - round(op.value)) > _PRECISION:
-        raise _invalid(f"Configuration {op.key} cannot be a fractional value.")
     if op.value >= _MOST[op.key]:
         raise _invalid(f"Proposed value for {op.key} is too large.")
-    return float(round(op.value))
+    if abs(op.value - round(op.value)) > _PRECISION:
+        raise _invalid(f"Configuration {op.key} cannot be a fractional value.")
+    # Never 0, which no rate could be measured by.
+    return float(round(op.value)) or op.value
 
 
 def _failure(entry: EntryData, error: BrokerError) -> EntryResponse:

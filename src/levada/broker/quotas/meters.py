@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from typing import Final
+
+LONGEST_MS: Final = 2**31 - 1
+"""The longest throttle time that an answer can tell. A quota may be so small that its throttle time is beyond all numbers."""
 
 
 class SampledRate:
@@ -30,7 +34,7 @@ class SampledRate:
         used = self.used(now_ms)
         window_ms = self._window_ms(now_ms)
         rate = used * 1000 / window_ms
-        return round((rate - limit) / limit * window_ms) if rate > limit else 0
+        return round(min((rate - limit) / limit * window_ms, LONGEST_MS)) if rate > limit else 0
 
     def used(self, now_ms: int) -> float:
         """Return what was used within the window."""
@@ -64,7 +68,7 @@ class TokenBucket:
     def throttle_ms(self, limit: float, now_ms: int) -> int:
         """Return when there are no tokens missing any more; 0 where none are."""
         self._fill(limit, now_ms)
-        return round(-self._tokens / limit * 1000) if self._tokens < 0 else 0
+        return round(min(-self._tokens / limit * 1000, LONGEST_MS)) if self._tokens < 0 else 0
 
     def is_idle(self, since_ms: int) -> bool:
         """Whether nothing was asked since a time."""

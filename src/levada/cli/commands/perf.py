@@ -16,6 +16,7 @@ from levada.cli.invocation import Invocation
 from levada.cli.offsets import EVERYTHING
 from levada.cli.pacing import Pace
 from levada.cli.positions import settled
+from levada.cli.words import not_empty
 from levada.errors import KafkaError
 from levada.types import RecordMetadata, TopicPartition
 
@@ -107,7 +108,8 @@ def latency(
     partition: Annotated[int, Option("-p", "--partition", min=0, help="The partition that is written and read.")] = 0,
 ) -> None:
     """Write records one after another, read each back, and say how long it took from one to the other."""
-    tp = TopicPartition(topic, partition)
+    [name] = not_empty([topic], "TOPIC")
+    tp = TopicPartition(name, partition)
     taken_ms: list[float] = []
     with (
         run.consumer(enable_auto_commit=False, auto_offset_reset="latest") as consumer,

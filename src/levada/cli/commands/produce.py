@@ -21,6 +21,7 @@ from levada.cli.pacing import Pace
 from levada.cli.records.input_records import InputError, InputRecord, Nulls, csv_rows, header_options, json_lines, lines, whole_file
 from levada.cli.records.outcomes import Outcomes
 from levada.cli.records.template import unescaped
+from levada.cli.words import as_typed
 from levada.clock import SystemClock
 from levada.consumer.bounds import moment
 from levada.errors import ConfigError, KafkaError
@@ -114,8 +115,8 @@ def produce(
         _checked_format(format),
         unescaped(delimiter),
         None if key_delimiter is None else unescaped(key_delimiter),
-        Nulls(empty_is_null, None if null is None else null.encode()),
-        None if key is None else key.encode(),
+        Nulls(empty_is_null, None if null is None else as_typed(null)),
+        None if key is None else as_typed(key),
         header_options(header or ()),
         partition,
         None if timestamp is None else moment(parse_time(timestamp), SystemClock().wall_ms()).ms,

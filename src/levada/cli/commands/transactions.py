@@ -24,7 +24,7 @@ from levada.cli.hanging import OpenTransaction, hanging, opened_before
 from levada.cli.invocation import Invocation
 from levada.cli.outcomes import rows_of, show_outcomes
 from levada.cli.partitions import partitions_of
-from levada.cli.words import word
+from levada.cli.words import not_empty, word
 from levada.clock import SystemClock
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -71,8 +71,9 @@ def describe(
     invocation: Invocation, ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Transactional ids.", show_default=False)]
 ) -> None:
     """Show transactional ids, and the partitions of what they have open."""
+    names = not_empty(ids, "ID")
     with invocation.admin() as admin:
-        found = admin.describe_transactions(ids)
+        found = admin.describe_transactions(names)
     now_ms = _now_ms()
     invocation.show([_row(name, one, now_ms) for name, one in found.items()], TransactionRow._fields)
 

@@ -26,6 +26,7 @@ from levada.cli.invocation import Invocation
 from levada.cli.key_values import key_values
 from levada.cli.outcomes import rows_of, show_outcomes
 from levada.cli.private_files import read_private
+from levada.cli.words import not_empty, principals
 
 app = command_group("Users: SCRAM credentials, quotas, delegation tokens.")
 
@@ -90,8 +91,9 @@ def list_(
     users: Annotated[list[str] | None, typer.Argument(metavar="[USER...]", help="Only these.", show_default=False)] = None,
 ) -> None:
     """List users that have a SCRAM credential. Users of other mechanisms are known to the brokers' files alone."""
+    names = not_empty(users or (), "USER")
     with invocation.admin() as admin:
-        found = admin.describe_user_scram_credentials(users or None)
+        found = admin.describe_user_scram_credentials(names or None)
     invocation.show([_credential(user, info) for user, infos in sorted(found.items()) for info in infos], CredentialRow._fields)
 
 
@@ -175,8 +177,9 @@ def tokens(
     ] = None,
 ) -> None:
     """List delegation tokens, without their secrets."""
+    wanted = principals(owners or (), "--owner")
     with invocation.admin() as admin:
-        invocation.show([_token(one) for one in admin.describe_delegation_token(owners or None)], TokenRow._fields)
+        invocation.show([_token(one) for one in admin.describe_delegation_token(wanted or None)], TokenRow._fields)
 
 
 @command(app, "create-token")
@@ -186,8 +189,10 @@ def create_token(
     renewers: Annotated[list[str] | None, typer.Option("--renewer", metavar="PRINCIPAL", help="Who may renew it besides.")] = None,
 ) -> None:
     """Create a delegation token, and print its password: whoever has it is its owner."""
+    principals([] if owner is None else [owner], "--owner")
+    others = principals(renewers or (), "--renewer")
     with invocation.admin() as admin:
-        made = admin.create_delegation_token(owner=owner, renewers=renewers or ())
+        made = admin.create_delegation_token(owner=owner, renewers=others)
     invocation.show([NewTokenRow(made.token_id, made.password, made.owner, made.expiry_timestamp, made.max_timestamp)])
 
 
@@ -211,15 +216,22 @@ def _password(user: str, file: Path | None) -> str:
     elif sys.stdin.isatty():
         text = typer.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True)
     else:
-        text = sys.stdin.readline()
+        text = _line_of_stdin()
     if not text.strip():
         raise CommandError("the password is empty", Exit.WRONG_USE)
     return text.rstrip("\r\n")
 
 
+def _line_of_stdin() -> str:
+    try:
+        return sys.stdin.buffer.readline().decode()
+    except UnicodeDecodeError:
+        raise CommandError("standard input is not text in UTF-8", Exit.WRONG_USE) from None
+
+
 def _hmac(text: str) -> bytes:
     try:
-        return b64decode((sys.stdin.readline() if text == "-" else text).strip(), validate=True)
+        return b64decode((_line_of_stdin() if text == "-" else text).strip(), validate=True)
     except ValueError:
         raise CommandError("the password of a token is base64", Exit.WRONG_USE) from None
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from levada.cli.records.template import as_bytes
+from levada.cli.words import as_typed
 from levada.errors import ConfigError
 from levada.types import AnyRecord
 
@@ -42,9 +43,9 @@ def _header_test(given: str) -> Keeps:
 def _matching(wanted: str) -> Matches:
     if len(wanted) >= 2 and wanted.startswith("/") and wanted.endswith("/"):
         try:
-            expression = re.compile(wanted[1:-1].encode())
+            expression = re.compile(as_typed(wanted[1:-1]))
         except re.error as fault:
             raise ConfigError(f"'{wanted}' is no regular expression: {fault}") from None
         return lambda value: value is not None and expression.search(as_bytes(value)) is not None
-    text = wanted.encode()
+    text = as_typed(wanted)
     return lambda value: value is not None and text in as_bytes(value)

@@ -10,6 +10,7 @@ from typing import IO, Any, NamedTuple
 
 from levada.cli.output import json_text
 from levada.cli.records.json_records import headers_of, parse, to_bytes
+from levada.cli.words import as_typed
 from levada.types import Headers
 
 CHUNK_BYTES = 64 << 10
@@ -146,4 +147,4 @@ def _whole(fields: Mapping[str, Any], name: str) -> int | None:
 def header_options(given: Sequence[str]) -> Headers:
     """Read -H name=value; a name alone is a header whose value is null."""
     pairs = [one.partition("=") for one in given]
-    return [(name, value.encode() if equals else None) for name, equals, value in pairs]
+    return [(name, as_typed(value) if equals else None) for name, equals, value in pairs]

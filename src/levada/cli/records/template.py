@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from levada.cli.output import json_text, plain
+from levada.cli.words import as_typed
 from levada.errors import ConfigError
 from levada.types import AnyRecord, Headers
 
@@ -77,5 +78,5 @@ def _piece_bytes(found: re.Match[str]) -> bytes:
     if found["hex"] is not None:
         return bytes.fromhex(found["hex"])
     if found["escape"] is not None:
-        return _ESCAPES.get(found["escape"]) or found[0].encode()
-    return found[0].encode()
+        return _ESCAPES.get(found["escape"]) or as_typed(found[0])
+    return as_typed(found[0])

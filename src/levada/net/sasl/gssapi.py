@@ -9,6 +9,7 @@ What makes and checks tokens is a context, which levada.net.sasl.kerberos gets f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -18,6 +19,9 @@ _NO_PROTECTION: Final = 1
 """The bit for it among the protections."""
 _AGREEMENT: Final = bytes([_NO_PROTECTION, 0, 0, 0])
 """The protection, and the longest message that one takes with another one, in three bytes."""
+
+_PRINCIPAL: Final = re.compile(r"(?P<name>[^/@]+)(?:/[^/@]*)?@(?P<realm>[^/@]*)")
+"""A principal that Kafka's rules understand: a name, perhaps a host or a role, and a realm."""
 
 
 class Context(Protocol):
@@ -95,11 +99,11 @@ class GssapiServer:
 
 
 def _user_of(principal: str, broker: str) -> str:
-    """Return the first part of a principal. One of another realm may be somebody else of the same name."""
-    name, _, realm = principal.rpartition("@")
-    if realm != broker.rpartition("@")[2]:
+    """Return the first part of a principal. One of another realm, or with more parts, may be somebody else of the same name."""
+    found = _PRINCIPAL.fullmatch(principal)
+    if found is None or found["realm"] != broker.rpartition("@")[2]:
         raise SaslError(f"no rule says who {principal!r} is here")
-    return name.partition("/")[0]
+    return found["name"]
 
 
 def _protections(message: bytes) -> int:
