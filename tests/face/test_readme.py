@@ -16,11 +16,12 @@ import pytest
 import levada as lv
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
-NAMES = ("python", "asyncio", "exactly once", "secured", "any request", "arrow", "spark")
+NAMES = ("python", "asyncio", "group", "exactly once", "secured", "any request", "arrow", "spark")
 BLOCKS = dict(zip(NAMES, re.findall(r"```python\n(.*?)```", README, re.S), strict=True))
 PRINTS = {
     "python": "at offset 0",
     "asyncio": "the last of 100 was written",
+    "group": "100 orders",
     "exactly once": "10 invoices",
     "secured": "[b'3 apples']",
     "any request": "(0, 13)",

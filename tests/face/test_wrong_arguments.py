@@ -85,7 +85,7 @@ def test_a_topic_is_named_by_a_str(
         ({"partition": 0.0}, "partition must be a whole number, got 0.0"),
         ({"timestamp": 1.5}, "a time in milliseconds must be a whole number, got 1.5"),
         ({"timestamp": "now"}, "a time in milliseconds must be a whole number, got 'now'"),
-        ({"headers": [("trace", "x")]}, "header 'trace' has a value of type str; values are bytes or None"),
+        ({"headers": [("trace", "x")]}, "header 'trace' has a value of type str; values are bytes or None: encode text"),
         ({"headers": [(b"trace", b"x")]}, "header b'trace' has a name of type bytes; names are str"),
         ({"headers": ["trace"]}, "headers are pairs of a name and a value, or a mapping; got 'trace'"),
         ({"headers": "trace"}, "headers are pairs of a name and a value, or a mapping; got 't'"),

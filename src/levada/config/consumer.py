@@ -51,7 +51,9 @@ class ConsumerConfig(ClientConfig):
     """Settings of KafkaConsumer."""
 
     WHO: ClassVar[str] = "a consumer"
-    ADVICE_ON_TEXT: ClassVar[str] = "; a topic is read after consumer.assign(consumer.partitions_for(topic))"
+    ADVICE_ON_TEXT: ClassVar[str] = (
+        "; a topic is read after consumer.subscribe([topic]), or consumer.assign(consumer.partitions_for(topic)) without a group"
+    )
     NOT_YET: ClassVar[Mapping[str, str]] = {
         **COMMON_NOT_YET,
         "interceptor.classes": "class names are never looked up; give objects as 'interceptors'",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
@@ -138,9 +137,3 @@ def test_a_table_for_a_pipe_is_the_one_that_rich_would_print(columns: tuple[str,
                 console.print(table(data, columns))
             write(data, to := io.StringIO(), OutputFormat.TABLE, columns=columns)
             assert to.getvalue() == "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
-
-
-def test_a_table_of_many_rows_is_quick() -> None:
-    began_s = time.process_time()
-    write([{"a": number, "b": "x", "c": "y"} for number in range(20_000)], io.StringIO(), OutputFormat.TABLE)
-    assert time.process_time() - began_s < 1

@@ -147,8 +147,8 @@ def test_a_key_like_no_other_is_answered_in_words_of_the_user(config: type[Confi
         config.parse({**SERVERS, "zebra": 1})
 
 
-def test_a_topic_in_place_of_the_settings_is_answered_with_assign() -> None:
-    with pytest.raises(ConfigError, match=r"got 'orders'; a topic is read after consumer\.assign\(consumer\.partitions_for\(topic\)\)"):
+def test_a_topic_in_place_of_the_settings_is_answered_with_subscribe() -> None:
+    with pytest.raises(ConfigError, match=r"got 'orders'; a topic is read after consumer\.subscribe\(\[topic\]\), or consumer\.assign\("):
         ConsumerConfig.parse("orders", bootstrap_servers="a:9092")  # type: ignore[arg-type]
 
 
