@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import subprocess
 import time
@@ -174,3 +175,15 @@ def test_M_D6_a_keytab_that_is_not_there_is_a_mistake_in_the_configuration(kdc: 
         lv.KafkaAdmin({**settings, "sasl_kerberos_keytab": str(tmp_path / "none")})
     with pytest.raises(ConfigError, match=r"the keytab .*none cannot be used: "):
         EmbeddedKafka(keytab=tmp_path / "none")
+
+
+@pytest.mark.parametrize("name", ["fifo", "zero\0byte", "folder"])
+def test_M_D6_a_keytab_that_is_no_file_is_a_mistake_in_the_configuration(kdc: Kdc, tmp_path: Path, name: str) -> None:
+    # Kerberos would wait for the other end of a FIFO.
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    settings = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}
+    with pytest.raises(ConfigError, match="no file that can be read"):
+        lv.KafkaAdmin({**settings, "sasl.kerberos.keytab": str(tmp_path / name)})
+    with pytest.raises(ConfigError, match="no file that can be read"):
+        EmbeddedKafka(keytab=tmp_path / name)

@@ -39,7 +39,7 @@ class AwsAccounts:
 def _object(message: bytes) -> dict[str, str]:
     try:
         found: Any = json.loads(message)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SaslError("a message of AWS_MSK_IAM is JSON") from error
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise SaslError("a message of AWS_MSK_IAM is an object of text")

@@ -24,6 +24,6 @@ def warn_of_readable(named: dict[str, str | None]) -> None:
 def _mode(file: str) -> int:
     try:
         return Path(file).stat().st_mode
-    except OSError:
-        # Whoever reads the file says what is wrong with it.
+    except (OSError, ValueError):
+        # ValueError: a zero byte in its name. Whoever reads the file says what is wrong with it.
         return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -29,6 +30,15 @@ def test_a_broker_that_says_nothing_accepts() -> None:
     exchange = oauthbearer.client(TOKEN, {})
     next(exchange)
     with pytest.raises(StopIteration):
+        exchange.send(b"")
+
+
+@pytest.mark.parametrize("refusal", [b"[" * 100_000, b"\xff", b"5", b"{}"], ids=lambda refusal: repr(refusal[:9]))
+def test_a_refusal_that_is_not_understood_is_told_in_part(refusal: bytes) -> None:
+    exchange = oauthbearer.client(TOKEN, {})
+    next(exchange)
+    exchange.send(refusal)
+    with pytest.raises(SaslError, match=re.escape(f"does not accept the token: {refusal[:200]!r}")):
         exchange.send(b"")
 
 

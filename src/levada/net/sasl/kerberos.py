@@ -10,6 +10,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from levada.credentials import Exchange, SaslError
@@ -36,7 +37,7 @@ class Kerberos:
         self._service = service
         self._principal = principal
         self._keytab = keytab
-        if keytab is not None and not os.access(keytab, os.R_OK):
+        if keytab is not None and not _is_readable(keytab):
             raise ConfigError(f"'sasl.kerberos.keytab': {keytab} is no file that can be read")
         # No file, so that nobody else has the tickets, and they are gone with the process.
         self._tickets = f"MEMORY:levada-{secrets.token_hex(8)}"
@@ -70,6 +71,8 @@ class Keytab:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._gssapi = _package()
+        if not _is_readable(path):
+            raise ConfigError(f"the keytab {os.fspath(path)} cannot be used: it is no file that can be read")
         try:
             with _explained(self._gssapi):
                 self._keys = self._gssapi.Credentials(usage="accept", store={"keytab": f"FILE:{os.fspath(path)}"})
@@ -113,6 +116,11 @@ class _SystemContext:
     def unwrap(self, message: bytes) -> bytes:
         with _explained(self._gssapi):
             return bytes(self._context.unwrap(message).message)
+
+
+def _is_readable(path: str | os.PathLike[str]) -> bool:
+    """Whether it is a file, and not a FIFO say, for whose other end Kerberos would wait."""
+    return Path(path).is_file() and os.access(path, os.R_OK)
 
 
 def _package() -> Any:

@@ -87,6 +87,6 @@ def _status(answer: bytes) -> str:
     """Return what a refusal says, or as much of it as is text."""
     try:
         status = json.loads(answer)["status"]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return repr(answer[:_LONGEST_STATUS])
     return repr(status)[:_LONGEST_STATUS]
