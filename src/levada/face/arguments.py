@@ -284,9 +284,7 @@ def header_pairs(headers: Headers | Mapping[str, bytes | None]) -> Headers:
         if not isinstance(name, str):
             raise TypeError(f"header {name!r} has a name of type {type(name).__name__}; names are str")
         if not (value is None or isinstance(value, bytes)):
-            raise TypeError(
-                f"header {name!r} has a value of type {type(value).__name__}; values are bytes or None, so text is to be encoded"
-            )
+            raise TypeError(f"header {name!r} has a value of type {type(value).__name__}; values are bytes or None: encode text")
     return pairs
 
 
