@@ -77,7 +77,7 @@ def test_D19_nodes_that_answer_everything_but_metadata_are_given_up_in_time(sim:
     client.metadata.request_update()
     assert not client.updated(4900)
     assert old.count(MetadataRequest) > 1
-    assert client.network.has_usable_node, "only time tells that it is of no use"
+    assert client.network.has_usable_node(), "only time tells that it is of no use"
     assert client.updated(4000) is rebootstrap
     assert (client.metadata.snapshot.nodes[1].host == "new") is rebootstrap
 

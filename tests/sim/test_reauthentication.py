@@ -172,3 +172,38 @@ def test_M_D6_wrong_credentials_make_no_storm_of_attempts(sim: Simulation) -> No
     # Half a minute, with at most a second between attempts.
     assert logins_of(node) <= 40
     producer.close()
+
+
+def test_M_D13_a_client_that_every_node_begins_to_refuse_ends_calls_at_once(sim: Simulation) -> None:
+    logins = logins_for(USERS)
+    kafka(sim, logins, connections_max_reauth_ms=2_000)
+    admin = sim.admin(**SETTINGS)
+    admin.create_topics([lv.NewTopic("t")])
+    logins._scram.set_passwords({"alice": "another"})
+    sim.advance(2_500)
+    began_ms = sim.now_ms
+    for call in (admin.list_topics, admin.describe_cluster, lambda: admin.create_topics([lv.NewTopic("u")])):
+        with pytest.raises(SaslAuthenticationError, match=r"kafka:9092: SCRAM-SHA-256: .*invalid credentials"):
+            call()
+    assert sim.now_ms - began_ms < 3_000, "and not after the time of the call"
+    logins._scram.set_passwords({"alice": "secret"})
+    sim.advance(5_000)
+    assert admin.list_topics() == ["t"]
+    admin.close()
+
+
+def test_M_D13_a_member_that_every_node_refused_for_some_time_goes_on(sim: Simulation) -> None:
+    logins = logins_for(USERS)
+    kafka(sim, logins, connections_max_reauth_ms=2_000).create_topic("t")
+    consumer = sim.consumer(**SETTINGS, group_id="g", group_protocol="consumer", auto_offset_reset="earliest")
+    consumer.subscribe(["t"])
+    consumer.poll(timeout=5)
+    logins._scram.set_passwords({"alice": "another"})
+    for _ in range(20):
+        assert not consumer.poll(timeout=0.5)
+    logins._scram.set_passwords({"alice": "secret"})
+    sim.advance(2_000)
+    with sim.producer(**SETTINGS) as producer:
+        producer.send("t", b"v").result()
+    assert [record.value for record in consumer.poll(timeout=5)] == [b"v"]
+    consumer.close()

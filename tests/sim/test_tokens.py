@@ -16,6 +16,7 @@ from levada.testing import Simulation
 from sim_kit import SimClient, server
 
 HOUR_MS = 3_600_000
+PATIENCE_MS = 30_000
 WINDOW = RefreshWindow(0.8, 0.05, 60_000, 300_000)
 
 
@@ -46,6 +47,7 @@ class Service:
             self._fetch,
             WINDOW,
             ExponentialBackoff(1_000, 8_000, sim.random),
+            patience_ms=PATIENCE_MS,
             flows=FlowsBeside(client.engine.flows, client.engine.now),
             now=client.engine.now,
             random=sim.random,
@@ -59,6 +61,10 @@ class Service:
     def give(self, value: str, lifetime_ms: int | None = HOUR_MS) -> None:
         self.asked[-1].resolve(Token(value, lifetime_ms))
         self.sim.advance(1)
+
+    def until_asked(self, times: int) -> None:
+        while len(self.asked) < times:
+            self.sim.advance(1_000)
 
     def refuse(self, error: Exception) -> None:
         self.asked[-1].reject(error)
@@ -90,8 +96,7 @@ def test_the_next_token_is_fetched_while_the_one_before_is_good(service: Service
     service.give("first")
     service.sim.advance(2_800_000)
     assert len(service.asked) == 1
-    service.sim.advance(300_000)
-    assert len(service.asked) == 2
+    service.until_asked(2)
     assert value(service.keeper.current()) == "first"
     service.give("second")
     assert value(service.keeper.current()) == "second"
@@ -101,7 +106,7 @@ def test_M_A19_a_token_that_cannot_be_replaced_is_used_to_its_end(service: Servi
     service.keeper.current()
     service.sim.advance(1)
     service.give("first")
-    service.sim.advance(3_100_000)
+    service.until_asked(2)
     service.refuse(TokenError("the service is down"))
     assert value(service.keeper.current()) == "first"
     assert "the next token could not be fetched; the one before is good for" in caplog.text
@@ -160,6 +165,50 @@ def test_whatever_a_fetch_raises_is_told_and_does_not_end_the_client(service: Se
     service.refuse(ZeroDivisionError("secret"))
     with pytest.raises(TokenError, match=r"fetching the token failed: ZeroDivisionError$"):
         waiting.result()
+
+
+def hang(service: Service, times: int) -> None:
+    """Have fetches begun that do not return, and given up."""
+    for _ in range(times):
+        waiting = service.keeper.current()
+        service.sim.advance(PATIENCE_MS + 100)
+        with pytest.raises(TokenError, match="no token within 30000 ms: what fetches it has not returned") as error:
+            waiting.result()
+        assert error.value.retriable
+        service.sim.advance(9_000)
+
+
+def test_a_fetch_that_never_returns_does_not_keep_later_logins_from_another(service: Service) -> None:
+    hang(service, 1)
+    waiting = service.keeper.current()
+    service.sim.advance(1)
+    assert len(service.asked) == 2
+    service.give("second")
+    assert value(waiting) == "second"
+    service.asked[0].resolve(Token("of the one that hung", HOUR_MS))
+    assert value(service.keeper.current()) == "second", "it is no better than the one that is there"
+
+
+def test_a_token_that_comes_late_is_used(service: Service) -> None:
+    hang(service, 1)
+    waiting = service.keeper.current()
+    service.sim.advance(1)
+    service.asked[0].resolve(Token("late", HOUR_MS))
+    assert value(waiting) == value(service.keeper.current()) == "late"
+
+
+def test_fetches_that_never_return_do_not_pile_up(service: Service) -> None:
+    hang(service, 4)
+    waiting = service.keeper.current()
+    service.sim.advance(1)
+    with pytest.raises(TokenError, match="4 attempts to fetch a token have not returned"):
+        waiting.result()
+    assert len(service.asked) == 4
+    service.asked[0].reject(TokenError("at last"))
+    service.sim.advance(9_000)
+    service.keeper.current()
+    service.sim.advance(1)
+    assert len(service.asked) == 5
 
 
 def test_no_token_is_shown(service: Service) -> None:

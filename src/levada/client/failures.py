@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import copy
 from typing import NamedTuple
 
-from levada.client.connection_key import ConnectionKey
+from levada.client.connection_key import ConnectionKey, key_of
 from levada.client.connection_states import Connection
 from levada.client.deferred import DeferredLog
 from levada.client.setup.states import ConnectionState
@@ -103,6 +103,11 @@ class Failures:
         told.args = (f"{address}: {error}",)
         self._refusals[key] = told
         return told
+
+    def refusal_by_all(self, node_ids: Collection[int]) -> AuthenticationError | None:
+        """Return why nodes refused the client, None where one of them has not. What a later attempt succeeded at counts no more."""
+        refusals = [self._refusals[key] for key in map(key_of, node_ids) if key in self._refusals]
+        return _copied(refusals[-1]) if refusals and len(refusals) == len(node_ids) else None
 
     def bootstrap_error(self, waited_s: float, causes: Mapping[str, str], *, is_final: bool) -> BootstrapError | AuthenticationError:
         """Return the error for a client that never reached a broker. is_final: no address is worth another attempt."""

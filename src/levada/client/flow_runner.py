@@ -223,7 +223,10 @@ class FlowRunner:
 
     def _begin_call(self, task: _Task, call: Call, now_ms: int) -> None:
         peer = self._peer_for(call, now_ms)
-        if peer is None:
+        if peer is None and task.deadline_ms < NEVER_MS and (refusal := self._network.refusal()) is not None:
+            # A program's call ends at once, as at the first login. What the client does by itself goes on when it is let in again.
+            task.outcome = Promise.rejected(refusal)
+        elif peer is None:
             task.wake_ms = now_ms + self._network.shortest_delay_ms(now_ms)
         elif call.node is not None and self._network.losses(peer) > task.losses:
             task.outcome = Promise.rejected(self._network.connect_error(peer))

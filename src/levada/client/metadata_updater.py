@@ -114,7 +114,7 @@ class MetadataUpdater:
         self._note_failing(now_ms)
         assert self._failing_since_ms is not None
         too_long = now_ms - self._failing_since_ms > self._trigger_ms
-        if too_long or not self._network.has_usable_node:
+        if too_long or not self._network.has_usable_node():
             self._metadata.rebootstrap()
         if too_long:
             self._failing_since_ms = now_ms

@@ -83,6 +83,7 @@ class NetworkClient:
         self.setups = Setups(fallback, request_timeout_ms)
         choice = NodeChoice(metadata, states, self.in_flight, random, self._usable)
         self.least_loaded_node, self.shortest_delay_ms = choice.least_loaded_node, choice.shortest_delay_ms
+        self.has_usable_node = choice.has_usable_node
         self._endpoints: dict[ConnectionKey, Node] = {}
         self._known_snapshot = metadata.snapshot
         self._settled: list[tuple[Promise[Any], Any, BaseException | None]] = []
@@ -155,12 +156,6 @@ class NetworkClient:
             return known.versions.version_for(request_type, min_version, max_version)
         except UnsupportedVersionError as error:
             raise UnsupportedVersionError(f"{known.node.address}: {error.reason}") from None
-
-    @property
-    def has_usable_node(self) -> bool:
-        """Whether any node works, is being tried, or deserves a try before the client looks elsewhere."""
-        known = [self.states.get(key_of(node_id)) for node_id in self._metadata.snapshot.nodes]
-        return any(connection is None or not connection.given_up for connection in known)
 
     def failures(self) -> dict[str, str]:
         """Return what became of each address that could not be used, newest cause each; of those still being tried, what is known."""
@@ -494,6 +489,10 @@ class NetworkClient:
         """Return where a connection goes to, in the form of bootstrap.servers; the name of its key before its first attempt."""
         known = self.states.get(key_of(peer))
         return str(key_of(peer)) if known is None else known.node.address
+
+    def refusal(self) -> AuthenticationError | None:
+        """Return why the client is refused, None while the cluster has a node that has not refused it."""
+        return self._failures.refusal_by_all(self._metadata.snapshot.nodes)
 
     def connect_error(self, peer: Peer) -> KafkaError:
         """Return the error for who wanted to reach a node and could not: AuthenticationError where the node refused the client."""

@@ -47,6 +47,11 @@ class NodeChoice:
         """How long until any known node may be worth another look."""
         return min((self._states.delay_ms(node_id, now_ms) for node_id in self._metadata.snapshot.nodes), default=NEVER_MS)
 
+    def has_usable_node(self) -> bool:
+        """Whether any node works, is being tried, or deserves a try before the client looks elsewhere."""
+        known = [self._states.get(key_of(node_id)) for node_id in self._metadata.snapshot.nodes]
+        return any(connection is None or not connection.given_up for connection in known)
+
     def _preference(self, node_id: int, now_ms: int) -> tuple[int, int] | None:
         key = key_of(node_id)
         known = self._states.get(key)

@@ -142,6 +142,7 @@ def _keeper(config: ClientConfig, fetch: Callable[[], Token], parts: _Parts) -> 
         lambda: parts.helpers.run(fetch),
         window,
         ExponentialBackoff(least, max(least, most), engine.random),
+        patience_ms=config.request_timeout_ms,
         flows=FlowsBeside(engine.flows, engine.now),
         now=engine.now,
         random=engine.random,

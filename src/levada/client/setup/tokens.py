@@ -5,6 +5,9 @@ fetches the next one when most of the token's lifetime is over, as Java's client
 nobody has to wait again. While that fails, the old token is used to its end. Where none is left, who asks is told why, and the next attempt
 has to wait: a service that is down is not asked by every connection that is tried.
 
+A fetch may never return, such as a function of the user's that hangs. It is given up after some time, so that a later login has another one
+begun. A token that comes from it after all is used.
+
 A token that does not say when it ends serves the logins that wait for it when it comes, and no later one: those have another fetched.
 """
 
@@ -19,11 +22,13 @@ from levada.client.backoff import ExponentialBackoff
 from levada.client.deferred import DeferredLog
 from levada.client.now import Now
 from levada.errors import KafkaError, TokenError
-from levada.flow import Flow, Sleep, Wait
+from levada.flow import Flow, Sleep, WaitAny
 from levada.promise import Promise
 
 _LEAST_PAUSE_MS = 100
 """Whatever lifetime a service claims, it is not asked more often."""
+_MOST_LATE = 4
+"""While so many fetches have not returned, no other is begun: each may hold a thread, for ever."""
 
 
 class Runs(Protocol):
@@ -64,7 +69,10 @@ class RefreshWindow(NamedTuple):
 
 
 class TokenKeeper:
-    """See the module's theory. fetch: has a token fetched; a KafkaError says whether that may be tried again (`retriable`)."""
+    """See the module's theory. fetch: has a token fetched; a KafkaError says whether that may be tried again (`retriable`).
+
+    patience_ms: how long a fetch may take before another one is begun.
+    """
 
     def __init__(
         self,
@@ -72,6 +80,7 @@ class TokenKeeper:
         window: RefreshWindow,
         backoff: ExponentialBackoff,
         *,
+        patience_ms: int,
         flows: Runs,
         now: Now,
         random: Random,
@@ -80,6 +89,7 @@ class TokenKeeper:
         self._fetch = fetch
         self._window = window
         self._backoff = backoff
+        self._patience_ms = patience_ms
         self._flows = flows
         self._now = now
         self._random = random
@@ -90,6 +100,8 @@ class TokenKeeper:
         self._error: KafkaError | None = None
         self._asked: Promise[Token] | None = None
         self._keeping = False
+        self._late: list[Promise[Token]] = []
+        """The fetches that were given up, and have not returned."""
 
     def current(self) -> Promise[Token]:
         """Return the token to log in with, once there is one. Rejected with what kept it from being fetched, such as a TokenError."""
@@ -120,19 +132,35 @@ class TokenKeeper:
 
     def _fetch_once(self) -> Flow[int | None]:
         """Return how long to wait before the next time, None when it is not to be fetched before somebody asks."""
+        if len(self._late) >= _MOST_LATE:
+            return self._failed(_not_there(f"{_MOST_LATE} attempts to fetch a token have not returned"))
+        fetching = self._fetch()
+        if (yield WaitAny([fetching], self._patience_ms)) is None:
+            self._late.append(fetching)
+            fetching.on_done(self._came_late)
+            return self._failed(_not_there(f"no token within {self._patience_ms} ms: what fetches it has not returned"))
         try:
-            token: Token = yield Wait(self._fetch())
+            token = fetching.result()
         except KafkaError as error:
             return self._failed(error)
         except Exception as error:
             return self._failed(TokenError(f"fetching the token failed: {type(error).__name__}"))
+        self._take(token)
+        return None if token.lifetime_ms is None else self._window.after_ms(token.lifetime_ms, self._random)
+
+    def _take(self, token: Token) -> None:
         self._failures = 0
+        self._error = None
         asked, self._asked = self._asked, None
         self._token = token if token.lifetime_ms is not None else None
         self._ends_ms = self._now.ms + (token.lifetime_ms or 0)
         if asked is not None:
             asked.resolve(token)
-        return None if token.lifetime_ms is None else self._window.after_ms(token.lifetime_ms, self._random)
+
+    def _came_late(self, fetched: Promise[Token]) -> None:
+        self._late.remove(fetched)
+        if fetched.error is None and not self._is_good():
+            self._take(fetched.result())
 
     def _failed(self, error: KafkaError) -> int:
         pause_ms = self._backoff.delay_ms(self._failures)
@@ -148,3 +176,9 @@ class TokenKeeper:
             if asked is not None:
                 asked.reject(error)
         return pause_ms
+
+
+def _not_there(why: str) -> TokenError:
+    error = TokenError(why)
+    error.retriable = True
+    return error
