@@ -34,6 +34,16 @@ def test_a_closed_idle_connection_is_no_warning(caplog: pytest.LogCaptureFixture
     assert [record.levelname for record in closed] == ["INFO"]
 
 
+def test_a_listener_that_wants_a_login_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Its connections are set up each time, and end at the first request."""
+    with EmbeddedKafka(users={"ana": "p"}) as kafka:
+        admin = lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers, reconnect_backoff_ms=10, reconnect_backoff_max_ms=20)
+        with admin, pytest.raises(lv.errors.TimeoutError, match="does this listener want a login"):
+            admin.list_topics(timeout=0.5)
+    (warning,) = said(caplog.records, logging.WARNING)
+    assert "does this listener want a login (SASL_PLAINTEXT)?" in warning
+
+
 def test_a_dead_broker_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     address = closed_port()
     with lv.KafkaConsumer(bootstrap_servers=address, reconnect_backoff_ms=10, reconnect_backoff_max_ms=20) as consumer:

@@ -49,7 +49,7 @@ class _Failure(NamedTuple):
 
 
 class Failures:
-    """See the module's theory. A cause is logged once for its address, and again at DEBUG until the address has worked.
+    """See the module's theory. A cause is logged once for its address, and again at DEBUG until a request has been answered there.
 
     has_fallback: brokers are not asked what they speak, because the configuration says it.
     """
@@ -87,13 +87,15 @@ class Failures:
         ending = if_late if known.state is ConnectionState.CONNECTING else Ending.UNANSWERED
         return waits_for or diagnose(ending, _DOING[known.state], security_protocol=self._security_protocol)
 
-    def note(self, key: ConnectionKey, address: str, cause: str, *, level: int = logging.WARNING, invalid_peer: bool) -> None:
-        """A connection failed."""
+    def note(self, known: Connection | None, key: ConnectionKey, address: str, cause: str, *, level: int, invalid_peer: bool) -> None:
+        """A connection failed. known: the connection. If it has answered a request, what was logged before is out of date."""
+        if known is not None and known.has_answered:
+            self._told.pop(address, None)
         told = self._told.setdefault(address, deque(maxlen=_MOST_TOLD))
-        known = cause in told
-        if not known:
+        is_told = cause in told
+        if not is_told:
             told.append(cause)
-        self._log.log(logging.DEBUG if known else level, "%s: %s", address, cause, node_id=key.node_id, address=address)
+        self._log.log(logging.DEBUG if is_told else level, "%s: %s", address, cause, node_id=key.node_id, address=address)
         self._by_key.pop(key, None)  # The newest stands last, and is the one that counts for its address.
         self._by_key[key] = _Failure(address, cause, invalid_peer or key in self._refusals)
 
@@ -121,7 +123,6 @@ class Failures:
     def works(self, key: ConnectionKey, address: str) -> None:
         """A connection to an address was set up: what was known against others of that purpose is out of date, too."""
         self._refusals.pop(key, None)
-        self._told.pop(address, None)
         self._by_key = {
             other: failure for other, failure in self._by_key.items() if failure.address != address or other.purpose is not key.purpose
         }

@@ -463,8 +463,9 @@ class NetworkClient:
 
     def _lose(self, key: ConnectionKey, now_ms: int, disconnect: Disconnect) -> None:
         """A connection is gone: back off, reject its requests oldest first, have metadata refreshed (N14)."""
-        cause = self._failures.diagnose(disconnect, self.states.get(key), waited_for=self.in_flight.count(key))
-        cause += advertised_by(self.states.get(key), self._metadata.snapshot)
+        known = self.states.get(key)
+        cause = self._failures.diagnose(disconnect, known, waited_for=self.in_flight.count(key))
+        cause += advertised_by(known, self._metadata.snapshot)
         address = self.address(key)
         # A closed idle connection is not an error. It becomes one when reconnecting fails.
         idle = self.states.state(key) in ESTABLISHED and not self.in_flight.count(key)
@@ -478,7 +479,7 @@ class NetworkClient:
             self._refused(key, SslAuthenticationError(cause))
         if disconnect.ending not in (Ending.LOCAL, Ending.IDLE):
             level = logging.INFO if idle else logging.WARNING
-            self._failures.note(key, address, cause, level=level, invalid_peer=is_invalid_peer(disconnect.first_bytes))
+            self._failures.note(known, key, address, cause, level=level, invalid_peer=is_invalid_peer(disconnect.first_bytes))
             self._metadata.request_update()
 
     def _reject(self, request: InFlightRequest, error: BaseException) -> None:
