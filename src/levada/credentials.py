@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from levada.errors import TokenError
+
 
 @dataclass(frozen=True, slots=True)
 class OAuthToken:
@@ -31,6 +33,13 @@ class TokenProvider(Protocol):
 
 class SaslError(Exception):
     """The other side's message is not what the mechanism allows, or does not prove what it has to. The text names no secret."""
+
+
+def unanswered(message: str) -> TokenError:
+    """Return the error for a token or a ticket that nobody has refused: the client tries again by itself."""
+    error = TokenError(message)
+    error.retriable = True
+    return error
 
 
 class BlockingStep(NamedTuple):

@@ -11,10 +11,9 @@ import re
 from typing import Any, Final
 
 from levada.clock import Clock
-from levada.credentials import BlockingStep, Exchange, SaslError
+from levada.credentials import BlockingStep, Exchange, SaslError, unanswered
 from levada.errors import ConfigError, TokenError
 from levada.net.sasl.aws import AwsCredentials, signed_message
-from levada.oauth.token import unanswered
 
 _OF_MSK: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?\Z")
 _NO_PROFILES: Final = "'sasl.aws.profile' needs the package botocore: pip install 'levada[aws]'"

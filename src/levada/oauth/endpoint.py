@@ -21,10 +21,9 @@ from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from levada.clock import Clock
-from levada.credentials import OAuthToken
+from levada.credentials import OAuthToken, unanswered
 from levada.errors import ConfigError, TokenError
 from levada.net.sasl import jwt
-from levada.oauth.token import unanswered
 
 DEADLINE_S: Final = 10.0
 LARGEST_ANSWER: Final = 64 << 10

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from levada.credentials import OAuthToken
+from levada.credentials import OAuthToken, unanswered
 from levada.errors import KafkaError, TokenError
 from levada.net.sasl import jwt, oauthbearer
 
 _LATEST_S: Final = 1e15
 """Seconds since the epoch that no token reaches, and that can be counted in milliseconds."""
-
-
-def unanswered(message: str) -> TokenError:
-    """Return the error for a token that nobody has refused: the client tries again by itself."""
-    error = TokenError(message)
-    error.retriable = True
-    return error
 
 
 def called(provider: Any, finish: Callable[[Any], Any], extensions: Mapping[str, str]) -> OAuthToken:

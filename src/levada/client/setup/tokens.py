@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol
 from levada.client.backoff import ExponentialBackoff
 from levada.client.deferred import DeferredLog
 from levada.client.now import Now
+from levada.credentials import unanswered
 from levada.errors import KafkaError, TokenError
 from levada.flow import Flow, Sleep, WaitAny
 from levada.promise import Promise
@@ -133,12 +134,12 @@ class TokenKeeper:
     def _fetch_once(self) -> Flow[int | None]:
         """Return how long to wait before the next time, None when it is not to be fetched before somebody asks."""
         if len(self._late) >= _MOST_LATE:
-            return self._failed(_not_there(f"{_MOST_LATE} attempts to fetch a token have not returned"))
+            return self._failed(unanswered(f"{_MOST_LATE} attempts to fetch a token have not returned"))
         fetching = self._fetch()
         if (yield WaitAny([fetching], self._patience_ms)) is None:
             self._late.append(fetching)
             fetching.on_done(self._came_late)
-            return self._failed(_not_there(f"no token within {self._patience_ms} ms: what fetches it has not returned"))
+            return self._failed(unanswered(f"no token within {self._patience_ms} ms: what fetches it has not returned"))
         try:
             token = fetching.result()
         except KafkaError as error:
@@ -176,9 +177,3 @@ class TokenKeeper:
             if asked is not None:
                 asked.reject(error)
         return pause_ms
-
-
-def _not_there(why: str) -> TokenError:
-    error = TokenError(why)
-    error.retriable = True
-    return error

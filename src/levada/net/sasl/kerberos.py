@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from levada.credentials import Exchange, SaslError
-from levada.errors import ConfigError, TokenError
+from levada.credentials import Exchange, SaslError, unanswered
+from levada.errors import ConfigError
 from levada.net.sasl import gssapi
 
 GSSAPI: Final = "GSSAPI"
@@ -141,7 +141,5 @@ def _explained(library: Any, about: str = "") -> Iterator[None]:
         code, is_major = (error.min_code, False) if error.min_code else (error.maj_code, True)
         reason = "; ".join(str(status) for status in error.get_all_statuses(code, is_major))
         if error.min_code == _KDC_UNREACHABLE:
-            unanswered = TokenError(reason)
-            unanswered.retriable = True
-            raise unanswered from None
+            raise unanswered(reason) from None
         raise SaslError(about + reason) from None
