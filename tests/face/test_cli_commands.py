@@ -557,9 +557,14 @@ def test_a_broker_with_tls_and_users(tmp_path: Path) -> None:
 def test_a_broker_that_cannot_start(tmp_path: Path, embedded: Any) -> None:
     levada, port = on(), embedded.bootstrap_servers.rpartition(":")[2]
     assert port in levada("broker", "--port", port, code=3).err
-    assert "did you mean 'num_partitions'?" in levada("broker", "--port", "0", "--set", "num.partition=4", code=2).err
+    assert "did you mean 'num.partitions'?" in levada("broker", "--port", "0", "--set", "num.partition=4", code=2).err
     assert "go together" in levada("broker", "--key", "key.pem", code=2).err
-    assert "can be reached from other machines" in levada("broker", "--host", "0.0.0.0", "--port", "0", code=2).err
+    told = levada("broker", "--host", "0.0.0.0", "--port", "0", code=2).err
+    assert "can be reached from other machines" in told
+    assert "insecure_listen" not in told
+    for option in ("--certificate", "--users"):
+        key = ("--key", tmp_path / "key") if option == "--certificate" else ()
+        assert f"{option} {tmp_path / 'no'}: No such file" in levada("broker", option, tmp_path / "no", *key, code=2).err
     (tmp_path / "users").write_text("alice=of alice\n")
     (tmp_path / "users").chmod(0o644)
     assert "chmod 600" in levada("broker", "--users", tmp_path / "users", code=2).err
