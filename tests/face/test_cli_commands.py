@@ -158,6 +158,7 @@ def test_a_group_is_described_moved_and_deleted(levada: Levada, topic: str, admi
     assert [row["partition"] for row in levada("groups", "describe", topic).json()] == [0]
     levada("groups", "delete", topic, "--yes")
     assert "does not exist" in levada("groups", "describe", topic, code=1).err
+    assert levada("groups", "describe", topic, "-o", "table", code=1).text == "", "no heading without a row"
 
 
 def test_a_group_that_reads(levada: Levada, topic: str, kafka: Any) -> None:
