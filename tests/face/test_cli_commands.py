@@ -566,6 +566,10 @@ def test_a_broker_that_cannot_start(tmp_path: Path, embedded: Any) -> None:
     for option in ("--certificate", "--users"):
         key = ("--key", tmp_path / "key") if option == "--certificate" else ()
         assert f"{option} {tmp_path / 'no'}: No such file" in levada("broker", option, tmp_path / "no", *key, code=2).err
+    (bad := tmp_path / "bad.pem").write_text("no certificate")
+    refused = levada("broker", "--port", "0", "--certificate", bad, "--key", bad, code=2).err
+    assert refused.startswith(f"levada: --certificate {bad} with --key {bad} cannot be read as a certificate and its key")
+    assert "ssl." not in refused
     (tmp_path / "users").write_text("alice=of alice\n")
     (tmp_path / "users").chmod(0o644)
     assert "chmod 600" in levada("broker", "--users", tmp_path / "users", code=2).err

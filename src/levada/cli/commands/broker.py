@@ -18,12 +18,12 @@ app = typer.Typer(add_completion=False)
 
 _MOST_PORTS = 65_535
 _OPTIONS: Mapping[str, str] = {
-    "'ssl.certificate.location'": "what --certificate and --key name",
-    "'ssl.truststore.location'": "what --client-ca names",
+    "'ssl.certificate.location'": "--certificate {0.certificate} with --key {0.key}",
+    "'ssl.truststore.location'": "--client-ca {0.client_authorities}",
     "; an encrypted key needs ssl.key.password": "; the key has to be one without a password",
     "pass insecure_listen=True (--insecure-listen)": "give --insecure-listen",
 }
-"""What a program passes to the broker, as it is given here."""
+"""What a program passes to the broker, as it is given here; {0} is the Listening."""
 
 
 @command(app)
@@ -62,14 +62,14 @@ def broker(
     try:
         serve(listening, _text(data_dir), given, lambda told: typer.echo(f"levada broker: {told}"))
     except ConfigError as wrong:
-        raise ConfigError(_in_our_words(str(wrong))) from wrong
+        raise ConfigError(_in_our_words(str(wrong), listening)) from wrong
     except KeyboardInterrupt:
         typer.echo("levada broker: ended")
 
 
-def _in_our_words(text: str) -> str:
+def _in_our_words(text: str, listening: Listening) -> str:
     for theirs, ours in _OPTIONS.items():
-        text = text.replace(theirs, ours)
+        text = text.replace(theirs, ours.format(listening))
     return text
 
 
