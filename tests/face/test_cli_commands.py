@@ -158,6 +158,7 @@ def test_a_group_is_described_moved_and_deleted(levada: Levada, topic: str, admi
     assert [row["partition"] for row in levada("groups", "describe", topic).json()] == [0]
     levada("groups", "delete", topic, "--yes")
     assert "does not exist" in levada("groups", "describe", topic, code=1).err
+    assert levada("groups", "describe", topic, "-o", "table", code=1).text == "", "no heading without a row"
 
 
 def test_a_group_that_reads(levada: Levada, topic: str, kafka: Any) -> None:
@@ -557,9 +558,18 @@ def test_a_broker_with_tls_and_users(tmp_path: Path) -> None:
 def test_a_broker_that_cannot_start(tmp_path: Path, embedded: Any) -> None:
     levada, port = on(), embedded.bootstrap_servers.rpartition(":")[2]
     assert port in levada("broker", "--port", port, code=3).err
-    assert "did you mean 'num_partitions'?" in levada("broker", "--port", "0", "--set", "num.partition=4", code=2).err
+    assert "did you mean 'num.partitions'?" in levada("broker", "--port", "0", "--set", "num.partition=4", code=2).err
     assert "go together" in levada("broker", "--key", "key.pem", code=2).err
-    assert "can be reached from other machines" in levada("broker", "--host", "0.0.0.0", "--port", "0", code=2).err
+    told = levada("broker", "--host", "0.0.0.0", "--port", "0", code=2).err
+    assert "can be reached from other machines" in told
+    assert "insecure_listen" not in told
+    for option in ("--certificate", "--users"):
+        key = ("--key", tmp_path / "key") if option == "--certificate" else ()
+        assert f"{option} {tmp_path / 'no'}: No such file" in levada("broker", option, tmp_path / "no", *key, code=2).err
+    (bad := tmp_path / "bad.pem").write_text("no certificate")
+    refused = levada("broker", "--port", "0", "--certificate", bad, "--key", bad, code=2).err
+    assert refused.startswith(f"levada: --certificate {bad} with --key {bad} cannot be read as a certificate and its key")
+    assert "ssl." not in refused
     (tmp_path / "users").write_text("alice=of alice\n")
     (tmp_path / "users").chmod(0o644)
     assert "chmod 600" in levada("broker", "--users", tmp_path / "users", code=2).err

@@ -295,6 +295,7 @@ def test_mistakes_in_a_scan_are_named(kafka: Any, tmp_path: Path) -> None:
 
     assert "did you mean 'headers'" in refused("--to", "x.csv", "--columns", "header")
     assert "lists, which CSV does not have" in refused("--to", "x.csv", "--columns", "headers")
+    assert f"there is no folder {tmp_path / 'no'}" in refused("--to", str(tmp_path / "no" / "x.parquet"))
     assert "its name does not tell a format" in refused("--to", "x.foo")
     assert "did you mean 'parquet'" in refused("--to", "x", "-f", "parket")
 

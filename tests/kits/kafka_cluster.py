@@ -3,7 +3,7 @@
 A node is formatted, started, and asked through its own port until it knows as many brokers as the cluster has; nothing sleeps and
 hopes. Its log and data live in a temporary folder; `keep_logs` saves the logs of a run that failed.
 
-As a command: `python tests/kafka_cluster.py --version 4.4.0 --port 9092` serves until it is interrupted.
+As a command: `python tests/kits/kafka_cluster.py --version 4.4.0 --port 9092` serves until it is interrupted.
 """
 
 from __future__ import annotations

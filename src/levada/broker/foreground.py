@@ -18,6 +18,7 @@ from levada.broker.settings import BrokerSettings
 from levada.broker.storage import IN_MEMORY
 from levada.errors import ConfigError
 from levada.net.transport import PlaintextTransport, TransportLayer
+from levada.suggestion import did_you_mean
 
 _DEFAULTS: Mapping[str, object] = {field.name: field.default for field in fields(BrokerSettings)}
 _WORDS: Mapping[str, bool] = {"true": True, "false": False}
@@ -69,13 +70,17 @@ def serve(listening: Listening, data_dir: str | None, settings: Mapping[str, Any
 
 
 def setting(text: str) -> tuple[str, object]:
-    """Read NAME=VALUE: a broker setting by Kafka's name, and its value as the setting has it. Raises ConfigError for no number.
+    """Read NAME=VALUE: a broker setting by Kafka's name, and its value as the setting has it.
 
-    The value of a setting that is not known stays text: BrokerSettings.of() refuses its name.
+    Raises ConfigError for no number, and for a name that is none, in the spelling that was typed.
     """
     name, _, value = text.partition("=")
     field = name.strip().replace(".", "_")
-    default = _DEFAULTS.get(field)
+    if field not in _DEFAULTS:
+        typed = name.strip()
+        known = [known.replace("_", ".") if "." in typed else known for known in _DEFAULTS]
+        raise ConfigError(f"unknown broker setting '{typed}'{did_you_mean(typed, known)}")
+    default = _DEFAULTS[field]
     if isinstance(default, bool):
         return field, _WORDS.get(value.lower(), value)
     if isinstance(default, int | float):

@@ -29,6 +29,8 @@ levada doctor -b localhost:9092
 
 Data go to stdout and everything else to stderr. Results are tables; `-o json` and `-o yaml` print the same with all fields, for programs.
 What cannot be taken back is asked about first; without a terminal to ask on it needs `--yes`.
+Commands that ask a cluster something, such as `levada topics list`, wait 15 s for each answer; `-X default.api.timeout.ms=60000` says
+otherwise. `levada scan`, and parquet and Arrow files of `levada produce`, need pyarrow: `pip install 'levada[cli,arrow]'`.
 """
 _OFFSETS = """\
 ## Offsets

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 LOG_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 """Of -v: none, one, two or more."""
 
+ASKED_ONCE: Mapping[str, Any] = {"default.api.timeout.ms": 15_000}
+"""Somebody waits for the answer, which a broker that is down never gives."""
 NOT_CREATING: Mapping[str, Any] = {"allow.auto.create.topics": False}
 
 
@@ -93,7 +95,7 @@ class Invocation:
         from levada import KafkaAdmin
         from levada.config import AdminConfig
 
-        return KafkaAdmin(self.settings.of(AdminConfig))
+        return KafkaAdmin({**ASKED_ONCE, **self.settings.of(AdminConfig)})
 
     def scan(self, topics: Any = None, **arguments: Any) -> Scan[Any, Any]:
         """Make a scan. arguments: those of levada.scan()."""

@@ -82,9 +82,14 @@ def _read(path: Path, name: str | None) -> Profile:
     if wanted is None:
         return Profile(str(path), {})
     if wanted not in profiles:
-        raise ConfigError(f"{path}: there is no profile '{wanted}'{did_you_mean(str(wanted), profiles)}")
+        by = "" if name is not None else f', which `default = "{wanted}"` in this file names'
+        raise ConfigError(f"{path}: there is no profile '{wanted}'{by}{did_you_mean(str(wanted), profiles)}")
     where = f"profile '{wanted}' of {path}"
-    return _checked(path, where, _flat(profiles[wanted]))
+    try:
+        flat = _flat(profiles[wanted])
+    except ConfigError as fault:
+        raise ConfigError(f"{where}: {fault}") from None
+    return _checked(path, where, flat)
 
 
 def _parsed(path: Path) -> dict[str, Any]:
@@ -109,6 +114,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in table.items():
         name = f"{prefix}{key}"
         if isinstance(value, dict) and not _is_source(name, value):
+            _check_words(name, value)
             flat |= _flat(value, f"{name}.")
         else:
             flat[name] = value
@@ -118,6 +124,15 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _is_source(name: str, table: Mapping[str, Any]) -> bool:
     """Whether a table says where a secret is; `{ file = ... }` may also be the end of an option's name."""
     return len(table) == 1 and all(key in SOURCES and not _options(f"{name}.{key}") for key in table)
+
+
+def _check_words(name: str, table: Mapping[str, Any]) -> None:
+    """Refuse a table in place of a secret that does not say where it is. Raises ConfigError."""
+    if _is_secret(name) and (wrong := [key for key in table if not _options(f"{name}.{key}")]):
+        unknown = [key for key in wrong if key not in SOURCES]
+        close = did_you_mean(unknown[0], SOURCES) if unknown else ""
+        told = ", ".join(f"'{key}'" for key in unknown or wrong)
+        raise ConfigError(f'{name}: a secret is in one of {", ".join(SOURCES)}, such as {{ file = "..." }}; got {told}{close}')
 
 
 def _checked(path: Path, where: str, flat: dict[str, Any]) -> Profile:

@@ -348,7 +348,7 @@ def test_the_command_serves_until_it_is_interrupted_and_ends_with_0(how: signal.
     ("arguments", "sentence"),
     [
         (["--host", "0.0.0.0"], "levada broker: 0.0.0.0 can be reached from other machines"),
-        (["--set", "num.partition=3"], "unknown broker setting 'num_partition'; did you mean 'num_partitions'?"),
+        (["--set", "num.partition=3"], "unknown broker setting 'num.partition'; did you mean 'num.partitions'?"),
     ],
 )
 def test_the_command_says_in_one_line_why_it_cannot_start(arguments: list[str], sentence: str) -> None:

@@ -60,6 +60,10 @@ def test_without_a_file_there_is_no_profile(tmp_path: Path) -> None:
 def test_mistakes_in_the_file_are_named(config: Write) -> None:
     with pytest.raises(ConfigError, match="did you mean 'production'"):
         read_profile(config('[profiles.production]\nbrokers = "a:1"\n'), "prodution")
+    with pytest.raises(ConfigError, match=r"no profile 'devv', which `default = \"devv\"` in this file names; did you mean 'dev'"):
+        read_profile(config('default = "devv"\n[profiles.dev]\n'), None)
+    with pytest.raises(ConfigError, match=r"profile 'dev' of .*: sasl.password: .* got 'comand'; did you mean 'command'"):
+        read_profile(config('[profiles.dev]\nsasl.password = { comand = "x" }\n'), "dev")
     with pytest.raises(ConfigError, match="this is not TOML"):
         read_profile(config("[profiles"), "dev")
     with pytest.raises(ConfigError, match="unknown key 'profile'; did you mean 'profiles'"):

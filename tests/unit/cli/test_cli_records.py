@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
+from cli_kit import run
 from levada.cli.commands.perf import percentiles
+from levada.cli.exits import Exit
 from levada.cli.records import json_records
 from levada.cli.records.filters import record_filter
 from levada.cli.records.input_records import InputError, InputRecord, Nulls, csv_rows, header_options, json_lines, lines
@@ -228,6 +232,34 @@ def test_outcomes_keep_the_first_failures() -> None:
         outcomes.done("a: ", line, RecordMetadata("t", 0, -1, 0), KafkaError("no"))
     assert (outcomes.acknowledged, outcomes.failed, len(outcomes.shown)) == (1, 48, MOST_SHOWN)
     assert outcomes.shown[0].where == "a: line 2"
+
+
+def test_records_without_an_outcome_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = MagicMock()
+    producer.send.side_effect = [None, None, KeyboardInterrupt]
+    producer.__enter__.return_value = producer
+    monkeypatch.setattr("levada.cli.invocation.Invocation.producer", lambda *_, **__: producer)
+    broken_off = run("produce", "t", stdin=b"a\nb\nc\nd\n")
+    assert broken_off.code == Exit.INTERRUPTED
+    assert "0 records acknowledged\n" in broken_off.err
+    assert "3 records were read and are not known to be acknowledged; they may have been written" in broken_off.err
+
+
+def test_without_pyarrow_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    ran = run("produce", "t", "x.parquet", "-b", "localhost:1")
+    assert (ran.code, ran.err) == (Exit.WRONG_USE, "levada: parquet and Arrow files need pyarrow: pip install 'levada[arrow]'\n")
+
+
+def test_ctrl_c_of_a_member_says_that_it_leaves_and_is_patient_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = MagicMock()
+    consumer.__enter__.return_value = consumer
+    consumer.poll.side_effect = KeyboardInterrupt
+    monkeypatch.setattr("levada.cli.invocation.Invocation.consumer", lambda *_, **__: consumer)
+    ended = run("consume", "t", "-G", "g")
+    assert ended.code == Exit.INTERRUPTED
+    assert ended.err == "levada: leaving group g, for up to 5 s; Ctrl-C again ends at once\n"
+    consumer.close.assert_called_once_with(5)
 
 
 def test_percentiles_are_latencies_that_were_measured() -> None:

@@ -88,6 +88,12 @@ def test_an_attempt_that_failed_is_told_at_its_step(error: Exception, step: Step
     assert all(found.status is Status.OK for found in well)
 
 
+def test_a_refused_login_says_what_to_look_at() -> None:
+    *_, failed = connecting.connected("h:1", SaslAuthenticationError("h:1: PLAIN: wrong"), "SASL_SSL")
+    assert failed.advice.startswith("the user or the password is wrong, or the broker does not know this user for this sasl.mechanism")
+    assert "levada users list" in failed.advice
+
+
 def test_an_attempt_that_succeeded_is_told_step_by_step() -> None:
     assert [found.step for found in connecting.connected("h:1", None, "SASL_SSL")] == [Step.TLS, Step.VERSIONS, Step.LOGIN]
     assert [found.step for found in connecting.connected("h:1", None, "PLAINTEXT")] == [Step.VERSIONS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +12,18 @@ from levada.broker.foreground import Listening, serve, setting
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.private_files import read_private
+from levada.errors import ConfigError
 
 app = typer.Typer(add_completion=False)
 
 _MOST_PORTS = 65_535
+_OPTIONS: Mapping[str, str] = {
+    "'ssl.certificate.location'": "--certificate {0.certificate} with --key {0.key}",
+    "'ssl.truststore.location'": "--client-ca {0.client_authorities}",
+    "; an encrypted key needs ssl.key.password": "; the key has to be one without a password",
+    "pass insecure_listen=True (--insecure-listen)": "give --insecure-listen",
+}
+"""What a program passes to the broker, as it is given here; {0} is the Listening."""
 
 
 @command(app)
@@ -46,12 +55,31 @@ def broker(
         raise typer.BadParameter("--certificate and --key go together")
     if client_ca is not None and certificate is None:
         raise typer.BadParameter("--client-ca needs --certificate and --key")
+    for option, file in (("--certificate", certificate), ("--key", key), ("--client-ca", client_ca)):
+        _check_readable(option, file)
     listening = Listening(host, port, _text(certificate), _text(key), _text(client_ca), _users(users), insecure_listen)
     given = dict(setting(text) for text in settings or ())
     try:
         serve(listening, _text(data_dir), given, lambda told: typer.echo(f"levada broker: {told}"))
+    except ConfigError as wrong:
+        raise ConfigError(_in_our_words(str(wrong), listening)) from wrong
     except KeyboardInterrupt:
         typer.echo("levada broker: ended")
+
+
+def _in_our_words(text: str, listening: Listening) -> str:
+    for theirs, ours in _OPTIONS.items():
+        text = text.replace(theirs, ours.format(listening))
+    return text
+
+
+def _check_readable(option: str, file: Path | None) -> None:
+    """Raise BadParameter with the name of an option whose file cannot be opened."""
+    try:
+        if file is not None:
+            file.open("rb").close()
+    except OSError as fault:
+        raise typer.BadParameter(f"{option} {file}: {fault.strerror}") from None
 
 
 def _text(path: Path | None) -> str | None:
@@ -61,7 +89,10 @@ def _text(path: Path | None) -> str | None:
 def _users(file: Path | None) -> dict[str, str] | None:
     if file is None:
         return None
-    text = read_private(file, "the file of users", others_may_read=False)
+    try:
+        text = read_private(file, "the file of users", others_may_read=False)
+    except OSError as fault:
+        raise typer.BadParameter(f"--users {file}: {fault.strerror}") from None
     users: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Print records of topics, and follow them.", add_completion=False)
 
 POLL_S = 1.0
+CLOSE_S = 5.0
+"""Time that leaving a group may take after Ctrl-C: somebody waits for the prompt, and the group may have no broker any more."""
 AT_ONCE = 500
 """Records of a member that stops at the end, between two commits."""
 
@@ -138,11 +140,22 @@ def _join(run: Invocation, wanted: Wanted) -> None:
         "enable_auto_commit": False,
         "stop_at_end": wanted.stops_at_end,
     }
-    with run.consumer(**settings, **wanted.settings) as consumer:
+    with run.consumer(**settings, **wanted.settings) as consumer, _leaving(run, consumer, wanted.group):
         consumer.subscribe(wanted.topics)
         batches = _slices(consumer) if wanted.stops_at_end else _endless(consumer)
         for printed in _printing(run, wanted, batches):
             consumer.commit(_after(printed))
+
+
+@contextmanager
+def _leaving(run: Invocation, consumer: KafkaConsumer[Any, Any], group: str | None) -> Iterator[None]:
+    """Leave the group soon after Ctrl-C, and say so before: brokers that are gone are waited for."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        run.say(f"leaving group {group}, for up to {CLOSE_S:g} s; Ctrl-C again ends at once")
+        consumer.close(CLOSE_S)
+        raise
 
 
 def _endless(consumer: KafkaConsumer[Any, Any]) -> Iterator[Sequence[AnyRecord]]:

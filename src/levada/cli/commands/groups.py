@@ -17,6 +17,7 @@ from levada.cli.lag import PartitionLag, total
 from levada.cli.log_ends import log_ends
 from levada.cli.offsets import Spans
 from levada.cli.outcomes import rows_of, show_outcomes, tell_errors
+from levada.cli.output import OutputFormat
 from levada.cli.partition_offsets import POSITIONS, offsets_at, parse_positions
 from levada.cli.partitions import named_partitions, partitions_of
 from levada.cli.reset import Plan, by_offsets, to_offsets
@@ -78,6 +79,9 @@ def describe(
     with invocation.admin() as admin:
         outcomes = _views(admin, groups or ())
     views = [view for view in outcomes.values() if not isinstance(view, KafkaError)]
+    if outcomes and not views and invocation.format is OutputFormat.TABLE:
+        # No heading without a row; programs get their empty list.
+        return tell_errors(invocation, outcomes)
     if members:
         invocation.show([member for view in views for member in view.members], MemberView._fields)
     elif state:

@@ -133,7 +133,15 @@ def _checked_format(format: str | None) -> str | None:
     return format
 
 
+def _format_of(file: str, given: Given) -> str:
+    return given.format or SUFFIXES.get(Path(file).suffix.lower(), "lines")
+
+
 def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict[str, Any], quiet: bool) -> int:
+    if any(_format_of(file, given) in OF_COLUMNS for file in files):
+        from levada.cli.records.columns import check_pyarrow
+
+        check_pyarrow()
     outcomes = Outcomes()
     try:
         with (
@@ -165,7 +173,7 @@ def _all_or_nothing(producer: KafkaProducer[Any, Any], outcomes: Outcomes) -> It
             if outcomes.failed:
                 raise CommandError(f"the transaction was aborted: {outcomes.failed} records failed")
     except BaseException:
-        outcomes.acknowledged = 0
+        outcomes.acknowledged, outcomes.taken = 0, outcomes.failed
         raise
 
 
@@ -178,6 +186,8 @@ def _tell(run: Invocation, outcomes: Outcomes, quiet: bool) -> None:
         run.show(Produced(outcomes.acknowledged, outcomes.failed))
     elif not quiet or outcomes.failed:
         run.say(f"{outcomes.acknowledged:,} records acknowledged" + (f", {outcomes.failed:,} failed" if outcomes.failed else ""))
+    if outcomes.unknown:
+        run.say(f"{outcomes.unknown:,} records were read and are not known to be acknowledged; they may have been written")
 
 
 class _Sending:
@@ -191,7 +201,7 @@ class _Sending:
 
     def send_file(self, file: str, *, named: bool) -> None:
         """Send all that a file holds. named: whether messages have to say which file. Raises CommandError for what cannot be read."""
-        format = self._given.format or SUFFIXES.get(Path(file).suffix.lower(), "lines")
+        format = _format_of(file, self._given)
         where = f"{file}: " if named else ""
         if format in OF_COLUMNS:
             self._send_columns(file, format, where)
@@ -224,6 +234,8 @@ class _Sending:
         given = self._given
         self._pace.wait()
         try:
+            # Before it is sent: Ctrl-C may come while that waits.
+            self._outcomes.taken += 1
             self._producer.send(
                 given.topic,
                 record.value,
@@ -233,9 +245,12 @@ class _Sending:
                 headers=[*record.headers, *given.headers],
                 on_delivery=partial(self._outcomes.done, where, record.line),
             )
-        except ValueError as wrong:
-            # Such as a negative timestamp.
-            raise InputError(record.line, str(wrong)) from None
+        except Exception as wrong:
+            self._outcomes.taken -= 1
+            if isinstance(wrong, ValueError):
+                # Such as a negative timestamp.
+                raise InputError(record.line, str(wrong)) from None
+            raise
         self._bar.advance()
 
     # Columns
@@ -265,7 +280,9 @@ class _Sending:
         for first in range(0, batch.num_rows, self._pace.at_once):
             part = table.slice(first, self._pace.at_once)
             self._pace.wait(part.num_rows)
-            self._columns.append((where, row + first, self._producer.send_arrow(given.topic, part, **used)))
+            delivery = self._producer.send_arrow(given.topic, part, **used)
+            self._outcomes.taken += part.num_rows
+            self._columns.append((where, row + first, delivery))
             self._settle_columns(2)
             self._bar.advance(part.num_rows)
 

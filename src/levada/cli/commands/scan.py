@@ -69,6 +69,8 @@ def scan(
     from levada.cli.records.sinks import TEXT_FORMATS, Destination, format_of
 
     kind = format_of(to, format)
+    if not (folder := Path(to).parent).is_dir():
+        raise ConfigError(f"--to {to}: there is no folder {folder}")
     wanted = _columns(columns, kind)
     as_text = text or kind in (*TEXT_FORMATS, "duckdb")
     arguments: dict[str, Any] = {

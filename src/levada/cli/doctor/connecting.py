@@ -17,7 +17,10 @@ from levada.errors import (
     UnsupportedVersionError,
 )
 
-_ADVICE_ON_LOGIN = "check sasl.username and sasl.password, and that the broker knows this user for this sasl.mechanism"
+_ADVICE_ON_LOGIN = (
+    "the user or the password is wrong, or the broker does not know this user for this sasl.mechanism: check sasl.username and "
+    "sasl.password; `levada users list`, run by somebody who may log in, shows for which mechanisms of SCRAM a user was created"
+)
 
 
 def resolved(host: str, found: Resolved) -> Finding:

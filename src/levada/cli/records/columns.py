@@ -35,6 +35,12 @@ def rows_as_json(batch: Any) -> list[bytes]:
     return [json_text(dict(zip(batch.schema.names, row, strict=True))).encode() for row in zip(*columns, strict=True)]
 
 
+def check_pyarrow() -> None:
+    """Raise ImportError, with what to install, where there is no pyarrow."""
+    with _importing():
+        import pyarrow  # noqa: F401
+
+
 def column_batches(path: str, format: str) -> Iterator[Any]:
     """Yield the Arrow batches of a parquet or Arrow file; "-" is an Arrow stream on stdin. Raises CommandError for what is neither."""
     with _importing():

@@ -22,11 +22,18 @@ class Outcomes:
     """Counts acknowledgements; callbacks of a producer, on its own thread, and the command use it at the same time."""
 
     def __init__(self) -> None:
+        self.taken = 0
+        """Records that were read and handed to the producer; only the command counts them."""
         self.acknowledged = 0
         self.failed = 0
         self.shown: list[Failure] = []
         """The first failures; more are only counted."""
         self._lock = Lock()
+
+    @property
+    def unknown(self) -> int:
+        """How many have no outcome. Some remain where a run is broken off: they may have been written."""
+        return self.taken - self.acknowledged - self.failed
 
     def done(self, where: str, line: int, _: RecordMetadata, error: KafkaError | None) -> None:
         """Take up the outcome of one record. where: its file, empty for stdin."""
