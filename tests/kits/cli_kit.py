@@ -65,7 +65,7 @@ def run(*arguments: str | Path, stdin: bytes = b"", env: Mapping[str, str] | Non
         patch.object(sys, "stdin", given),
         redirect_stdout(out),
         redirect_stderr(err),
-        _logging_kept(),
+        logging_kept(),
     ):
         code = main([str(argument) for argument in arguments])
         out.flush()
@@ -81,7 +81,8 @@ def done(*arguments: str | Path, stdin: bytes = b"", env: Mapping[str, str] | No
 
 
 @contextmanager
-def _logging_kept() -> Iterator[None]:
+def logging_kept() -> Iterator[None]:
+    """The command line sets up the log of its process; have this one as it was, afterwards."""
     log = logging.getLogger("levada")
     handlers, level = log.handlers[:], log.level
     try:

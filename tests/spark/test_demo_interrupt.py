@@ -27,7 +27,8 @@ def test_ctrl_c_ends_the_demo_quietly(stage: Any, seconds_later: Any, tmp_path: 
         wait_for(lambda: stage in shown.read_text(), 90)
         time.sleep(seconds_later)  # into the stage
         os.killpg(demo.pid, signal.SIGINT)
-        assert demo.wait(timeout=20) == 130
+        # Python itself ends by the signal where Ctrl-C came in a string of Python that an extension module ran, as some do at import.
+        assert demo.wait(timeout=20) in (130, -signal.SIGINT)
         wait_for(lambda: not processes_of(demo.pid), 20)
     finally:
         with contextlib.suppress(ProcessLookupError):

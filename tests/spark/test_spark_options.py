@@ -278,11 +278,18 @@ def test_the_manual_names_every_option() -> None:
     assert not missing
 
 
-def test_a_login_that_there_is_not_yet_is_refused_by_name() -> None:
-    setting = "sasl.kerberos.service.name"
+def test_a_login_with_kerberos_is_read_as_the_connector_of_spark_has_it() -> None:
+    module = "com.sun.security.auth.module.Krb5LoginModule"
+    login = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "GSSAPI",
+        "kafka.sasl.kerberos.service.name": "broker",
+        "kafka.sasl.jaas.config": f'{module} required useKeyTab=true keyTab="/etc/etl.keytab" principal="etl@HERE";',
+    }
     for read in (stream, written):
-        with pytest.raises(ConfigError, match=f"'{setting}' is not supported yet: of SASL there are PLAIN, SCRAM, OAUTHBEARER and AWS_MSK"):
-            read(**{f"kafka.{setting}": "x"})
+        read(**login)
+    with pytest.raises(ConfigError, match="useKeyTab=true needs keyTab"):
+        stream(**login | {"kafka.sasl.jaas.config": f"{module} required useKeyTab=true;"})
 
 
 def test_a_token_endpoint_as_the_connector_of_spark_has_it_is_read() -> None:

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 import typer
 
-from cli_kit import NO_SETTINGS, Ran, Terminal, done, piped, run
+from cli_kit import NO_SETTINGS, Ran, Terminal, done, logging_kept, piped, run
 from levada.cli import application, entry
 from levada.cli.application import COMMANDS, load
 from levada.cli.command import command
@@ -235,7 +235,8 @@ def test_streams_that_the_caller_has_closed_fail_or_drop(monkeypatch: pytest.Mon
 def test_an_exit_code_outlives_a_full_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
     full = Mock(write=Mock(side_effect=OSError("No space left on device")))
     monkeypatch.setattr(sys, "stderr", full)
-    assert entry.main(["topics", "list", "-X", "no-equals-sign"]) == Exit.WRONG_USE
+    with logging_kept():
+        assert entry.main(["topics", "list", "-X", "no-equals-sign"]) == Exit.WRONG_USE
     assert full.write.called
 
 
