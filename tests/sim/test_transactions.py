@@ -207,27 +207,77 @@ def test_T5_what_waits_for_the_end_of_the_transaction_before_is_asked_for_again_
     assert 20 <= sim.now_ms - begun_ms < 60, "not after retry.backoff.ms, of 100"
 
 
-@pytest.mark.parametrize("latency_ms", [4, 30])
-def test_T5_the_first_batch_of_a_transaction_leaves_time_for_the_markers_of_the_one_before(latency_ms: int) -> None:
-    with Simulation(seed=3, latency_ms=(latency_ms, latency_ms)) as sim:
-        add_broker(sim, 2)
-        producer = new_producer(sim)
-        producer.init_transactions()
-        producer.begin_transaction()
-        producer.send("t", b"0", partition=0).result()
+# The first batch of a transaction waits for the markers of the one before (KIP-890): on the broker it would wait for 20 ms and more.
 
-        def time_of_send(idle_ms: int) -> int:
-            producer.commit_transaction()
-            sim.advance(idle_ms)
-            producer.begin_transaction()
-            begun_ms = sim.now_ms
-            producer.send("t", b"1", partition=0).result()
-            return sim.now_ms - begun_ms
 
-        round_trip_ms = 2 * latency_ms
-        assert time_of_send(idle_ms=100) == round_trip_ms
-        assert time_of_send(idle_ms=0) == round_trip_ms + min(round_trip_ms, 20), "EndTxn's time, at most the pause of a broker"
-        assert time_of_send(idle_ms=5) == round_trip_ms + min(round_trip_ms, 20) - 5
+class Quick:
+    """A producer that sends the first record of a transaction soon after the end of the one before, `latency_ms` away from its broker."""
+
+    def __init__(self, sim: Simulation, latency_ms: int = 1) -> None:
+        self.sim = sim
+        sim.network.latency_ms = (latency_ms, latency_ms)
+        self.round_trip_ms = 2 * latency_ms
+        self.faults = add_broker(sim, 2).faults
+        self.producer = new_producer(sim)
+        self.producer.init_transactions()
+        self.producer.begin_transaction()
+        self.producer.send("t", b"0", partition=0).result()
+
+    def held_back_ms(self, idle_ms: int = 0) -> int:
+        """How long the record waits in the producer when it is sent so long after the end."""
+        self.producer.commit_transaction()
+        self.sim.advance(idle_ms)
+        self.producer.begin_transaction()
+        begun_ms = self.sim.now_ms
+        self.producer.send("t", b"1", partition=0).result()
+        return self.sim.now_ms - begun_ms - self.round_trip_ms
+
+    @property
+    def asked(self) -> int:
+        return self.faults.requests["DescribeTransactions"]
+
+
+@pytest.mark.parametrize("latency_ms", [1, 4, 30])
+def test_T5_the_first_batch_goes_when_the_coordinator_has_written_the_markers_before_it(sim: Simulation, latency_ms: int) -> None:
+    quick = Quick(sim, latency_ms)
+    assert quick.held_back_ms() == min(quick.round_trip_ms, 20), "for the coordinator's answer, at most for a broker's own pause"
+    assert quick.asked == 1
+
+
+def test_T5_nobody_asks_about_markers_when_the_first_batch_comes_later(sim: Simulation) -> None:
+    quick = Quick(sim, latency_ms=4)
+    assert (quick.held_back_ms(idle_ms=11), quick.asked) == (0, 0)
+    assert quick.held_back_ms(idle_ms=5) == 5, "EndTxn took 8 ms, two more for what whole milliseconds leave out"
+
+
+def test_T5_the_first_batch_waits_while_the_coordinator_says_that_markers_are_being_written(sim: Simulation) -> None:
+    quick = Quick(sim)
+    quick.faults.delay("WriteTxnMarkers", ms=50)
+    assert 50 <= quick.held_back_ms() <= 75
+    assert 4 <= quick.asked <= 8, "at longer and longer intervals"
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED])
+def test_T5_the_first_batch_goes_when_the_coordinator_does_not_tell_about_markers(sim: Simulation, code: ErrorCode) -> None:
+    quick = Quick(sim)
+    quick.faults.fail_next("DescribeTransactions", code)
+    assert (quick.held_back_ms(), quick.asked) == (2, 1)
+
+
+def test_T5_the_first_batch_goes_when_nobody_answers_about_markers(sim: Simulation) -> None:
+    quick = Quick(sim)
+    quick.faults.blackhole("DescribeTransactions")
+    assert (quick.held_back_ms(), quick.asked) == (4, 1)
+    quick.producer.commit_transaction()
+    assert seen(sim) == [b"0", b"1"]
+
+
+def test_T5_the_first_batch_goes_when_the_connection_is_lost_on_which_markers_were_asked_about(sim: Simulation) -> None:
+    quick = Quick(sim)
+    quick.faults.disconnect("DescribeTransactions")
+    assert (quick.held_back_ms(), quick.asked) == (2, 1)
+    quick.producer.commit_transaction()
+    assert seen(sim) == [b"0", b"1"]
 
 
 # Calls that do not fit

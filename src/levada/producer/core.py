@@ -132,14 +132,16 @@ class ProducerCore:
 
     def _new_transaction_manager(self, settings: TransactionalSettings, asking: Asking) -> TransactionManager:
         assert self.idempotence is not None, "transactions need idempotence"
+        records = ProducerRecords(self.accumulator, self.failed_sends, self._sender.failures, self.idempotence)
+        start = self._engine.flows.start
         manager = TransactionManager(
             settings.transactional_id,
             settings.timeout_ms,
             asking=asking,
             features=self._engine.network.features,
-            records=ProducerRecords(self.accumulator, self.failed_sends, self._sender.failures, self.idempotence),
-            pause=MarkerPause(self._engine.now),
-            start=lambda flow, now_ms: self._engine.flows.start(flow, now_ms, describe="AddPartitionsToTxn"),
+            records=records,
+            pause=MarkerPause(settings.transactional_id, self._engine.now, start=start, over=records.look_again),
+            start=start,
         )
         self._sender.transaction_manager = manager
         self._sender.failures.failed = self.failed_sends.failed = manager.failed

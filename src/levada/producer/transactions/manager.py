@@ -135,7 +135,7 @@ class TransactionManager:
 
     def may_send(self, batch: ProducerBatch) -> bool:
         """Whether a batch may be sent now: its partition is part of the transaction, or becomes so by being written to."""
-        if self.state not in SENDING or self._pause.is_on:
+        if self.state not in SENDING or self._pause.holds():
             return False
         if batch.tp in self._partitions:
             return True
@@ -147,12 +147,9 @@ class TransactionManager:
 
     def poll(self, now_ms: int) -> int:
         """Announce the partitions that wait for it; return when to be polled again."""
-        if self._pause.poll(now_ms):
-            self._records.look_again()
-            return now_ms
         if self._new_partitions and self.state in SENDING and (self._announcing is None or self._announcing.done):
             self._announcing = self._start(self._announce(), now_ms)
-        return self._pause.until_ms
+        return self._pause.poll(now_ms)
 
     @property
     def gives_up_records(self) -> bool:

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
+from levada.client.destination import Coordinator, CoordinatorKind
 from levada.client.now import Now
 from levada.clock import NEVER_MS
+from levada.errors import KafkaError
+from levada.flow import Call, Flow, Sleep
+from levada.promise import Promise
+from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
 
 BROKERS_PAUSE_MS: Final = 20
+_SHORTEST_MS: Final = 2
+"""The time is in whole milliseconds: one may be over as soon as it begins."""
+_WRITING_MARKERS: Final = frozenset({"PrepareCommit", "PrepareAbort"})
 
 
 class MarkerPause:
-    """Keeps batches back while the markers of the transaction before are probably still being written (KIP-890).
+    """Keeps batches back while the markers of the transaction before are being written (KIP-890).
 
     EndTxn is answered before they are. A batch that comes sooner waits on the broker, which asks the coordinator again only after its
     add.partitions.to.txn.retry.backoff.ms, 20 ms if not configured otherwise. Writing markers takes about as long as what came before the
-    answer to EndTxn, so a batch is kept back for that time, but no longer than the broker would.
+    answer to EndTxn. So when a batch follows within that time, the coordinator is asked whether they are written; nobody asks for a later
+    one. Without an answer the pause ends by itself, no later than the broker's would. start: runs a flow on the engine, from a time on;
+    over: is called when batches need to wait no more.
     """
 
-    def __init__(self, now: Now) -> None:
+    def __init__(
+        self, transactional_id: str, now: Now, *, start: Callable[[Flow[Any], int], Promise[Any]], over: Callable[[], None]
+    ) -> None:
+        self._transactional_id = transactional_id
         self._now = now
+        self._start = start
+        self._over = over
         self._asked_ms = 0
-        self.until_ms = NEVER_MS
-
-    @property
-    def is_on(self) -> bool:
-        """Whether batches are to be kept back; poll() tells when no longer."""
-        return self.until_ms != NEVER_MS
+        self._until_ms = NEVER_MS
+        self._holds_batches = False
+        self._asking: Promise[Any] | None = None
 
     def end_asked(self) -> None:
         """EndTxn is being sent."""
@@ -34,12 +47,42 @@ class MarkerPause:
 
     def end_answered(self) -> None:
         """The transaction has ended; keep batches back from now on."""
-        took_ms = max(self._now.ms - self._asked_ms, 1)
-        self.until_ms = self._now.ms + min(took_ms, BROKERS_PAUSE_MS)
+        took_ms = self._now.ms - self._asked_ms
+        self._until_ms = self._now.ms + min(took_ms + _SHORTEST_MS, BROKERS_PAUSE_MS)
 
-    def poll(self, now_ms: int) -> bool:
-        """Return whether the pause has just ended."""
-        if now_ms < self.until_ms:
+    def holds(self) -> bool:
+        """Whether a batch has to wait; poll() has the coordinator asked for it."""
+        self._holds_batches = self._until_ms != NEVER_MS
+        return self._holds_batches
+
+    def poll(self, now_ms: int) -> int:
+        """Ask for batches that wait; return when to be polled again."""
+        if now_ms >= self._until_ms:
+            self._end()
+            return now_ms
+        if self._holds_batches and (self._asking is None or self._asking.done):
+            self._asking = self._start(self._ask(), now_ms)
+        return self._until_ms
+
+    def _end(self) -> None:
+        self._until_ms = NEVER_MS
+        self._holds_batches = False
+        self._over()
+
+    def _ask(self) -> Flow[None]:
+        sleep_ms = 0
+        while (yield from self._are_being_written()) and self._until_ms != NEVER_MS:
+            self._until_ms = self._now.ms + sleep_ms + BROKERS_PAUSE_MS
+            yield Sleep(sleep_ms)
+            sleep_ms = min(max(2 * sleep_ms, 1), BROKERS_PAUSE_MS)
+        if self._until_ms != NEVER_MS:
+            self._end()
+
+    def _are_being_written(self) -> Flow[bool]:
+        """Ask the coordinator. Whoever cannot be asked, or may not be, is taken to have finished: the broker waits by itself if not."""
+        coordinator = Coordinator(CoordinatorKind.TRANSACTION, self._transactional_id)
+        try:
+            reply = yield Call(DescribeTransactionsRequest(transactional_ids=[self._transactional_id]), coordinator)
+        except KafkaError:
             return False
-        self.until_ms = NEVER_MS
-        return True
+        return any(state.transaction_state in _WRITING_MARKERS for state in reply.transaction_states)
