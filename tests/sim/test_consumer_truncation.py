@@ -23,7 +23,7 @@ from levada.errors import (
 from levada.sync.consumer import KafkaConsumer
 from levada.sync.scan import scan
 from levada.testing.simulation import Simulation
-from levada.types import OffsetAndTimestamp, TopicPartition
+from levada.types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 T0 = TopicPartition("t", 0)
 API = "OffsetForLeaderEpoch"
@@ -104,6 +104,31 @@ def test_M_A26_a_log_that_was_cut_is_read_on_from_where_it_diverges(world: World
     assert resets == [PositionReset(T0, 10, 6, "the log was truncated")]
     assert "t-0 at offset 10: the log was truncated; going on at 6" in caplog.text
     assert world.requests(API) == 1, "the answer holds for the offset it names"
+
+
+@pytest.mark.parametrize("knows_the_leader", [False, True])
+def test_O10_a_seek_with_the_leader_epoch_of_a_log_that_was_cut_since_goes_back_to_where_it_diverges(
+    world: World, knows_the_leader: bool
+) -> None:
+    resets: list[PositionReset] = []
+    consumer = world.consumer(T0, on_reset=resets.append)
+    elect(world, 2, lose_from=6)
+    write(world, 6, 10, b"-new")
+    if knows_the_leader:
+        read(consumer)
+    consumer.seek(T0, OffsetAndMetadata(10, 0))
+    assert read(consumer) == numbers((6, 16), mark=b"-new")
+    assert resets == [PositionReset(T0, 10, 6, "the log was truncated")]
+
+
+def test_O10_a_seek_with_the_leader_epoch_of_a_log_that_is_whole_stays_where_it_is(world: World) -> None:
+    resets: list[PositionReset] = []
+    consumer = world.consumer(T0, on_reset=resets.append)
+    elect(world, 2)
+    write(world, 10, 4)
+    consumer.seek(T0, OffsetAndMetadata(10, 0))
+    assert read(consumer) == numbers((10, 14))
+    assert resets == []
 
 
 def test_M_A26_without_a_policy_the_error_is_raised_until_the_caller_seeks(world: World) -> None:

@@ -276,7 +276,7 @@ class PartitionState:
         """The topic assumed at a seek was not there any more: the offset and the epoch that the caller gave are of this one."""
         self.topic_id = topic_id
         self.topic_is_assumed = False
-        self.validated_epoch = NO_LEADER_EPOCH
+        self.validated_epoch = self.leader_epoch
         self.mark()
 
     def belongs_to(self, topic_id: UUID | None) -> None:
@@ -437,6 +437,8 @@ class SubscriptionState:
         state.belongs_to(None)
         state.topic_is_assumed = True
         state.move_to(offset, leader_epoch)
+        # A leader elected after that epoch is asked whether its log has what was read.
+        state.holds_in(leader_epoch)
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
         """Ask for the position to be looked up; no partitions means all (O5)."""
