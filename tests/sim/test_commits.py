@@ -313,6 +313,40 @@ def test_O13_close_waits_for_commits_and_tells_of_them(world: World) -> None:
     assert (told, committed(world)) == ([None], 1)
 
 
+@pytest.mark.parametrize("is_known", [False, True], ids=["unknown", "known"])
+def test_M_A24_close_commits_no_offset_of_a_topic_for_the_one_that_was_made_in_its_place(world: World, is_known: bool) -> None:
+    consumer = world.consumer(T0, group_id="g", auto_commit_interval_ms=600_000)
+    assert len(read(consumer, 3)) == 3
+    world.cluster.remove(world.cluster.topics["t"])
+    world.topic("t", 2)
+    for number in range(10):
+        world.append("t", [b"new %d" % number], epoch=0)
+    if is_known:
+        # Another partition's answer tells the client, and nothing of this one is read before the end.
+        consumer.pause([T0])
+        consumer.partitions_for("t")
+    consumer.close()
+    assert committed(world) is None, "or the group would begin behind records that nobody has seen"
+
+
+def test_M_A24_an_automatic_commit_leaves_a_topic_out_that_was_made_again(world: World) -> None:
+    consumer = world.consumer(T0, group_id="g", auto_commit_interval_ms=1_000)
+    assert len(read(consumer, 3)) == 3
+    world.simulation.advance(1_500)
+    consumer.pause([T0])
+    world.cluster.remove(world.cluster.topics["t"])
+    world.topic("t", 2)
+    for number in range(10):
+        world.append("t", [b"new %d" % number], epoch=0)
+    for _ in range(10):
+        consumer.poll(1)
+        assert committed(world) in (None, 0)
+    consumer.resume([T0])
+    assert read(consumer, 10)[0] == b"new 0"
+    consumer.close()
+    assert committed(world) == 10
+
+
 # Where reading begins
 
 

@@ -11,7 +11,8 @@ repeated while that may help, so it begins when all earlier ones are over. Who m
 A member of the group commits for the generation that it has when the commit is sent, and for none that the coordinator would not take.
 
 What is committed without being asked for leaves out partitions that do not exist any more. A coordinator says only that it does not know
-them, as of a topic that was just created, and until the time is over nothing else would be read.
+them, as of a topic that was just created, and until the time is over nothing else would be read. It also leaves out those of a topic that
+was made again: an offset of the old one would have the group skip records of the new one.
 """
 
 from __future__ import annotations
@@ -188,7 +189,17 @@ class Commits:
 
     def at_close(self) -> Flow[None]:
         """Commit what was handed out, if that is automatic, and wait for earlier commits in any case."""
-        return self.earlier() if self._interval_ms is None else self._commit(self.handed_out(), self._exists)
+        return self.earlier() if self._interval_ms is None else self._commit(self.handed_out(), self._is_as_read())
+
+    def _is_as_read(self) -> Callable[[TopicPartition], bool]:
+        """Return what tells, now and later, whether a partition exists, and is of the topic that it is read from now."""
+        read_from = {state.tp: state.topic_id for state in self._subscription if not state.topic_is_assumed}
+
+        def is_as_read(tp: TopicPartition) -> bool:
+            topic_ids = read_from.get(tp), self._metadata.snapshot.topic_id(tp.topic)
+            return self._exists(tp) and (None in topic_ids or topic_ids[0] == topic_ids[1])
+
+        return is_as_read
 
     def _exists(self, tp: TopicPartition) -> bool:
         snapshot = self._metadata.snapshot
@@ -223,7 +234,8 @@ class Commits:
         if self._interval_ms is None or now_ms < self.due_ms:
             return False
         self.due_ms = now_ms + self._interval_ms
-        offsets = {tp: at for tp, at in self.handed_out().items() if self._exists(tp)}
+        is_as_read = self._is_as_read()
+        offsets = {tp: at for tp, at in self.handed_out().items() if is_as_read(tp)}
         if self._automatic is not None or not offsets or not self._as_member.may_commit:
             return False
         self._automatic = self._start(self._once(self._as_member, offsets), f"automatic commit for group '{self.group.group_id}'")
