@@ -67,6 +67,26 @@ def test_every_record_is_handed_out_and_committed(kafka: Any, topic: str) -> Non
         assert {tp: at.offset for tp, at in consumer.committed(ends).items()} == ends
 
 
+@pytest.mark.parametrize("offset", [2, 8])
+def test_after_a_seek_nothing_from_before_is_handed_out_or_keeps_commits_back(kafka: Any, topic: str, offset: int) -> None:
+    write(kafka, topic, 10, partition=0)
+    tp = lv.TopicPartition(topic, 0)
+    with reader(kafka, topic) as consumer, consumer.acks(ordering="none") as acks:
+        before = acks.poll(5, max_records=3)
+        consumer.seek(tp, offset)
+        consumer.commit()
+        assert committed(consumer, topic) == offset
+        for record in before:
+            record.ack()
+        after: list[int] = []
+        while len(after) < 10 - offset:
+            after += [record.offset for record in acks.poll(5, max_records=3)]
+        assert after == list(range(offset, 10))
+        assert committed(consumer, topic) == offset, "what was handed out before is not acknowledged any more"
+        consumer.seek_to_beginning()
+        assert [record.offset for record in acks.poll(5, max_records=1)] == [0]
+
+
 def test_what_is_committed_is_never_past_a_record_that_is_not_done(kafka: Any, topic: str) -> None:
     write(kafka, topic, 10, partition=0)
     with reader(kafka, topic, max_poll_records=10) as consumer:

@@ -363,6 +363,11 @@ class Acking:
         """The program pauses these itself: they are not resumed."""
         self.unacked.paused.difference_update(partitions)
 
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """The program moves these, or all where it names none: nothing from before is handed out, or can be acknowledged."""
+        for tp in list(partitions) or [lanes.tp for lanes in self.unacked.partitions]:
+            self.unacked.give_up(tp)
+
     # The end
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -104,8 +104,7 @@ class Consuming:
         """What hands out the records one by one, to be acknowledged."""
         self._iteration: Iteration | None = None
         self._in_hand: tuple[AnyRecord, int] | None = None
-        """The record that the last loop was given last, until a call for more or a commit shows that the program is done with it; and the
-        newest generation when that loop ended."""
+        """The last record of the last loop, until a call for more or a commit shows that it is done; and the newest generation then."""
         self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...], bool], Any] = {}
 
     # What is read
@@ -151,24 +150,26 @@ class Consuming:
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go on at this offset."""
-        wanted = topic_partition(tp)
-        given = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-        place = whole("offset", given.offset), whole("leader epoch", given.leader_epoch)
-        self.end_iteration()
-        self.reading.change(lambda core, _: core.seek(wanted, *place))
+        wanted, given = topic_partition(tp), offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        offset, epoch = whole("offset", given.offset), whole("leader epoch", given.leader_epoch)
+        self._move([wanted], lambda core: core.seek(wanted, offset, epoch))
 
     def seek_to(self, partitions: Iterable[TopicPartition], to: OffsetSpec) -> None:
         """Go on at one end of the log."""
         wanted = topic_partitions(partitions)
-        self.end_iteration()
-        self.reading.change(lambda core, _: core.seek_to(wanted, to))
+        self._move(wanted, lambda core: core.seek_to(wanted, to))
 
     def seek_to_committed(self, partitions: Iterable[TopicPartition]) -> None:
         """Go on where the group has committed."""
         wanted = topic_partitions(partitions)
         self.group_metadata()
+        self._move(wanted, lambda core: core.seek_to_committed(wanted))
+
+    def _move(self, partitions: Collection[TopicPartition], seek: Callable[[ConsumerCore], None]) -> None:
         self.end_iteration()
-        self.reading.change(lambda core, _: core.seek_to_committed(wanted))
+        self.reading.change(lambda core, _: seek(core))
+        if self.acking is not None:
+            self.acking.forget(partitions)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these partitions until resume()."""
@@ -462,9 +463,8 @@ class Consuming:
         if not self.reading.look(lambda core: core.commits.has_work_at_close):
             return
         try:
-            yield from self.reading.run(
-                lambda core, _: core.commits.at_close(), deadline_ms(0, timeout), "the last commit, at close()", may_be_woken=False
-            )
+            over_ms, what = deadline_ms(0, timeout), "the last commit, at close()"
+            yield from self.reading.run(lambda core, _: core.commits.at_close(), over_ms, what, may_be_woken=False)
         except KafkaError as error:
             self.log.warning("what was read last may not be committed, and is read again: %s", error)
 
@@ -494,7 +494,7 @@ class Consuming:
 
 
 def _report_reset(log: Log, on_reset: OnReset | None, reset: PositionReset) -> None:
-    text, tp, asked = "%s at offset %d: %s; going on at %d", reset.partition, reset.asked_offset
-    log.warning(text, tp, asked, reset.reason, reset.offset, tp=tp, offset=asked)
+    tp, asked = reset.partition, reset.asked_offset
+    log.warning("%s at offset %d: %s; going on at %d", tp, asked, reset.reason, reset.offset, tp=tp, offset=asked)
     if on_reset is not None:
         on_reset(reset)
