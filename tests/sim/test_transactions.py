@@ -264,6 +264,23 @@ def test_T5_the_coordinator_is_asked_about_markers_twice_a_second_while_they_can
     assert quick.asked < 45
 
 
+@pytest.mark.parametrize(("transaction_version", "wait"), [(2, "the markers of the transaction before"), (1, "AddPartitionsToTxn: ")])
+def test_T5_a_record_that_is_too_late_says_that_it_waited_for_the_transaction_before(
+    sim: Simulation, transaction_version: int, wait: str
+) -> None:
+    broker = add_broker(sim, transaction_version)
+    producer = new_producer(sim, delivery_timeout_ms=5000)
+    producer.init_transactions()
+    with producer.transaction():
+        producer.send("t", b"0", partition=0)
+        broker.faults.delay("WriteTxnMarkers", ms=10_000)
+    producer.begin_transaction()
+    late = producer.send("t", b"1", partition=0)
+    sim.advance(6000)
+    assert f"t-0: not sent within delivery.timeout.ms=5000 (waiting for {wait}" in str(late.exception())
+    producer.abort_transaction()
+
+
 def test_T5_nobody_asks_about_markers_when_the_batch_that_waited_is_gone(sim: Simulation) -> None:
     quick = Quick(sim)
     quick.faults.delay("WriteTxnMarkers", ms=10_000)

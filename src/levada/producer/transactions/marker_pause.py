@@ -57,6 +57,13 @@ class MarkerPause:
         self._holds_batches = self._until_ms != NEVER_MS
         return self._holds_batches
 
+    @property
+    def waits_for(self) -> str:
+        """What batches wait for; empty when they do not."""
+        if not self._holds_batches:
+            return ""
+        return "the markers of the transaction before, which cannot be written while a partition of it lacks a leader or replicas in sync"
+
     def let_go(self) -> None:
         """No batch waits any more: those that did were dropped with their transaction."""
         self._holds_batches = False
