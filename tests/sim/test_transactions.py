@@ -257,6 +257,47 @@ def test_T5_the_first_batch_waits_while_the_coordinator_says_that_markers_are_be
     assert 4 <= quick.asked <= 8, "at longer and longer intervals"
 
 
+def test_T5_the_coordinator_is_asked_about_markers_twice_a_second_while_they_cannot_be_written(sim: Simulation) -> None:
+    quick = Quick(sim)
+    quick.faults.delay("WriteTxnMarkers", ms=10_000)
+    assert 10_000 <= quick.held_back_ms() <= 10_600
+    assert quick.asked < 45
+
+
+@pytest.mark.parametrize(("transaction_version", "wait"), [(2, "the markers of the transaction before"), (1, "AddPartitionsToTxn: ")])
+def test_T5_a_record_that_is_too_late_says_that_it_waited_for_the_transaction_before(
+    sim: Simulation, transaction_version: int, wait: str
+) -> None:
+    broker = add_broker(sim, transaction_version)
+    producer = new_producer(sim, delivery_timeout_ms=5000)
+    producer.init_transactions()
+    with producer.transaction():
+        producer.send("t", b"0", partition=0)
+        broker.faults.delay("WriteTxnMarkers", ms=10_000)
+    producer.begin_transaction()
+    late = producer.send("t", b"1", partition=0)
+    sim.advance(6000)
+    assert f"t-0: not sent within delivery.timeout.ms=5000 (waiting for {wait}" in str(late.exception())
+    producer.abort_transaction()
+
+
+def test_T5_nobody_asks_about_markers_when_the_batch_that_waited_is_gone(sim: Simulation) -> None:
+    quick = Quick(sim)
+    quick.faults.delay("WriteTxnMarkers", ms=10_000)
+    quick.producer.commit_transaction()
+    quick.producer.begin_transaction()
+    quick.producer.send("t", b"1", partition=0)
+    sim.advance(1000)
+    quick.producer.abort_transaction()
+    asked = quick.asked
+    sim.advance(5000)
+    assert asked <= quick.asked <= asked + 1
+    quick.producer.begin_transaction()
+    quick.producer.send("t", b"2", partition=0).result()
+    quick.producer.commit_transaction()
+    assert seen(sim) == [b"0", b"2"]
+
+
 @pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED])
 def test_T5_the_first_batch_goes_when_the_coordinator_does_not_tell_about_markers(sim: Simulation, code: ErrorCode) -> None:
     quick = Quick(sim)

@@ -134,17 +134,19 @@ class ProducerCore:
         assert self.idempotence is not None, "transactions need idempotence"
         records = ProducerRecords(self.accumulator, self.failed_sends, self._sender.failures, self.idempotence)
         start = self._engine.flows.start
+        pause = MarkerPause(settings.transactional_id, self._engine.now, start=start, over=records.look_again)
         manager = TransactionManager(
             settings.transactional_id,
             settings.timeout_ms,
             asking=asking,
             features=self._engine.network.features,
             records=records,
-            pause=MarkerPause(settings.transactional_id, self._engine.now, start=start, over=records.look_again),
+            pause=pause,
             start=start,
         )
         self._sender.transaction_manager = manager
         self._sender.failures.failed = self.failed_sends.failed = manager.failed
+        self._sender.failures.transaction_waits_for = lambda: pause.waits_for or manager.last_failure
         return manager
 
     @property

@@ -56,6 +56,8 @@ class Failures:
         self._counters = counters
         self.failed: Callable[[KafkaError], object] = lambda error: None
         """Is told of every batch that has failed: its transaction has."""
+        self.transaction_waits_for: Callable[[], str] = lambda: ""
+        """Says what keeps the transaction's batches from being sent; empty when nothing does."""
 
     def expire(self, batch: ProducerBatch) -> None:
         """delivery.timeout.ms is over (A17, A18)."""
@@ -154,6 +156,8 @@ class Failures:
             return f"its leader, node {leader.id} at {leader.address}: {failures[leader.address]}"
         if self._idempotence is not None and self._idempotence.needs_identity:
             return f"waiting for {self._idempotence.waiting_for or 'a producer id'}"
+        if waits_for := self.transaction_waits_for():
+            return f"waiting for {waits_for}"
         return f"waiting behind earlier batches to node {leader.id}"
 
 

@@ -94,6 +94,8 @@ class TransactionManager:
             )
         self.state = state
         self._records.admit(None if state is State.IN_TRANSACTION else self.refusal)
+        if state not in SENDING:
+            self._pause.let_go()
         self._tell_call_over()
 
     def refusal(self) -> KafkaError:

@@ -16,6 +16,8 @@ from levada.protocol.messages.describe_transactions import DescribeTransactionsR
 BROKERS_PAUSE_MS: Final = 20
 _SHORTEST_MS: Final = 2
 """The time is in whole milliseconds: one may be over as soon as it begins."""
+_LONGEST_SLEEP_MS: Final = 500
+"""Between two questions: a partition without enough replicas in sync keeps its markers back for minutes, maybe for many producers."""
 _WRITING_MARKERS: Final = frozenset({"PrepareCommit", "PrepareAbort"})
 
 
@@ -25,8 +27,8 @@ class MarkerPause:
     EndTxn is answered before they are. A batch that comes sooner waits on the broker, which asks the coordinator again only after its
     add.partitions.to.txn.retry.backoff.ms, 20 ms if not configured otherwise. Writing markers takes about as long as what came before the
     answer to EndTxn. So when a batch follows within that time, the coordinator is asked whether they are written; nobody asks for a later
-    one. Without an answer the pause ends by itself, no later than the broker's would. start: runs a flow on the engine, from a time on;
-    over: is called when batches need to wait no more.
+    one, nor again when the transaction of the batch that waited has ended. Without an answer the pause ends by itself, no later than the
+    broker's would. start: runs a flow on the engine, from a time on; over: is called when batches need to wait no more.
     """
 
     def __init__(
@@ -55,6 +57,17 @@ class MarkerPause:
         self._holds_batches = self._until_ms != NEVER_MS
         return self._holds_batches
 
+    @property
+    def waits_for(self) -> str:
+        """What batches wait for; empty when they do not."""
+        if not self._holds_batches:
+            return ""
+        return "the markers of the transaction before, which cannot be written while a partition of it lacks a leader or replicas in sync"
+
+    def let_go(self) -> None:
+        """No batch waits any more: those that did were dropped with their transaction."""
+        self._holds_batches = False
+
     def poll(self, now_ms: int) -> int:
         """Ask for batches that wait; return when to be polled again."""
         if now_ms >= self._until_ms:
@@ -71,11 +84,11 @@ class MarkerPause:
 
     def _ask(self) -> Flow[None]:
         sleep_ms = 0
-        while (yield from self._are_being_written()) and self._until_ms != NEVER_MS:
+        while (yield from self._are_being_written()) and self._holds_batches:
             self._until_ms = self._now.ms + sleep_ms + BROKERS_PAUSE_MS
             yield Sleep(sleep_ms)
-            sleep_ms = min(max(2 * sleep_ms, 1), BROKERS_PAUSE_MS)
-        if self._until_ms != NEVER_MS:
+            sleep_ms = min(sleep_ms * 3 // 2 + 1, _LONGEST_SLEEP_MS)
+        if self._holds_batches:
             self._end()
 
     def _are_being_written(self) -> Flow[bool]:
