@@ -244,6 +244,11 @@ def test_an_open_transaction_is_shown_and_aborted(levada: Levada, topic: str, ka
         producer.close(0)
 
 
+def test_a_transactional_id_that_nobody_uses_is_not_made_by_aborting_it(levada: Levada, topic: str) -> None:
+    assert "TRANSACTIONAL_ID_NOT_FOUND" in levada("transactions", "abort", topic, "--yes", code=1).err
+    assert topic not in {row["transactional_id"] for row in levada("transactions", "list").json()}
+
+
 def test_a_transaction_in_one_partition_is_aborted(levada: Levada, topic: str, kafka: Any) -> None:
     with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, transactional_id=topic) as producer:
         producer.init_transactions()
