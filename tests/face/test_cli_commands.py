@@ -175,7 +175,7 @@ def test_a_group_that_reads(levada: Levada, topic: str, kafka: Any) -> None:
         )
         assert [row["lag"] for row in levada("groups", "describe", topic).json()] == [0, 0]
         assert "NON_EMPTY_GROUP" in levada("groups", "delete", topic, "--yes", code=1).err
-        levada("groups", "reset", topic, "--to", "start", "--execute", code=1)
+        assert "stop its consumers first" in levada("groups", "reset", topic, "--to", "start", "--execute", code=1).err
 
 
 def test_a_reset_needs_to_know_where_to(levada: Levada, topic: str) -> None:
