@@ -12,6 +12,7 @@ import pytest
 import levada as lv
 from cli_kit import Ran, done, run
 from levada.cli.exits import Exit
+from levada.cli.records import sinks
 from levada.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from levada.registry import AvroSerializer, SchemaRegistryClient
 from levada.testing import EmbeddedRegistry
@@ -273,6 +274,24 @@ def rows_in(path: Path) -> list[str]:
     with duckdb.connect(where, config={"threads": 1}) as database:
         table = "records" if path.suffix == ".duckdb" else f"'{path}'"
         return [value for (value,) in database.sql(f"SELECT value FROM {table}").fetchall()]
+
+
+def test_a_database_on_a_full_disk_is_no_bug(
+    levada: Levada, kafka: Any, filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "x.duckdb"
+
+    class Full(sinks._DuckDB):
+        def _insert(self, rows: Any, statement: str) -> None:
+            super()._insert(rows, statement)
+            if rows.num_rows:
+                raise duckdb.IOException("No space left on device")
+
+    monkeypatch.setitem(sinks._MAKERS, "duckdb", Full)
+    ran = run("-b", kafka.bootstrap_servers, "scan", filled, "--to", str(path))
+    assert (ran.code, ran.err) == (Exit.FAILED, f"levada: {path}: No space left on device\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_table_is_added_to_a_database_that_is_there(levada: Levada, kafka: Any, filled: str, tmp_path: Path) -> None:
