@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -246,6 +247,21 @@ def test_a_member_prints_and_commits_what_is_before_a_bad_record(kafka: Any, new
     assert levada(*member[2:], "--on-decode-error", "skip").lines == ["4"]
 
 
+def test_an_offset_behind_the_end_is_waited_for(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
+    topic = new_topic(kafka)
+
+    def write(*numbers: int) -> None:
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            for number in numbers:
+                producer.send(topic, b"%d" % number)
+
+    write(0, 1)
+    later = Timer(0.5, write, range(2, 6))
+    later.start()
+    assert levada("consume", topic, "-o", "3", "-c", "2").lines == ["3", "4"]
+    later.join()
+
+
 def test_a_schema_that_is_none_is_refused() -> None:
     assert "did you mean 'avro'" in run("consume", "t", "-s", "avr").err
     assert "did you mean 'value'" in run("consume", "t", "-s", "valu=avro").err
@@ -383,6 +399,14 @@ def test_a_copy_is_the_same_byte_for_byte(kafka: Any, new_topic: NewTopic, levad
     refused = run("-b", kafka.bootstrap_servers, "copy", filled, small)
     assert "has 1 partitions, and 2 are copied" in refused.err
     assert levada("copy", filled, small, "--spread", "--offset", "..2", "--output", "json").json()["records"] == 4
+
+
+def test_nothing_is_copied_from_before_the_offset_that_was_given(kafka: Any, new_topic: NewTopic, filled: str) -> None:
+    target = new_topic(kafka, 2)
+    refused = run("-b", kafka.bootstrap_servers, "copy", filled, target, "-o", "7..9", "--follow")
+    assert refused.code == Exit.WRONG_USE
+    assert f"{filled}-0 ends at 5" in refused.err
+    assert values_of(kafka, target) == []
 
 
 def test_what_was_aborted_is_not_copied(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
