@@ -175,7 +175,7 @@ def test_a_group_that_reads(levada: Levada, topic: str, kafka: Any) -> None:
         )
         assert [row["lag"] for row in levada("groups", "describe", topic).json()] == [0, 0]
         assert "NON_EMPTY_GROUP" in levada("groups", "delete", topic, "--yes", code=1).err
-        levada("groups", "reset", topic, "--to", "start", "--execute", code=1)
+        assert "stop its consumers first" in levada("groups", "reset", topic, "--to", "start", "--execute", code=1).err
 
 
 def test_a_reset_needs_to_know_where_to(levada: Levada, topic: str) -> None:
@@ -242,6 +242,11 @@ def test_an_open_transaction_is_shown_and_aborted(levada: Levada, topic: str, ka
         levada("transactions", "abort", topic, "--yes")
         assert levada("transactions", "describe", topic).json()[0]["state"] != "Ongoing"
         producer.close(0)
+
+
+def test_a_transactional_id_that_nobody_uses_is_not_made_by_aborting_it(levada: Levada, topic: str) -> None:
+    assert "TRANSACTIONAL_ID_NOT_FOUND" in levada("transactions", "abort", topic, "--yes", code=1).err
+    assert topic not in {row["transactional_id"] for row in levada("transactions", "list").json()}
 
 
 def test_a_transaction_in_one_partition_is_aborted(levada: Levada, topic: str, kafka: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import levada as lv
 from cli_kit import Ran, done, run
 from levada.cli.exits import Exit
+from levada.cli.records import sinks
 from levada.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from levada.registry import AvroSerializer, SchemaRegistryClient
 from levada.testing import EmbeddedRegistry
@@ -245,6 +247,21 @@ def test_a_member_prints_and_commits_what_is_before_a_bad_record(kafka: Any, new
     assert levada(*member[2:], "--on-decode-error", "skip").lines == ["4"]
 
 
+def test_an_offset_behind_the_end_is_waited_for(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:
+    topic = new_topic(kafka)
+
+    def write(*numbers: int) -> None:
+        with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            for number in numbers:
+                producer.send(topic, b"%d" % number)
+
+    write(0, 1)
+    later = Timer(0.5, write, range(2, 6))
+    later.start()
+    assert levada("consume", topic, "-o", "3", "-c", "2").lines == ["3", "4"]
+    later.join()
+
+
 def test_a_schema_that_is_none_is_refused() -> None:
     assert "did you mean 'avro'" in run("consume", "t", "-s", "avr").err
     assert "did you mean 'value'" in run("consume", "t", "-s", "valu=avro").err
@@ -273,6 +290,24 @@ def rows_in(path: Path) -> list[str]:
     with duckdb.connect(where, config={"threads": 1}) as database:
         table = "records" if path.suffix == ".duckdb" else f"'{path}'"
         return [value for (value,) in database.sql(f"SELECT value FROM {table}").fetchall()]
+
+
+def test_a_database_on_a_full_disk_is_no_bug(
+    levada: Levada, kafka: Any, filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "x.duckdb"
+
+    class Full(sinks._DuckDB):
+        def _insert(self, rows: Any, statement: str) -> None:
+            super()._insert(rows, statement)
+            if rows.num_rows:
+                raise duckdb.IOException("No space left on device")
+
+    monkeypatch.setitem(sinks._MAKERS, "duckdb", Full)
+    ran = run("-b", kafka.bootstrap_servers, "scan", filled, "--to", str(path))
+    assert (ran.code, ran.err) == (Exit.FAILED, f"levada: {path}: No space left on device\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_table_is_added_to_a_database_that_is_there(levada: Levada, kafka: Any, filled: str, tmp_path: Path) -> None:
@@ -364,6 +399,14 @@ def test_a_copy_is_the_same_byte_for_byte(kafka: Any, new_topic: NewTopic, levad
     refused = run("-b", kafka.bootstrap_servers, "copy", filled, small)
     assert "has 1 partitions, and 2 are copied" in refused.err
     assert levada("copy", filled, small, "--spread", "--offset", "..2", "--output", "json").json()["records"] == 4
+
+
+def test_nothing_is_copied_from_before_the_offset_that_was_given(kafka: Any, new_topic: NewTopic, filled: str) -> None:
+    target = new_topic(kafka, 2)
+    refused = run("-b", kafka.bootstrap_servers, "copy", filled, target, "-o", "7..9", "--follow")
+    assert refused.code == Exit.WRONG_USE
+    assert f"{filled}-0 ends at 5" in refused.err
+    assert values_of(kafka, target) == []
 
 
 def test_what_was_aborted_is_not_copied(kafka: Any, new_topic: NewTopic, levada: Levada) -> None:

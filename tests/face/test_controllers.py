@@ -62,6 +62,13 @@ def test_X9_a_broker_that_is_taken_for_a_controller(embedded: EmbeddedKafka) -> 
         admin.describe_cluster(timeout=5)
 
 
+@pytest.mark.kafka
+def test_X9_a_controller_that_is_asked_for_brokers(kafka44: KafkaCluster) -> None:
+    admin = lv.KafkaAdmin(bootstrap_servers=kafka44.nodes[0].address_of("CONTROLLER"))
+    with admin, pytest.raises(BrokerError, match=r"bootstrap\.servers names a controller"):
+        admin.describe_cluster(timeout=5)
+
+
 def test_X9_servers_and_controllers_exclude_each_other() -> None:
     with pytest.raises(ConfigError, match=r"'bootstrap\.servers' and 'bootstrap\.controllers' exclude each other"):
         lv.KafkaAdmin(bootstrap_servers="b:1", bootstrap_controllers="c:1")

@@ -148,7 +148,7 @@ def _describe_cluster(authorized_operations: bool, fenced: bool, endpoint_type: 
         if oldest:
             raise
         return (yield from _by_metadata(authorized_operations))
-    check_endpoint(response)
+    check_endpoint(response, endpoint_type)
     nodes = tuple(sorted(Node(broker.broker_id, broker.host, broker.port, broker.rack) for broker in response.brokers))
     return ClusterDescription(
         response.cluster_id,

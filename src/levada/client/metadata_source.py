@@ -17,6 +17,11 @@ BROKERS: Final = 1
 CONTROLLERS: Final = 2
 """Their words in DescribeCluster."""
 FIRST_VERSION_OF_CONTROLLERS: Final = 1
+_MISMATCHED: Final = {
+    BROKERS: "bootstrap.servers names a controller that is no broker: name a listener of a broker",
+    CONTROLLERS: "bootstrap.controllers names a node that is no controller",
+}
+"""What a node means that serves the other of the two, by what it was asked for."""
 
 VersionFor = Callable[..., int]
 """NetworkClient.version_for of a node: (request class, min_version=0)."""
@@ -60,7 +65,7 @@ class Controllers:
 
     def metadata(self, query: MetadataQuery, response: DescribeClusterResponse, version: int) -> MetadataResponse:
         """Name the active controller. Of topics nothing is said: admin clients ask brokers for those themselves."""
-        check_endpoint(response)
+        check_endpoint(response, CONTROLLERS)
         active = [node for node in response.brokers if node.broker_id == response.controller_id]
         return MetadataResponse(
             brokers=[MetadataResponseBroker(node_id=node.broker_id, host=node.host, port=node.port) for node in active],
@@ -69,9 +74,9 @@ class Controllers:
         )
 
 
-def check_endpoint(response: DescribeClusterResponse) -> None:
-    """Raise BrokerError for an answer of DescribeCluster that is an error."""
+def check_endpoint(response: DescribeClusterResponse, asked_for: int) -> None:
+    """Raise BrokerError for an answer of DescribeCluster that is an error. asked_for: BROKERS or CONTROLLERS, as the request said."""
     if response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
-        raise broker_error(response.error_code, "bootstrap.controllers names a node that is no controller")
+        raise broker_error(response.error_code, _MISMATCHED[asked_for])
     if response.error_code:
         raise broker_error(response.error_code, response.error_message or "the node refused DescribeCluster")

@@ -124,6 +124,15 @@ def test_what_a_deserializer_made_is_json_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["1.10", "0.1234567890123456789", "-1.5", '{"a":[1.10,true,null,"é"],"b":{"c":12345678901234567890.5}}', "[1E+400]"]
+)
+def test_a_json_value_keeps_all_digits_of_its_numbers(text: str) -> None:
+    found = json_records.parse(f'{{"value": {text}, "headers": {{"h": {text}}}}}')
+    assert json_records.to_bytes(found["value"]) == text.encode()
+    assert json_records.headers_of(found["headers"]) == [("h", text.encode())]
+
+
+@pytest.mark.parametrize(
     ("line", "fault"),
     [
         (b"{", "not JSON"),

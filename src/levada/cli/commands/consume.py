@@ -107,10 +107,20 @@ def _read(run: Invocation, wanted: Wanted) -> None:
         starts = {tp: max(span.start, span.log.start) for tp, span in ranges.items()}
         for tp in (tp for tp, span in ranges.items() if span.start < starts[tp]):
             run.say(f"{tp}: records before offset {starts[tp]} are gone")
-        consumer.assign(ranges, _ends(ranges, starts, stops_at_end=wanted.stops_at_end))
+        ends = _ends(ranges, starts, stops_at_end=wanted.stops_at_end)
+        consumer.assign(ranges, ends)
+        ahead = {tp: start for tp, start in starts.items() if start > ranges[tp].log.end and ends.get(tp) != start}
         for tp, start in starts.items():
-            consumer.seek(tp, start)
-        _print(run, wanted, _polls(consumer, len(ranges)))
+            # Behind the end of a log a position is out of range, and reading would begin anew at the start.
+            consumer.seek(tp, ranges[tp].log.end if tp in ahead else start)
+        _print(run, wanted, _not_before(ahead, _polls(consumer, len(ranges))))
+
+
+def _not_before(starts: Mapping[TopicPartition, int], batches: Iterator[Sequence[AnyRecord]]) -> Iterator[Sequence[AnyRecord]]:
+    """Leave out records before where their partition begins; partitions that are not named begin anywhere."""
+    if not starts:
+        return batches
+    return ([one for one in batch if one.offset >= starts.get(TopicPartition(one.topic, one.partition), 0)] for batch in batches)
 
 
 def _ends(

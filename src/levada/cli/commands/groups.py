@@ -126,6 +126,8 @@ def reset(
             invocation.show(plans, Plan._fields)
             invocation.say(f"nothing was changed; with --execute, group {group} is moved")
             return Exit.DONE
+        if view is not None and view.members:
+            raise CommandError(f"group {group} has members, and only a group without any can be moved: stop its consumers first")
         offsets = {plan.tp: plan.offset for plan in plans}
         alter = admin.alter_share_group_offsets if _is_share(view) else admin.alter_consumer_group_offsets
         outcomes = admin.outcomes(alter, group, offsets) if offsets else {}

@@ -10,6 +10,7 @@ import typer
 
 from levada import (
     AbortTransactionSpec,
+    FencedProducer,
     KafkaAdmin,
     KafkaError,
     TopicPartition,
@@ -110,7 +111,7 @@ def abort(
     if ids and place == (None, None, None):
         confirm(f"Abort what {', '.join(ids)} have open, and fence their producers?", yes=yes)
         with invocation.admin() as admin:
-            outcomes = admin.outcomes(admin.fence_producers, ids)
+            outcomes = _fenced(admin, ids)
         return show_outcomes(invocation, rows_of(outcomes, "aborted; its producers are fenced"))
     if not ids and topic is not None and partition is not None and start_offset is not None:
         with invocation.admin() as admin:
@@ -119,6 +120,17 @@ def abort(
             admin.abort_transaction(AbortTransactionSpec(found.tp, found.producer_id, found.producer_epoch, found.coordinator_epoch))
         return show_outcomes(invocation, rows_of({found.tp: None}, f"aborted the transaction of producer {found.producer_id}"))
     raise typer.BadParameter("give transactional ids, or --topic, --partition and --start-offset")
+
+
+def _fenced(admin: KafkaAdmin, ids: Sequence[str]) -> dict[str, FencedProducer | KafkaError]:
+    """Fence the producers of transactional ids. An id that no coordinator knows is refused: to fence it would create it."""
+    described = admin.outcomes(admin.describe_transactions, ids)
+    unknown = {name: found for name, found in described.items() if isinstance(found, KafkaError) and _is_unknown(found)}
+    known = [name for name in ids if name not in unknown]
+    if not known:
+        return {**unknown}
+    fenced = admin.outcomes(admin.fence_producers, known)
+    return {**fenced, **unknown}
 
 
 def _hanging(admin: KafkaAdmin, topics: Sequence[str], limit_ms: int) -> list[OpenTransaction]:
@@ -138,11 +150,15 @@ def _now_ms() -> int:
 
 def _known(found: TransactionDescription | KafkaError) -> TransactionDescription | None:
     """Return what a coordinator knows, None where it has forgotten the id; any other error says nothing about the transaction."""
-    if isinstance(found, BrokerError) and found.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+    if _is_unknown(found):
         return None
     if isinstance(found, KafkaError):
         raise found
     return found
+
+
+def _is_unknown(found: TransactionDescription | KafkaError | None) -> bool:
+    return isinstance(found, BrokerError) and found.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
 def _at(admin: KafkaAdmin, tp: TopicPartition, start_offset: int) -> OpenTransaction:

@@ -4,7 +4,8 @@
      "key": "k", "value": "v", "headers": [{"key": "h", "value": "x"}]}
 
 Keys and values are text where their bytes are UTF-8, {"base64": "..."} where they are not, and null. A key or value that a deserializer
-made something of is JSON of its own; so it is when reading: anything but text, null and {"base64": ...} is written as compact JSON.
+made something of is JSON of its own; so it is when reading: anything but text, null and {"base64": ...} is written as compact JSON,
+numbers with all their digits.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from levada.cli.output import json_text, plain
@@ -58,13 +60,33 @@ def to_bytes(value: Any) -> bytes | None:
             return base64.b64decode(value[BASE64], validate=True)
         except (binascii.Error, TypeError, ValueError):
             raise ValueError(f"{value!r} is not base64") from None
-    return json_text(value).encode()
+    return _exact_text(value).encode()
+
+
+def _exact_text(value: Any) -> str:
+    """Return compact JSON of what parse() has read, each number with the digits that it was given."""
+    try:
+        return json_text(value)
+    except TypeError:
+        # There is a Decimal in it.
+        pass
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json_text(name)}:{_exact_text(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_exact_text, value)) + "]"
+    return str(value)
+
+
+def _number(text: str) -> float | Decimal:
+    """Read a number with a point or an exponent; a float only where it is written as it was read."""
+    number = float(text)
+    return number if repr(number) == text else Decimal(text)
 
 
 def parse(line: str | bytes) -> Mapping[str, Any]:
     """Read a line that to_json() could have written; fields may be missing. Raises ValueError with the reason."""
     try:
-        found = json.loads(line)
+        found = json.loads(line, parse_float=_number)
     except json.JSONDecodeError as fault:
         raise ValueError(f"this is not JSON: {fault}") from None
     if not isinstance(found, dict):

@@ -93,7 +93,7 @@ def sink(to: Destination, schema: Any) -> Iterator[Sink]:
             yield writer
         return
     if to.format == "duckdb":
-        with _written(make(to.path, schema, to)) as writer:
+        with _removed_if_new(Path(to.path)), _written(make(to.path, schema, to)) as writer:
             yield writer
         return
     part = f"{to.path}.part"
@@ -103,6 +103,19 @@ def sink(to: Destination, schema: Any) -> Iterator[Sink]:
         Path(part).replace(to.path)
     except BaseException:
         Path(part).unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _removed_if_new(database: Path) -> Iterator[None]:
+    """Remove a database that was made in the block, and what DuckDB writes beside it, if the block fails."""
+    was_there = database.exists()
+    try:
+        yield
+    except BaseException:
+        if not was_there:
+            for path in (database, database.with_name(f"{database.name}.wal")):
+                path.unlink(missing_ok=True)
         raise
 
 
@@ -211,18 +224,29 @@ class _DuckDB:
             import duckdb
         except ModuleNotFoundError:
             raise ImportError("writing a DuckDB database needs duckdb: pip install duckdb") from None
+        self._path, self._fault = to.path, duckdb.Error
         self._table = '"' + to.table.replace('"', '""') + '"'
         try:
             self._connection = duckdb.connect(file)
             self._connection.begin()
             self._insert(schema.empty_table(), f"CREATE TABLE {self._table} AS")
-        except duckdb.Error as fault:
+        except duckdb.CatalogException as fault:
             raise CommandError(f"{to.path}: {fault}; --table gives the table another name") from None
+        except duckdb.Error as fault:
+            raise CommandError(f"{to.path}: {fault}") from None
 
     def write(self, batch: Any) -> None:
         import pyarrow as pa
 
-        self._insert(pa.Table.from_batches([batch]), f"INSERT INTO {self._table}")
+        with self._named():
+            self._insert(pa.Table.from_batches([batch]), f"INSERT INTO {self._table}")
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except self._fault as fault:
+            raise CommandError(f"{self._path}: {fault}") from None
 
     def _insert(self, rows: Any, statement: str) -> None:
         self._connection.register("rows_of_levada", rows)
@@ -230,10 +254,12 @@ class _DuckDB:
         self._connection.unregister("rows_of_levada")
 
     def finish(self) -> None:
-        self._connection.commit()
+        with self._named():
+            self._connection.commit()
 
     def close(self) -> None:
-        self._connection.close()
+        with self._named():
+            self._connection.close()
 
 
 COMPRESSIONS: Mapping[str, Sequence[str]] = {
