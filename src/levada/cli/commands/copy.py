@@ -109,7 +109,7 @@ def _assign(consumer: KafkaConsumer[Any, Any], ranges: dict[TopicPartition, Offs
     ends = {tp: max(span.end if follows else span.there[1], starts[tp]) for tp, span in ranges.items() if span.bounded or not follows}
     for tp, start in starts.items():
         # Such a position is out of range, and all of the log would be copied.
-        if follows and tp not in committed and start > ranges[tp].log.end and ends.get(tp) != start:
+        if follows and committed.get(tp) is None and start > ranges[tp].log.end and ends.get(tp) != start:
             raise ConfigError(
                 f"--offset: {tp} ends at {ranges[tp].log.end}, so nothing is at {start} to follow from; end is for new records"
             )
