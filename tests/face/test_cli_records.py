@@ -61,6 +61,13 @@ def test_other_delimiters_nulls_and_one_key(kafka: Any, new_topic: NewTopic, lev
     assert [(record.partition, record.key, record.value) for record in read] == [(2, b"me", b"a\nb"), (2, b"me", None), (2, b"me", b"c")]
 
 
+def test_a_partition_that_is_not_there_is_not_waited_for(kafka: Any, new_topic: NewTopic) -> None:
+    topic = new_topic(kafka, 2)
+    ran = run("-b", kafka.bootstrap_servers, "-X", "max.block.ms=2000", "produce", topic, "-p", "2", stdin=b"a\nb\n")
+    assert ran.code == Exit.WRONG_USE
+    assert f"topic '{topic}' has no partition 2; it has 2, from 0 to 1" in ran.err
+
+
 def test_csv_is_records_or_rows_as_json(kafka: Any, new_topic: NewTopic, levada: Levada, tmp_path: Path) -> None:
     records, rows = new_topic(kafka, 2), new_topic(kafka)
     (tmp_path / "records.csv").write_text('key,value,partition,timestamp,headers\nk,"a,b",1,7,"{""h"": ""x""}"\n')

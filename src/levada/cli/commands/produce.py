@@ -144,20 +144,24 @@ def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict
         check_pyarrow()
     outcomes = Outcomes()
     try:
-        with (
-            run.producer(**settings) as producer,
-            run.progress(f"produce {given.topic}") as bar,
-            _transaction(producer, "transactional_id" in settings, outcomes),
-        ):
-            sending = _Sending(producer, given, outcomes, bar)
-            for file in files:
-                sending.send_file(file, named=len(files) > 1)
-            sending.finish()
+        with run.producer(**settings) as producer, run.progress(f"produce {given.topic}") as bar:
+            _check_partition(producer, given)
+            with _transaction(producer, "transactional_id" in settings, outcomes):
+                sending = _Sending(producer, given, outcomes, bar)
+                for file in files:
+                    sending.send_file(file, named=len(files) > 1)
+                sending.finish()
     finally:
         _tell(run, outcomes, quiet)
     if not outcomes.failed:
         return Exit.DONE
     return Exit.PARTLY if outcomes.acknowledged else exit_of(outcomes.shown[0].error)
+
+
+def _check_partition(producer: KafkaProducer[Any, Any], given: Given) -> None:
+    """Refuse a partition that is not there: each record would wait for max.block.ms, as somebody may be adding it."""
+    if given.partition is not None and given.partition >= (there := len(producer.partitions_for(given.topic))):
+        raise ConfigError(f"topic '{given.topic}' has no partition {given.partition}; it has {there}, from 0 to {there - 1}")
 
 
 def _transaction(producer: KafkaProducer[Any, Any], wanted: bool, outcomes: Outcomes) -> AbstractContextManager[object]:
