@@ -67,7 +67,12 @@ def run(*arguments: str | Path, stdin: bytes = b"", env: Mapping[str, str] | Non
         redirect_stderr(err),
         logging_kept(),
     ):
-        code = main([str(argument) for argument in arguments])
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as ended:
+            # As SIGTERM ends it.
+            assert isinstance(ended.code, int)
+            code = ended.code
         out.flush()
     assert isinstance(out.buffer, io.BytesIO)
     return Ran(code, out.buffer.getvalue(), err.getvalue())

@@ -260,13 +260,16 @@ def test_without_pyarrow_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> 
     assert (ran.code, ran.err) == (Exit.WRONG_USE, "levada: parquet and Arrow files need pyarrow: pip install 'levada[arrow]'\n")
 
 
-def test_ctrl_c_of_a_member_says_that_it_leaves_and_is_patient_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("signal", [KeyboardInterrupt(), SystemExit(Exit.TERMINATED)], ids=["Ctrl-C", "SIGTERM"])
+def test_a_member_that_is_ended_says_that_it_leaves_and_is_patient_for_a_while_only(
+    monkeypatch: pytest.MonkeyPatch, signal: BaseException
+) -> None:
     consumer = MagicMock()
     consumer.__enter__.return_value = consumer
-    consumer.poll.side_effect = KeyboardInterrupt
+    consumer.poll.side_effect = signal
     monkeypatch.setattr("levada.cli.invocation.Invocation.consumer", lambda *_, **__: consumer)
     ended = run("consume", "t", "-G", "g")
-    assert ended.code == Exit.INTERRUPTED
+    assert ended.code == (Exit.INTERRUPTED if isinstance(signal, KeyboardInterrupt) else Exit.TERMINATED)
     assert ended.err == "levada: leaving group g, for up to 5 s; Ctrl-C again ends at once\n"
     consumer.close.assert_called_once_with(5)
 

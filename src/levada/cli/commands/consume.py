@@ -28,7 +28,7 @@ app = typer.Typer(help="Print records of topics, and follow them.", add_completi
 
 POLL_S = 1.0
 CLOSE_S = 5.0
-"""Time that leaving a group may take after Ctrl-C: somebody waits for the prompt, and the group may have no broker any more."""
+"""Time that leaving a group may take after Ctrl-C or SIGTERM: somebody waits for the end, and the group may have no broker any more."""
 AT_ONCE = 500
 """Records of a member that stops at the end, between two commits."""
 
@@ -159,10 +159,10 @@ def _join(run: Invocation, wanted: Wanted) -> None:
 
 @contextmanager
 def _leaving(run: Invocation, consumer: KafkaConsumer[Any, Any], group: str | None) -> Iterator[None]:
-    """Leave the group soon after Ctrl-C, and say so before: brokers that are gone are waited for."""
+    """Leave the group soon after Ctrl-C or SIGTERM, and say so before: brokers that are gone are waited for."""
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         run.say(f"leaving group {group}, for up to {CLOSE_S:g} s; Ctrl-C again ends at once")
         consumer.close(CLOSE_S)
         raise
