@@ -70,7 +70,7 @@ def run(*arguments: str | Path, stdin: bytes = b"", env: Mapping[str, str] | Non
         try:
             code = main([str(argument) for argument in arguments])
         except SystemExit as ended:
-            # As SIGTERM ends it.
+            # As SIGTERM ends it, and completion for a shell.
             assert isinstance(ended.code, int)
             code = ended.code
         out.flush()
