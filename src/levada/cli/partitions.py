@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
 
 import typer
 
-from levada import TopicDescription, TopicPartition
+from levada.errors import ConfigError
+from levada.types import TopicPartition
+
+if TYPE_CHECKING:
+    from levada import TopicDescription
 
 
 def named_partitions(text: str) -> tuple[str, tuple[int, ...] | None]:
@@ -30,3 +35,9 @@ def one_partition(text: str) -> TopicPartition:
 def partitions_of(described: Iterable[TopicDescription]) -> list[TopicPartition]:
     """Return all partitions of topics."""
     return [TopicPartition(info.topic, info.partition) for found in described for info in found.partitions]
+
+
+def check_partitions(topic: str, wanted: Collection[int], there: Collection[int]) -> None:
+    """Raise ConfigError for a wanted partition that the topic does not have."""
+    if missing := sorted(set(wanted) - set(there)):
+        raise ConfigError(f"topic '{topic}' has no partition {missing[0]}; it has {len(there)}, from 0 to {len(there) - 1}")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from levada.cli.offsets import Log, Position, Spans, settle, time_ms
+from levada.cli.partitions import check_partitions
 from levada.clock import SystemClock
-from levada.errors import ConfigError
 from levada.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ def _wanted(spans: Spans, only: Iterable[int]) -> frozenset[int]:
 
 def _partitions(consumer: KafkaConsumer[Any, Any], topic: str, wanted: frozenset[int]) -> list[TopicPartition]:
     there = sorted(info.partition for info in consumer.partitions_for(topic))
-    if missing := sorted(wanted - set(there)):
-        raise ConfigError(f"topic '{topic}' has no partition {missing[0]}; it has {len(there)}, from 0 to {len(there) - 1}")
+    check_partitions(topic, wanted, there)
     return [TopicPartition(topic, partition) for partition in there if not wanted or partition in wanted]
 
 

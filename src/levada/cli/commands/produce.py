@@ -18,6 +18,7 @@ from levada.cli.invocation import Invocation
 from levada.cli.offsets import parse_time
 from levada.cli.output import OutputFormat
 from levada.cli.pacing import Pace
+from levada.cli.partitions import check_partitions
 from levada.cli.records.input_records import InputError, InputRecord, Nulls, csv_rows, header_options, json_lines, lines, whole_file
 from levada.cli.records.outcomes import Outcomes
 from levada.cli.records.template import unescaped
@@ -160,8 +161,8 @@ def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict
 
 def _check_partition(producer: KafkaProducer[Any, Any], given: Given) -> None:
     """Refuse a partition that is not there: each record would wait for max.block.ms, as somebody may be adding it."""
-    if given.partition is not None and given.partition >= (there := len(producer.partitions_for(given.topic))):
-        raise ConfigError(f"topic '{given.topic}' has no partition {given.partition}; it has {there}, from 0 to {there - 1}")
+    if given.partition is not None:
+        check_partitions(given.topic, [given.partition], [info.partition for info in producer.partitions_for(given.topic)])
 
 
 def _transaction(producer: KafkaProducer[Any, Any], wanted: bool, outcomes: Outcomes) -> AbstractContextManager[object]:
