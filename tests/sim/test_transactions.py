@@ -305,18 +305,11 @@ def test_T5_the_first_batch_goes_when_the_coordinator_does_not_tell_about_marker
     assert (quick.held_back_ms(), quick.asked) == (2, 1)
 
 
-def test_T5_the_first_batch_goes_when_nobody_answers_about_markers(sim: Simulation) -> None:
+@pytest.mark.parametrize(("fault", "held_back_ms"), [("blackhole", 4), ("disconnect", 2)])
+def test_T5_the_first_batch_goes_when_a_question_about_markers_gets_no_answer(sim: Simulation, fault: str, held_back_ms: int) -> None:
     quick = Quick(sim)
-    quick.faults.blackhole("DescribeTransactions")
-    assert (quick.held_back_ms(), quick.asked) == (4, 1)
-    quick.producer.commit_transaction()
-    assert seen(sim) == [b"0", b"1"]
-
-
-def test_T5_the_first_batch_goes_when_the_connection_is_lost_on_which_markers_were_asked_about(sim: Simulation) -> None:
-    quick = Quick(sim)
-    quick.faults.disconnect("DescribeTransactions")
-    assert (quick.held_back_ms(), quick.asked) == (2, 1)
+    getattr(quick.faults, fault)("DescribeTransactions")
+    assert (quick.held_back_ms(), quick.asked) == (held_back_ms, 1)
     quick.producer.commit_transaction()
     assert seen(sim) == [b"0", b"1"]
 
