@@ -36,7 +36,7 @@ class SaslError(Exception):
 
 
 def unanswered(message: str) -> TokenError:
-    """Return the error for a token or a ticket that nobody has refused: the client tries again by itself."""
+    """Return a retriable error: a token or ticket could not be fetched, but nobody refused it."""
     error = TokenError(message)
     error.retriable = True
     return error

@@ -326,7 +326,7 @@ def test_M_A24_close_commits_no_offset_of_a_topic_for_the_one_that_was_made_in_i
         consumer.pause([T0])
         consumer.partitions_for("t")
     consumer.close()
-    assert committed(world) is None, "or the group would begin behind records that nobody has seen"
+    assert committed(world) is None, "otherwise the group would skip records of the new topic"
 
 
 def test_M_A24_an_automatic_commit_leaves_a_topic_out_that_was_made_again(world: World) -> None:

@@ -25,5 +25,5 @@ def _mode(file: str) -> int:
     try:
         return Path(file).stat().st_mode
     except (OSError, ValueError):
-        # ValueError: a zero byte in its name. Whoever reads the file says what is wrong with it.
+        # A ValueError means a zero byte in the name. The code that reads the file reports either fault.
         return 0

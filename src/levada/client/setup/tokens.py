@@ -29,7 +29,7 @@ from levada.promise import Promise
 _LEAST_PAUSE_MS = 100
 """Whatever lifetime a service claims, it is not asked more often."""
 _MOST_LATE = 4
-"""While so many fetches have not returned, no other is begun: each may hold a thread, for ever."""
+"""No further fetch is begun while this many have not returned: each of them may block a thread for ever."""
 
 
 class Runs(Protocol):

@@ -24,11 +24,11 @@ _WRITING_MARKERS: Final = frozenset({"PrepareCommit", "PrepareAbort"})
 class MarkerPause:
     """Keeps batches back while the markers of the transaction before are being written (KIP-890).
 
-    EndTxn is answered before they are. A batch that comes sooner waits on the broker, which asks the coordinator again only after its
-    add.partitions.to.txn.retry.backoff.ms, 20 ms if not configured otherwise. Writing markers takes about as long as what came before the
-    answer to EndTxn. So when a batch follows within that time, the coordinator is asked whether they are written; nobody asks for a later
-    one, nor again when the transaction of the batch that waited has ended. Without an answer the pause ends by itself, no later than the
-    broker's would. start: runs a flow on the engine, from a time on; over: is called when batches need to wait no more.
+    The coordinator answers EndTxn before it has written them. A batch that arrives earlier waits on the broker, which retries only after
+    add.partitions.to.txn.retry.backoff.ms, 20 ms by default. Writing the markers takes about as long as EndTxn took. So for a batch that
+    follows within that time the producer asks the coordinator whether they are written. A later batch is sent without asking. The questions
+    stop when the transaction of the waiting batch ends. Without an answer the pause ends by itself, no later than the broker's would.
+    start: runs a flow on the engine, from a time on. over: is called when batches need not wait any longer.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class MarkerPause:
             self._end()
 
     def _are_being_written(self) -> Flow[bool]:
-        """Ask the coordinator. Whoever cannot be asked, or may not be, is taken to have finished: the broker waits by itself if not."""
+        """Ask the coordinator. If that fails, return False: the batch is sent, and the broker waits where it has to."""
         coordinator = Coordinator(CoordinatorKind.TRANSACTION, self._transactional_id)
         try:
             reply = yield Call(DescribeTransactionsRequest(transactional_ids=[self._transactional_id]), coordinator)
