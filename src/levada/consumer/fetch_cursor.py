@@ -17,8 +17,8 @@ from levada.consumer.decode import RecordConverter
 from levada.consumer.fetch_buffer import CompletedFetch
 from levada.errors import CorruptRecordError, KafkaError, RecordDeserializationError
 from levada.record.batch import RecordBatch, read_batches
-from levada.record.header import CODEC_BITS, CRC_FROM
-from levada.record.stretch import Stretch
+from levada.record.header import CODEC_BITS, CRC_FROM, checksum
+from levada.record.stretch import Stretch, is_small
 from levada.types import UNKNOWN_OFFSET, AnyRecord, IsolationLevel
 
 ABORT_MARKER = 0
@@ -38,7 +38,7 @@ class ColumnSink(Protocol):
         """Add the batch's records in [start_offset, end_offset), at most `limit`; return (rows added, next offset)."""
         ...
 
-    def add_plain(self, stretch: Stretch, topic: str, partition: int, limit: int | None, max_bytes: int, *, check_crcs: bool) -> int:
+    def add_plain(self, stretch: Stretch, topic: str, partition: int, limit: int | None, max_bytes: int) -> int:
         """Add the records of plain batches all at once; return how many. The stretch tells afterwards which batches these were."""
         ...
 
@@ -177,8 +177,9 @@ class FetchCursor:
         if not added and reached <= self.position:
             return None
         self._reach(batch, reached)
-        # Behind a compressed batch comes another one; looking for a stretch there costs a tenth of reading it.
-        self._may_be_plain = not (self._hides_aborted or batch.attributes & CODEC_BITS)
+        # Behind a large compressed batch comes another one, and to find out that it is too large for a stretch may take a part of it.
+        is_large = bool(batch.attributes & CODEC_BITS) and not is_small(batch.size_bytes, len(batch.payload()))
+        self._may_be_plain = not (self._hides_aborted or is_large)
         return added
 
     def _pass_over(self, batch: RecordBatch, sink: ColumnSink, error: RecordDeserializationError) -> None:
@@ -195,10 +196,12 @@ class FetchCursor:
     def _add_plain(self, sink: ColumnSink, limit: int | None, max_bytes: int) -> int:
         """Add a stretch of plain batches; 0 where none begins."""
         if self._stretch is None:
-            self._stretch = Stretch(self.fetch.records, MAX_OFFSET if self._stop is None else self._stop)
+            check = checksum if self._options.check_crcs else None
+            stop = MAX_OFFSET if self._stop is None else self._stop
+            self._stretch = Stretch(self.fetch.records, stop, check, self._options.max_decompressed_bytes)
         tp, stretch = self.fetch.state.tp, self._stretch
         stretch.begin_at(self._at, self.position)
-        added = sink.add_plain(stretch, tp.topic, tp.partition, limit, max_bytes, check_crcs=self._options.check_crcs)
+        added = sink.add_plain(stretch, tp.topic, tp.partition, limit, max_bytes)
         if stretch.size_bytes:
             self.used_bytes = self._at
             self._at = stretch.end

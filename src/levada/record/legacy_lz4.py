@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import struct
 
-from levada.record.compression import Buffer
+from levada.record.compression import LZ4_FLAGS_AT, LZ4_HAS_CONTENT_SIZE, Buffer
 
-_MAGIC_SIZE = 4
 # Magic number, flags, block size, and the checksum of the two.
 _LEAST_HEADER = 7
-_HAS_CONTENT_SIZE = 0x08
 _CONTENT_SIZE = 8
 
 _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
@@ -24,7 +22,7 @@ _MASK = 0xFFFFFFFF
 
 def mend_frame(frame: Buffer) -> Buffer:
     """Return the frame with the checksum that lz4 asks for, whatever it had. Bytes that are no frame are returned as they are."""
-    return _with_checksum(frame, _MAGIC_SIZE)
+    return _with_checksum(frame, LZ4_FLAGS_AT)
 
 
 def spoil_frame(frame: Buffer) -> Buffer:
@@ -36,7 +34,7 @@ def _with_checksum(frame: Buffer, start: int) -> Buffer:
     """Return the frame with a checksum over its bytes from `start` to the end of the descriptor."""
     if len(frame) < _LEAST_HEADER:
         return frame
-    end = _LEAST_HEADER - 1 + (_CONTENT_SIZE if frame[_MAGIC_SIZE] & _HAS_CONTENT_SIZE else 0)
+    end = _LEAST_HEADER - 1 + (_CONTENT_SIZE if frame[LZ4_FLAGS_AT] & LZ4_HAS_CONTENT_SIZE else 0)
     if len(frame) <= end:
         return frame
     patched = bytearray(frame)

@@ -1,16 +1,17 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Many record batches at once, where nothing about them takes a closer look.
 
-A fetch brings dozens of small batches, and an object per batch costs as much as its records. So batches that follow one another, whole,
-uncompressed, of one leader epoch and with nothing to hide, are measured together, and go into the columns in one walk without the
-interpreter lock.
+A fetch brings dozens of small batches, and an object per batch costs as much as its records. So plain batches that follow one another -
+whole, of one leader epoch and one codec, with nothing to hide - are measured together, and go into the columns in one walk without the
+interpreter lock. Compressed ones are decompressed while they are measured; large ones are not plain, as what they cost is not the object.
 
-A stretch never raises and judges nothing: it ends before the first batch that is not plain, be it compressed, a marker, damaged or cut
-off, and that one is for RecordBatch, which knows the rules and the errors.
+A stretch never raises and judges nothing: it ends before the first batch that is not plain, be it large, a marker, damaged or cut off,
+and that one is for RecordBatch, which knows the rules and the errors.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 else:
     from levada import _pure as cython
 
+from levada.errors import DecompressionError
+from levada.record.compression import Codec, decompress
 from levada.record.header import AFTER_LENGTH as _AFTER_LENGTH
 from levada.record.header import CODEC_BITS as _CODEC_BITS
 from levada.record.header import CONTROL as _CONTROL
@@ -34,9 +37,20 @@ CRC_FROM = _CRC_FROM
 HEADER_SIZE = _HEADER_SIZE
 MIN_RECORD_SIZE = _MIN_RECORD_SIZE
 MOST = 2**63 - 1
-HIDDEN_OR_PACKED = _CODEC_BITS | _CONTROL
+CODEC_BITS = _CODEC_BITS
+CONTROL = _CONTROL
+CODECS = tuple(Codec)
+LAST_CODEC = len(CODECS) - 1
 LOG_APPEND_TIME = _LOG_APPEND_TIME
 MAGIC = 2
+# The most bytes of a compressed batch, and of its records once decompressed: with more, an object per batch is a small part of the cost.
+MOST_PACKED = 64 * 1024
+MOST_UNPACKED = 256 * 1024
+# With more records decompressed, no further batch is: they are copied while the processor has them at hand, and their memory is used again.
+ENOUGH_UNPACKED = 128 * 1024
+ROOM = ENOUGH_UNPACKED + MOST_UNPACKED + 1024
+SIZE = 4
+SIZE_FORMAT = struct.Struct(">i")
 UNSIGNED = 0xFFFFFFFF
 LENGTH_AT, EPOCH_AT, MAGIC_AT, CRC_AT, DELTA_AT, TIMESTAMP_AT, MAX_TIMESTAMP_AT, COUNT_AT = 8, 12, 16, 17, 23, 27, 35, 57
 
@@ -54,18 +68,27 @@ def number(source: Any, at: int, size: int) -> int:
     return int.from_bytes(source[at : at + size], "big", signed=True)
 
 
+def is_small(size: int, unpacked_size: int) -> bool:
+    """Whether a compressed batch and its decompressed records are small enough for a stretch."""
+    return size <= MOST_PACKED and unpacked_size <= MOST_UNPACKED
+
+
 class Stretch:
     """The plain batches in the data from `begin` up to `end`, found by measure().
 
-    rows: how many records their headers promise. next_offset: where reading goes on after them. leader_epoch, stamped_by_broker: of all.
+    rows: how many records their headers promise. size_bytes: what the records take, decompressed. next_offset: where reading goes on
+    after them. leader_epoch, stamped_by_broker: of all. walker: what has walked over the records, after fill().
     """
 
-    def __init__(self, data: Any, stop: int) -> None:
-        """stop: no batch may reach this offset."""
+    def __init__(self, data: Any, stop: int, check: Callable[[Any], int] | None, max_decompressed: int) -> None:
+        """stop: no batch may reach this offset. check: CRC-32C, None when nobody wants to know. max_decompressed: bytes, of one batch."""
         self.data = memoryview(data)
-        # Without records of its own: it is taken from batch to batch.
-        self.walker = RecordWalker(data, 0, 0, 0, 0, None)
+        # Walkers without records of their own: they are taken from batch to batch. One is over the data, and knows the batches' headers.
+        self.batches = self.walker = RecordWalker(data, 0, 0, 0, 0, None)
         self.stop = stop
+        self.check = check
+        self.max_decompressed = max_decompressed
+        self.room = bytearray()
         self.begin_at(0, 0)
 
     def begin_at(self, begin: int, start: int) -> None:
@@ -74,35 +97,53 @@ class Stretch:
         self.start = start
         self.forget()
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all batches."""
-        return self.end - self.begin
-
     def forget(self) -> None:
         """Have no batches."""
         self.end = self.begin
-        self.rows = 0
+        self.rows = self.size_bytes = 0
         self.next_offset = self.start
-        self.leader_epoch = self.stamped_by_broker = -1
+        self.leader_epoch = self.stamped_by_broker = self.codec = -1
 
-    def measure(self, most_rows: int, most_bytes: int, row_bytes: int, checksum: Callable[[Any], int] | None) -> None:
+    def measure(self, most_rows: int, most_bytes: int, row_bytes: int) -> None:
         """Find the batches: together at most `most_rows` records, and no further batch once they may take `most_bytes` as columns.
 
-        row_bytes: what a row takes besides its bytes in the batch. checksum: CRC-32C, None when nobody wants to know.
+        row_bytes: what a row takes besides its bytes in the batch.
         """
         self.forget()
+        self.unpacked_end = 0
         while self.rows < most_rows and (self.end == self.begin or self.size_bytes + self.rows * row_bytes < most_bytes):
             size = self.plain_size(self.end)
             if size == 0 or self.count_at(self.end) > most_rows - self.rows:
-                return
-            if checksum is not None and checksum(self.data[self.end + CRC_FROM : self.end + size]) != self.crc_at(self.end):
-                return
-            self.take_in(size)
+                break
+            if self.check is not None and self.check(self.data[self.end + CRC_FROM : self.end + size]) != self.crc_at(self.end):
+                break
+            if not self.codec_at(self.end):
+                self.take_in(size, size)
+            elif self.unpacked_end > ENOUGH_UNPACKED or not self.unpack(size):
+                break
+        self.walker = RecordWalker(self.room, 0, 0, 0, 0, None) if self.unpacked_end else self.batches
+
+    def unpack(self, size: int) -> bool:
+        """Take in the compressed batch that follows, and its records with their size before them; False if it is damaged or not small."""
+        codec = CODECS[self.codec_at(self.end)]
+        try:
+            records = decompress(codec, self.data[self.end + HEADER_SIZE : self.end + size], self.max_decompressed)
+        except DecompressionError:
+            return False
+        if self.count_at(self.end) > len(records) // MIN_RECORD_SIZE or not is_small(size, len(records)):
+            return False
+        if not self.room:
+            self.room = bytearray(ROOM)
+        begin = self.unpacked_end + SIZE
+        SIZE_FORMAT.pack_into(self.room, self.unpacked_end, len(records))
+        self.unpacked_end = begin + len(records)
+        self.room[begin : self.unpacked_end] = records
+        self.take_in(size, len(records))
+        return True
 
     def plain_size(self, at: int) -> int:
         """Return the size of the batch at `at`; 0 if it is not one for this stretch."""
-        source, left = self.walker.source, self.walker.whole - at
+        source, left = self.batches.source, self.batches.whole - at
         if left < HEADER_SIZE or source[at + MAGIC_AT] != MAGIC:
             return 0
         length = number(source, at + LENGTH_AT, 4)
@@ -111,39 +152,45 @@ class Stretch:
         base, delta, count = number(source, at, 8), number(source, at + DELTA_AT, 4), number(source, at + COUNT_AT, 4)
         if base < 0 or delta < 0 or base >= MOST - delta or count < 1 or count > delta + 1:
             return 0
-        if count > (length + AFTER_LENGTH - HEADER_SIZE) // MIN_RECORD_SIZE:
+        if self.codec_at(at) == 0 and count > (length + AFTER_LENGTH - HEADER_SIZE) // MIN_RECORD_SIZE:
             return 0
         # Behind the first batch nothing overlaps, so that nobody sees an offset twice where a log is out of order.
         if base + delta < self.start or base + delta >= self.stop or (self.end > self.begin and base < self.next_offset):
             return 0
-        return length + AFTER_LENGTH if self.is_like_the_others(at) else 0
+        return length + AFTER_LENGTH if self.is_like_the_others(at, length) else 0
 
-    def is_like_the_others(self, at: int) -> bool:
-        """Whether a batch is neither hidden nor packed, and has what is the same for all rows in common with those before it."""
-        source = self.walker.source
+    def is_like_the_others(self, at: int, length: int) -> bool:
+        """Whether a batch is neither hidden nor large, and has what is the same for all rows in common with those before it."""
+        source, codec = self.batches.source, self.codec_at(at)
         attributes = number(source, at + CRC_FROM, 2)
-        if attributes & HIDDEN_OR_PACKED:
+        if attributes & CONTROL or codec > LAST_CODEC or (codec != 0 and not is_small(length + AFTER_LENGTH, 0)):
             return False
         if self.end == self.begin:
             return True
         stamped = 1 if attributes & LOG_APPEND_TIME else 0
-        return stamped == self.stamped_by_broker and number(source, at + EPOCH_AT, 4) == self.leader_epoch
+        return stamped == self.stamped_by_broker and codec == self.codec and number(source, at + EPOCH_AT, 4) == self.leader_epoch
+
+    def codec_at(self, at: int) -> int:
+        """Return the codec of the batch at `at`; 0 is none."""
+        return number(self.batches.source, at + CRC_FROM, 2) & CODEC_BITS
 
     def count_at(self, at: int) -> int:
         """Return how many records the batch at `at` has."""
-        return number(self.walker.source, at + COUNT_AT, 4)
+        return number(self.batches.source, at + COUNT_AT, 4)
 
     def crc_at(self, at: int) -> int:
         """Return the checksum in the header of the batch at `at`."""
-        return number(self.walker.source, at + CRC_AT, 4) & UNSIGNED
+        return number(self.batches.source, at + CRC_AT, 4) & UNSIGNED
 
-    def take_in(self, size: int) -> None:
+    def take_in(self, size: int, unpacked_size: int) -> None:
         """Let the batch that follows belong to the stretch."""
-        source, at = self.walker.source, self.end
+        source, at = self.batches.source, self.end
         self.stamped_by_broker = 1 if number(source, at + CRC_FROM, 2) & LOG_APPEND_TIME else 0
         self.leader_epoch = number(source, at + EPOCH_AT, 4)
         self.next_offset = number(source, at, 8) + number(source, at + DELTA_AT, 4) + 1
+        self.codec = self.codec_at(at)
         self.rows += self.count_at(at)
+        self.size_bytes += unpacked_size
         self.end = at + size
 
     def fill(self, sink: RecordSink) -> bool:
@@ -164,23 +211,28 @@ class Stretch:
 
     def run(self, sink: RecordSink) -> int:
         """Do the work of fill() without the interpreter lock; return where it ended."""
-        at, start = self.begin, self.start
+        at, start, place = self.begin, self.start, 0
         while at < self.end:
-            size = number(self.walker.source, at + LENGTH_AT, 4) + AFTER_LENGTH
-            self.enter(at, size)
+            size = number(self.batches.source, at + LENGTH_AT, 4) + AFTER_LENGTH
+            if self.codec == 0:
+                self.enter(at, at + HEADER_SIZE, at + size)
+            else:
+                records = place + SIZE
+                place = records + number(self.walker.source, place, SIZE)
+                self.enter(at, records, place)
             if sink.run(self.walker, start, MOST, MOST) or self.walker.fault != 0:
                 return at
             at += size
         self.walker.end = self.walker.whole
         return at
 
-    def enter(self, at: int, size: int) -> None:
-        """Take the walker to the batch at `at`."""
-        source = self.walker.source
+    def enter(self, at: int, records: int, end: int) -> None:
+        """Take the walker to the records of the batch at `at`, which lie from `records` to `end`."""
+        source = self.batches.source
         time_at = MAX_TIMESTAMP_AT if self.stamped_by_broker == 1 else TIMESTAMP_AT
         self.walker.enter(
-            at + HEADER_SIZE,
-            at + size,
+            records,
+            end,
             self.count_at(at),
             number(source, at, 8),
             number(source, at + DELTA_AT, 4),
@@ -190,7 +242,11 @@ class Stretch:
 
     def end_at(self, end: int) -> None:
         """Leave out the batches from `end` on."""
-        last = self.end
+        last, codec, place = self.end, self.codec, 0
         self.forget()
         while self.end < min(end, last):
-            self.take_in(number(self.walker.source, self.end + LENGTH_AT, 4) + AFTER_LENGTH)
+            size = unpacked_size = number(self.batches.source, self.end + LENGTH_AT, 4) + AFTER_LENGTH
+            if codec != 0:
+                unpacked_size = number(self.walker.source, place, SIZE)
+                place += SIZE + unpacked_size
+            self.take_in(size, unpacked_size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from random import Random
 from typing import Any
 
@@ -13,7 +14,7 @@ from levada.errors import KafkaError
 from levada.record.batch import RecordBatch, assign_offsets
 from levada.record.builder import RecordBatchBuilder
 from levada.record.columnar import COLUMNS, ColumnDecoder
-from levada.record.compression import Codec
+from levada.record.compression import Codec, compress, decompress
 from levada.types import IsolationLevel
 from settings_kit import read_options
 
@@ -39,8 +40,8 @@ def _rows(found: Any) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*(column.to_pylist() for column in columns.values()), strict=True)]
 
 
-def with_headers(base_offset: int, random: Random) -> bytes:
-    builder = RecordBatchBuilder()
+def with_headers(base_offset: int, random: Random, codec: Codec = Codec.NONE) -> bytes:
+    builder = RecordBatchBuilder(codec=codec)
     for number in range(random.randrange(1, 5)):
         headers = [(f"h{n}", random.choice([None, b"", b"value"])) for n in range(random.randrange(3))]
         builder.append(1_000 - number, random.choice([None, b"key"]), random.choice([None, b"value"]), headers)
@@ -49,15 +50,15 @@ def with_headers(base_offset: int, random: Random) -> bytes:
     return bytes(data)
 
 
-def a_batch(base_offset: int, random: Random, *, damages: bool) -> bytes:
-    """A batch of some kind, most often a plain one."""
+def a_batch(base_offset: int, random: Random, usual: Codec, *, damages: bool) -> bytes:
+    """A batch of some kind, most often a plain one of the usual codec."""
     values = [random.choice([None, b"", b"v" * random.randrange(300), "ü".encode()]) for _ in range(random.randrange(1, 9))]
     kinds = [
-        lambda: batch(base_offset, values),
-        lambda: batch(base_offset, values, last_offset=base_offset + len(values) + random.randrange(3)),
-        lambda: batch(base_offset, values, epoch=random.choice([4, 5])),
-        lambda: with_headers(base_offset, random),
-        lambda: batch(base_offset, values, producer=(7, 0)),
+        lambda: batch(base_offset, values, codec=usual),
+        lambda: batch(base_offset, values, last_offset=base_offset + len(values) + random.randrange(3), codec=usual),
+        lambda: batch(base_offset, values, epoch=random.choice([4, 5]), codec=usual),
+        lambda: with_headers(base_offset, random, usual),
+        lambda: batch(base_offset, values, producer=(7, 0), codec=usual),
         lambda: batch(base_offset, values, codec=random.choice(list(Codec))),
         lambda: batch(base_offset, control=random.choice([0, 1]), producer=(7, 0)),
         lambda: emptied(batch(base_offset, values)),
@@ -69,17 +70,18 @@ def a_batch(base_offset: int, random: Random, *, damages: bool) -> bytes:
 
 
 @pytest.mark.parametrize("checks", [True, False])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(100))
 def test_stretches_and_single_batches_give_the_same(monkeypatch: pytest.MonkeyPatch, seed: int, checks: bool) -> None:
     def story(*, at_once: bool) -> list[Any]:
         random = Random(seed)
         level = random.choice(list(IsolationLevel))
+        usual = list(Codec)[seed // 2 % len(Codec)]
         bench = Bench(options=read_options(isolation_level=level, check_crcs=checks))
         start = random.randrange(4)
         bench.assign(start, stop=random.choice([None, None, 60]))
         piece, offset = b"", 0
         for _ in range(random.randrange(1, 25)):
-            data = a_batch(offset, random, damages=seed % 2 == 1)
+            data = a_batch(offset, random, usual, damages=seed % 2 == 1)
             piece += data
             offset += max(RecordBatch(memoryview(data)).last_offset + 1 - offset, 1) if seed % 2 == 0 else 9
         bench.fetched(piece[: len(piece) - random.choice([0, 0, 10])], aborted=random.choice([(), ((7, 20),)]))
@@ -119,8 +121,9 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def test_plain_batches_are_not_looked_at_one_by_one(looked_at: list[int]) -> None:
-    bench = filled(*(batch(10 * n, [b"v"] * 10, epoch=n // 3) for n in range(9)))
+@pytest.mark.parametrize("codec", Codec)
+def test_plain_batches_are_not_looked_at_one_by_one(looked_at: list[int], codec: Codec) -> None:
+    bench = filled(*(batch(10 * n, [b"v"] * 10, epoch=n // 3, codec=codec) for n in range(9)))
     rows, position, epoch = read(bench, ColumnDecoder(("offset", "leader_epoch")), None, LARGE)
     assert rows == [{"offset": offset, "leader_epoch": offset // 30} for offset in range(90)]
     assert (position, epoch) == (90, 2)
@@ -130,11 +133,12 @@ def test_plain_batches_are_not_looked_at_one_by_one(looked_at: list[int]) -> Non
 @pytest.mark.parametrize(
     "special",
     [
-        batch(10, [b"v"] * 10, codec=Codec.LZ4),
+        batch(10, [Random(1).randbytes(70_000)] * 10, codec=Codec.LZ4),
+        batch(10, [b"v" * 70_000] * 10, codec=Codec.LZ4),
         batch(10, control=1, producer=(1, 0), last_offset=19),
         emptied(batch(10, [b"v"] * 10)),
     ],
-    ids=["compressed", "control", "empty"],
+    ids=["large", "large once decompressed", "control", "empty"],
 )
 def test_a_stretch_ends_before_a_batch_that_takes_a_closer_look(looked_at: list[int], special: bytes) -> None:
     looked_at.clear()
@@ -143,6 +147,61 @@ def test_a_stretch_ends_before_a_batch_that_takes_a_closer_look(looked_at: list[
     assert bench.position() == 40
     assert 10 in looked_at
     assert not set(looked_at) & {0, 30}
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+def test_compressed_batches_that_together_are_large_are_plain(looked_at: list[int], codec: Codec) -> None:
+    values = [Random(1).randbytes(5_000) * 40, b"last"]
+    pieces = [batch(2 * n, values, codec=codec) for n in range(9)]
+    bench = filled(*pieces)
+    rows, position, _ = read(bench, ColumnDecoder(("value", "offset")), None, LARGE)
+    assert rows == [{"value": values[offset % 2], "offset": offset} for offset in range(18)]
+    assert position == 18
+    assert not looked_at
+
+
+def test_a_codec_does_not_end_the_search_for_plain_batches(looked_at: list[int]) -> None:
+    bench = filled(*(batch(n, [b"v"], codec=Codec(n % 5)) for n in range(20)))
+    rows, _, _ = read(bench, ColumnDecoder(("offset",)), None, LARGE)
+    assert rows == [{"offset": offset} for offset in range(20)]
+    assert not looked_at
+
+
+def test_behind_a_large_compressed_batch_none_is_decompressed_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    decompressed: list[int] = []
+
+    def noted(codec: Codec, data: Any, most: int) -> Any:
+        decompressed.append(len(data))
+        return decompress(codec, data, most)
+
+    monkeypatch.setattr("levada.record.stretch.decompress", noted)
+    bench = filled(*(batch(10 * n, [b"v" * 70_000] * 10, codec=Codec.LZ4) for n in range(5)))
+    read(bench, ColumnDecoder(("offset",)), None, LARGE)
+    assert bench.position() == 50
+    assert len(decompressed) == 1
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+def test_what_a_batch_may_be_decompressed_to_holds_in_a_stretch(codec: Codec) -> None:
+    pieces = [batch(0, [b"v"] * 10, codec=codec), batch(10, [b"v" * 900], codec=codec)]
+    bench = filled(*pieces, options=read_options(max_decompressed_bytes=800))
+    sink = ColumnDecoder(("offset",), max_decompressed=800)
+    rows, position, _ = read(bench, sink, None, LARGE)
+    assert (len(rows), position) == (10, 10)
+    error, _, _ = read(bench, sink, None, LARGE)
+    assert "more than the limit of 800 bytes" in error
+
+
+def test_more_records_than_fit_what_was_decompressed_are_for_a_closer_look() -> None:
+    data = bytearray(batch(10, [b"v"] * 10, codec=Codec.LZ4))
+    struct.pack_into(">i", data, 23, 5_000)
+    struct.pack_into(">i", data, 57, 5_000)
+    bench = filled(batch(0, [b"v"] * 10, codec=Codec.LZ4), bytes(data), options=read_options(check_crcs=False))
+    sink = ColumnDecoder(("offset",))
+    rows, _, _ = read(bench, sink, None, LARGE)
+    assert len(rows) == 10
+    error, _, _ = read(bench, sink, None, LARGE)
+    assert "5000 records cannot fit" in error
 
 
 def test_no_offset_comes_twice_where_batches_overlap() -> None:
@@ -159,14 +218,24 @@ def test_a_stretch_ends_where_the_columns_are_full() -> None:
     assert position == len(rows)
 
 
-def test_damage_within_a_stretch_ends_it_with_all_that_belongs_to_the_rows_before() -> None:
+def damaged_record(base_offset: int, codec: Codec) -> bytes:
+    """A batch whose first record's length is wrong, compressed after that."""
+    plain = bytearray(batch(base_offset, [b"v"] * 3))
+    plain[61] ^= 0x40
+    records = compress(codec, plain[61:])
+    header = plain[:61]
+    struct.pack_into(">i", header, 8, 61 - 12 + len(records))
+    header[22] |= codec
+    return bytes(header) + bytes(records)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_damage_within_a_stretch_ends_it_with_all_that_belongs_to_the_rows_before(codec: Codec) -> None:
     random = Random(1)
-    damaged = bytearray(batch(100, [b"v"] * 3))
-    # The first record's length, behind the header.
-    damaged[61] ^= 0x40
-    pieces = [with_headers(10 * n, random) for n in range(5)]
+    damaged = damaged_record(100, codec)
+    pieces = [with_headers(10 * n, random, codec) for n in range(5)]
     expected = [header for piece in pieces for record in RecordBatch(memoryview(piece)).records() for header in record.headers]
-    bench = filled(*pieces, bytes(damaged), options=read_options(check_crcs=False))
+    bench = filled(*pieces, damaged, options=read_options(check_crcs=False))
     sink = ColumnDecoder(("headers",))
     rows, _, _ = read(bench, sink, None, LARGE)
     assert [(header["key"], header["value"]) for row in rows for header in row["headers"]] == expected  # type: ignore[index]

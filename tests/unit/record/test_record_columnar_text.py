@@ -140,11 +140,11 @@ def one_batch(count: int) -> int:
 def many_batches(count: int) -> int:
     """Read plain batches of one record, as a fetch brings them, with a bad text in every second; return how many are."""
     batches = [placed([(1, None, b"\xff" if number % 2 else b"ok")], number) for number in range(count)]
-    stretch = Stretch(b"".join(batch.data for batch in batches), 1 << 62)
+    stretch = Stretch(b"".join(batch.data for batch in batches), 1 << 62, None, 1 << 30)
     decoder, at, place, bad = ColumnDecoder(("offset", "value"), text=["value"]), 0, 0, 0
     while at < count:
         stretch.begin_at(place, at)
-        if decoder.add_plain(stretch, "t", 0, None, 1 << 30, check_crcs=False):
+        if decoder.add_plain(stretch, "t", 0, None, 1 << 30):
             at, place = stretch.next_offset, stretch.end
             continue
         with pytest.raises(RecordDeserializationError):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hardening_kit import cost_of, needs_peak_memory
 from levada.errors import ConfigError, DecompressionError
 from levada.record.compression import DEFAULT_MAX_DECOMPRESSED, Codec, compress, decompress
+from levada.record.legacy_lz4 import mend_frame
 
 PACKED = [codec for codec in Codec if codec]
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
@@ -222,6 +223,17 @@ def test_M_C9_a_zstd_frame_that_lies_about_its_size() -> None:
 
     with pytest.raises(DecompressionError):
         decompress(Codec.ZSTD, lying)
+
+
+@pytest.mark.parametrize("announced", [2**40, 2**63])
+def test_M_C9_an_lz4_frame_that_announces_terabytes_takes_no_memory(announced: int) -> None:
+    honest = lz4.frame.compress(b"abc" * 100, store_size=True)
+    lying = mend_frame(honest[:6] + struct.pack("<Q", announced) + honest[14:])
+    tracemalloc.start()
+    with pytest.raises(DecompressionError):
+        decompress(Codec.LZ4, lying)
+    assert tracemalloc.get_traced_memory()[1] < 2 * MEGABYTE
+    tracemalloc.stop()
 
 
 def zstd_with_window(data: bytes, window_log: int) -> bytes:

@@ -19,7 +19,6 @@ from levada.errors import RecordDeserializationError
 from levada.record.batch import RecordBatch
 from levada.record.columnar.buffers import HEADER, Binary, Headers, Memory, runs_array, utf8_fault
 from levada.record.compression import DEFAULT_MAX_DECOMPRESSED
-from levada.record.header import checksum
 from levada.record.reader import RecordSink, RecordWalker
 from levada.record.stretch import Stretch
 from levada.types import AnyRecord, TimestampType, TopicPartition
@@ -184,16 +183,7 @@ class ColumnDecoder:
         self._note_run(run, self._sink.rows - before)
         return self._sink.rows - before, following
 
-    def add_plain(
-        self,
-        stretch: Stretch,
-        topic: str,
-        partition: int,
-        limit: int | None,
-        max_bytes: int,
-        *,
-        check_crcs: bool,
-    ) -> int:
+    def add_plain(self, stretch: Stretch, topic: str, partition: int, limit: int | None, max_bytes: int) -> int:
         """Add the records of plain batches all at once, as many batches as fit `limit` and `max_bytes`; return how many records.
 
         stretch: tells afterwards which batches these were, maybe none. All others are for add(), with whatever is wrong with them.
@@ -202,13 +192,13 @@ class ColumnDecoder:
         before = self._sink.rows
         most = _MOST_ROWS if limit is None else min(limit, _MOST_ROWS)
         most_bytes = min(max_bytes - self.nbytes, self._stretch_bytes)
-        stretch.measure(most, most_bytes, self._row_width, checksum if check_crcs else None)
+        stretch.measure(most, most_bytes, self._row_width)
         self._fill_plain(stretch)
         bad = self._first_not_utf8(before) if self._checked and stretch.size_bytes else None
         if bad is not None:
             self._sink.rewind(before)
             self._stretch_bytes = stretch.size_bytes // _LESS
-            stretch.measure(bad - before, most_bytes, self._row_width, None)
+            stretch.measure(bad - before, most_bytes, self._row_width)
             self._fill_plain(stretch)
         else:
             self._stretch_bytes = min(self._stretch_bytes * 2 + _SOME_BYTES, _MAX_INT64)
