@@ -8,7 +8,6 @@ It runs in the caller's thread, without the engine's lock: checksums, decompress
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn, Protocol
 
@@ -100,8 +99,8 @@ class FetchCursor:
         self._may_be_plain = not self._hides_aborted
         """Whether to look for a stretch of plain batches where the next one begins."""
         self._stretch: Stretch | None = None
-        self._batches = self._visible_batches()
         self._batch: RecordBatch | None = None
+        self._read_from(0)
 
     def fresh(self) -> FetchCursor:
         """Return another cursor over the same fetch that stands where this one was committed."""
@@ -204,8 +203,7 @@ class FetchCursor:
         added = sink.add_plain(stretch, tp.topic, tp.partition, limit, max_bytes)
         if stretch.size_bytes:
             self.used_bytes = self._at
-            self._at = stretch.end
-            self._batches = self._visible_batches()
+            self._read_from(stretch.end)
             self.position = stretch.next_offset
             self.leader_epoch = stretch.leader_epoch
             self._note_end()
@@ -216,7 +214,7 @@ class FetchCursor:
         if self._batch is None and not self.exhausted:
             if self.fetch.error is not None:
                 raise self.fetch.error
-            self._batch = next(self._batches, None)
+            self._batch = self._next_visible()
             self.exhausted = self._batch is None
         return self._batch
 
@@ -261,35 +259,43 @@ class FetchCursor:
     def _is_at_stop(self, offset: int) -> bool:
         return self._stop is not None and offset >= self._stop
 
-    def _visible_batches(self) -> Iterator[RecordBatch]:
-        """Yield the batches with something for the caller, checked; step over all others."""
-        aborted = AbortedTransactions(self.fetch.aborted, self._options.max_decompressed_bytes)
+    def _read_from(self, at: int) -> None:
+        """Begin, or begin anew, at a batch of the data."""
+        self._at = at
+        self._batches = read_batches(self.fetch.records, at)
+        self._aborted = AbortedTransactions(self.fetch.aborted, self._options.max_decompressed_bytes)
+
+    def _next_visible(self) -> RecordBatch | None:
+        """Return the next batch with something for the caller, checked; step over all others.
+
+        Not a generator: the cursor and it would refer to each other, and megabytes of data wait for Python's cycle collector.
+        """
         hides_aborted = self._options.isolation_level is IsolationLevel.READ_COMMITTED
-        for batch in read_batches(self.fetch.records, self._at):
+        for batch in self._batches:
             # Which transactions were aborted is told from the start of the data.
             self.used_bytes = 0 if self._hides_aborted else self._at
             self._at += batch.size_bytes
             if self._is_at_stop(max(batch.earliest_offset, self.position)):
                 self.position = self._stop if self._stop is not None else self.position
-                return
+                return None
             if self._options.check_crcs:
                 batch.verify_crc()
-            hidden = hides_aborted and aborted.hides(batch)
+            hidden = hides_aborted and self._aborted.hides(batch)
             if batch.last_offset < self.position:
                 continue
             if hidden or batch.is_control or batch.is_empty:
                 self._pass(batch)
             else:
-                yield batch
+                return batch
         if not self._at and len(self.fetch.records):
             raise CorruptRecordError(
                 f"{len(self.fetch.records)} bytes hold no complete record batch; the broker must send at least one, however large (KIP-74)"
             )
+        return None
 
     def _begin_again(self) -> None:
-        """Stand at the position anew, to meet the same fault: a generator that raised is finished."""
-        self._at = 0
-        self._batches = self._visible_batches()
+        """Stand at the position anew, to meet the same fault: read_batches() is finished once it has raised."""
+        self._read_from(0)
         self._batch = None
 
     def _raise(self, fault: KafkaError) -> NoReturn:
