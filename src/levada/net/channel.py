@@ -13,6 +13,7 @@ from levada.net.outgoing import Outgoing
 from levada.net.selectable import ChannelState, ConnId, Frame, Pieces
 from levada.net.transport import TransportLayer
 from levada.protocol.frame import FrameReader
+from levada.protocol.frame_memory import FrameMemory
 
 FAIR_SHARE = 8 << 20
 """Bytes one channel may read in one process() before the others get their turn."""
@@ -26,13 +27,13 @@ class Channel:
 
     __slots__ = ("_frames", "_outgoing", "_transport", "closed_by_peer", "conn_id", "staged", "state")
 
-    def __init__(self, conn_id: ConnId, transport: TransportLayer, max_frame_bytes: int) -> None:
+    def __init__(self, conn_id: ConnId, transport: TransportLayer, max_frame_bytes: int, memory: FrameMemory) -> None:
         self.conn_id = conn_id
         self.state = ChannelState.READY if transport.ready else ChannelState.AUTHENTICATE
         self.staged: deque[Frame] = deque()
         self.closed_by_peer = False
         self._transport = transport
-        self._frames = FrameReader(max_frame_bytes)
+        self._frames = FrameReader(max_frame_bytes, memory)
         self._outgoing = Outgoing()
 
     @property

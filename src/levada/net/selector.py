@@ -29,6 +29,7 @@ from levada.net.opening import Opening, is_connected, new_socket, raise_if_faile
 from levada.net.resolver import Lookup, Resolver, Route, look_up
 from levada.net.selectable import ChannelState, ConnId, Disconnect, Ending, NetEvents, Pieces
 from levada.net.transport import TransportLayer, plaintext
+from levada.protocol.frame_memory import FrameMemory
 
 Ready: TypeAlias = list[tuple[selectors.SelectorKey, int]]
 LONGEST_SELECT_S = 3600.0
@@ -60,6 +61,7 @@ class Selector:
         poll: Callable[[], selectors.BaseSelector] | None = None,
     ) -> None:
         self._max_frame_bytes = max_frame_bytes
+        self._frame_memory = FrameMemory()
         self._max_idle_ms = max_idle_ms
         self._socket_options = socket_options(
             send_buffer_bytes=send_buffer_bytes,
@@ -230,6 +232,8 @@ class Selector:
             self._touch_active(now_ms)
         if now_ms > self._idle_from_ms:
             self._expire_idle(now_ms)
+        if now_ms > self._frame_memory.review_from_ms:
+            self._frame_memory.review(now_ms)
         events, self._events = self._events, NetEvents()
         return events
 
@@ -309,7 +313,7 @@ class Selector:
 
     def _open(self, opening: Opening, sock: socket.socket) -> None:
         conn_id = opening.conn_id
-        channel = Channel(conn_id, self._transport(sock, opening.route.host), self._max_frame_bytes)
+        channel = Channel(conn_id, self._transport(sock, opening.route.host), self._max_frame_bytes, self._frame_memory)
         del self._opening[conn_id]
         self._channels[conn_id] = channel
         self._sockets[conn_id] = sock

@@ -3,9 +3,9 @@
 A frame is an i32 size and that many bytes. The owner of the socket asks for a buffer, receives into it, and says how much came. Small
 frames are collected in one buffer that is used again and again, so that a single read may bring many of them; each is copied out. It starts
 small and grows with the traffic, because a server has many connections that send little. A frame that does not fit gets a buffer of its
-own, which grows as bytes really arrive, to twice what came or by 1 MiB: an announced size costs nothing. That buffer is handed out as it
-is.
-Either way a frame that was handed out is never touched again.
+own, which grows as bytes really arrive, to twice what came or by 1 MiB: an announced size costs nothing. Or it gets one that a frame before
+it had. That buffer is handed out as it is.
+Either way a frame that was handed out is never touched again while anybody has a view of it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from levada.errors import FrameTooLargeError, ProtocolError
+from levada.protocol.frame_memory import FrameMemory
 from levada.protocol.growth import grow
 
 SIZE_BYTES: Final = 4
@@ -27,13 +28,15 @@ class FrameReader:
 
     max_frame_bytes: the largest size accepted, None for no limit. prefix: the first bytes of the stream, to tell what answered when it
     was not Kafka. fault: why nothing more can be read, once that is so: the stream has lost its frame boundaries. Frames that came whole
-    before a bad size are handed out first; get_buffer() raises after that.
+    before a bad size are handed out first; get_buffer() raises after that. memory: where buffers of large frames are from, and go to; None
+    if each shall have a new one.
     """
 
-    def __init__(self, max_frame_bytes: int | None = None) -> None:
+    def __init__(self, max_frame_bytes: int | None = None, memory: FrameMemory | None = None) -> None:
         self.prefix = b""
         self.fault: ProtocolError | None = None
         self._max_frame_bytes = max_frame_bytes
+        self._memory = memory
         self._shared = bytearray(_FIRST_SHARED_BYTES)
         self._large: bytearray | None = None
         self._large_size = 0
@@ -45,8 +48,8 @@ class FrameReader:
         if self.fault is not None:
             raise self.fault
         self._take_back()
-        target = self._shared if self._large is None else self._rest_of_large(self._large)
-        self._handed_out = memoryview(target)[self._filled :]
+        target = memoryview(self._shared if self._large is None else self._rest_of_large(self._large))
+        self._handed_out = target[self._filled : len(target) if self._large is None else self._large_size]
         return self._handed_out
 
     def received(self, count: int) -> list[memoryview | bytes]:
@@ -80,7 +83,9 @@ class FrameReader:
         if self._filled < self._large_size:
             return []
         self._large, self._filled = None, 0
-        return [memoryview(large)]
+        if self._memory is not None:
+            self._memory.keep(large)
+        return [memoryview(large)[: self._large_size]]
 
     def _split_shared(self) -> list[memoryview | bytes]:
         frames: list[memoryview | bytes] = []
@@ -107,14 +112,20 @@ class FrameReader:
         shared, left = self._shared, filled - start
         size = int.from_bytes(shared[start : start + SIZE_BYTES], "big") if left >= SIZE_BYTES else 0
         if size + SIZE_BYTES > _SHARED_BYTES:
-            self._large, self._large_size = shared[start + SIZE_BYTES : filled], size
-            self._filled = left - SIZE_BYTES
+            self._begin_large(shared[start + SIZE_BYTES : filled], size)
             return
         if start and left:
             shared[:left] = shared[start:filled]
         self._filled = left
         if filled == len(shared) or size + SIZE_BYTES > len(shared):
             shared += bytes(min(max(2 * len(shared), size + SIZE_BYTES), _SHARED_BYTES) - len(shared))
+
+    def _begin_large(self, first: bytearray, size: int) -> None:
+        """Go on with a frame of `size` bytes in a buffer of its own. first: what has come of it."""
+        used_again = None if self._memory is None else self._memory.take(size)
+        if used_again is not None:
+            used_again[: len(first)] = first
+        self._large, self._large_size, self._filled = used_again or first, size, len(first)
 
     def _is_refused(self, size: int) -> bool:
         """Note the fault if a frame of this size is not accepted."""

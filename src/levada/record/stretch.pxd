@@ -25,16 +25,15 @@ cdef class Stretch:
     cdef readonly long long rows, next_offset, leader_epoch
     cdef readonly int stamped_by_broker
     cdef int codec
-    cdef bytearray room
     cdef Py_ssize_t unpacked_end
     cdef long long start, stop
 
     cpdef begin_at(self, Py_ssize_t begin, long long start)
     cpdef forget(self)
     @cython.locals(size=Py_ssize_t)
-    cpdef measure(self, long long most_rows, long long most_bytes, long long row_bytes)
+    cpdef measure(self, long long most_rows, long long most_bytes, long long row_bytes, bytearray room)
     @cython.locals(begin=Py_ssize_t)
-    cdef bint unpack(self, Py_ssize_t size) except *
+    cdef bint unpack(self, Py_ssize_t size, bytearray room) except *
     @cython.locals(source="const unsigned char*", left=Py_ssize_t, length=cython.longlong, base=cython.longlong, delta=cython.longlong, count=cython.longlong)
     cdef Py_ssize_t plain_size(self, Py_ssize_t at) noexcept nogil
     @cython.locals(source="const unsigned char*", attributes=cython.longlong, stamped=cython.int, codec=cython.int)

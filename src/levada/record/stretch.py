@@ -88,7 +88,6 @@ class Stretch:
         self.stop = stop
         self.check = check
         self.max_decompressed = max_decompressed
-        self.room = bytearray()
         self.begin_at(0, 0)
 
     def begin_at(self, begin: int, start: int) -> None:
@@ -104,10 +103,11 @@ class Stretch:
         self.next_offset = self.start
         self.leader_epoch = self.stamped_by_broker = self.codec = -1
 
-    def measure(self, most_rows: int, most_bytes: int, row_bytes: int) -> None:
+    def measure(self, most_rows: int, most_bytes: int, row_bytes: int, room: bytearray) -> None:
         """Find the batches: together at most `most_rows` records, and no further batch once they may take `most_bytes` as columns.
 
-        row_bytes: what a row takes besides its bytes in the batch.
+        row_bytes: what a row takes besides its bytes in the batch. room: memory for decompressed records, until the next call with it; it
+        grows once to what is needed.
         """
         self.forget()
         self.unpacked_end = 0
@@ -119,11 +119,11 @@ class Stretch:
                 break
             if not self.codec_at(self.end):
                 self.take_in(size, size)
-            elif self.unpacked_end > ENOUGH_UNPACKED or not self.unpack(size):
+            elif self.unpacked_end > ENOUGH_UNPACKED or not self.unpack(size, room):
                 break
-        self.walker = RecordWalker(self.room, 0, 0, 0, 0, None) if self.unpacked_end else self.batches
+        self.walker = RecordWalker(room, 0, 0, 0, 0, None) if self.unpacked_end else self.batches
 
-    def unpack(self, size: int) -> bool:
+    def unpack(self, size: int, room: bytearray) -> bool:
         """Take in the compressed batch that follows, and its records with their size before them; False if it is damaged or not small."""
         codec = CODECS[self.codec_at(self.end)]
         try:
@@ -132,12 +132,12 @@ class Stretch:
             return False
         if self.count_at(self.end) > len(records) // MIN_RECORD_SIZE or not is_small(size, len(records)):
             return False
-        if not self.room:
-            self.room = bytearray(ROOM)
+        if not room:
+            room += bytes(ROOM)
         begin = self.unpacked_end + SIZE
-        SIZE_FORMAT.pack_into(self.room, self.unpacked_end, len(records))
+        SIZE_FORMAT.pack_into(room, self.unpacked_end, len(records))
         self.unpacked_end = begin + len(records)
-        self.room[begin : self.unpacked_end] = records
+        room[begin : self.unpacked_end] = records
         self.take_in(size, len(records))
         return True
 

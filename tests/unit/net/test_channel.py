@@ -10,6 +10,7 @@ from levada.errors import FrameTooLargeError, IllegalStateError
 from levada.net.channel import FAIR_SHARE, LARGE_BYTES, Channel
 from levada.net.outgoing import WORTH_NAMING
 from levada.net.transport import PlaintextTransport
+from levada.protocol.frame_memory import FrameMemory
 
 A = b"\0\0\0\1a"
 B = b"\0\0\0\2bb"
@@ -57,7 +58,7 @@ class FakeSocket:
 
 
 def channel(socket: FakeSocket) -> Channel:
-    return Channel(1, PlaintextTransport(socket), 1000)
+    return Channel(1, PlaintextTransport(socket), 1000, FrameMemory())
 
 
 def staged(subject: Channel) -> list[bytes]:
@@ -78,7 +79,7 @@ def test_L6_reading_stops_at_a_complete_frame() -> None:
 
 def test_a_large_frame_is_read_on_although_a_read_was_short() -> None:
     large = (100_000).to_bytes(4, "big") + bytes(100_000)
-    subject = Channel(1, PlaintextTransport(FakeSocket(large[:50_000], large[50_000:90_000], large[90_000:])), 1 << 20)
+    subject = Channel(1, PlaintextTransport(FakeSocket(large[:50_000], large[50_000:90_000], large[90_000:])), 1 << 20, FrameMemory())
     subject.read()
     assert [len(frame) for frame in subject.staged] == [100_000]
 
@@ -103,7 +104,7 @@ def test_fairness_bounds_what_one_channel_reads() -> None:
     piece = bytes(60_000)
     header = (1 << 30).to_bytes(4, "big") + bytes(LARGE_BYTES)
     socket = FakeSocket(header, *[piece] * 1000)
-    subject = Channel(1, PlaintextTransport(socket), 1 << 30)
+    subject = Channel(1, PlaintextTransport(socket), 1 << 30, FrameMemory())
     subject.read()
     left = sum(len(piece) for piece in socket.pieces if piece)
     assert left > 0

@@ -113,6 +113,8 @@ class ColumnDecoder:
         """The last batch that was found to have text that is not UTF-8, and the offsets of such records."""
         self._stretch_bytes = _MAX_INT64
         """How much is tried at once where batches may be plain: less behind bad text, for which it is done over, and then more again."""
+        self._room = bytearray()
+        """Where compressed batches are decompressed. Kept, as new memory takes time to be had."""
         self._row_width = sum(_WIDTHS[column] for column in columns)
         self._reset()
 
@@ -192,13 +194,13 @@ class ColumnDecoder:
         before = self._sink.rows
         most = _MOST_ROWS if limit is None else min(limit, _MOST_ROWS)
         most_bytes = min(max_bytes - self.nbytes, self._stretch_bytes)
-        stretch.measure(most, most_bytes, self._row_width)
+        stretch.measure(most, most_bytes, self._row_width, self._room)
         self._fill_plain(stretch)
         bad = self._first_not_utf8(before) if self._checked and stretch.size_bytes else None
         if bad is not None:
             self._sink.rewind(before)
             self._stretch_bytes = stretch.size_bytes // _LESS
-            stretch.measure(bad - before, most_bytes, self._row_width)
+            stretch.measure(bad - before, most_bytes, self._row_width, self._room)
             self._fill_plain(stretch)
         else:
             self._stretch_bytes = min(self._stretch_bytes * 2 + _SOME_BYTES, _MAX_INT64)
