@@ -110,7 +110,9 @@ class Bench:
             self.subscription.seek(tp, position)
             self.subscription.state(tp).stop_offset = stop
 
-    def fetched(self, data: bytes | memoryview, *, partition: int = 0, aborted: tuple[tuple[int, int], ...] = (), error: Any = None) -> None:
+    def fetched(
+        self, data: bytes | memoryview, *, partition: int = 0, aborted: tuple[tuple[int, int], ...] = (), error: Any = None
+    ) -> None:
         """Let a fetch of one partition come in, asked for at its fetch offset."""
         state = self.subscription.state(TopicPartition("orders", partition))
         after = -1 if error else offset_after_last_batch(data)

@@ -29,9 +29,11 @@ from types import TracebackType
 from typing import Any
 
 from kafka_jars import KafkaUnavailable, jars, java
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from levada.testing.security import Authority
 from levada.testing.tokens import TokenIssuer
 from node_links import NodeLinks, host_of, hosts_of
+from wire import Wire
 
 VERSIONS = ("4.4.0", "3.9.2")
 POMS = Path(__file__).parents[1] / "real_kafka"
@@ -382,6 +384,9 @@ class KafkaCluster:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"topic {name} cannot be used: {found.error}")
             time.sleep(0.01)
+        for node in self.nodes:
+            if led := [partition.id for partition in found.partitions.values() if partition.leader == node.id]:
+                _wait_until_served(node, name, led, deadline)
 
     def keep_logs(self, folder: Path) -> list[Path]:
         """Copy every node's log into a folder, and return the copies."""
@@ -406,6 +411,16 @@ class KafkaCluster:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _wait_until_served(leader: KafkaNode, topic: str, partitions: list[int], deadline: float) -> None:
+    """A broker tells that it leads partitions a moment before it does."""
+    wanted = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=number, timestamp=-1) for number in partitions])
+    with Wire(leader.address) as wire:
+        while any(part.error_code for part in wire.ask(ListOffsetsRequest(replica_id=-1, topics=[wanted]), 1).topics[0].partitions):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"topic {topic} cannot be used: partitions are not led yet")
+            time.sleep(0.01)
 
 
 def free_ports(count: int) -> list[int]:
