@@ -6,7 +6,9 @@ alone, since whoever asks for more is done with what came before.
 
 Commits of one consumer arrive in the order in which they were made. Those that nobody waits for are sent at once, one behind the other on
 the coordinator's connection, and are never repeated, since a repeated one could overtake a newer one. A commit that is waited for is
-repeated while that may help, so it begins when all earlier ones are over. Who made a commit is told in the same order, inside a later call.
+repeated while that may help, so it begins when all earlier ones are over. So is the one before partitions are given up, and the call that
+waits for it may be over first: until it is over too, later commits wait, and no automatic one is begun. Who made a commit is told in the
+same order, inside a later call.
 
 A member of the group commits for the generation that it has when the commit is sent, and for none that the coordinator would not take.
 
@@ -117,6 +119,8 @@ class Commits:
         """What was not waited for, in order, until who made it was told."""
         self._automatic: Promise[None] | None = None
         """The last automatic commit, while it is under way."""
+        self._last: Promise[None] | None = None
+        """The last commit before partitions are given up, while it is under way."""
         self._failed_attempts = 0
         """How many automatic commits failed since one succeeded, for a reason that may pass."""
         self.due_ms = NEVER_MS if interval_ms is None else now_ms + interval_ms
@@ -148,11 +152,11 @@ class Commits:
 
     def commit(self, offsets: Offsets) -> Flow[None]:
         """Commit, after all earlier commits, trying again while that may help."""
-        return self._commit(offsets, lambda tp: True)
+        return self._commit_after(self.earlier(), offsets, lambda tp: True)
 
-    def _commit(self, offsets: Offsets, still_wanted: Callable[[TopicPartition], bool]) -> Flow[None]:
+    def _commit_after(self, earlier: Flow[None], offsets: Offsets, still_wanted: Callable[[TopicPartition], bool]) -> Flow[None]:
         member = self._as_member
-        yield from self.earlier()
+        yield from earlier
         if not offsets:
             return
         while True:
@@ -168,28 +172,27 @@ class Commits:
         self._note_committed(offsets)
 
     def earlier(self) -> Flow[None]:
-        """Wait until all commits made so far are over, whatever became of them."""
-        under_way = [commit.done for commit in self._made]
-        if self._automatic is not None:
-            under_way.append(self._automatic)
-        for promise in under_way:
-            yield WaitAny([promise])
+        """Return a flow that waits until all commits made so far are over, whatever became of them."""
+        others = [promise for promise in (self._automatic, self._last) if promise is not None]
+        return _all_over([commit.done for commit in self._made] + others)
 
     def begin(self, offsets: Offsets, callback: OnCommit | None) -> Promise[None]:
         """Commit once, without waiting for it. Raises InvalidGroupIdError."""
         member = self._as_member
-        done = self._start(self._once(member, offsets), f"commit for group '{member.group.group_id}'")
+        done = self._start(self._once(member, offsets, self._last), f"commit for group '{member.group.group_id}'")
         self._made.append(Commit(offsets, done, callback))
         return done
 
     @property
     def has_work_at_close(self) -> bool:
         """Whether something is left to be committed, or to be waited for."""
-        return bool(self._made) or self._automatic is not None or (self._interval_ms is not None and bool(self.handed_out()))
+        is_under_way = bool(self._made) or self._automatic is not None or self._last is not None
+        return is_under_way or (self._interval_ms is not None and bool(self.handed_out()))
 
     def at_close(self) -> Flow[None]:
         """Commit what was handed out, if that is automatic, and wait for earlier commits in any case."""
-        return self.earlier() if self._interval_ms is None else self._commit(self.handed_out(), self._is_as_read())
+        earlier = self.earlier()
+        return earlier if self._interval_ms is None else self._commit_after(earlier, self.handed_out(), self._is_as_read())
 
     def _is_as_read(self) -> Callable[[TopicPartition], bool]:
         """Return what tells, now and later, whether a partition exists, and is of the topic that it is read from now."""
@@ -236,7 +239,8 @@ class Commits:
         self.due_ms = now_ms + self._interval_ms
         is_as_read = self._is_as_read()
         offsets = {tp: at for tp, at in self.handed_out().items() if is_as_read(tp)}
-        if self._automatic is not None or not offsets or not self._as_member.may_commit:
+        is_under_way = self._automatic is not None or self._last is not None
+        if is_under_way or not offsets or not self._as_member.may_commit:
             return False
         self._automatic = self._start(self._once(self._as_member, offsets), f"automatic commit for group '{self.group.group_id}'")
         self._automatic.on_done(lambda done: self._end_automatic(done, now_ms))
@@ -247,10 +251,13 @@ class Commits:
         if not self.has_work_at_close:
             return None
         done = self._start(self.at_close(), f"the commit before partitions of group '{self.group.group_id}' are given up")
+        self._last = done
         done.on_done(self._end_last)
         return done
 
     def _end_last(self, done: Promise[None]) -> None:
+        if self._last is done:
+            self._last = None
         if done.error is not None and not isinstance(done.error, ENDED):
             self._log.warning("what was read last may not be committed, and is read again by others: %s", done.error)
 
@@ -274,7 +281,9 @@ class Commits:
         self._failed_attempts += 1
         self._announce()
 
-    def _once(self, member: Membership, offsets: Offsets) -> Flow[None]:
+    def _once(self, member: Membership, offsets: Offsets, after: Promise[None] | None = None) -> Flow[None]:
+        if after is not None:
+            yield WaitAny([after])
         if not offsets:
             return
         group = member.for_commit()
@@ -289,6 +298,11 @@ class Commits:
             why = "; ".join(f"{tp}: {reason}" for tp, reason in answer.again.items())
             raise RetriableCommitError(f"offsets of group '{group.group_id}' may not be committed, and can be committed again: {why}")
         self._note_committed(offsets)
+
+
+def _all_over(promises: Iterable[Promise[None]]) -> Flow[None]:
+    for promise in promises:
+        yield WaitAny([promise])
 
 
 def _told_apart(error: BrokerError, meant: KafkaError) -> KafkaError:
