@@ -212,9 +212,13 @@ class FetchResponseHandler:
         return False
 
     def _out_of_range(self, refusal: _Refusal) -> bool:
-        """Leave a follower for the leader; else let the reader decide by auto.offset.reset."""
+        """Where the leader says so, let the reader decide by auto.offset.reset; else ask the leader.
+
+        A follower may have been left while it was asked, and a leader may have been replaced.
+        """
         state = refusal.state
-        if refusal.node_id == state.preferred_replica:
+        leader = self._metadata.snapshot.leader(state.tp)
+        if refusal.node_id == state.preferred_replica or leader is None or refusal.node_id != leader.id:
             state.prefer(None)
             return False
         text = f"{refusal.place}: the log has no such offset; seek() to go on"
