@@ -19,6 +19,7 @@ from levada.errors import (
     NoOffsetForPartitionError,
     RetriableCommitError,
     TimeoutError,
+    TopicRecreatedError,
 )
 from levada.testing.simulation import Simulation
 from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -327,6 +328,37 @@ def test_M_A24_close_commits_no_offset_of_a_topic_for_the_one_that_was_made_in_i
         consumer.partitions_for("t")
     consumer.close()
     assert committed(world) is None, "otherwise the group would skip records of the new topic"
+
+
+def remake_topic(world: World) -> None:
+    world.cluster.remove(world.cluster.topics["t"])
+    world.topic("t", 2)
+    for number in range(10):
+        world.append("t", [b"new %d" % number], epoch=0)
+
+
+@pytest.mark.parametrize("policy", ["earliest", "none"])
+def test_M_A24_commit_leaves_a_topic_out_that_was_made_again_under_the_positions(world: World, policy: str) -> None:
+    consumer = world.consumer(T0, auto_offset_reset=policy, **MANUAL)
+    consumer.seek_to_beginning([T0])
+    assert len(read(consumer, 3)) == 3
+    consumer.pause([T0])
+    remake_topic(world)
+    for _ in range(2):
+        consumer.commit()
+        assert committed(world) in (None, 0), "otherwise the group would skip records of the new topic"
+
+
+def test_M_A24_an_offset_that_the_program_names_is_not_committed_for_a_topic_made_meanwhile(world: World) -> None:
+    consumer = world.consumer(T0, T1, **MANUAL)
+    assert len(read(consumer, 3)) == 3
+    remake_topic(world)
+    with pytest.raises(TopicRecreatedError, match="t-0: the topic was deleted and created again") as error:
+        consumer.commit({T0: 3})
+    assert error.value.outcomes == {T0: error.value}
+    assert committed(world) is None
+    consumer.commit({T0: 4})
+    assert committed(world) == 4, "by now it is known that there is a new topic"
 
 
 def test_M_A24_an_automatic_commit_leaves_a_topic_out_that_was_made_again(world: World) -> None:

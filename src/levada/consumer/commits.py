@@ -13,8 +13,10 @@ same order, inside a later call.
 A member of the group commits for the generation that it has when the commit is sent, and for none that the coordinator would not take.
 
 What is committed without being asked for leaves out partitions that do not exist any more. A coordinator says only that it does not know
-them, as of a topic that was just created, and until the time is over nothing else would be read. It also leaves out those of a topic that
-was made again: an offset of the old one would have the group skip records of the new one.
+them, as of a topic that was just created, and until the time is over nothing else would be read.
+
+An offset of a topic that was made again would have the group skip records of the new one. Positions in the old one are never committed;
+who reads is told that they are lost. An offset that the program names is one of the topic that was known then.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from uuid import UUID
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.coordinator_finder import CoordinatorFinder
@@ -34,8 +37,8 @@ from levada.client.metadata import Metadata
 from levada.client.retry import Retries
 from levada.clock import NEVER_MS
 from levada.consumer.group.membership import Membership
-from levada.consumer.subscription_state import PartitionState, SubscriptionState
-from levada.errors import BrokerError, InvalidGroupIdError, KafkaError, RetriableCommitError
+from levada.consumer.subscription_state import RECREATED, PartitionState, SubscriptionState
+from levada.errors import BrokerError, InvalidGroupIdError, KafkaError, RetriableCommitError, TopicRecreatedError
 from levada.flow import Flow, WaitAny
 from levada.promise import Promise
 from levada.types import AnyRecord, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -142,7 +145,9 @@ class Commits:
         first: dict[TopicPartition, AnyRecord] = {}
         for record in left:
             first.setdefault(TopicPartition(record.topic, record.partition), record)
-        return {state.tp: self._up_to(state, first.get(state.tp)) for state in self._subscription if state.has_position}
+        is_of_its_topic = self._is_of_its_topic()
+        states = [state for state in self._subscription if state.has_position and is_of_its_topic(state.tp)]
+        return {state.tp: self._up_to(state, first.get(state.tp)) for state in states}
 
     def _up_to(self, state: PartitionState, left: AnyRecord | None) -> OffsetAndMetadata:
         """Return what is committed of a partition. left: the first record that a loop was not given yet."""
@@ -151,10 +156,31 @@ class Commits:
         return OffsetAndMetadata(state.position, state.leader_epoch) if left is None else OffsetAndMetadata(left.offset, left.leader_epoch)
 
     def commit(self, offsets: Offsets) -> Flow[None]:
-        """Commit, after all earlier commits, trying again while that may help."""
-        return self._commit_after(self.earlier(), offsets, lambda tp: True)
+        """Commit what the program names, after all earlier commits, trying again while that may help.
 
-    def _commit_after(self, earlier: Flow[None], offsets: Offsets, still_wanted: Callable[[TopicPartition], bool]) -> Flow[None]:
+        Raises TopicRecreatedError for a topic that is made again meanwhile.
+        """
+        snapshot = self._metadata.snapshot
+        named = {tp: snapshot.topic_id(tp.topic) for tp in offsets}
+
+        def fault_of(tp: TopicPartition) -> KafkaError | None:
+            return None if self._is_still(named[tp], tp.topic) else _made_again(tp, offsets[tp].offset)
+
+        return self._commit_after(self.earlier(), offsets, fault_of=fault_of)
+
+    def commit_positions(self, offsets: Offsets) -> Flow[None]:
+        """Commit what was handed out, in the same way, without what turns out to be of a topic that is no more."""
+        return self._commit_after(self.earlier(), offsets, still_wanted=self._is_of_its_topic())
+
+    def _commit_after(
+        self,
+        earlier: Flow[None],
+        offsets: Offsets,
+        *,
+        still_wanted: Callable[[TopicPartition], bool] = lambda tp: True,
+        fault_of: Callable[[TopicPartition], KafkaError | None] = lambda tp: None,
+    ) -> Flow[None]:
+        """still_wanted, fault_of: of a partition that is about to be sent, as commit_offsets() has them."""
         member = self._as_member
         yield from earlier
         if not offsets:
@@ -163,13 +189,13 @@ class Commits:
             group = member.for_commit()
             try:
                 retries = Retries(self._metadata, self._backoff)
-                yield from commit_offsets(self._finder, group, offsets, retries, still_wanted=still_wanted)
+                stored = yield from commit_offsets(self._finder, group, offsets, retries, still_wanted=still_wanted, fault_of=fault_of)
                 break
             except BrokerError as error:
                 if (caught_up := member.caught_up(error, group)) is None:
                     raise _told_apart(error, member.refused(error, group)) from None
             yield WaitAny([caught_up])
-        self._note_committed(offsets)
+        self._note_committed({tp: at for tp, at in offsets.items() if tp in stored})
 
     def earlier(self) -> Flow[None]:
         """Return a flow that waits until all commits made so far are over, whatever became of them."""
@@ -192,17 +218,21 @@ class Commits:
     def at_close(self) -> Flow[None]:
         """Commit what was handed out, if that is automatic, and wait for earlier commits in any case."""
         earlier = self.earlier()
-        return earlier if self._interval_ms is None else self._commit_after(earlier, self.handed_out(), self._is_as_read())
+        return earlier if self._interval_ms is None else self._commit_after(earlier, self.handed_out(), still_wanted=self._is_as_read())
 
     def _is_as_read(self) -> Callable[[TopicPartition], bool]:
         """Return what tells, now and later, whether a partition exists, and is of the topic that it is read from now."""
+        is_of_its_topic = self._is_of_its_topic()
+        return lambda tp: self._exists(tp) and is_of_its_topic(tp)
+
+    def _is_of_its_topic(self) -> Callable[[TopicPartition], bool]:
+        """Return what tells, now and later, whether a partition is of the topic that it is read from now."""
         read_from = {state.tp: state.topic_id for state in self._subscription if not state.topic_is_assumed}
+        return lambda tp: self._is_still(read_from.get(tp), tp.topic)
 
-        def is_as_read(tp: TopicPartition) -> bool:
-            topic_ids = read_from.get(tp), self._metadata.snapshot.topic_id(tp.topic)
-            return self._exists(tp) and (None in topic_ids or topic_ids[0] == topic_ids[1])
-
-        return is_as_read
+    def _is_still(self, topic_id: UUID | None, topic: str) -> bool:
+        ids = topic_id, self._metadata.snapshot.topic_id(topic)
+        return None in ids or ids[0] == ids[1]
 
     def _exists(self, tp: TopicPartition) -> bool:
         snapshot = self._metadata.snapshot
@@ -221,7 +251,7 @@ class Commits:
         return committed
 
     def _note_committed(self, offsets: Offsets) -> None:
-        if self._notes_committed:
+        if self._notes_committed and offsets:
             self._committed.append(offsets)
 
     def over(self) -> Commit | None:
@@ -303,6 +333,11 @@ class Commits:
 def _all_over(promises: Iterable[Promise[None]]) -> Flow[None]:
     for promise in promises:
         yield WaitAny([promise])
+
+
+def _made_again(tp: TopicPartition, offset: int) -> TopicRecreatedError:
+    text = f"{tp}: {RECREATED}, and offset {offset} was not committed for the new one; if it is one of that, commit it again"
+    return TopicRecreatedError(text, partition=tp, offset=offset)
 
 
 def _told_apart(error: BrokerError, meant: KafkaError) -> KafkaError:
