@@ -507,6 +507,32 @@ def test_O10_a_log_that_was_truncated_since_the_commit_is_noticed(world: World) 
     assert read(consumer, 1) == [b"new"]
 
 
+def test_D16_a_committed_epoch_that_metadata_does_not_know_yet_makes_it_stale(world: World) -> None:
+    asked: list[int] = []
+    for epoch in (0, 7):
+        store(world, 1, epoch)
+        before = world.requests("Metadata")
+        consumer = world.consumer(T0, **MANUAL)
+        assert read(consumer, 2) == [b"1", b"2"]
+        consumer.poll(1)
+        asked.append(world.requests("Metadata") - before)
+    assert asked[1] == asked[0] + 1
+
+
+def test_D16_a_committed_epoch_that_nobody_leads_in_does_not_keep_a_consumer_from_following_leaders() -> None:
+    with Simulation(seed=17) as simulation:
+        world = World(simulation, nodes=2)
+        world.topic("t")
+        world.append("t", [b"1"])
+        store(world, 0, epoch=7)
+        consumer = world.consumer(T0, **MANUAL)
+        assert read(consumer, 1) == [b"1"]
+        for number, node_id in enumerate((2, 1, 2), start=2):
+            world.move_leader("t", 0, node_id)
+            world.append("t", [b"%d" % number])
+            assert read(consumer, 1) == [b"%d" % number]
+
+
 @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
 def test_O16_an_offset_that_a_transaction_may_change_is_waited_for_and_a_warning_says_so_once(
     world: World, isolation_level: str, caplog: pytest.LogCaptureFixture

@@ -3,6 +3,9 @@
 The coordinator is asked once for all of them. What is committed becomes the position, with the leader epoch it was committed with, so that
 a log truncated meanwhile is noticed. Where nothing is committed auto.offset.reset decides. An answer counts only for partitions that nobody
 has moved meanwhile.
+
+An epoch that metadata does not know yet has metadata refreshed. It is not remembered as the newest one, as those are that brokers name: a
+program may have committed any epoch, such as one of another cluster, and leaders of older ones would not be followed any more.
 """
 
 from __future__ import annotations
@@ -12,13 +15,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from levada.client.ended import ENDED, raise_bug
 from levada.client.fan_out import Spawn
 from levada.client.group_offsets import Committed
+from levada.client.metadata import Metadata
 from levada.client.now import Now
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.reset_to import ResetTo
 from levada.consumer.subscription_state import PartitionState, PartitionStatus
 from levada.errors import KafkaError, NoOffsetForPartitionError
 from levada.flow import Flow
-from levada.types import OffsetAndMetadata, TopicPartition
+from levada.types import NO_LEADER_EPOCH, OffsetAndMetadata, TopicPartition
 
 
 class CommittedPositions:
@@ -34,6 +38,7 @@ class CommittedPositions:
         group_id: str,
         buffer: FetchBuffer,
         fetch: Callable[[Collection[TopicPartition], Callable[[list[TopicPartition]], None]], Flow[Committed]],
+        metadata: Metadata,
         spawn: Spawn,
         now: Now,
         reset_to: ResetTo | None,
@@ -42,6 +47,7 @@ class CommittedPositions:
         self.unstable: list[TopicPartition] = []
         self._buffer = buffer
         self._fetch = fetch
+        self._metadata = metadata
         self._spawn = spawn
         self._now = now
         self._reset_to = reset_to
@@ -95,6 +101,8 @@ class CommittedPositions:
         if at is not None:
             state.move_to(at.offset, at.leader_epoch)
             state.holds_in(at.leader_epoch)
+            if NO_LEADER_EPOCH < self._metadata.snapshot.leader_epoch(state.tp) < at.leader_epoch:
+                self._metadata.request_update()
             self._buffer.announce()
         elif self._reset_to is not None:
             state.await_reset(self._reset_to)

@@ -150,6 +150,17 @@ def test_F16_a_replica_that_is_not_preferred_any_more_moves_no_position_either(l
     assert client.state.preferred_replica is None
 
 
+def test_D16_a_leader_of_an_older_epoch_than_the_positions_is_doubted_for_a_while() -> None:
+    client = Client()
+    client.subscription.seek(TP, 10, 5)
+    for _ in range(3):
+        client.metadata._need_full = False
+        assert not client.answer(code=ErrorCode.OFFSET_OUT_OF_RANGE)
+        assert client.wants_metadata, "another broker may lead by now"
+        assert client.state.retry_at_ms > 5_000
+    assert client.answer(code=ErrorCode.OFFSET_OUT_OF_RANGE), "an epoch that the program made up does not stop it"
+
+
 def test_D17_an_error_that_names_a_newer_leader_is_followed_at_once() -> None:
     client = Client()
     client.answer(code=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=LeaderIdAndEpoch(leader_id=7, leader_epoch=2))
