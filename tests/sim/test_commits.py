@@ -382,6 +382,26 @@ def test_M_A24_an_automatic_commit_leaves_a_topic_out_that_was_made_again(world:
 # Where reading begins
 
 
+@pytest.mark.parametrize("policy", ["earliest", "none"])
+def test_M_A24_what_was_committed_of_a_topic_is_no_position_in_the_one_made_before_the_answer(world: World, policy: str) -> None:
+    store(world, 2)
+    held = world.faults.hold("OffsetFetch")
+    consumer = world.consumer(T0, auto_offset_reset=policy, **MANUAL)
+    consumer.seek(T0, 0)
+    assert len(read(consumer, 3)) == 3
+    consumer.seek_to_committed([T0])
+    assert consumer.poll(1) == []
+    remake_topic(world)
+    consumer._engine.metadata.request_update()
+    assert consumer.poll(1) == []
+    held.release()
+    if policy == "earliest":
+        assert values(consumer.poll(5))[0] == b"new 0"
+    else:
+        with pytest.raises(NoOffsetForPartitionError):
+            consumer.poll(5)
+
+
 def test_O6_reading_begins_at_what_the_group_has_committed(world: World) -> None:
     store(world, 2)
     consumer = world.consumer(T0, T1, **MANUAL)
