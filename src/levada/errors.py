@@ -287,7 +287,7 @@ class LogTruncationError(OffsetOutOfRangeError):
 
 
 class TopicRecreatedError(OffsetOutOfRangeError):
-    """The topic was deleted and another one of the same name created, which the position says nothing about. seek() to go on."""
+    """The topic was deleted and another one of the same name created, in which the offset means nothing. seek() to read on."""
 
 
 class UnknownTopicOrPartitionError(BrokerError):

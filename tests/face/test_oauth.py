@@ -390,10 +390,11 @@ def test_a_function_that_would_end_the_program_ends_the_call(settings: dict[str,
         raise SystemExit(1)
 
     with (
-        pytest.raises(lv.errors.BootstrapError, match="SystemExit was raised while a client logged in"),
+        pytest.raises(TokenError, match="the function that gives tokens raised SystemExit") as error,
         lv.KafkaAdmin(**settings, sasl_oauth_token_provider=token) as admin,
     ):
-        admin.list_topics(timeout=0.3)
+        admin.list_topics(timeout=20)
+    assert isinstance(error.value.__cause__, SystemExit)
 
 
 def test_asyncio_an_error_of_a_coroutine_is_the_programs(settings: dict[str, Any]) -> None:
@@ -516,6 +517,17 @@ def test_a_mechanism_of_the_programs_own_that_fails(unsecured: EmbeddedKafka, fa
     assert str(fault) in told(SaslAuthenticationError, settings, sasl_mechanism=Sealed(at_once))
     with pytest.raises(SaslAuthenticationError), lv.KafkaAdmin(**settings, sasl_mechanism=Sealed(exchange)) as admin:
         admin.list_topics(timeout=20)
+
+
+def test_a_mechanism_of_the_programs_own_that_would_end_the_program_while_it_waits(unsecured: EmbeddedKafka) -> None:
+    def leave() -> None:
+        raise SystemExit(1)
+
+    def exchange(host: str) -> Exchange:
+        yield BlockingStep(leave)
+
+    settings = {**unsecured.client_settings, "security_protocol": "SASL_PLAINTEXT"}
+    assert "SystemExit was raised" in told(SaslAuthenticationError, settings, sasl_mechanism=Sealed(exchange))
 
 
 def test_H15_a_listener_without_tokens_says_what_it_has() -> None:

@@ -19,6 +19,7 @@ from levada.errors import (
     NoOffsetForPartitionError,
     RetriableCommitError,
     TimeoutError,
+    TopicRecreatedError,
 )
 from levada.testing.simulation import Simulation
 from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -329,6 +330,37 @@ def test_M_A24_close_commits_no_offset_of_a_topic_for_the_one_that_was_made_in_i
     assert committed(world) is None, "otherwise the group would skip records of the new topic"
 
 
+def remake_topic(world: World) -> None:
+    world.cluster.remove(world.cluster.topics["t"])
+    world.topic("t", 2)
+    for number in range(10):
+        world.append("t", [b"new %d" % number], epoch=0)
+
+
+@pytest.mark.parametrize("policy", ["earliest", "none"])
+def test_M_A24_commit_leaves_a_topic_out_that_was_made_again_under_the_positions(world: World, policy: str) -> None:
+    consumer = world.consumer(T0, auto_offset_reset=policy, **MANUAL)
+    consumer.seek_to_beginning([T0])
+    assert len(read(consumer, 3)) == 3
+    consumer.pause([T0])
+    remake_topic(world)
+    for _ in range(2):
+        consumer.commit()
+        assert committed(world) in (None, 0), "otherwise the group would skip records of the new topic"
+
+
+def test_M_A24_an_offset_that_the_program_names_is_not_committed_for_a_topic_made_meanwhile(world: World) -> None:
+    consumer = world.consumer(T0, T1, **MANUAL)
+    assert len(read(consumer, 3)) == 3
+    remake_topic(world)
+    with pytest.raises(TopicRecreatedError, match="t-0: the topic was deleted and created again") as error:
+        consumer.commit({T0: 3})
+    assert error.value.outcomes == {T0: error.value}
+    assert committed(world) is None
+    consumer.commit({T0: 4})
+    assert committed(world) == 4, "by now it is known that there is a new topic"
+
+
 def test_M_A24_an_automatic_commit_leaves_a_topic_out_that_was_made_again(world: World) -> None:
     consumer = world.consumer(T0, group_id="g", auto_commit_interval_ms=1_000)
     assert len(read(consumer, 3)) == 3
@@ -348,6 +380,26 @@ def test_M_A24_an_automatic_commit_leaves_a_topic_out_that_was_made_again(world:
 
 
 # Where reading begins
+
+
+@pytest.mark.parametrize("policy", ["earliest", "none"])
+def test_M_A24_what_was_committed_of_a_topic_is_no_position_in_the_one_made_before_the_answer(world: World, policy: str) -> None:
+    store(world, 2)
+    held = world.faults.hold("OffsetFetch")
+    consumer = world.consumer(T0, auto_offset_reset=policy, **MANUAL)
+    consumer.seek(T0, 0)
+    assert len(read(consumer, 3)) == 3
+    consumer.seek_to_committed([T0])
+    assert consumer.poll(1) == []
+    remake_topic(world)
+    consumer._engine.metadata.request_update()
+    assert consumer.poll(1) == []
+    held.release()
+    if policy == "earliest":
+        assert values(consumer.poll(5))[0] == b"new 0"
+    else:
+        with pytest.raises(NoOffsetForPartitionError):
+            consumer.poll(5)
 
 
 def test_O6_reading_begins_at_what_the_group_has_committed(world: World) -> None:
@@ -473,6 +525,32 @@ def test_O10_a_log_that_was_truncated_since_the_commit_is_noticed(world: World) 
     world.append("t", [b"new"], epoch=1)
     consumer = world.consumer(T0, **MANUAL)
     assert read(consumer, 1) == [b"new"]
+
+
+def test_D16_a_committed_epoch_that_metadata_does_not_know_yet_makes_it_stale(world: World) -> None:
+    asked: list[int] = []
+    for epoch in (0, 7):
+        store(world, 1, epoch)
+        before = world.requests("Metadata")
+        consumer = world.consumer(T0, **MANUAL)
+        assert read(consumer, 2) == [b"1", b"2"]
+        consumer.poll(1)
+        asked.append(world.requests("Metadata") - before)
+    assert asked[1] == asked[0] + 1
+
+
+def test_D16_a_committed_epoch_that_nobody_leads_in_does_not_keep_a_consumer_from_following_leaders() -> None:
+    with Simulation(seed=17) as simulation:
+        world = World(simulation, nodes=2)
+        world.topic("t")
+        world.append("t", [b"1"])
+        store(world, 0, epoch=7)
+        consumer = world.consumer(T0, **MANUAL)
+        assert read(consumer, 1) == [b"1"]
+        for number, node_id in enumerate((2, 1, 2), start=2):
+            world.move_leader("t", 0, node_id)
+            world.append("t", [b"%d" % number])
+            assert read(consumer, 1) == [b"%d" % number]
 
 
 @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])

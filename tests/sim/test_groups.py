@@ -850,6 +850,30 @@ def test_G7_a_commit_that_was_begun_for_lost_partitions_is_not_taken_for_a_later
     assert [group.committed(partition) for partition in range(PARTITIONS)] == [6, 6, 6, 6]
 
 
+@pytest.mark.parametrize(("how", "committed"), [("commit", [3, 7]), ("commit_async", [3, 7]), ("automatic", [3])])
+def test_O13_the_commit_before_a_revocation_overtakes_no_later_one(
+    group: Group, how: str, committed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tp = TopicPartition("t", 0)
+    one = group.join(auto_commit_interval_ms=1_000)
+    group.settle()
+    group.produce()
+    group.read(12)
+    group.world.faults.fail_next("OffsetCommit", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    stored: list[int] = []
+    monkeypatch.setattr(group.world.cluster.group_offsets, "commit", lambda of, offsets, *_: stored.append(offsets[tp].offset))
+    one.enforce_rebalance()
+    assert one.poll(0.02) == [], "the commit of offset 3 was refused for a moment, and is repeated"
+    one.seek(tp, 7)
+    if how == "automatic":
+        one._consuming.core.commits.due_ms = 0
+        one.poll(0.001)
+    else:
+        getattr(one, how)({tp: 7})
+    group.world.simulation.advance(500)
+    assert stored == committed
+
+
 def test_G7_what_a_cooperative_member_read_during_the_rebalance_is_committed_before_it_is_handed_over(group: Group) -> None:
     told = Told(revoked=lambda partitions: heard.extend(group.committed(tp.partition) for tp in partitions))
     heard: list[int | None] = []

@@ -18,7 +18,7 @@ from levada.client.metadata import Metadata
 from levada.client.partition_answer import Asked, Part, PartitionAnswer, partition_answer
 from levada.client.retry import Reaction, Retries, RetryPolicy
 from levada.error_codes import ErrorCode
-from levada.errors import ConnectError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError
+from levada.errors import ConnectError, KafkaError, ProtocolError, TimeoutError, UnsupportedVersionError, UnwritableError
 from levada.flow import Call, Flow
 from levada.permissions import refused
 from levada.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -102,16 +102,28 @@ def commit_offsets(
     policy: RetryPolicy = ON_COMMIT_ERROR,
     *,
     still_wanted: Callable[[TopicPartition], bool] = lambda tp: True,
-) -> Flow[None]:
-    """Commit offsets, trying again what may yet succeed; raise the first error in the order given, with the outcomes of all.
+    fault_of: Callable[[TopicPartition], KafkaError | None] = lambda tp: None,
+) -> Flow[Collection[TopicPartition]]:
+    """Commit offsets, trying again what may yet succeed; return the partitions whose offsets are stored.
 
-    still_wanted: whether the offset of a partition that is about to be sent still matters.
+    still_wanted: whether the offset of a partition that is about to be sent still matters. fault_of: why it may not be sent, None where it
+    may. Raises the first error in the order given, with the outcomes of all.
     """
+
+    def ask(tps: list[TopicPartition]) -> Flow[PartitionAnswer[None]]:
+        errors = {tp: fault for tp in tps if (fault := fault_of(tp)) is not None}
+        sent = {tp: offsets[tp] for tp in tps if tp not in errors}
+        if not sent:
+            return Answer(errors=errors)
+        answer = yield from commit_once(finder, group, sent, retries.metadata, policy)
+        answer.errors.update(errors)
+        return answer
+
     asking: FanOut[TopicPartition, None] = FanOut(
         retries,
         None,
         route=lambda tp: CoordinatedGroup(group.group_id, finder).coordinator,
-        ask=lambda _, tps: commit_once(finder, group, {tp: offsets[tp] for tp in tps}, retries.metadata, policy),
+        ask=lambda _, tps: ask(tps),
         still_wanted=still_wanted,
     )
     try:
@@ -120,6 +132,7 @@ def commit_offsets(
         why = "; ".join(f"{tp}: {reason}" for tp, reason in asking.reasons.items())
         raise TimeoutError(f"offsets of group '{group.group_id}' not committed in time ({late}): {why}") from late
     raise_first(lambda tp: f"{tp}: commit for group '{group.group_id}'", offsets, asking.errors, asking.found)
+    return asking.found.keys()
 
 
 def commit_once(

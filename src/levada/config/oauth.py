@@ -7,7 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from levada.config.base import Config
-from levada.config.option import INT32_MAX, boolean, choice, fraction, integer, java_class, milliseconds, pairs, text, token_provider
+from levada.config.option import (
+    INT32_MAX,
+    boolean,
+    choice,
+    file_name,
+    fraction,
+    integer,
+    java_class,
+    milliseconds,
+    pairs,
+    text,
+    token_provider,
+)
 from levada.errors import ConfigError
 
 OAUTHBEARER = "OAUTHBEARER"
@@ -66,14 +78,14 @@ class OAuthConfig(Config):
         "Default: of assertions where a sasl.oauthbearer.assertion setting is given. No class is loaded.",
         advice="for a token in a file give sasl.oauth.token.provider a function that reads it",
     )
-    sasl_oauthbearer_assertion_file: str | None = text(None, "File with a finished assertion to show instead of a secret.")
-    sasl_oauthbearer_assertion_private_key_file: str | None = text(
-        None, "File with the private key, in PEM, that assertions are signed with. Needs levada[oauth]."
+    sasl_oauthbearer_assertion_file: str | None = file_name("File with a finished assertion to show instead of a secret.")
+    sasl_oauthbearer_assertion_private_key_file: str | None = file_name(
+        "File with the private key, in PEM, that assertions are signed with. Needs levada[oauth]."
     )
     sasl_oauthbearer_assertion_private_key_passphrase: str | None = text(None, "Passphrase of that key.", secret=True)
     sasl_oauthbearer_assertion_algorithm: str = choice("RS256", ("RS256", "ES256"), "How assertions are signed.")
-    sasl_oauthbearer_assertion_template_file: str | None = text(
-        None, 'File with {"header": {...}, "payload": {...}} in JSON, to which the other assertion settings are added.'
+    sasl_oauthbearer_assertion_template_file: str | None = file_name(
+        'File with {"header": {...}, "payload": {...}} in JSON, to which the other assertion settings are added.'
     )
     sasl_oauthbearer_assertion_claim_aud: str | None = text(None, "Claim aud of assertions: for whom they are.")
     sasl_oauthbearer_assertion_claim_iss: str | None = text(None, "Claim iss of assertions: who signs them.")
@@ -83,8 +95,7 @@ class OAuthConfig(Config):
         60, "Since when an assertion is good already, before now: for clocks that differ.", high=3_600, unit="s"
     )
     sasl_oauthbearer_assertion_claim_jti_include: bool = boolean(False, "Give each assertion an id of its own (claim jti).")
-    https_ca_location: str | None = text(
-        None,
+    https_ca_location: str | None = file_name(
         "File with the certificates of the authorities to trust for the token endpoint. Default: those that the system trusts. "
         "Not a setting of Java's client, which has ssl settings within sasl.jaas.config.",
     )

@@ -7,7 +7,7 @@ value to a typed one that raises ValueError with the reason; who calls it adds t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from levada.clock import duration_ms
@@ -120,6 +120,19 @@ def text(default: str | None, doc: str, *, aliases: tuple[str, ...] = (), secret
 
     annotation = "str" if default is not None else "str | None"
     return Option("text", read, default, doc, f"up to {LONGEST_TEXT} bytes", annotation, aliases=aliases, secret=secret)
+
+
+def file_name(doc: str, *, aliases: tuple[str, ...] = ()) -> Any:
+    """Declare the name of a file. Whoever opens one with a zero byte gets a ValueError, which does not tell the option."""
+    option = text(None, doc, aliases=aliases)
+
+    def read(value: Any) -> str | None:
+        name: str | None = option.read(value)
+        if name is not None and "\0" in name:
+            raise ValueError(f"a file's name has no zero byte, got {name!r}")
+        return name
+
+    return replace(option, read=read)
 
 
 def choice(

@@ -13,6 +13,7 @@ from levada.config.option import (
     Option,
     boolean,
     choice,
+    file_name,
     function,
     integer,
     milliseconds,
@@ -130,14 +131,14 @@ class RegistryConfig(Config):
         "Returns the token for `Authorization: Bearer`; called for each request, so it should keep a token while that is valid.",
         "Callable[[], str]",
     )
-    ssl_ca_location: str | None = text(
-        None, "PEM file of the authorities to trust. Default: those of the system.", aliases=_prefixed("ssl.ca.location")
+    ssl_ca_location: str | None = file_name(
+        "PEM file of the authorities to trust. Default: those of the system.", aliases=_prefixed("ssl.ca.location")
     )
-    ssl_certificate_location: str | None = text(
-        None, "PEM file of this client's certificate.", aliases=_prefixed("ssl.certificate.location")
+    ssl_certificate_location: str | None = file_name(
+        "PEM file of this client's certificate.", aliases=_prefixed("ssl.certificate.location")
     )
-    ssl_key_location: str | None = text(
-        None, "PEM file of this client's key. Default: it is in ssl.certificate.location.", aliases=_prefixed("ssl.key.location")
+    ssl_key_location: str | None = file_name(
+        "PEM file of this client's key. Default: it is in ssl.certificate.location.", aliases=_prefixed("ssl.key.location")
     )
     ssl_key_password: str | None = text(None, "Password of ssl.key.location.", aliases=_prefixed("ssl.key.password"), secret=True)
     ssl_context: Any = tls_context("An ssl.SSLContext to use instead of the other ssl settings.")

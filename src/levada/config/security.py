@@ -7,7 +7,7 @@ from typing import Any
 
 from levada.config import jaas
 from levada.config.oauth import OAUTHBEARER, OAuthConfig
-from levada.config.option import HIDDEN, Option, Secret, boolean, choice, java_class, mechanism, names, text, tls_context
+from levada.config.option import HIDDEN, Option, Secret, boolean, choice, file_name, java_class, mechanism, names, text, tls_context
 from levada.errors import ConfigError
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -80,8 +80,7 @@ class SecurityConfig(OAuthConfig):
         "For GSSAPI: as whom to log in. Default: the first one in sasl.kerberos.keytab, else the one whose tickets kinit has fetched. "
         "Java's client has it in sasl.jaas.config.",
     )
-    sasl_kerberos_keytab: str | None = text(
-        None,
+    sasl_kerberos_keytab: str | None = file_name(
         "For GSSAPI: file with the key of sasl.kerberos.principal. Tickets are fetched with it into memory, and again before they end. "
         "Java's client has it in sasl.jaas.config. Default: the tickets of kinit.",
     )
@@ -91,8 +90,7 @@ class SecurityConfig(OAuthConfig):
     sasl_aws_profile: str | None = text(
         None, "For AWS_MSK_IAM: the profile whose credentials to use. Default: as botocore finds them. Not a Kafka setting."
     )
-    ssl_truststore_location: str | None = text(
-        None,
+    ssl_truststore_location: str | None = file_name(
         "File with the certificates of the authorities to trust. Default: those that the system trusts.",
         aliases=("ssl.ca.location", "ssl.cafile"),
     )
@@ -106,8 +104,8 @@ class SecurityConfig(OAuthConfig):
     ssl_truststore_certificates: str | None = _pem(
         "The certificates of the authorities to trust, as text, instead of a file.", aliases=("ssl.ca.pem", "ssl.cadata")
     )
-    ssl_keystore_location: str | None = text(
-        None, "File with this client's certificate, the chain that it was signed with, and its key; brokers with ssl.client.auth want it."
+    ssl_keystore_location: str | None = file_name(
+        "File with this client's certificate, the chain that it was signed with, and its key; brokers with ssl.client.auth want it."
     )
     ssl_keystore_type: str = choice(
         "PEM",
@@ -122,13 +120,12 @@ class SecurityConfig(OAuthConfig):
     ssl_keystore_key: str | None = _pem(
         "This client's key, as text, with ssl.keystore.certificate.chain.", aliases=("ssl.key.pem",), secret=True
     )
-    ssl_certificate_location: str | None = text(
-        None,
+    ssl_certificate_location: str | None = file_name(
         "File with this client's certificate and its chain in PEM, where the key is in a file of its own. Not a setting of Java's client.",
         aliases=("ssl.certfile",),
     )
-    ssl_key_location: str | None = text(
-        None, "File with the key of ssl.certificate.location. Not a setting of Java's client.", aliases=("ssl.keyfile",)
+    ssl_key_location: str | None = file_name(
+        "File with the key of ssl.certificate.location. Not a setting of Java's client.", aliases=("ssl.keyfile",)
     )
     ssl_key_password: str | None = text(None, "Password of an encrypted key.", aliases=("ssl.password",), secret=True)
     ssl_enabled_protocols: tuple[str, ...] = names(

@@ -6,13 +6,17 @@ alone, since whoever asks for more is done with what came before.
 
 Commits of one consumer arrive in the order in which they were made. Those that nobody waits for are sent at once, one behind the other on
 the coordinator's connection, and are never repeated, since a repeated one could overtake a newer one. A commit that is waited for is
-repeated while that may help, so it begins when all earlier ones are over. Who made a commit is told in the same order, inside a later call.
+repeated while that may help, so it begins when all earlier ones are over. So is the one before partitions are given up, and the call that
+waits for it may be over first: until it is over too, later commits wait, and no automatic one is begun. Who made a commit is told in the
+same order, inside a later call.
 
 A member of the group commits for the generation that it has when the commit is sent, and for none that the coordinator would not take.
 
 What is committed without being asked for leaves out partitions that do not exist any more. A coordinator says only that it does not know
-them, as of a topic that was just created, and until the time is over nothing else would be read. It also leaves out those of a topic that
-was made again: an offset of the old one would have the group skip records of the new one.
+them, as of a topic that was just created, and until the time is over nothing else would be read.
+
+An offset of a topic that was made again would have the group skip records of the new one. Positions in the old one are never committed;
+who reads is told that they are lost. An offset that the program names is one of the topic that was known then.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from uuid import UUID
 
 from levada.client.backoff import ExponentialBackoff
 from levada.client.coordinator_finder import CoordinatorFinder
@@ -32,8 +37,8 @@ from levada.client.metadata import Metadata
 from levada.client.retry import Retries
 from levada.clock import NEVER_MS
 from levada.consumer.group.membership import Membership
-from levada.consumer.subscription_state import PartitionState, SubscriptionState
-from levada.errors import BrokerError, InvalidGroupIdError, KafkaError, RetriableCommitError
+from levada.consumer.subscription_state import RECREATED, PartitionState, SubscriptionState
+from levada.errors import BrokerError, InvalidGroupIdError, KafkaError, RetriableCommitError, TopicRecreatedError
 from levada.flow import Flow, WaitAny
 from levada.promise import Promise
 from levada.types import AnyRecord, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -117,6 +122,8 @@ class Commits:
         """What was not waited for, in order, until who made it was told."""
         self._automatic: Promise[None] | None = None
         """The last automatic commit, while it is under way."""
+        self._last: Promise[None] | None = None
+        """The last commit before partitions are given up, while it is under way."""
         self._failed_attempts = 0
         """How many automatic commits failed since one succeeded, for a reason that may pass."""
         self.due_ms = NEVER_MS if interval_ms is None else now_ms + interval_ms
@@ -138,7 +145,9 @@ class Commits:
         first: dict[TopicPartition, AnyRecord] = {}
         for record in left:
             first.setdefault(TopicPartition(record.topic, record.partition), record)
-        return {state.tp: self._up_to(state, first.get(state.tp)) for state in self._subscription if state.has_position}
+        is_of_its_topic = self._is_of_its_topic()
+        states = [state for state in self._subscription if state.has_position and is_of_its_topic(state.tp)]
+        return {state.tp: self._up_to(state, first.get(state.tp)) for state in states}
 
     def _up_to(self, state: PartitionState, left: AnyRecord | None) -> OffsetAndMetadata:
         """Return what is committed of a partition. left: the first record that a loop was not given yet."""
@@ -147,59 +156,83 @@ class Commits:
         return OffsetAndMetadata(state.position, state.leader_epoch) if left is None else OffsetAndMetadata(left.offset, left.leader_epoch)
 
     def commit(self, offsets: Offsets) -> Flow[None]:
-        """Commit, after all earlier commits, trying again while that may help."""
-        return self._commit(offsets, lambda tp: True)
+        """Commit what the program names, after all earlier commits, trying again while that may help.
 
-    def _commit(self, offsets: Offsets, still_wanted: Callable[[TopicPartition], bool]) -> Flow[None]:
+        Raises TopicRecreatedError for a topic that is made again meanwhile.
+        """
+        snapshot = self._metadata.snapshot
+        named = {tp: snapshot.topic_id(tp.topic) for tp in offsets}
+
+        def fault_of(tp: TopicPartition) -> KafkaError | None:
+            return None if self._is_still(named[tp], tp.topic) else _made_again(tp, offsets[tp].offset)
+
+        return self._commit_after(self.earlier(), offsets, fault_of=fault_of)
+
+    def commit_positions(self, offsets: Offsets) -> Flow[None]:
+        """Commit what was handed out, in the same way, without what turns out to be of a topic that is no more."""
+        return self._commit_after(self.earlier(), offsets, still_wanted=self._is_of_its_topic())
+
+    def _commit_after(
+        self,
+        earlier: Flow[None],
+        offsets: Offsets,
+        *,
+        still_wanted: Callable[[TopicPartition], bool] = lambda tp: True,
+        fault_of: Callable[[TopicPartition], KafkaError | None] = lambda tp: None,
+    ) -> Flow[None]:
+        """still_wanted, fault_of: of a partition that is about to be sent, as commit_offsets() has them."""
         member = self._as_member
-        yield from self.earlier()
+        yield from earlier
         if not offsets:
             return
         while True:
             group = member.for_commit()
             try:
                 retries = Retries(self._metadata, self._backoff)
-                yield from commit_offsets(self._finder, group, offsets, retries, still_wanted=still_wanted)
+                stored = yield from commit_offsets(self._finder, group, offsets, retries, still_wanted=still_wanted, fault_of=fault_of)
                 break
             except BrokerError as error:
                 if (caught_up := member.caught_up(error, group)) is None:
                     raise _told_apart(error, member.refused(error, group)) from None
             yield WaitAny([caught_up])
-        self._note_committed(offsets)
+        self._note_committed({tp: at for tp, at in offsets.items() if tp in stored})
 
     def earlier(self) -> Flow[None]:
-        """Wait until all commits made so far are over, whatever became of them."""
-        under_way = [commit.done for commit in self._made]
-        if self._automatic is not None:
-            under_way.append(self._automatic)
-        for promise in under_way:
-            yield WaitAny([promise])
+        """Return a flow that waits until all commits made so far are over, whatever became of them."""
+        others = [promise for promise in (self._automatic, self._last) if promise is not None]
+        return _all_over([commit.done for commit in self._made] + others)
 
     def begin(self, offsets: Offsets, callback: OnCommit | None) -> Promise[None]:
         """Commit once, without waiting for it. Raises InvalidGroupIdError."""
         member = self._as_member
-        done = self._start(self._once(member, offsets), f"commit for group '{member.group.group_id}'")
+        done = self._start(self._once(member, offsets, self._last), f"commit for group '{member.group.group_id}'")
         self._made.append(Commit(offsets, done, callback))
         return done
 
     @property
     def has_work_at_close(self) -> bool:
         """Whether something is left to be committed, or to be waited for."""
-        return bool(self._made) or self._automatic is not None or (self._interval_ms is not None and bool(self.handed_out()))
+        is_under_way = bool(self._made) or self._automatic is not None or self._last is not None
+        return is_under_way or (self._interval_ms is not None and bool(self.handed_out()))
 
     def at_close(self) -> Flow[None]:
         """Commit what was handed out, if that is automatic, and wait for earlier commits in any case."""
-        return self.earlier() if self._interval_ms is None else self._commit(self.handed_out(), self._is_as_read())
+        earlier = self.earlier()
+        return earlier if self._interval_ms is None else self._commit_after(earlier, self.handed_out(), still_wanted=self._is_as_read())
 
     def _is_as_read(self) -> Callable[[TopicPartition], bool]:
         """Return what tells, now and later, whether a partition exists, and is of the topic that it is read from now."""
+        is_of_its_topic = self._is_of_its_topic()
+        return lambda tp: self._exists(tp) and is_of_its_topic(tp)
+
+    def _is_of_its_topic(self) -> Callable[[TopicPartition], bool]:
+        """Return what tells, now and later, whether a partition is of the topic that it is read from now."""
         read_from = {state.tp: state.topic_id for state in self._subscription if not state.topic_is_assumed}
+        return lambda tp: self._is_still(read_from.get(tp), tp.topic)
 
-        def is_as_read(tp: TopicPartition) -> bool:
-            topic_ids = read_from.get(tp), self._metadata.snapshot.topic_id(tp.topic)
-            return self._exists(tp) and (None in topic_ids or topic_ids[0] == topic_ids[1])
-
-        return is_as_read
+    def _is_still(self, topic_id: UUID | None, topic: str) -> bool:
+        ids = topic_id, self._metadata.snapshot.topic_id(topic)
+        return None in ids or ids[0] == ids[1]
 
     def _exists(self, tp: TopicPartition) -> bool:
         snapshot = self._metadata.snapshot
@@ -218,7 +251,7 @@ class Commits:
         return committed
 
     def _note_committed(self, offsets: Offsets) -> None:
-        if self._notes_committed:
+        if self._notes_committed and offsets:
             self._committed.append(offsets)
 
     def over(self) -> Commit | None:
@@ -236,7 +269,8 @@ class Commits:
         self.due_ms = now_ms + self._interval_ms
         is_as_read = self._is_as_read()
         offsets = {tp: at for tp, at in self.handed_out().items() if is_as_read(tp)}
-        if self._automatic is not None or not offsets or not self._as_member.may_commit:
+        is_under_way = self._automatic is not None or self._last is not None
+        if is_under_way or not offsets or not self._as_member.may_commit:
             return False
         self._automatic = self._start(self._once(self._as_member, offsets), f"automatic commit for group '{self.group.group_id}'")
         self._automatic.on_done(lambda done: self._end_automatic(done, now_ms))
@@ -247,10 +281,13 @@ class Commits:
         if not self.has_work_at_close:
             return None
         done = self._start(self.at_close(), f"the commit before partitions of group '{self.group.group_id}' are given up")
+        self._last = done
         done.on_done(self._end_last)
         return done
 
     def _end_last(self, done: Promise[None]) -> None:
+        if self._last is done:
+            self._last = None
         if done.error is not None and not isinstance(done.error, ENDED):
             self._log.warning("what was read last may not be committed, and is read again by others: %s", done.error)
 
@@ -274,7 +311,9 @@ class Commits:
         self._failed_attempts += 1
         self._announce()
 
-    def _once(self, member: Membership, offsets: Offsets) -> Flow[None]:
+    def _once(self, member: Membership, offsets: Offsets, after: Promise[None] | None = None) -> Flow[None]:
+        if after is not None:
+            yield WaitAny([after])
         if not offsets:
             return
         group = member.for_commit()
@@ -289,6 +328,16 @@ class Commits:
             why = "; ".join(f"{tp}: {reason}" for tp, reason in answer.again.items())
             raise RetriableCommitError(f"offsets of group '{group.group_id}' may not be committed, and can be committed again: {why}")
         self._note_committed(offsets)
+
+
+def _all_over(promises: Iterable[Promise[None]]) -> Flow[None]:
+    for promise in promises:
+        yield WaitAny([promise])
+
+
+def _made_again(tp: TopicPartition, offset: int) -> TopicRecreatedError:
+    text = f"{tp}: {RECREATED}, and offset {offset} was not committed for the new one; if it is one of that, commit it again"
+    return TopicRecreatedError(text, partition=tp, offset=offset)
 
 
 def _told_apart(error: BrokerError, meant: KafkaError) -> KafkaError:

@@ -2,23 +2,28 @@
 
 The coordinator is asked once for all of them. What is committed becomes the position, with the leader epoch it was committed with, so that
 a log truncated meanwhile is noticed. Where nothing is committed auto.offset.reset decides. An answer counts only for partitions that nobody
-has moved meanwhile.
+has moved meanwhile, and for topics that were not made again.
+
+An epoch that metadata does not know yet has metadata refreshed. It is not remembered as the newest one, as those are that brokers name: a
+program may have committed any epoch, such as one of another cluster, and leaders of older ones would not be followed any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from uuid import UUID
 
 from levada.client.ended import ENDED, raise_bug
 from levada.client.fan_out import Spawn
 from levada.client.group_offsets import Committed
+from levada.client.metadata import Metadata
 from levada.client.now import Now
 from levada.consumer.fetch_buffer import CompletedFetch, FetchBuffer
 from levada.consumer.reset_to import ResetTo
 from levada.consumer.subscription_state import PartitionState, PartitionStatus
 from levada.errors import KafkaError, NoOffsetForPartitionError
 from levada.flow import Flow
-from levada.types import OffsetAndMetadata, TopicPartition
+from levada.types import NO_LEADER_EPOCH, OffsetAndMetadata, TopicPartition
 
 
 class CommittedPositions:
@@ -34,6 +39,7 @@ class CommittedPositions:
         group_id: str,
         buffer: FetchBuffer,
         fetch: Callable[[Collection[TopicPartition], Callable[[list[TopicPartition]], None]], Flow[Committed]],
+        metadata: Metadata,
         spawn: Spawn,
         now: Now,
         reset_to: ResetTo | None,
@@ -42,6 +48,7 @@ class CommittedPositions:
         self.unstable: list[TopicPartition] = []
         self._buffer = buffer
         self._fetch = fetch
+        self._metadata = metadata
         self._spawn = spawn
         self._now = now
         self._reset_to = reset_to
@@ -60,17 +67,25 @@ class CommittedPositions:
     def look_up(self, states: Sequence[PartitionState]) -> Flow[None]:
         """Give partitions their positions. Raises NoOffsetForPartitionError without one and without auto.offset.reset."""
         generations = {state: state.generation for state in states}
-        try:
-            found = yield from self._fetch([state.tp for state in states], self._note_unstable)
-        finally:
-            self.unstable = []
-        awaiting = [state for state in states if _awaits(state, generations[state])]
-        for state in awaiting:
-            self._take(state, found.get(state.tp))
-        if without := [str(state.tp) for state in awaiting if state.status is PartitionStatus.INITIALIZING]:
+        left = list(states)
+        while left:
+            topic_ids = {state: self._topic_id(state) for state in left}
+            try:
+                found = yield from self._fetch([state.tp for state in left], self._note_unstable)
+            finally:
+                self.unstable = []
+            # An offset of a topic that was made again meanwhile would skip records of the new one.
+            left = [state for state in left if topic_ids[state] not in (None, self._topic_id(state))]
+            for state in topic_ids:
+                if state not in left and _awaits(state, generations[state]):
+                    self._take(state, found.get(state.tp))
+        if without := [str(state.tp) for state in states if _awaits(state, generations[state])]:
             raise NoOffsetForPartitionError(
                 f"{', '.join(without)}: group '{self.group_id}' has committed nothing, and auto.offset.reset is 'none'; seek() first"
             )
+
+    def _topic_id(self, state: PartitionState) -> UUID | None:
+        return self._metadata.snapshot.topic_id(state.tp.topic)
 
     def _note_unstable(self, partitions: list[TopicPartition]) -> None:
         self.unstable = partitions
@@ -95,6 +110,8 @@ class CommittedPositions:
         if at is not None:
             state.move_to(at.offset, at.leader_epoch)
             state.holds_in(at.leader_epoch)
+            if NO_LEADER_EPOCH < self._metadata.snapshot.leader_epoch(state.tp) < at.leader_epoch:
+                self._metadata.request_update()
             self._buffer.announce()
         elif self._reset_to is not None:
             state.await_reset(self._reset_to)

@@ -459,6 +459,7 @@ class ConsumerCore:
             group_id=group_id,
             buffer=self._buffer,
             fetch=lambda partitions, unstable: self._fetch_committed(list(partitions), unstable),
+            metadata=self._engine.metadata,
             spawn=spawn,
             now=self._engine.now,
             reset_to=self._reset_to,

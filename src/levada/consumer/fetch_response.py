@@ -19,9 +19,10 @@ from levada.errors import KafkaError, OffsetOutOfRangeError, ProtocolError, Reco
 from levada.permissions import refused
 from levada.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from levada.record.header import AFTER_LENGTH, LEAST_LENGTH, MAGIC, MAGIC_AT
-from levada.types import UNKNOWN_OFFSET, Node, TopicPartition
+from levada.types import NO_LEADER_EPOCH, UNKNOWN_OFFSET, Node, TopicPartition
 
 LAST_OFFSET_DELTA_AT = 23
+MOST_DOUBTS = 3
 _OFFSET_AND_LENGTH = Struct(">qi")
 _INT32 = Struct(">i")
 
@@ -212,11 +213,19 @@ class FetchResponseHandler:
         return False
 
     def _out_of_range(self, refusal: _Refusal) -> bool:
-        """Leave a follower for the leader; else let the reader decide by auto.offset.reset."""
+        """Where the leader says so, let the reader decide by auto.offset.reset; else ask the leader.
+
+        A follower may have been left while it was asked, and a leader may have been replaced. That is also likely of one that led before
+        the epoch of the position, but such an epoch may be made up by who committed it or gave it to seek(): in the end it is believed.
+        """
         state = refusal.state
-        if refusal.node_id == state.preferred_replica:
+        leader = self._metadata.snapshot.leader(state.tp)
+        if refusal.node_id == state.preferred_replica or leader is None or refusal.node_id != leader.id:
             state.prefer(None)
             return False
+        is_older = NO_LEADER_EPOCH < self._metadata.snapshot.leader_epoch(state.tp) < state.leader_epoch
+        if is_older and state.failed_attempts < MOST_DOUBTS:
+            return self._refresh(refusal)
         text = f"{refusal.place}: the log has no such offset; seek() to go on"
         return self._buffer_error(state, OffsetOutOfRangeError(text, partition=state.tp, offset=state.fetch_offset))
 

@@ -310,7 +310,7 @@ class Consuming:
         yield from self._timed(
             self.core.counters.commit_sync,
             self.run(
-                lambda core, _: core.commits.commit(self._given() if wanted is None else wanted),
+                lambda core, _: core.commits.commit_positions(self._given()) if wanted is None else core.commits.commit(wanted),
                 timeout,
                 f"commit for group '{group.group_id}'",
             ),

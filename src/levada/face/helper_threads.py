@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from levada.client.helpers import Ended
-from levada.errors import IllegalStateError
 from levada.face.waiting import not_awaitable
 
 Finish: TypeAlias = Callable[[Any], Any]
@@ -33,8 +32,10 @@ def run_here(function: Callable[[], Any], ended: Ended) -> None:
     except Exception as error:
         ended(None, error)
     except BaseException as error:
-        # SystemExit, say: whoever waits for the outcome has to hear of it, too, or would wait for ever.
-        ended(None, IllegalStateError(f"{type(error).__name__} was raised while a client logged in"))
+        # SystemExit, say: whoever waits for the outcome has to hear of it, too, or would wait for ever. As a bug, it is not tried again.
+        told = RuntimeError(f"{type(error).__name__} was raised while a client logged in")
+        told.__cause__ = error
+        ended(None, told)
     else:
         ended(value, None)
 

@@ -29,7 +29,8 @@ def called(provider: Any, finish: Callable[[Any], Any], extensions: Mapping[str,
         raise
     except OSError as error:
         raise unanswered(f"the function that gives tokens raised {type(error).__name__}") from error
-    except Exception as error:
+    except BaseException as error:
+        # SystemExit too: it would end the helper's thread and nothing else.
         raise TokenError(f"the function that gives tokens raised {type(error).__name__}") from error
     if not isinstance(found, OAuthToken):
         raise TokenError(f"the function that gives tokens returned {type(found).__name__}; it returns str or levada.OAuthToken")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from levada.config import AdminConfig, ConsumerConfig, ProducerConfig
+from levada.config import AdminConfig, ConsumerConfig, ProducerConfig, RegistryConfig
 from levada.config.consumer import ASSIGNORS
 from levada.config.document import document
 from levada.consumer.group.assignors import BUILT_IN, assignors_of
@@ -195,6 +195,15 @@ def test_M_C13_every_option_refuses_a_value_of_the_wrong_type() -> None:
             with pytest.raises(ConfigError, match=name.replace(".", r"\.")):
                 config.parse({**SERVERS, name: object()} if name != "bootstrap.servers" else {name: object()})
             assert option.doc.endswith("."), name
+
+
+@pytest.mark.parametrize(("config", "required"), [(ConsumerConfig, SERVERS), (RegistryConfig, {"schema.registry.url": "http://r"})])
+def test_M_C13_a_name_that_no_file_can_have_is_refused(config: Any, required: dict[str, str]) -> None:
+    files = [name for name in config.OPTIONS if name.endswith((".location", ".file", ".keytab"))]
+    assert "ssl.key.location" in files
+    for name in files:
+        with pytest.raises(ConfigError, match=f"'{name}': a file's name has no zero byte"):
+            config.parse({**required, name: "ca\0.pem"})
 
 
 def test_a_keyword_is_answered_with_a_keyword() -> None:

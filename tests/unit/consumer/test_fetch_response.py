@@ -36,6 +36,7 @@ class Client:
         self.subscription.seek(TP, 10)
         self.state = self.subscription.state(TP)
         self.metadata = new_metadata()
+        self.lead(NODE)
         self.metadata._need_full = False
         backoff = ExponentialBackoff(100, 1000, Random(0))
         self.handler = FetchResponseHandler(self.buffer, self.metadata, fetch_settings(), backoff)
@@ -47,6 +48,12 @@ class Client:
         part = PartitionData(partition_index=tp.partition, error_code=code, **data)
         topics = [] if top else [FetchableTopicResponse(topic=tp.topic, partitions=[part])]
         return self.handler.handle(self.session, asked, FetchResponse(error_code=top, session_id=session_id, responses=topics), 5_000)
+
+    def lead(self, node_id: int) -> None:
+        """Have metadata say who leads."""
+        infos = tuple(PartitionInfo(TP.topic, number, node_id, 1, (), ()) for number in range(4))
+        topics = {TP.topic: TopicMetadata(TP.topic, None, ErrorCode.NONE, False, infos)}
+        self.metadata.snapshot = ClusterSnapshot(nodes={n: Node(n, "h", n) for n in (NODE, 7)}, topics=topics)
 
     @property
     def wants_metadata(self) -> bool:
@@ -133,11 +140,29 @@ def test_F16_a_leader_may_point_to_a_replica_and_the_replica_is_left_when_it_lag
     assert client.buffer.first() is None
 
 
+@pytest.mark.parametrize(("leader", "preferred"), [(7, None), (7, 3), (-1, None)], ids=["left", "another one", "no leader known"])
+def test_F16_a_replica_that_is_not_preferred_any_more_moves_no_position_either(leader: int, preferred: int | None) -> None:
+    client = Client()
+    client.lead(leader)
+    client.state.prefer(preferred, 305_000)
+    assert not client.answer(code=ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert client.buffer.first() is None, "only the leader knows which offsets there are"
+    assert client.state.preferred_replica is None
+
+
+def test_D16_a_leader_of_an_older_epoch_than_the_positions_is_doubted_for_a_while() -> None:
+    client = Client()
+    client.subscription.seek(TP, 10, 5)
+    for _ in range(3):
+        client.metadata._need_full = False
+        assert not client.answer(code=ErrorCode.OFFSET_OUT_OF_RANGE)
+        assert client.wants_metadata, "another broker may lead by now"
+        assert client.state.retry_at_ms > 5_000
+    assert client.answer(code=ErrorCode.OFFSET_OUT_OF_RANGE), "an epoch that the program made up does not stop it"
+
+
 def test_D17_an_error_that_names_a_newer_leader_is_followed_at_once() -> None:
     client = Client()
-    infos = tuple(PartitionInfo(TP.topic, number, NODE, 1, (), ()) for number in range(4))
-    topics = {TP.topic: TopicMetadata(TP.topic, None, ErrorCode.NONE, False, infos)}
-    client.metadata.snapshot = ClusterSnapshot(nodes={n: Node(n, "h", n) for n in (NODE, 7)}, topics=topics)
     client.answer(code=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=LeaderIdAndEpoch(leader_id=7, leader_epoch=2))
     leader = client.metadata.snapshot.leader(TP)
     assert leader is not None and leader.id == 7
