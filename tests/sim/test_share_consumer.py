@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consumer_sim import PORT, World
-from levada.errors import AcknowledgeError
+from levada.errors import AcknowledgeError, TimeoutError
 from levada.testing import Simulation
 from share_peers import configure_group
 
@@ -108,3 +108,22 @@ def test_what_a_loop_was_not_given_of_a_topic_that_is_given_up_is_released(world
         (record,) = another.poll(5)
         assert (record.value, record.delivery_count) == (b"b", 2), "long before its lock had ended"
         another.acknowledge(record)
+
+
+def test_what_was_refused_is_logged_where_a_commit_ends_without_raising_it(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.topic("u")
+    world.move_leader("u", 0, 2)
+    world.append("t", [b"a"], epoch=0)
+    world.append("u", [b"b"], epoch=0)
+    with member(world) as consumer:
+        consumer.subscribe(["t", "u"])
+        records: list[Any] = []
+        while len(records) < 2:
+            consumer.acknowledge(records, "renew")
+            records = list(consumer.poll(10))
+        consumer.acknowledge(records)
+        world.move_leader("t", 0, 2)
+        world.nodes[1].faults.delay("ShareAcknowledge", 20_000)
+        with pytest.raises(TimeoutError):
+            consumer.commit(timeout=2)
+        assert "1 records from offset 0 are delivered again unless their acknowledgement was taken: t-0" in caplog.text

@@ -36,10 +36,10 @@ LOOK_AROUND_MS = 250
 
 
 class Told(NamedTuple):
-    """An outcome that the program has not been told of yet. is_awaited: a commit() raises it."""
+    """An outcome that the program has not been told of yet. batch: what it was sent with, of which a commit() may raise the error."""
 
     outcome: Outcome
-    is_awaited: bool
+    batch: Batch
 
 
 class ShareConsumerCore:
@@ -56,6 +56,7 @@ class ShareConsumerCore:
         self._now_ms = host.now_ms
         self._changed: Promise[None] = Promise()
         self._waits_since_ms = 0
+        self._awaited: Batch | None = None
         self._unreachable = Unreachable(engine.network, engine.deferred.log(__name__))
         self._topics = SubscribedTopics(engine.metadata, engine.deferred, lambda: self.member.topics)
         backoff = ExponentialBackoff(made.retry_backoff_ms, made.retry_backoff_max_ms, random)
@@ -138,7 +139,7 @@ class ShareConsumerCore:
             Decided(chunk.tp, chunk.topic_id, chunk.node_id, tuple(Run(part.first, part.last, Mark.RELEASE) for part in chunk.acquired))
             for chunk in chunks
         ]
-        self.fetcher.acknowledge(Batch(parts, self._deadline_ms(now_ms), lambda outcome, is_awaited: None), now_ms)
+        self.fetcher.acknowledge(Batch(parts, self._deadline_ms(now_ms), lambda outcome, batch: None), now_ms)
 
     # Calls for records
 
@@ -246,14 +247,20 @@ class ShareConsumerCore:
     def commit(self, now_ms: int) -> Flow[None]:
         """Send what is decided, in implicit mode all that is in hand, and wait until brokers have taken it. Raises AcknowledgeError."""
         self._accept_rest()
-        return _outcome_of(self.send(now_ms, is_awaited=True))
+        self._awaited = self.send(now_ms, is_awaited=True)
+        return _outcome_of(self._awaited)
+
+    def commit_failed(self) -> None:
+        """A commit() ended with another error, and raises no outcome: neither those that are known nor those to come."""
+        if self._awaited is not None:
+            self._awaited.is_awaited = False
 
     def begin_commit(self, now_ms: int) -> Promise[list[Outcome]]:
         """Do so without waiting."""
         self._accept_rest()
         return self.send(now_ms).done
 
-    def _settled(self, outcome: Outcome, is_awaited: bool) -> None:
+    def _settled(self, outcome: Outcome, batch: Batch) -> None:
         renewed = [run for run in outcome.runs if run.mark is Mark.RENEW]
         if renewed:
             timeout_ms = self.fetcher.lock_timeout_ms or 0
@@ -261,7 +268,7 @@ class ShareConsumerCore:
         if outcome.error is not None:
             self.counters.refused.note(outcome.records, self._now_ms())
         if outcome.records:
-            self.told.append(Told(outcome, is_awaited))
+            self.told.append(Told(outcome, batch))
         self.announce()
 
     def _deadline_ms(self, now_ms: int) -> int:
@@ -283,10 +290,7 @@ class ShareConsumerCore:
 
 
 def _outcome_of(batch: Batch) -> Flow[None]:
-    try:
-        outcomes: list[Outcome] = yield Wait(batch.done)
-    finally:
-        batch.is_awaited = False
+    outcomes: list[Outcome] = yield Wait(batch.done)
     error = failure(outcomes)
     if error is not None:
         raise error
