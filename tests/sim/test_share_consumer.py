@@ -127,3 +127,38 @@ def test_what_was_refused_is_logged_where_a_commit_ends_without_raising_it(world
         with pytest.raises(TimeoutError):
             consumer.commit(timeout=2)
         assert "1 records from offset 0 are delivered again unless their acknowledgement was taken: t-0" in caplog.text
+
+
+@pytest.mark.parametrize("is_under_way", [True, False])
+def test_what_was_acquired_over_a_connection_that_has_ended_is_not_handed_out(world: World, is_under_way: bool) -> None:
+    world.append("t", [b"a", b"b"], epoch=0)
+    with member(world) as consumer, member(world) as another:
+        (first,) = consumer.poll(10, max_records=1)
+        consumer.acknowledge(first)
+        if is_under_way:
+            world.faults.disconnect("ShareAcknowledge", applied=True)
+            with pytest.raises(AcknowledgeError):
+                consumer.commit()
+        else:
+            consumer.commit()
+            world.network.disconnect("b1", PORT)
+            world.simulation.advance(1_000)
+        # Its session, and the lock on what it was not handed yet, have ended with the connection.
+        (second,) = another.poll(10)
+        assert (second.value, second.delivery_count) == (b"b", 2)
+        assert consumer.poll(1) == []
+        another.acknowledge(second)
+
+
+def test_a_commit_does_not_wait_for_a_broker_that_has_gone(world: World) -> None:
+    world.append("t", [b"a"], epoch=0)
+    with member(world) as consumer:
+        (record,) = consumer.poll(10)
+        world.network.stop("b1", PORT)
+        world.move_leader("t", 0, 2)
+        world.simulation.advance(3_000)
+        consumer.acknowledge(record)
+        before_ms = world.now_ms
+        with pytest.raises(AcknowledgeError, match="the session with node 1 has ended"):
+            consumer.commit()
+        assert world.now_ms - before_ms < 100

@@ -47,6 +47,9 @@ class FakeNetwork:
     def poll_delay_ms(self, peer: Any, now_ms: int) -> int:
         return 50
 
+    def losses(self, peer: Any) -> int:
+        return 0
+
     def version_for(self, peer: Any, kind: Any, min_version: int = 0) -> int:
         if not self.renews:
             raise UnsupportedVersionError("the broker knows version 1 at most")

@@ -88,7 +88,10 @@ class Batches:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """See the module's theory. node_id: the leader it came from. until_ms: when the locks end, as far as this side knows."""
+    """See the module's theory. node_id: the leader it came from. until_ms: when the locks end, as far as this side knows.
+
+    session: which of the sessions with that leader it was acquired in, whose end is that of the locks, too.
+    """
 
     tp: TopicPartition
     topic_id: UUID
@@ -96,6 +99,7 @@ class Chunk:
     batches: Batches
     acquired: tuple[Acquired, ...]
     until_ms: int
+    session: int = 0
 
     def behind(self, offset: int) -> Chunk | None:
         """Return what is left from an offset on, None for nothing."""

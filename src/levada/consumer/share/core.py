@@ -186,9 +186,12 @@ class ShareConsumerCore:
         return list(self.fetcher.buffer)
 
     def _is_locked(self, chunk: Chunk, now_ms: int) -> bool:
-        """Whether a chunk is locked for this member, as far as this side knows: locks end with their time, and with the leader."""
+        """Whether a chunk is locked for this member, as far as this side knows.
+
+        Locks end with their time, with the leader that gave them, and with the session.
+        """
         leader = self._engine.metadata.snapshot.leader(chunk.tp)
-        return chunk.until_ms > now_ms and (leader is None or leader.id == chunk.node_id)
+        return chunk.until_ms > now_ms and self.fetcher.holds(chunk) and (leader is None or leader.id == chunk.node_id)
 
     def hand_out(self, steps: Sequence[Step], records: int, now_ms: int) -> None:
         """The program gets what these steps have given. Gaps, and what is refused for it, are acknowledged with the next request."""

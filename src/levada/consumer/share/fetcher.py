@@ -120,6 +120,10 @@ class ShareFetcher:
             else:
                 self._leader(part.decided.node_id).pending.append(part)
 
+    def holds(self, chunk: Chunk) -> bool:
+        """Whether the session that a chunk was acquired in goes on, as far as this side knows."""
+        return self._leader(chunk.node_id).session.lost_before == chunk.session
+
     def close(self) -> None:
         """Send what is pending, and close all sessions."""
         self._is_closing, self.wants_records = True, False
@@ -138,6 +142,7 @@ class ShareFetcher:
     def poll(self, now_ms: int) -> int:
         """Send what is due; return when to be polled again."""
         self._now_ms = now_ms
+        self._notice_lost_connections()
         fetches = self.wants_records and not self.buffer and not self._is_closing
         if not fetches and not self._is_closing and not any(leader.pending for leader in self._leaders.values()):
             return NEVER_MS
@@ -150,6 +155,12 @@ class ShareFetcher:
         if not self.is_awaited and any(leader.in_flight for leader in self._leaders.values()):
             self.wants_records = False
         return deadline_ms
+
+    def _notice_lost_connections(self) -> None:
+        """End the sessions whose connection has ended, as their brokers do. Where a request was under way, its failure says so, too."""
+        for leader in self._leaders.values():
+            if leader.session.is_open and self._network.losses(leader.connection) != leader.losses:
+                leader.session.lost()
 
     def _wanted(self, now_ms: int) -> dict[int, Wanted]:
         """Return what to fetch, by node: from all leaders, or with share.acquire.mode=record_limit from one after the other."""
@@ -232,6 +243,8 @@ class ShareFetcher:
         self._next_leader += 1
         parts = by_partition(leader.take_pending())
         wait_ms = self._wait_ms(now_ms)
+        if not leader.session.is_open:
+            leader.losses = self._network.losses(leader.connection)
         request = share_fetch_request(self._settings, leader.session.begin(wanted), parts, wait_ms)
         timeout_ms = wait_ms + self._settings.request_timeout_ms
         answer = self._network.send(leader.connection, request, now_ms, timeout_ms=timeout_ms)
@@ -367,7 +380,7 @@ class ShareFetcher:
         elif acquired:
             until_ms = NEVER_MS if self.lock_timeout_ms is None else self._now_ms + self.lock_timeout_ms
             batches = Batches(memoryview(data.records or b""), check_crcs=self._settings.check_crcs)
-            self._arrived(Chunk(tp, owned.topic_id, leader.node_id, batches, acquired, until_ms))
+            self._arrived(Chunk(tp, owned.topic_id, leader.node_id, batches, acquired, until_ms, leader.session.lost_before))
 
     def _take_error(self, leader: Leader, tp: TopicPartition, data: PartitionData, endpoints: Iterable[Node]) -> None:
         reaction = ON_PARTITION_ERROR.reaction(data.error_code)
