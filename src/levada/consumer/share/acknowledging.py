@@ -86,6 +86,11 @@ class Sending(NamedTuple):
         """Whether it would renew locks that have ended. Brokers take that, too, for records that the group is done with by now."""
         return self.is_renewal and self.decided.until_ms <= now_ms
 
+    @property
+    def deadline_ms(self) -> int:
+        """When it is too late to send it."""
+        return min(self.batch.deadline_ms, self.decided.until_ms) if self.is_renewal else self.batch.deadline_ms
+
     def settle(self, error: KafkaError | None) -> None:
         """It has its outcome."""
         self.batch.settle(Outcome(self.decided.tp, self.decided.runs, error))

@@ -116,7 +116,7 @@ class ShareFetcher:
         """Send acknowledgements, as soon as the brokers that they are for can be written to."""
         for part in batch.parts:
             if part.is_too_late(now_ms):
-                part.settle(refused(part.decided.tp, part.decided.node_id, ErrorCode.INVALID_RECORD_STATE, "not sent"))
+                self._settle_late(part, now_ms)
             else:
                 self._leader(part.decided.node_id).pending.append(part)
 
@@ -195,10 +195,15 @@ class ShareFetcher:
 
     def _expire(self, leader: Leader, now_ms: int) -> int:
         """Settle what could not be sent in time; return when to look again."""
-        for part in [part for part in leader.pending if part.batch.deadline_ms <= now_ms]:
+        for part in [part for part in leader.pending if part.deadline_ms <= now_ms]:
             leader.pending.remove(part)
-            part.settle(out_of_time(part.decided.tp, leader.node_id))
-        return min((part.batch.deadline_ms for part in leader.pending), default=NEVER_MS)
+            self._settle_late(part, now_ms)
+        return min((part.deadline_ms for part in leader.pending), default=NEVER_MS)
+
+    def _settle_late(self, part: Sending, now_ms: int) -> None:
+        tp, node_id = part.decided.tp, part.decided.node_id
+        is_unlocked = part.is_too_late(now_ms)
+        part.settle(refused(tp, node_id, ErrorCode.INVALID_RECORD_STATE, "not sent") if is_unlocked else out_of_time(tp, node_id))
 
     def _serve(self, leader: Leader, wanted: Wanted | None, now_ms: int) -> int:
         """Send a broker what is due to it, if it can be written to; return when to look again."""
