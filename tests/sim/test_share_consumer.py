@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from consumer_sim import PORT, World
-from levada.errors import AcknowledgeError, TimeoutError
+from levada.errors import AcknowledgeError, ClosedError, TimeoutError
+from levada.flow import Compute
 from levada.testing import Simulation
 from share_peers import configure_group
 
@@ -162,3 +163,19 @@ def test_a_commit_does_not_wait_for_a_broker_that_has_gone(world: World) -> None
         with pytest.raises(AcknowledgeError, match="the session with node 1 has ended"):
             consumer.commit()
         assert world.now_ms - before_ms < 100
+
+
+def test_a_poll_that_is_decoding_when_another_task_closes_the_consumer_says_so(world: World) -> None:
+    world.append("t", [b"a"], epoch=0)
+    with member(world) as consumer, member(world) as another:
+        poll = consumer._sharing.poll(10, None)
+        step = next(poll)
+        while not isinstance(step, Compute):
+            step = poll.send(consumer._driver._take_step(step))
+        decoded = step.run()
+        consumer.close()
+        with pytest.raises(ClosedError):
+            poll.send(decoded)
+        (record,) = another.poll(5)
+        assert record.delivery_count == 2, "it was released at once"
+        another.acknowledge(record)

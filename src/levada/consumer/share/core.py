@@ -26,7 +26,7 @@ from levada.consumer.share.member import Assignment, ShareGroupMember
 from levada.consumer.share.settings import ShareConsumerSettings
 from levada.consumer.subscribed_topics import SubscribedTopics
 from levada.consumer.unreachable import Unreachable
-from levada.errors import IllegalStateError, KafkaError
+from levada.errors import ClosedError, IllegalStateError, KafkaError
 from levada.flow import Flow, Wait
 from levada.measure import Measure
 from levada.promise import Promise
@@ -194,7 +194,12 @@ class ShareConsumerCore:
         return chunk.until_ms > now_ms and self.fetcher.holds(chunk) and (leader is None or leader.id == chunk.node_id)
 
     def hand_out(self, steps: Sequence[Step], records: int, now_ms: int) -> None:
-        """The program gets what these steps have given. Gaps, and what is refused for it, are acknowledged with the next request."""
+        """The program gets what these steps have given. Gaps, and what is refused for it, are acknowledged with the next request.
+
+        Raises ClosedError where another task has begun to close the consumer meanwhile: the brokers give these records to others.
+        """
+        if self.fetcher.is_closing:
+            raise ClosedError("the consumer was closed while it decoded records; they were not handed out")
         for step in steps:
             taken = self.fetcher.buffer.popleft()
             assert taken is step.chunk, "one call at a time takes from the buffer"

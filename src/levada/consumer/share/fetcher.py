@@ -105,7 +105,8 @@ class ShareFetcher:
         self._retry_at: dict[TopicPartition, tuple[int, int]] = {}
         """Partitions that are left alone for a while: until when, and how often that was so in a row."""
         self._next_leader = 0
-        self._is_closing = False
+        self.is_closing = False
+        """Whether nothing is fetched or handed out any more."""
         self.closed: Promise[None] = Promise()
         """Resolved when all sessions are closed."""
         self._now_ms = 0
@@ -126,7 +127,7 @@ class ShareFetcher:
 
     def close(self) -> None:
         """Send what is pending, and close all sessions."""
-        self._is_closing, self.wants_records = True, False
+        self.is_closing, self.wants_records = True, False
         self.buffer.clear()
         self._see_whether_closed()
 
@@ -143,8 +144,8 @@ class ShareFetcher:
         """Send what is due; return when to be polled again."""
         self._now_ms = now_ms
         self._notice_lost_connections()
-        fetches = self.wants_records and not self.buffer and not self._is_closing
-        if not fetches and not self._is_closing and not any(leader.pending for leader in self._leaders.values()):
+        fetches = self.wants_records and not self.buffer and not self.is_closing
+        if not fetches and not self.is_closing and not any(leader.pending for leader in self._leaders.values()):
             return NEVER_MS
         wanted = self._wanted(now_ms) if fetches else {}
         deadline_ms = (
@@ -212,21 +213,21 @@ class ShareFetcher:
         if not leader.session.is_open:
             for part in leader.take_pending():
                 part.settle(no_session(part.decided.tp, leader.node_id))
-            if self._is_closing:
+            if self.is_closing:
                 self._end(leader)
                 return NEVER_MS
-        if not (leader.pending or wanted or self._is_closing):
+        if not (leader.pending or wanted or self.is_closing):
             return NEVER_MS
         if now_ms < leader.retry_at_ms:
             return leader.retry_at_ms
         is_known = self._network.knows(leader.connection)
         if not is_known or not self._network.ready(leader.connection, now_ms):
-            if self._is_closing and not leader.pending:
+            if self.is_closing and not leader.pending:
                 # The broker ends a session by itself when its connection ends.
                 self._end(leader)
             return now_ms + self._network.poll_delay_ms(leader.connection, now_ms) if is_known else NEVER_MS
         self._refuse_renewals(leader)
-        if self._is_closing or any(part.is_renewal or not _is_wanted(part, wanted) for part in leader.pending):
+        if self.is_closing or any(part.is_renewal or not _is_wanted(part, wanted) for part in leader.pending):
             self._send_acknowledgements(leader, now_ms)
         elif wanted:
             self._send_fetch(leader, wanted, now_ms)
@@ -269,10 +270,10 @@ class ShareFetcher:
         pending = leader.take_pending()
         renews = any(part.is_renewal for part in pending)
         parts = by_partition(pending)
-        epoch = CLOSING_EPOCH if self._is_closing else leader.session.epoch
+        epoch = CLOSING_EPOCH if self.is_closing else leader.session.epoch
         request = share_acknowledge_request(self._settings, epoch, parts, renews=renews)
         answer = self._network.send(leader.connection, request, now_ms)
-        sent = leader.sent = Sent(leader, parts, closes=self._is_closing)
+        sent = leader.sent = Sent(leader, parts, closes=self.is_closing)
         self._count(sent)
         answer.on_done(lambda done: self._acknowledged(sent, done))
 
