@@ -165,3 +165,23 @@ def test_O13_a_commit_that_nobody_waits_for_may_be_made_again_after_an_answer_th
         while not told:
             consumer.poll(1)
     assert [type(error) for error in told] == [RetriableCommitError]
+
+
+def topics_twice(answer: Any) -> None:
+    answer.topics *= 2
+
+
+def topics_of_groups_twice(answer: Any) -> None:
+    topics_twice(answer.groups[0])
+
+
+@pytest.mark.parametrize(
+    ("api", "change"), [("OffsetCommit", topics_twice), ("ListOffsets", topics_twice), ("OffsetFetch", topics_of_groups_twice)]
+)
+def test_a_partition_that_an_answer_names_twice_is_answered_once(world: World, api: str, change: Any) -> None:
+    consumer = world.consumer(T0, **MANUAL)
+    with altered(api, change) as changed:
+        consumer.commit({T0: 1})
+        assert consumer.committed([T0])[T0] == OffsetAndMetadata(1)
+        assert consumer.beginning_offsets([T0]) == {T0: 0}
+    assert changed

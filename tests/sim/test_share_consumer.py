@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from consumer_sim import PORT, World
-from levada.errors import AcknowledgeError
+from levada.errors import AcknowledgeError, ClosedError, TimeoutError
+from levada.flow import Compute
 from levada.testing import Simulation
 from share_peers import configure_group
 
@@ -107,4 +108,74 @@ def test_what_a_loop_was_not_given_of_a_topic_that_is_given_up_is_released(world
         assert consumer.poll(1) == []
         (record,) = another.poll(5)
         assert (record.value, record.delivery_count) == (b"b", 2), "long before its lock had ended"
+        another.acknowledge(record)
+
+
+def test_what_was_refused_is_logged_where_a_commit_ends_without_raising_it(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.topic("u")
+    world.move_leader("u", 0, 2)
+    world.append("t", [b"a"], epoch=0)
+    world.append("u", [b"b"], epoch=0)
+    with member(world) as consumer:
+        consumer.subscribe(["t", "u"])
+        records: list[Any] = []
+        while len(records) < 2:
+            consumer.acknowledge(records, "renew")
+            records = list(consumer.poll(10))
+        consumer.acknowledge(records)
+        world.move_leader("t", 0, 2)
+        world.nodes[1].faults.delay("ShareAcknowledge", 20_000)
+        with pytest.raises(TimeoutError):
+            consumer.commit(timeout=2)
+        assert "1 records from offset 0 are delivered again unless their acknowledgement was taken: t-0" in caplog.text
+
+
+@pytest.mark.parametrize("is_under_way", [True, False])
+def test_what_was_acquired_over_a_connection_that_has_ended_is_not_handed_out(world: World, is_under_way: bool) -> None:
+    world.append("t", [b"a", b"b"], epoch=0)
+    with member(world) as consumer, member(world) as another:
+        (first,) = consumer.poll(10, max_records=1)
+        consumer.acknowledge(first)
+        if is_under_way:
+            world.faults.disconnect("ShareAcknowledge", applied=True)
+            with pytest.raises(AcknowledgeError):
+                consumer.commit()
+        else:
+            consumer.commit()
+            world.network.disconnect("b1", PORT)
+            world.simulation.advance(1_000)
+        # Its session, and the lock on what it was not handed yet, have ended with the connection.
+        (second,) = another.poll(10)
+        assert (second.value, second.delivery_count) == (b"b", 2)
+        assert consumer.poll(1) == []
+        another.acknowledge(second)
+
+
+def test_a_commit_does_not_wait_for_a_broker_that_has_gone(world: World) -> None:
+    world.append("t", [b"a"], epoch=0)
+    with member(world) as consumer:
+        (record,) = consumer.poll(10)
+        world.network.stop("b1", PORT)
+        world.move_leader("t", 0, 2)
+        world.simulation.advance(3_000)
+        consumer.acknowledge(record)
+        before_ms = world.now_ms
+        with pytest.raises(AcknowledgeError, match="the session with node 1 has ended"):
+            consumer.commit()
+        assert world.now_ms - before_ms < 100
+
+
+def test_a_poll_that_is_decoding_when_another_task_closes_the_consumer_says_so(world: World) -> None:
+    world.append("t", [b"a"], epoch=0)
+    with member(world) as consumer, member(world) as another:
+        poll = consumer._sharing.poll(10, None)
+        step = next(poll)
+        while not isinstance(step, Compute):
+            step = poll.send(consumer._driver._take_step(step))
+        decoded = step.run()
+        consumer.close()
+        with pytest.raises(ClosedError):
+            poll.send(decoded)
+        (record,) = another.poll(5)
+        assert record.delivery_count == 2, "it was released at once"
         another.acknowledge(record)

@@ -41,12 +41,15 @@ def partition_answer(
     """Sort the parts of a response by what its API's table says about their error codes.
 
     who: gave the response, in an error's words. what: was asked for. A partition that the response leaves out is to be asked about
-    again; one that was not asked about is ignored. None is found where an error code means that there is nothing.
+    again; one that was not asked about is ignored, as is what is said of one a second time. None is found where an error code means that
+    there is nothing.
     """
     answer: PartitionAnswer[Any] = Answer.missing(wanted, f"{who} left it out of its answer")
+    unheard = set(wanted)
     for tp, error_code, value in parts:
-        if tp not in wanted:
+        if tp not in unheard:
             continue
+        unheard.discard(tp)
         del answer.again[tp]
         code = ErrorCode.of(error_code)
         reaction = Reaction.NOTHING if code is ErrorCode.NONE else policy.reaction(code)

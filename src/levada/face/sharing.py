@@ -17,7 +17,7 @@ from levada.consumer.share.core import ShareConsumerCore
 from levada.consumer.share.marks import Mark, Run, runs_of
 from levada.consumer.share.reading import ShareReading
 from levada.consumer.share.settings import ShareConsumerSettings
-from levada.errors import ClosedError, IllegalStateError, KafkaError
+from levada.errors import AcknowledgeError, ClosedError, IllegalStateError, KafkaError
 from levada.face.arguments import column_names, deadline_ms, positive, topic_names, topic_partition, whole
 from levada.face.columns import ARROW_BYTES, DEFAULT_COLUMNS, importing_columns
 from levada.face.handed_over import HandedOver
@@ -173,6 +173,13 @@ class Sharing:
         limit_ms = None if timeout is None else deadline_ms(0, timeout)
         try:
             yield from self.reading.run(lambda core, now_ms: core.commit(now_ms), limit_ms, what)
+        except AcknowledgeError:
+            raise
+        except BaseException:
+            # It ends early, as by its timeout or by wakeup(): what was refused meanwhile is logged, since nothing raises it.
+            with self._host.lock:
+                self.core.commit_failed()
+            raise
         finally:
             self.tell()
 
@@ -203,7 +210,7 @@ class Sharing:
                         self.on_acknowledge({outcome.tp: outcome.offsets}, outcome.error)
                 finally:
                     self._is_telling = False
-            elif outcome.error is not None and not told.is_awaited:
+            elif outcome.error is not None and not told.batch.is_awaited:
                 text = "%d records from offset %d are delivered again unless their acknowledgement was taken: %s"
                 self._log.warning(text, outcome.records, outcome.offsets[0], outcome.error, tp=outcome.tp, offset=outcome.offsets[0])
 

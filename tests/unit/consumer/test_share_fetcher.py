@@ -47,6 +47,9 @@ class FakeNetwork:
     def poll_delay_ms(self, peer: Any, now_ms: int) -> int:
         return 50
 
+    def losses(self, peer: Any) -> int:
+        return 0
+
     def version_for(self, peer: Any, kind: Any, min_version: int = 0) -> int:
         if not self.renews:
             raise UnsupportedVersionError("the broker knows version 1 at most")
@@ -459,6 +462,19 @@ def test_a_lock_that_has_ended_is_not_renewed_whatever_the_broker_would_say() ->
     assert bench.told() == [(TP0, ErrorCode.INVALID_RECORD_STATE)]
     bench.poll()
     assert named(bench.answer(share_acknowledge.PartitionData(partition_index=0))) == {0: [(1, 1, [1])]}
+
+
+def test_a_lock_that_ends_before_its_renewal_can_be_sent_is_not_renewed() -> None:
+    bench = Bench({TP0: 1})
+    bench.open()
+    renewal = Decided(TP0, T, 1, (Run(0, 0, Mark.RENEW),), until_ms=bench.now_ms + 50)
+    bench.fetcher.acknowledge(Batch([renewal], NEVER_MS, lambda outcome, _: bench.outcomes.append(outcome)), bench.now_ms)
+    bench.poll()
+    bench.answer(share_acknowledge.PartitionData(partition_index=0, error_code=int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)))
+    assert bench.poll() <= bench.now_ms + 50
+    bench.poll(ms=2_000)
+    assert not bench.network.sent
+    assert bench.told() == [(TP0, ErrorCode.INVALID_RECORD_STATE)]
 
 
 def test_an_answer_to_a_request_from_before_the_end_does_not_end_the_session() -> None:

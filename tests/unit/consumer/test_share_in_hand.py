@@ -118,6 +118,16 @@ def test_a_renewal_that_was_refused_takes_the_record_out_of_hand() -> None:
         hand.acknowledge([(TP, [(0, 0)])], ACCEPT)
 
 
+def test_a_renewal_is_of_its_own_records_and_not_of_those_acquired_with_them() -> None:
+    hand = given((0, 3, 1))
+    hand.acknowledge([(TP, [(1, 2)])], RENEW)
+    assert len(sent(hand)) == 1
+    hand.renewed(TP, [Run(1, 2, Mark.RENEW)], 5_000)
+    hand.acknowledge([(TP, [(0, 3)])], RENEW)
+    renewed = {run.first: part.until_ms for part in hand.take_decided() for run in part.runs}
+    assert renewed == {0: 1_000, 1: 5_000, 3: 1_000}
+
+
 def test_at_the_end_nothing_is_renewed() -> None:
     hand = given((0, 1, 1))
     hand.acknowledge([(TP, [(0, 1)])], RENEW)

@@ -39,11 +39,11 @@ class Outcome(NamedTuple):
 class Batch:
     """What one call sends. deadline_ms: when its time is over. done: resolved with the outcomes once all parts are settled.
 
-    is_awaited: whether somebody waits for that. settled: told of each outcome, and of is_awaited then.
+    is_awaited: whether somebody waits for that, and raises what was not taken. settled: told of each outcome.
     """
 
     def __init__(
-        self, parts: Iterable[Decided], deadline_ms: int, settled: Callable[[Outcome, bool], None], *, is_awaited: bool = False
+        self, parts: Iterable[Decided], deadline_ms: int, settled: Callable[[Outcome, Batch], None], *, is_awaited: bool = False
     ) -> None:
         self.parts = [Sending(part, self) for decided in parts for part in _without_renewals_among_others(decided)]
         self.deadline_ms = deadline_ms
@@ -59,7 +59,7 @@ class Batch:
         """One part has its outcome."""
         self._left -= 1
         self._outcomes.append(outcome)
-        self._settled(outcome, self.is_awaited)
+        self._settled(outcome, self)
         if not self._left:
             self.done.resolve(self._outcomes)
 
@@ -85,6 +85,11 @@ class Sending(NamedTuple):
     def is_too_late(self, now_ms: int) -> bool:
         """Whether it would renew locks that have ended. Brokers take that, too, for records that the group is done with by now."""
         return self.is_renewal and self.decided.until_ms <= now_ms
+
+    @property
+    def deadline_ms(self) -> int:
+        """When it is too late to send it."""
+        return min(self.batch.deadline_ms, self.decided.until_ms) if self.is_renewal else self.batch.deadline_ms
 
     def settle(self, error: KafkaError | None) -> None:
         """It has its outcome."""

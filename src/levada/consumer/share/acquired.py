@@ -88,7 +88,10 @@ class Batches:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """See the module's theory. node_id: the leader it came from. until_ms: when the locks end, as far as this side knows."""
+    """See the module's theory. node_id: the leader it came from. until_ms: when the locks end, as far as this side knows.
+
+    session: which of the sessions with that leader it was acquired in, whose end is that of the locks, too.
+    """
 
     tp: TopicPartition
     topic_id: UUID
@@ -96,6 +99,7 @@ class Chunk:
     batches: Batches
     acquired: tuple[Acquired, ...]
     until_ms: int
+    session: int = 0
 
     def behind(self, offset: int) -> Chunk | None:
         """Return what is left from an offset on, None for nothing."""
@@ -110,10 +114,32 @@ class Chunk:
             if part.first <= run.last and run.first <= part.last
         )
 
+    def renewed(self, runs: Sequence[Run], until_ms: int) -> list[Chunk]:
+        """Return chunks of the same offsets, after the locks on those within some runs were renewed: only these end later now."""
+        again = self.only(runs)
+        if again is None:
+            return [self]
+        rest = self.of(Acquired(first, last, part.delivery_count) for part in self.acquired for first, last in outside(part, runs))
+        later = replace(again, until_ms=max(self.until_ms, until_ms))
+        return [later] if rest is None else [rest, later]
+
     def of(self, acquired: Iterable[Acquired]) -> Chunk | None:
         """Return a chunk with other offsets of the same data, None for none."""
         parts = tuple(acquired)
         return replace(self, acquired=parts) if parts else None
+
+
+def outside(acquired: Acquired, runs: Iterable[Run]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last offset of each part that is in none of some runs."""
+    at = acquired.first
+    for run in sorted(runs):
+        if run.last < at or run.first > acquired.last:
+            continue
+        if run.first > at:
+            yield at, run.first - 1
+        at = run.last + 1
+    if at <= acquired.last:
+        yield at, acquired.last
 
 
 class Piece(NamedTuple):

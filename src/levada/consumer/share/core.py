@@ -26,7 +26,7 @@ from levada.consumer.share.member import Assignment, ShareGroupMember
 from levada.consumer.share.settings import ShareConsumerSettings
 from levada.consumer.subscribed_topics import SubscribedTopics
 from levada.consumer.unreachable import Unreachable
-from levada.errors import IllegalStateError, KafkaError
+from levada.errors import ClosedError, IllegalStateError, KafkaError
 from levada.flow import Flow, Wait
 from levada.measure import Measure
 from levada.promise import Promise
@@ -36,10 +36,10 @@ LOOK_AROUND_MS = 250
 
 
 class Told(NamedTuple):
-    """An outcome that the program has not been told of yet. is_awaited: a commit() raises it."""
+    """An outcome that the program has not been told of yet. batch: what it was sent with, of which a commit() may raise the error."""
 
     outcome: Outcome
-    is_awaited: bool
+    batch: Batch
 
 
 class ShareConsumerCore:
@@ -56,6 +56,7 @@ class ShareConsumerCore:
         self._now_ms = host.now_ms
         self._changed: Promise[None] = Promise()
         self._waits_since_ms = 0
+        self._awaited: Batch | None = None
         self._unreachable = Unreachable(engine.network, engine.deferred.log(__name__))
         self._topics = SubscribedTopics(engine.metadata, engine.deferred, lambda: self.member.topics)
         backoff = ExponentialBackoff(made.retry_backoff_ms, made.retry_backoff_max_ms, random)
@@ -138,7 +139,7 @@ class ShareConsumerCore:
             Decided(chunk.tp, chunk.topic_id, chunk.node_id, tuple(Run(part.first, part.last, Mark.RELEASE) for part in chunk.acquired))
             for chunk in chunks
         ]
-        self.fetcher.acknowledge(Batch(parts, self._deadline_ms(now_ms), lambda outcome, is_awaited: None), now_ms)
+        self.fetcher.acknowledge(Batch(parts, self._deadline_ms(now_ms), lambda outcome, batch: None), now_ms)
 
     # Calls for records
 
@@ -185,12 +186,20 @@ class ShareConsumerCore:
         return list(self.fetcher.buffer)
 
     def _is_locked(self, chunk: Chunk, now_ms: int) -> bool:
-        """Whether a chunk is locked for this member, as far as this side knows: locks end with their time, and with the leader."""
+        """Whether a chunk is locked for this member, as far as this side knows.
+
+        Locks end with their time, with the leader that gave them, and with the session.
+        """
         leader = self._engine.metadata.snapshot.leader(chunk.tp)
-        return chunk.until_ms > now_ms and (leader is None or leader.id == chunk.node_id)
+        return chunk.until_ms > now_ms and self.fetcher.holds(chunk) and (leader is None or leader.id == chunk.node_id)
 
     def hand_out(self, steps: Sequence[Step], records: int, now_ms: int) -> None:
-        """The program gets what these steps have given. Gaps, and what is refused for it, are acknowledged with the next request."""
+        """The program gets what these steps have given. Gaps, and what is refused for it, are acknowledged with the next request.
+
+        Raises ClosedError where another task has begun to close the consumer meanwhile: the brokers give these records to others.
+        """
+        if self.fetcher.is_closing:
+            raise ClosedError("the consumer was closed while it decoded records; they were not handed out")
         for step in steps:
             taken = self.fetcher.buffer.popleft()
             assert taken is step.chunk, "one call at a time takes from the buffer"
@@ -246,14 +255,20 @@ class ShareConsumerCore:
     def commit(self, now_ms: int) -> Flow[None]:
         """Send what is decided, in implicit mode all that is in hand, and wait until brokers have taken it. Raises AcknowledgeError."""
         self._accept_rest()
-        return _outcome_of(self.send(now_ms, is_awaited=True))
+        self._awaited = self.send(now_ms, is_awaited=True)
+        return _outcome_of(self._awaited)
+
+    def commit_failed(self) -> None:
+        """A commit() ended with another error, and raises no outcome: neither those that are known nor those to come."""
+        if self._awaited is not None:
+            self._awaited.is_awaited = False
 
     def begin_commit(self, now_ms: int) -> Promise[list[Outcome]]:
         """Do so without waiting."""
         self._accept_rest()
         return self.send(now_ms).done
 
-    def _settled(self, outcome: Outcome, is_awaited: bool) -> None:
+    def _settled(self, outcome: Outcome, batch: Batch) -> None:
         renewed = [run for run in outcome.runs if run.mark is Mark.RENEW]
         if renewed:
             timeout_ms = self.fetcher.lock_timeout_ms or 0
@@ -261,7 +276,7 @@ class ShareConsumerCore:
         if outcome.error is not None:
             self.counters.refused.note(outcome.records, self._now_ms())
         if outcome.records:
-            self.told.append(Told(outcome, is_awaited))
+            self.told.append(Told(outcome, batch))
         self.announce()
 
     def _deadline_ms(self, now_ms: int) -> int:
@@ -283,10 +298,7 @@ class ShareConsumerCore:
 
 
 def _outcome_of(batch: Batch) -> Flow[None]:
-    try:
-        outcomes: list[Outcome] = yield Wait(batch.done)
-    finally:
-        batch.is_awaited = False
+    outcomes: list[Outcome] = yield Wait(batch.done)
     error = failure(outcomes)
     if error is not None:
         raise error

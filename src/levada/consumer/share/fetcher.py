@@ -105,7 +105,8 @@ class ShareFetcher:
         self._retry_at: dict[TopicPartition, tuple[int, int]] = {}
         """Partitions that are left alone for a while: until when, and how often that was so in a row."""
         self._next_leader = 0
-        self._is_closing = False
+        self.is_closing = False
+        """Whether nothing is fetched or handed out any more."""
         self.closed: Promise[None] = Promise()
         """Resolved when all sessions are closed."""
         self._now_ms = 0
@@ -116,13 +117,17 @@ class ShareFetcher:
         """Send acknowledgements, as soon as the brokers that they are for can be written to."""
         for part in batch.parts:
             if part.is_too_late(now_ms):
-                part.settle(refused(part.decided.tp, part.decided.node_id, ErrorCode.INVALID_RECORD_STATE, "not sent"))
+                self._settle_late(part, now_ms)
             else:
                 self._leader(part.decided.node_id).pending.append(part)
 
+    def holds(self, chunk: Chunk) -> bool:
+        """Whether the session that a chunk was acquired in goes on, as far as this side knows."""
+        return self._leader(chunk.node_id).session.lost_before == chunk.session
+
     def close(self) -> None:
         """Send what is pending, and close all sessions."""
-        self._is_closing, self.wants_records = True, False
+        self.is_closing, self.wants_records = True, False
         self.buffer.clear()
         self._see_whether_closed()
 
@@ -138,8 +143,9 @@ class ShareFetcher:
     def poll(self, now_ms: int) -> int:
         """Send what is due; return when to be polled again."""
         self._now_ms = now_ms
-        fetches = self.wants_records and not self.buffer and not self._is_closing
-        if not fetches and not self._is_closing and not any(leader.pending for leader in self._leaders.values()):
+        self._notice_lost_connections()
+        fetches = self.wants_records and not self.buffer and not self.is_closing
+        if not fetches and not self.is_closing and not any(leader.pending for leader in self._leaders.values()):
             return NEVER_MS
         wanted = self._wanted(now_ms) if fetches else {}
         deadline_ms = (
@@ -150,6 +156,12 @@ class ShareFetcher:
         if not self.is_awaited and any(leader.in_flight for leader in self._leaders.values()):
             self.wants_records = False
         return deadline_ms
+
+    def _notice_lost_connections(self) -> None:
+        """End the sessions whose connection has ended, as their brokers do. Where a request was under way, its failure says so, too."""
+        for leader in self._leaders.values():
+            if leader.session.is_open and self._network.losses(leader.connection) != leader.losses:
+                leader.session.lost()
 
     def _wanted(self, now_ms: int) -> dict[int, Wanted]:
         """Return what to fetch, by node: from all leaders, or with share.acquire.mode=record_limit from one after the other."""
@@ -184,10 +196,15 @@ class ShareFetcher:
 
     def _expire(self, leader: Leader, now_ms: int) -> int:
         """Settle what could not be sent in time; return when to look again."""
-        for part in [part for part in leader.pending if part.batch.deadline_ms <= now_ms]:
+        for part in [part for part in leader.pending if part.deadline_ms <= now_ms]:
             leader.pending.remove(part)
-            part.settle(out_of_time(part.decided.tp, leader.node_id))
-        return min((part.batch.deadline_ms for part in leader.pending), default=NEVER_MS)
+            self._settle_late(part, now_ms)
+        return min((part.deadline_ms for part in leader.pending), default=NEVER_MS)
+
+    def _settle_late(self, part: Sending, now_ms: int) -> None:
+        tp, node_id = part.decided.tp, part.decided.node_id
+        is_unlocked = part.is_too_late(now_ms)
+        part.settle(refused(tp, node_id, ErrorCode.INVALID_RECORD_STATE, "not sent") if is_unlocked else out_of_time(tp, node_id))
 
     def _serve(self, leader: Leader, wanted: Wanted | None, now_ms: int) -> int:
         """Send a broker what is due to it, if it can be written to; return when to look again."""
@@ -196,21 +213,21 @@ class ShareFetcher:
         if not leader.session.is_open:
             for part in leader.take_pending():
                 part.settle(no_session(part.decided.tp, leader.node_id))
-            if self._is_closing:
+            if self.is_closing:
                 self._end(leader)
                 return NEVER_MS
-        if not (leader.pending or wanted or self._is_closing):
+        if not (leader.pending or wanted or self.is_closing):
             return NEVER_MS
         if now_ms < leader.retry_at_ms:
             return leader.retry_at_ms
         is_known = self._network.knows(leader.connection)
         if not is_known or not self._network.ready(leader.connection, now_ms):
-            if self._is_closing and not leader.pending:
+            if self.is_closing and not leader.pending:
                 # The broker ends a session by itself when its connection ends.
                 self._end(leader)
             return now_ms + self._network.poll_delay_ms(leader.connection, now_ms) if is_known else NEVER_MS
         self._refuse_renewals(leader)
-        if self._is_closing or any(part.is_renewal or not _is_wanted(part, wanted) for part in leader.pending):
+        if self.is_closing or any(part.is_renewal or not _is_wanted(part, wanted) for part in leader.pending):
             self._send_acknowledgements(leader, now_ms)
         elif wanted:
             self._send_fetch(leader, wanted, now_ms)
@@ -232,6 +249,8 @@ class ShareFetcher:
         self._next_leader += 1
         parts = by_partition(leader.take_pending())
         wait_ms = self._wait_ms(now_ms)
+        if not leader.session.is_open:
+            leader.losses = self._network.losses(leader.connection)
         request = share_fetch_request(self._settings, leader.session.begin(wanted), parts, wait_ms)
         timeout_ms = wait_ms + self._settings.request_timeout_ms
         answer = self._network.send(leader.connection, request, now_ms, timeout_ms=timeout_ms)
@@ -251,10 +270,10 @@ class ShareFetcher:
         pending = leader.take_pending()
         renews = any(part.is_renewal for part in pending)
         parts = by_partition(pending)
-        epoch = CLOSING_EPOCH if self._is_closing else leader.session.epoch
+        epoch = CLOSING_EPOCH if self.is_closing else leader.session.epoch
         request = share_acknowledge_request(self._settings, epoch, parts, renews=renews)
         answer = self._network.send(leader.connection, request, now_ms)
-        sent = leader.sent = Sent(leader, parts, closes=self._is_closing)
+        sent = leader.sent = Sent(leader, parts, closes=self.is_closing)
         self._count(sent)
         answer.on_done(lambda done: self._acknowledged(sent, done))
 
@@ -367,7 +386,7 @@ class ShareFetcher:
         elif acquired:
             until_ms = NEVER_MS if self.lock_timeout_ms is None else self._now_ms + self.lock_timeout_ms
             batches = Batches(memoryview(data.records or b""), check_crcs=self._settings.check_crcs)
-            self._arrived(Chunk(tp, owned.topic_id, leader.node_id, batches, acquired, until_ms))
+            self._arrived(Chunk(tp, owned.topic_id, leader.node_id, batches, acquired, until_ms, leader.session.lost_before))
 
     def _take_error(self, leader: Leader, tp: TopicPartition, data: PartitionData, endpoints: Iterable[Node]) -> None:
         reaction = ON_PARTITION_ERROR.reaction(data.error_code)

@@ -11,7 +11,6 @@ neither decided nor told of. Where the broker refuses an acknowledgement, the pr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -183,12 +182,11 @@ class InHand:
         partition = self._partitions.get(tp)
         if partition is None:
             return
-        for run in runs:
-            for found in list(partition.marks.runs(run.first, run.last)):
-                if found.mark is Mark.RENEWING:
-                    partition.marks.put(found.first, found.last, None if until_ms is None else Mark.RENEWED)
+        answered = [found for run in runs for found in partition.marks.runs(run.first, run.last) if found.mark is Mark.RENEWING]
+        for found in answered:
+            partition.marks.put(found.first, found.last, None if until_ms is None else Mark.RENEWED)
         if until_ms is not None:
-            partition.chunks = [replace(chunk, until_ms=max(chunk.until_ms, until_ms)) for chunk in partition.chunks]
+            partition.chunks = [part for chunk in partition.chunks for part in chunk.renewed(answered, until_ms)]
         partition.drop_chunks()
         self._drop_if_empty(tp)
 

@@ -19,10 +19,10 @@ NOTHING_WANTED: Wanted = {}
 
 class Leader:
     """See the module's text. pending: acknowledgements that are not sent yet. sent: what is not answered yet. retry_at_ms: nothing is
-    sent before that.
+    sent before that. losses: of the connection, when the session was opened over it.
     """
 
-    __slots__ = ("connection", "failures", "is_closed", "pending", "retry_at_ms", "sent", "session")
+    __slots__ = ("connection", "failures", "is_closed", "losses", "pending", "retry_at_ms", "sent", "session")
 
     def __init__(self, node_id: int) -> None:
         # Fetches have a connection of their own, as those of other consumers; the broker ends the session with it.
@@ -31,6 +31,7 @@ class Leader:
         self.pending: list[Sending] = []
         self.sent: Sent | None = None
         self.is_closed = False
+        self.losses = 0
         self.failures = 0
         self.retry_at_ms = 0
 

@@ -33,6 +33,8 @@ class ShareSession:
 
     def __init__(self) -> None:
         self.epoch = FIRST_EPOCH
+        self.lost_before = 0
+        """How many sessions there were with this broker that are over: what was acquired in them is not locked any more."""
         self._known: frozenset[Owned] = frozenset()
 
     @property
@@ -51,4 +53,5 @@ class ShareSession:
 
     def lost(self) -> None:
         """The session is over, or nobody knows whether it is: the next fetch opens one."""
+        self.lost_before += self.is_open
         self.epoch, self._known = FIRST_EPOCH, frozenset()
