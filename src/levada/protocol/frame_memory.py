@@ -35,7 +35,10 @@ class FrameMemory:
         """Keep a buffer of which views were handed out. Beyond the limits the oldest ones are let go."""
         if not LEAST_BYTES <= len(buffer) <= MOST_BYTES:
             return
-        self._is_used = True
+        if not self._is_used:
+            # One alone does not tell that others follow. And where it is given back, the C library, too, keeps more memory at hand.
+            self._is_used = True
+            return
         self._kept.append(buffer)
         self._bytes += len(buffer)
         while self._bytes > MOST_BYTES or len(self._kept) > MOST_BUFFERS:

@@ -26,8 +26,21 @@ def receive(reader: FrameReader, body: bytes) -> memoryview:
     return frame
 
 
+def in_use() -> FrameMemory:
+    """Memory for frames of which large ones come."""
+    memory = FrameMemory()
+    memory.keep(bytearray(MIB))
+    return memory
+
+
+def test_one_large_frame_alone_is_not_kept() -> None:
+    memory = FrameMemory()
+    memory.keep(bytearray(MIB))
+    assert memory.take(MIB) is None
+
+
 def test_a_frame_gets_the_memory_of_one_that_nobody_sees() -> None:
-    reader = FrameReader(memory=FrameMemory())
+    reader = FrameReader(memory=in_use())
     first = receive(reader, b"a" * MIB)
     memory = first.obj
     del first
@@ -37,7 +50,7 @@ def test_a_frame_gets_the_memory_of_one_that_nobody_sees() -> None:
 
 
 def test_a_frame_that_is_seen_is_never_touched() -> None:
-    reader, random, seen = FrameReader(memory=FrameMemory()), Random(7), []
+    reader, random, seen = FrameReader(memory=in_use()), Random(7), []
     memories = set()
     for number in range(200):
         body = bytes((number,)) * random.choice([LEAST_BYTES - 1, LEAST_BYTES, 300_000, MIB, 3 * MIB])
@@ -53,7 +66,7 @@ def test_a_frame_that_is_seen_is_never_touched() -> None:
 
 
 def test_a_buffer_is_for_frames_that_fill_a_good_part_of_it() -> None:
-    memory = FrameMemory()
+    memory = in_use()
     memory.keep(bytearray(4 * MIB))
     assert memory.take(4 * MIB + 1) is None
     assert memory.take(MIB - 1) is None
@@ -63,28 +76,25 @@ def test_a_buffer_is_for_frames_that_fill_a_good_part_of_it() -> None:
 
 @pytest.mark.parametrize("size", [LEAST_BYTES - 1, MOST_BYTES + 1])
 def test_small_and_huge_buffers_are_not_kept(size: int) -> None:
-    memory = FrameMemory()
+    memory = in_use()
     memory.keep(bytearray(size))
     assert memory.take(size) is None
 
 
 @pytest.mark.parametrize(("size", "most"), [(LEAST_BYTES, MOST_BUFFERS), (9 * MIB, MOST_BYTES // (9 * MIB))])
 def test_no_more_is_kept_than_the_limits_say(size: int, most: int) -> None:
-    memory = FrameMemory()
+    memory = in_use()
     for _ in range(20):
         memory.keep(bytearray(size))
     assert [memory.take(size) is not None for _ in range(20)] == [True] * most + [False] * (20 - most)
 
 
 def test_nothing_is_kept_where_no_large_frame_comes_any_more() -> None:
-    memory = FrameMemory()
-    memory.review(0)
+    memory = in_use()
     memory.keep(bytearray(MIB))
+    memory.keep(bytearray(MIB))
+    memory.review(0)
+    assert memory.review_from_ms == IDLE_MS
+    assert memory.take(MIB) is not None
     memory.review(memory.review_from_ms)
-    assert memory.review_from_ms == 2 * IDLE_MS
-    kept = memory.take(MIB)
-    assert kept is not None
-    memory.keep(kept)
-    memory.review(2 * IDLE_MS)
-    memory.review(3 * IDLE_MS)
     assert memory.take(MIB) is None
