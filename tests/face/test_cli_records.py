@@ -106,10 +106,25 @@ def test_a_record_that_fails_is_an_exit_code_and_its_line(kafka: Any, new_topic:
 def test_a_line_that_cannot_be_read_ends_it_after_what_stood_before(kafka: Any, new_topic: NewTopic) -> None:
     topic = new_topic(kafka)
     ran = run("-b", kafka.bootstrap_servers, "produce", topic, "-f", "json", stdin=b'{"value": "a"}\n{"valu": "b"}\n{"value": "c"}\n')
-    assert ran.code == Exit.FAILED
+    assert ran.code == Exit.PARTLY
     assert ran.err.splitlines()[0] == "levada: 1 records acknowledged"
     assert "line 2: unknown field 'valu'" in ran.err
     assert values_of(kafka, topic) == [b"a"]
+
+
+def test_without_a_record_before_it_or_in_a_transaction_a_bad_line_is_no_part(kafka: Any, new_topic: NewTopic) -> None:
+    arguments = ("-b", kafka.bootstrap_servers, "produce", topic := new_topic(kafka), "-f", "json")
+    nothing = run(*arguments, stdin=b"{\n")
+    assert (nothing.code, nothing.err.splitlines()[0]) == (Exit.FAILED, "levada: 0 records acknowledged")
+    aborted = run(*arguments, "--transactional-id", topic, stdin=b'{"value": "a"}\n{\n')
+    assert (aborted.code, aborted.err.splitlines()[0]) == (Exit.FAILED, "levada: 0 records acknowledged")
+
+
+def test_a_file_that_is_not_there_leaves_a_part(kafka: Any, new_topic: NewTopic, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a\n")
+    ran = run("-b", kafka.bootstrap_servers, "produce", new_topic(kafka), tmp_path / "a", tmp_path / "b")
+    assert ran.code == Exit.PARTLY
+    assert ran.err.splitlines() == ["levada: 1 records acknowledged", f"levada: {tmp_path / 'b'}: No such file or directory"]
 
 
 def test_rows_of_any_columns_become_json(kafka: Any, new_topic: NewTopic, levada: Levada, tmp_path: Path) -> None:
@@ -125,7 +140,7 @@ def test_rows_of_any_columns_become_json(kafka: Any, new_topic: NewTopic, levada
 
 def test_a_record_that_no_broker_would_take_is_named_by_its_line(kafka: Any, new_topic: NewTopic) -> None:
     ran = run("-b", kafka.bootstrap_servers, "produce", new_topic(kafka), "-f", "json", stdin=b'{"value": "a"}\n{"timestamp": -5}\n')
-    assert ran.code == Exit.FAILED
+    assert ran.code == Exit.PARTLY
     assert "line 2: " in ran.err
     assert "Traceback" not in ran.err
 

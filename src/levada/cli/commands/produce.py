@@ -13,6 +13,7 @@ import typer
 from typer import Argument, Option
 
 from levada.cli.command import command
+from levada.cli.entry import text_of
 from levada.cli.exits import CommandError, Exit, exit_of
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import parse_time
@@ -152,6 +153,10 @@ def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict
                 for file in files:
                     sending.send_file(file, named=len(files) > 1)
                 sending.finish()
+    except (CommandError, OSError) as broken_off:
+        if not outcomes.acknowledged:
+            raise
+        raise CommandError(text_of(broken_off), Exit.PARTLY) from broken_off
     finally:
         _tell(run, outcomes, quiet)
     if not outcomes.failed:
