@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 from levada.cli.output import json_text
-from levada.cli.records.json_records import headers_of, parse, to_bytes
+from levada.cli.records.json_records import headers_of, parse, read_json, to_bytes
 from levada.cli.words import as_typed
 from levada.types import Headers
 
@@ -109,7 +108,7 @@ def _of_row(row: Mapping[str, str], nulls: Nulls) -> Mapping[str, Any]:
     """Return a row as the fields of a record; what is empty in columns other than key and value is not given."""
     fields: dict[str, Any] = {name: text for name, text in row.items() if name in ("partition", "timestamp", "headers") and text}
     if "headers" in fields:
-        fields["headers"] = json.loads(fields["headers"])
+        fields["headers"] = read_json(fields["headers"])
     return {**fields, **{name: _text(nulls.of(row[name].encode())) for name in ("key", "value") if name in row}}
 
 
