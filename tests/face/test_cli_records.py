@@ -138,6 +138,20 @@ def test_rows_of_any_columns_become_json(kafka: Any, new_topic: NewTopic, levada
     assert values_of(kafka, topic) == [b'{"id":1,"tags":["a","b"],"raw":{"base64":"/w=="},"at":0,"in":{"a":"x"}}']
 
 
+def test_columns_that_records_do_not_have(kafka: Any, new_topic: NewTopic, levada: Levada, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    topic, path = new_topic(kafka), tmp_path / "x.parquet"
+    pq.write_table(pa.table({"value": [b"a"], "header": ["h"]}), path)
+    refused = run("-b", kafka.bootstrap_servers, "produce", topic, path)
+    assert refused.code == Exit.FAILED
+    assert "no column 'header'" in refused.err
+    assert "did you mean 'headers'?" in refused.err
+    levada("produce", topic, path, "--ignore-columns")
+    assert values_of(kafka, topic) == [b"a"]
+
+
 def test_a_record_that_no_broker_would_take_is_named_by_its_line(kafka: Any, new_topic: NewTopic) -> None:
     ran = run("-b", kafka.bootstrap_servers, "produce", new_topic(kafka), "-f", "json", stdin=b'{"value": "a"}\n{"timestamp": -5}\n')
     assert ran.code == Exit.PARTLY

@@ -146,7 +146,8 @@ def test_a_json_value_keeps_all_digits_of_its_numbers(text: str) -> None:
     [
         (b"{", "not JSON"),
         (b"[1]", "expected an object"),
-        (b'{"val": 1}', "unknown field 'val'"),
+        (b'{"val": 1}', "unknown field 'val', .*did you mean 'value'"),
+        (b'{"order": 1}', "unknown field 'order', .*--format lines"),
         (b'{"value": {"base64": "?"}}', "not base64"),
         (b'{"headers": "h"}', "headers are a list"),
         (b'{"partition": "one"}', "partition is a whole number"),
@@ -204,6 +205,14 @@ def test_csv_keeps_line_feeds_and_counts_lines() -> None:
     with pytest.raises(InputError, match="2 columns") as refused:
         list(csv_rows(io.BytesIO(b"key,value\na\n"), Nulls()))
     assert refused.value.line == 2
+
+
+def test_columns_that_records_do_not_have_are_refused_unless_they_may_be_left_out() -> None:
+    rows = b"kye,value,offset\nk,v,7\n"
+    with pytest.raises(InputError, match="no column 'kye', and --ignore-columns would leave it out; did you mean 'key'") as refused:
+        list(csv_rows(io.BytesIO(rows), Nulls()))
+    assert refused.value.line == 1
+    assert list(csv_rows(io.BytesIO(rows), Nulls(), ignores_columns=True)) == [InputRecord(2, b"v", headers=[])]
 
 
 def test_headers_of_the_command_line() -> None:

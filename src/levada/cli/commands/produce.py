@@ -20,7 +20,17 @@ from levada.cli.offsets import parse_time
 from levada.cli.output import OutputFormat
 from levada.cli.pacing import Pace
 from levada.cli.partitions import check_partitions
-from levada.cli.records.input_records import InputError, InputRecord, Nulls, csv_rows, header_options, json_lines, lines, whole_file
+from levada.cli.records.input_records import (
+    InputError,
+    InputRecord,
+    Nulls,
+    check_columns,
+    csv_rows,
+    header_options,
+    json_lines,
+    lines,
+    whole_file,
+)
 from levada.cli.records.outcomes import Outcomes
 from levada.cli.records.template import unescaped
 from levada.cli.words import as_typed
@@ -52,7 +62,9 @@ STDIN = "-"
 
 
 class Given(NamedTuple):
-    """What all records have, and how they are read. keeps_partitions: whether a partition that the input names counts."""
+    """What all records have, and how they are read. keeps_partitions: whether a partition that the input names counts.
+    ignores_columns: whether columns that records do not have are left out.
+    """
 
     topic: str
     format: str | None
@@ -64,6 +76,7 @@ class Given(NamedTuple):
     partition: int | None
     timestamp_ms: int | None
     keeps_partitions: bool
+    ignores_columns: bool
     rate: float | None
 
 
@@ -94,6 +107,9 @@ def produce(
     null: Annotated[str | None, Option("--null", metavar="TEXT", help="Keys and values of just this text are null.")] = None,
     partition: Annotated[int | None, Option("-p", "--partition", min=0, help="Write to this partition. Default: the key decides.")] = None,
     keep_partitions: Annotated[bool, Option("--keep-partitions", help="Write to the partitions that JSON, CSV or columns name.")] = False,
+    ignore_columns: Annotated[
+        bool, Option("--ignore-columns", help="Leave out columns that records do not have, instead of refusing them.")
+    ] = False,
     timestamp: Annotated[
         str | None, Option("--timestamp", metavar="TIME", help="Of records without one, such as 2026-11-01T10:00.")
     ] = None,
@@ -123,6 +139,7 @@ def produce(
         partition,
         None if timestamp is None else moment(parse_time(timestamp), SystemClock().wall_ms()).ms,
         keep_partitions,
+        ignore_columns,
         rate,
     )
     settings = {"compression_type": compression, "acks": acks, "transactional_id": transactional_id}
@@ -235,7 +252,7 @@ class _Sending:
         if format == "json":
             return json_lines(stream)
         if format == "csv":
-            return csv_rows(stream, given.nulls)
+            return csv_rows(stream, given.nulls, ignores_columns=given.ignores_columns)
         if format == "file":
             return whole_file(stream, given.nulls)
         return lines(stream, given.delimiter, given.key_delimiter, given.nulls)
@@ -274,8 +291,16 @@ class _Sending:
                 for number, value in enumerate(rows_as_json(batch), row):
                     self._send(InputRecord(number, value), where)
             else:
+                self._check_columns(batch.schema.names, where)
                 self._send_batch(batch, row, where)
             row += batch.num_rows
+
+    def _check_columns(self, names: Sequence[str], where: str) -> None:
+        try:
+            if not self._given.ignores_columns:
+                check_columns(names)
+        except ValueError as fault:
+            raise CommandError(f"{where}{fault}") from None
 
     def _send_batch(self, batch: Any, row: int, where: str) -> None:
         given, names = self._given, batch.schema.names

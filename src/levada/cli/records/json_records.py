@@ -19,6 +19,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from levada.cli.output import json_text, plain
+from levada.suggestion import did_you_mean
 from levada.types import AnyRecord, Headers
 
 BASE64 = "base64"
@@ -102,7 +103,8 @@ def parse(line: str | bytes) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise ValueError('expected an object such as {"key": "k", "value": "v"}; for values as they are use --format lines')
     if unknown := sorted(found.keys() - set(FIELDS)):
-        raise ValueError(f"unknown field '{unknown[0]}', expected some of {', '.join(FIELDS)}; for values as they are use --format lines")
+        advice = did_you_mean(unknown[0], FIELDS) or "; for values as they are use --format lines"
+        raise ValueError(f"unknown field '{unknown[0]}', expected some of {', '.join(FIELDS)}{advice}")
     return found
 
 
