@@ -68,6 +68,16 @@ def test_a_partition_that_is_not_there_is_not_waited_for(kafka: Any, new_topic: 
     assert f"topic '{topic}' has no partition 2; it has 2, from 0 to 1" in ran.err
 
 
+def test_a_partition_of_the_input_that_is_not_there_is_not_waited_for(kafka: Any, new_topic: NewTopic) -> None:
+    topic = new_topic(kafka, 2)
+    records = b'{"value": "a", "partition": 1}\n{"value": "b", "partition": 2}\n{"value": "c", "partition": 3}\n'
+    arguments = ("-b", kafka.bootstrap_servers, "-X", "max.block.ms=1000", "produce", topic, "-f", "json", "--keep-partitions")
+    ran = run(*arguments, stdin=records)
+    assert ran.code == Exit.PARTLY
+    assert ran.err.splitlines()[1] == f"levada: line 2: topic '{topic}' has no partition 2; it has 2, from 0 to 1"
+    assert values_of(kafka, topic) == [b"a"]
+
+
 def test_csv_is_records_or_rows_as_json(kafka: Any, new_topic: NewTopic, levada: Levada, tmp_path: Path) -> None:
     records, rows = new_topic(kafka, 2), new_topic(kafka)
     (tmp_path / "records.csv").write_text('key,value,partition,timestamp,headers\nk,"a,b",1,7,"{""h"": ""x""}"\n')

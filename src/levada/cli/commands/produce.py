@@ -164,9 +164,9 @@ def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict
     outcomes = Outcomes()
     try:
         with run.producer(**settings) as producer, run.progress(f"produce {given.topic}") as bar:
-            _check_partition(producer, given)
+            there = _partitions(producer, given)
             with _transaction(producer, "transactional_id" in settings, outcomes):
-                sending = _Sending(producer, given, outcomes, bar)
+                sending = _Sending(producer, given, there, outcomes, bar)
                 for file in files:
                     sending.send_file(file, named=len(files) > 1)
                 sending.finish()
@@ -181,10 +181,17 @@ def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict
     return Exit.PARTLY if outcomes.acknowledged else exit_of(outcomes.shown[0].error)
 
 
-def _check_partition(producer: KafkaProducer[Any, Any], given: Given) -> None:
-    """Refuse a partition that is not there: each record would wait for max.block.ms, as somebody may be adding it."""
+def _partitions(producer: KafkaProducer[Any, Any], given: Given) -> frozenset[int]:
+    """Return the topic's partitions, none where the user and the input name none.
+
+    One that is not there is refused: each record would wait for max.block.ms, as somebody may be adding it.
+    """
+    if given.partition is None and not given.keeps_partitions:
+        return frozenset()
+    there = frozenset(info.partition for info in producer.partitions_for(given.topic))
     if given.partition is not None:
-        check_partitions(given.topic, [given.partition], [info.partition for info in producer.partitions_for(given.topic)])
+        check_partitions(given.topic, [given.partition], there)
+    return there
 
 
 def _transaction(producer: KafkaProducer[Any, Any], wanted: bool, outcomes: Outcomes) -> AbstractContextManager[object]:
@@ -220,8 +227,8 @@ def _tell(run: Invocation, outcomes: Outcomes, quiet: bool) -> None:
 class _Sending:
     """Sends records of one file after another."""
 
-    def __init__(self, producer: KafkaProducer[Any, Any], given: Given, outcomes: Outcomes, bar: Progress) -> None:
-        self._producer, self._given, self._outcomes, self._bar = producer, given, outcomes, bar
+    def __init__(self, producer: KafkaProducer[Any, Any], given: Given, there: frozenset[int], outcomes: Outcomes, bar: Progress) -> None:
+        self._producer, self._given, self._there, self._outcomes, self._bar = producer, given, there, outcomes, bar
         self._pace = Pace(given.rate)
         self._columns: list[tuple[str, int, Any]] = []
         """Rows that are on their way: their file, the number of the first row, what became of them."""
@@ -267,7 +274,7 @@ class _Sending:
                 given.topic,
                 record.value,
                 given.key if record.key is None else record.key,
-                partition=record.partition if given.keeps_partitions and record.partition is not None else given.partition,
+                partition=self._partition_of(record),
                 timestamp=given.timestamp_ms if record.timestamp is None else record.timestamp,
                 headers=[*record.headers, *given.headers],
                 on_delivery=partial(self._outcomes.done, where, record.line),
@@ -279,6 +286,13 @@ class _Sending:
                 raise InputError(record.line, str(wrong)) from None
             raise
         self._bar.advance()
+
+    def _partition_of(self, record: InputRecord) -> int | None:
+        if record.partition is None or not self._given.keeps_partitions:
+            return self._given.partition
+        if record.partition not in self._there:
+            check_partitions(self._given.topic, [record.partition], self._there)
+        return record.partition
 
     # Columns
 
