@@ -108,9 +108,9 @@ def write(result: Any, to: IO[str], format: OutputFormat, *, columns: Sequence[s
     if format is OutputFormat.JSON:
         to.write(json_text(data, indent=2) + "\n")
     elif format is OutputFormat.YAML:
-        import yaml
+        from levada.cli.yaml_text import yaml_text
 
-        to.write(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=UNBOUNDED_WIDTH))
+        to.write(yaml_text(data))
     else:
         _write_table(data, to, columns, color)
 
