@@ -124,7 +124,8 @@ def test_settings_of_a_topic(levada: Levada, topic: str) -> None:
     everything = {row["name"]: row for row in levada("configs", "describe", "topic", topic, "--all", "--synonyms").json()}
     assert everything["retention.ms"]["value"] != "60000"
     assert everything["cleanup.policy"]["synonyms"][0].startswith("cleanup.policy=")
-    assert "INVALID_CONFIG" in levada("configs", "set", "topic", topic, "retention.ms=soon", code=1).err
+    refused = levada("configs", "set", "topic", topic, "retention.ms=soon", code=1).err
+    assert "Invalid value soon for configuration retention.ms: Not a number of type LONG: INVALID_CONFIG (40)" in refused
     levada("configs", "set", "topic", topic, "retention.ms=1", "--dry-run")
     assert "retention.ms" not in {row["name"] for row in levada("configs", "describe", "topic", topic).json()}
 
@@ -568,6 +569,7 @@ def test_a_broker_that_cannot_start(tmp_path: Path, embedded: Any) -> None:
     told = levada("broker", "--host", "0.0.0.0", "--port", "0", code=2).err
     assert "can be reached from other machines" in told
     assert "insecure_listen" not in told
+    assert told.endswith("; listen on 127.0.0.1, or give --insecure-listen if you want that\n")
     for option in ("--certificate", "--users"):
         key = ("--key", tmp_path / "key") if option == "--certificate" else ()
         assert f"{option} {tmp_path / 'no'}: No such file" in levada("broker", option, tmp_path / "no", *key, code=2).err
@@ -575,6 +577,14 @@ def test_a_broker_that_cannot_start(tmp_path: Path, embedded: Any) -> None:
     refused = levada("broker", "--port", "0", "--certificate", bad, "--key", bad, code=2).err
     assert refused.startswith(f"levada: --certificate {bad} with --key {bad} cannot be read as a certificate and its key")
     assert "ssl." not in refused
+    tls = Authority().listener()
+    (both := tmp_path / "listener.pem").write_text(tls.certificate_chain + tls.key)
+    both.chmod(0o600)
+    refused = levada("broker", "--port", "0", "--certificate", both, "--key", both, "--client-ca", bad, code=2).err
+    assert refused.startswith(f"levada: --client-ca {bad} cannot be read as certificates in PEM: ")
+    bad.write_bytes(b"\xfe\xed\xfe\xed")
+    refused = levada("broker", "--port", "0", "--certificate", both, "--key", both, "--client-ca", bad, code=2).err
+    assert refused == f"levada: --client-ca {bad} is a Java keystore (JKS), which only Java reads\n"
     (tmp_path / "users").write_text("alice=of alice\n")
     (tmp_path / "users").chmod(0o644)
     assert "chmod 600" in levada("broker", "--users", tmp_path / "users", code=2).err

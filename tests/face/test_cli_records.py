@@ -68,6 +68,16 @@ def test_a_partition_that_is_not_there_is_not_waited_for(kafka: Any, new_topic: 
     assert f"topic '{topic}' has no partition 2; it has 2, from 0 to 1" in ran.err
 
 
+def test_a_partition_of_the_input_that_is_not_there_is_not_waited_for(kafka: Any, new_topic: NewTopic) -> None:
+    topic = new_topic(kafka, 2)
+    records = b'{"value": "a", "partition": 1}\n{"value": "b", "partition": 2}\n{"value": "c", "partition": 3}\n'
+    arguments = ("-b", kafka.bootstrap_servers, "-X", "max.block.ms=1000", "produce", topic, "-f", "json", "--keep-partitions")
+    ran = run(*arguments, stdin=records)
+    assert ran.code == Exit.PARTLY
+    assert ran.err.splitlines()[1] == f"levada: line 2: topic '{topic}' has no partition 2; it has 2, from 0 to 1"
+    assert values_of(kafka, topic) == [b"a"]
+
+
 def test_csv_is_records_or_rows_as_json(kafka: Any, new_topic: NewTopic, levada: Levada, tmp_path: Path) -> None:
     records, rows = new_topic(kafka, 2), new_topic(kafka)
     (tmp_path / "records.csv").write_text('key,value,partition,timestamp,headers\nk,"a,b",1,7,"{""h"": ""x""}"\n')
@@ -106,10 +116,25 @@ def test_a_record_that_fails_is_an_exit_code_and_its_line(kafka: Any, new_topic:
 def test_a_line_that_cannot_be_read_ends_it_after_what_stood_before(kafka: Any, new_topic: NewTopic) -> None:
     topic = new_topic(kafka)
     ran = run("-b", kafka.bootstrap_servers, "produce", topic, "-f", "json", stdin=b'{"value": "a"}\n{"valu": "b"}\n{"value": "c"}\n')
-    assert ran.code == Exit.FAILED
+    assert ran.code == Exit.PARTLY
     assert ran.err.splitlines()[0] == "levada: 1 records acknowledged"
     assert "line 2: unknown field 'valu'" in ran.err
     assert values_of(kafka, topic) == [b"a"]
+
+
+def test_without_a_record_before_it_or_in_a_transaction_a_bad_line_is_no_part(kafka: Any, new_topic: NewTopic) -> None:
+    arguments = ("-b", kafka.bootstrap_servers, "produce", topic := new_topic(kafka), "-f", "json")
+    nothing = run(*arguments, stdin=b"{\n")
+    assert (nothing.code, nothing.err.splitlines()[0]) == (Exit.FAILED, "levada: 0 records acknowledged")
+    aborted = run(*arguments, "--transactional-id", topic, stdin=b'{"value": "a"}\n{\n')
+    assert (aborted.code, aborted.err.splitlines()[0]) == (Exit.FAILED, "levada: 0 records acknowledged")
+
+
+def test_a_file_that_is_not_there_leaves_a_part(kafka: Any, new_topic: NewTopic, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a\n")
+    ran = run("-b", kafka.bootstrap_servers, "produce", new_topic(kafka), tmp_path / "a", tmp_path / "b")
+    assert ran.code == Exit.PARTLY
+    assert ran.err.splitlines() == ["levada: 1 records acknowledged", f"levada: {tmp_path / 'b'}: No such file or directory"]
 
 
 def test_rows_of_any_columns_become_json(kafka: Any, new_topic: NewTopic, levada: Levada, tmp_path: Path) -> None:
@@ -123,9 +148,23 @@ def test_rows_of_any_columns_become_json(kafka: Any, new_topic: NewTopic, levada
     assert values_of(kafka, topic) == [b'{"id":1,"tags":["a","b"],"raw":{"base64":"/w=="},"at":0,"in":{"a":"x"}}']
 
 
+def test_columns_that_records_do_not_have(kafka: Any, new_topic: NewTopic, levada: Levada, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    topic, path = new_topic(kafka), tmp_path / "x.parquet"
+    pq.write_table(pa.table({"value": [b"a"], "header": ["h"]}), path)
+    refused = run("-b", kafka.bootstrap_servers, "produce", topic, path)
+    assert refused.code == Exit.FAILED
+    assert "no column 'header'" in refused.err
+    assert "did you mean 'headers'?" in refused.err
+    levada("produce", topic, path, "--ignore-columns")
+    assert values_of(kafka, topic) == [b"a"]
+
+
 def test_a_record_that_no_broker_would_take_is_named_by_its_line(kafka: Any, new_topic: NewTopic) -> None:
     ran = run("-b", kafka.bootstrap_servers, "produce", new_topic(kafka), "-f", "json", stdin=b'{"value": "a"}\n{"timestamp": -5}\n')
-    assert ran.code == Exit.FAILED
+    assert ran.code == Exit.PARTLY
     assert "line 2: " in ran.err
     assert "Traceback" not in ran.err
 

@@ -14,9 +14,11 @@ from levada.broker.listeners import PROTOCOLS, Listener
 from levada.broker.logins import Logins
 from levada.broker.node import BrokerNode
 from levada.broker.server import BrokerServer, Endpoint
+from levada.broker.server import InsecureListenError as InsecureListenError
 from levada.broker.settings import BrokerSettings
 from levada.broker.storage import IN_MEMORY
 from levada.errors import ConfigError
+from levada.net.tls.file_error import TlsFileError as TlsFileError
 from levada.net.transport import PlaintextTransport, TransportLayer
 from levada.suggestion import did_you_mean
 
@@ -45,7 +47,8 @@ def serve(listening: Listening, data_dir: str | None, settings: Mapping[str, Any
     """Serve until Ctrl-C or SIGTERM, which come out as KeyboardInterrupt.
 
     data_dir: a folder to keep everything in, None for in memory. settings: of the broker, with Kafka's names in snake_case. tell: is told
-    where it listens. Raises ConfigError, ConnectError when the port is taken, IllegalStateError when another broker uses the folder.
+    where it listens. Raises ConfigError, ConnectError when the port is taken, IllegalStateError when another broker uses the folder. Of the
+    kinds of ConfigError a TlsFileError tells which file cannot be used, an InsecureListenError that the host may not be.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     broker_settings = BrokerSettings.of(**settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import ClassVar, NamedTuple, Self
@@ -10,6 +11,8 @@ from levada.broker.settings import MAX_INT64, BrokerSettings
 from levada.errors import ConfigError
 
 MAX_INT32 = (1 << 31) - 1
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+"""int() would also take 1_000."""
 
 
 class Kind(IntEnum):
@@ -24,7 +27,7 @@ class Kind(IntEnum):
 
 
 class Check(NamedTuple):
-    """parse: text to value, ValueError with the reason."""
+    """parse: text to value, ValueError with the reason, in the words of Kafka's ConfigDef: clients show it to their users."""
 
     kind: Kind
     parse: Callable[[str], object]
@@ -33,25 +36,38 @@ class Check(NamedTuple):
 def integer(low: int, high: int = MAX_INT64) -> Check:
     """Return the check of a whole number."""
 
-    def check(text: str) -> int:
-        value = int(text)
-        if not low <= value <= high:
-            raise ValueError(f"must be between {low} and {high}")
-        return value
+    kind, most = (Kind.LONG, MAX_INT64) if high > MAX_INT32 else (Kind.INT, MAX_INT32)
 
-    return Check(Kind.LONG if high > MAX_INT32 else Kind.INT, check)
+    def check(text: str) -> int:
+        value = int(text) if _WHOLE.fullmatch(text.strip()) else None
+        # As Java does, whose types end there.
+        if value is None or not -most - 1 <= value <= most:
+            raise ValueError(f"Not a number of type {kind.name}")
+        return int(_within(value, low, high))
+
+    return Check(kind, check)
 
 
 def number(low: float, high: float) -> Check:
     """Return the check of a number."""
 
     def check(text: str) -> float:
-        value = float(text)
-        if not low <= value <= high:
-            raise ValueError(f"must be between {low} and {high}")
-        return value
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError("Not a number of type DOUBLE") from None
+        return _within(value, low, high)
 
     return Check(Kind.DOUBLE, check)
+
+
+def _within(value: float, low: float, high: float) -> float:
+    # Java's comparison lets NaN pass, which is of no use.
+    if not value >= low:
+        raise ValueError(f"Value must be at least {low}")
+    if value > high:
+        raise ValueError(f"Value must be no more than {high}")
+    return value
 
 
 def one_of(*choices: str) -> Check:
@@ -59,7 +75,7 @@ def one_of(*choices: str) -> Check:
 
     def check(text: str) -> str:
         if text not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}")
+            raise ValueError(f"String must be one of: {', '.join(choices)}")
         return text
 
     return Check(Kind.STRING, check)
@@ -71,7 +87,7 @@ def list_of(*choices: str) -> Check:
     def check(text: str) -> tuple[str, ...]:
         values = listed(text)
         if choices and any(value not in choices for value in values):
-            raise ValueError(f"must be a list of {', '.join(choices)}")
+            raise ValueError(f"String must be one of: {', '.join(choices)}")
         return values
 
     return Check(Kind.LIST, check)
@@ -87,7 +103,7 @@ def boolean() -> Check:
 
     def check(text: str) -> bool:
         if text.lower() not in ("true", "false"):
-            raise ValueError("must be one of true, false")
+            raise ValueError("Expected value to be either true or false")
         return text.lower() == "true"
 
     return Check(Kind.BOOLEAN, check)
@@ -152,11 +168,11 @@ class ResourceConfig:
     def _checked(self, name: str, text: str | None) -> str:
         setting = self.SETTINGS.get(name)
         if setting is None:
-            raise ConfigError(f"unknown {self.WHAT} config name: {name}")
+            raise ConfigError(f"Unknown {self.WHAT} config name: {name}")
         if text is None:
-            raise ConfigError(f"null is no value for {self.WHAT} config {name}")
+            raise ConfigError(f"Null value not supported for {self.WHAT} configs: {name}")
         try:
             setting.check.parse(text)
         except ValueError as fault:
-            raise ConfigError(f"invalid value {text!r} for {self.WHAT} config {name}: {fault}") from None
+            raise ConfigError(f"Invalid value {text} for configuration {name}: {fault}") from None
         return text

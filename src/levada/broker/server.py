@@ -53,6 +53,14 @@ class Endpoint:
     socket: socket.socket | None = field(default=None, repr=False)
 
 
+class InsecureListenError(ConfigError):
+    """A broker for everybody would be reached from other machines. reason: it, without what a program may pass instead."""
+
+    def __init__(self, host: str) -> None:
+        self.reason = f"{host} can be reached from other machines, and clients need not log in to this broker over TLS"
+        super().__init__(f"{self.reason}; listen on 127.0.0.1, or pass insecure_listen=True (--insecure-listen) if you want that")
+
+
 class _Peer:
     """One accepted connection."""
 
@@ -399,10 +407,7 @@ class BrokerServer:
 
     def _check_local(self, address: str) -> None:
         if not ipaddress.ip_address(address).is_loopback and not self._insecure_listen:
-            raise ConfigError(
-                f"{self.host} can be reached from other machines, and clients need not log in to this broker over TLS; "
-                "listen on 127.0.0.1, or pass insecure_listen=True (--insecure-listen) if you want that"
-            )
+            raise InsecureListenError(self.host)
 
     def _close_sockets(self) -> None:
         self.node.faults.off_release(self.wakeup)

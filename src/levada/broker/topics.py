@@ -27,7 +27,7 @@ def check_topic_name(name: str) -> None:
 
 
 TOPIC_SETTINGS: Mapping[str, Setting] = {
-    "cleanup.policy": Setting(list_of("delete", "compact"), broker_setting="log_cleanup_policy"),
+    "cleanup.policy": Setting(list_of("compact", "delete"), broker_setting="log_cleanup_policy"),
     "compression.type": Setting(one_of("producer"), "producer"),
     "max.message.bytes": Setting(integer(0, MAX_INT32), broker_setting="message_max_bytes"),
     "message.timestamp.type": Setting(one_of("CreateTime", "LogAppendTime"), broker_setting="log_message_timestamp_type"),
@@ -47,7 +47,7 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
     "local.retention.bytes": Setting(integer(-2), "-2"),
     "local.retention.ms": Setting(integer(-2), "-2"),
     "max.compaction.lag.ms": Setting(integer(1), broker_setting="log_cleaner_max_compaction_lag_ms"),
-    "min.cleanable.dirty.ratio": Setting(number(0.0, 1.0), broker_setting="log_cleaner_min_cleanable_ratio"),
+    "min.cleanable.dirty.ratio": Setting(number(0, 1), broker_setting="log_cleaner_min_cleanable_ratio"),
     "min.compaction.lag.ms": Setting(integer(0), broker_setting="log_cleaner_min_compaction_lag_ms"),
     "preallocate": Setting(boolean(), "false"),
     "segment.index.bytes": Setting(integer(4, MAX_INT32), "10485760"),

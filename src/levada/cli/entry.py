@@ -70,7 +70,7 @@ def report(error: Exception) -> Exit:
         traceback.print_exception(error)
         say("this is a bug in levada; please report it with the lines above")
         return code
-    say(_text_of(error))
+    say(text_of(error))
     for note in getattr(error, "__notes__", ()):
         say(note)
     return code
@@ -82,7 +82,8 @@ def say(text: str) -> None:
         print(f"levada: {visible(text)}", file=sys.stderr, flush=True)
 
 
-def _text_of(error: Exception) -> str:
+def text_of(error: Exception) -> str:
+    """Return what an error says to the user."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error) or type(error).__name__

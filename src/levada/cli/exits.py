@@ -31,7 +31,7 @@ MEANINGS: Mapping[Exit, str] = {
     Exit.UNREACHABLE: "No broker could be reached, or a connection was lost for good.",
     Exit.REFUSED: "TLS, the login or an ACL refused it.",
     Exit.TIMED_OUT: "The time was over before there was an answer: it may have been done.",
-    Exit.PARTLY: "A part was done and a part failed; stderr names what failed.",
+    Exit.PARTLY: "A part was done and a part failed, such as records before a bad line of input; stderr names what failed.",
     Exit.BUG: "A bug in levada. The traceback is on stderr.",
     Exit.INTERRUPTED: "Ctrl-C (128 + SIGINT).",
     Exit.OUTPUT_CLOSED: "Who read the output has closed it, as `| head` does (128 + SIGPIPE). Nothing is said about it.",

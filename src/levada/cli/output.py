@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum, StrEnum
+from math import isfinite, isnan
 from typing import IO, TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -64,13 +65,34 @@ def _key(key: Any) -> str:
 
 
 def json_text(data: Any, *, indent: int | None = None) -> str:
-    """Return JSON that a terminal can show: control characters are written out, other letters are not."""
-    text = _COMPACT(data) if indent is None else json.dumps(data, indent=indent, ensure_ascii=False)
+    """Return JSON that a terminal can show: control characters are written out, other letters are not.
+
+    NaN and infinities, which JSON has no numbers for, become the strings "NaN", "Infinity" and "-Infinity".
+    """
+    try:
+        text = _encoded(data, indent)
+    except ValueError:
+        text = _encoded(_finite(data), indent)
     # Most text is ASCII, in which JSON leaves one control character.
     return text if text.isascii() and "\x7f" not in text else text.translate(_CONTROLS)
 
 
-_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+def _encoded(data: Any, indent: int | None) -> str:
+    return _COMPACT(data) if indent is None else json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(data: Any) -> Any:
+    """Return plain() data with names in place of NaN and infinities."""
+    if isinstance(data, dict):
+        return {name: _finite(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [_finite(value) for value in data]
+    if isinstance(data, float) and not isfinite(data):
+        return "NaN" if isnan(data) else "Infinity" if data > 0 else "-Infinity"
+    return data
+
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 """Made once: json.dumps makes an encoder for each call."""
 _CONTROLS = {code: f"\\u{code:04x}" for first, last in HARMFUL for code in range(first, last + 1)}
 """What a terminal may act on, and halves of characters that have no UTF-8; json.dumps itself writes out what is below a space."""
@@ -86,9 +108,9 @@ def write(result: Any, to: IO[str], format: OutputFormat, *, columns: Sequence[s
     if format is OutputFormat.JSON:
         to.write(json_text(data, indent=2) + "\n")
     elif format is OutputFormat.YAML:
-        import yaml
+        from levada.cli.yaml_text import yaml_text
 
-        to.write(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=UNBOUNDED_WIDTH))
+        to.write(yaml_text(data))
     else:
         _write_table(data, to, columns, color)
 

@@ -82,6 +82,39 @@ def test_a_topic_that_cannot_be_is_refused_with_the_reason(client: Client, field
     assert set(client.bench.node.cluster.topics) == {"t"}
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("retention.ms", "abc", "Not a number of type LONG"),
+        ("retention.ms", "1_000", "Not a number of type LONG"),
+        ("retention.ms", "9223372036854775808", "Not a number of type LONG"),
+        ("retention.ms", "-2", "Value must be at least -1"),
+        ("segment.bytes", "2147483648", "Not a number of type INT"),
+        ("min.cleanable.dirty.ratio", "half", "Not a number of type DOUBLE"),
+        ("min.cleanable.dirty.ratio", "1.5", "Value must be no more than 1"),
+        ("preallocate", "maybe", "Expected value to be either true or false"),
+        ("cleanup.policy", "shred", "String must be one of: compact, delete"),
+        ("message.timestamp.type", "Now", "String must be one of: CreateTime, LogAppendTime"),
+    ],
+)
+def test_a_bad_setting_is_refused_in_the_words_of_kafka(client: Client, name: str, value: str, reason: str) -> None:
+    result = create(client, config={name: value})
+    assert (result.error_code, result.error_message) == (40, f"Invalid value {value} for configuration {name}: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("retention.msx", "1", "Unknown topic config name: retention.msx"),
+        ("retention.ms", None, "Null value not supported for topic configs: retention.ms"),
+    ],
+)
+def test_a_setting_without_a_name_or_a_value_is_refused_in_the_words_of_kafka(
+    client: Client, name: str, value: str | None, text: str
+) -> None:
+    assert create(client, config={name: value}).error_message == text
+
+
 def test_replicas_may_be_assigned_by_hand(client: Client) -> None:
     assignments = [CreatableReplicaAssignment(partition_index=index, broker_ids=[1]) for index in (1, 0)]
     assert create(client, assignments=assignments).num_partitions == 2

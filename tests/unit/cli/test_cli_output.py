@@ -16,6 +16,7 @@ import yaml
 from rich.console import Console
 
 from levada.cli.output import UNBOUNDED_WIDTH, OutputFormat, json_text, plain, table, write
+from levada.cli.yaml_text import yaml_text
 from levada.errors import KafkaError
 from levada.shown import visible
 from levada.types import PartitionInfo, TopicPartition
@@ -76,6 +77,26 @@ def test_results_become_plain_data() -> None:
 def test_json_and_yaml_have_all_of_it() -> None:
     assert json.loads(printed(RESULT, OutputFormat.JSON, columns=["name"])) == plain(RESULT)
     assert yaml.safe_load(printed(RESULT, OutputFormat.YAML)) == plain(RESULT)
+
+
+OF_ONE_LINE = ["", " a ", "- 1", "1", "null", "\t\x07", "ä中", "\ufeff", "x" * 300, "😀", "\\N", "''", "? "]
+TEXTS = [*OF_ONE_LINE, "a\nb: ", "a\n", "a\rb", "\x85", "\u2028"]
+
+
+@pytest.mark.parametrize(
+    "data", [*TEXTS, 7, None, [], {}, *([text, None, 1.5, True] for text in TEXTS), *([{text: [{text: text}]}] for text in TEXTS)]
+)
+def test_yaml_is_the_same_with_and_without_libyaml(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = yaml_text(data)
+    assert text == yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=UNBOUNDED_WIDTH)
+    monkeypatch.delattr(yaml, "CSafeDumper", raising=False)
+    assert yaml_text(data) == text
+
+
+@pytest.mark.skipif(not yaml.__with_libyaml__, reason="this PyYAML has no libyaml")
+def test_rows_as_people_have_them_are_left_to_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(yaml, "SafeDumper")
+    assert yaml_text([plain(RESULT)]).startswith("- name: orders\n  partitions:\n  - topic: orders\n")
 
 
 def test_a_list_is_a_table_whose_columns_may_be_chosen() -> None:

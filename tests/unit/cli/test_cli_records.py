@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -14,12 +15,13 @@ import pytest
 from cli_kit import run
 from levada.cli.commands.perf import percentiles
 from levada.cli.exits import Exit
+from levada.cli.output import json_text
 from levada.cli.records import json_records
 from levada.cli.records.filters import record_filter
 from levada.cli.records.input_records import InputError, InputRecord, Nulls, csv_rows, header_options, json_lines, lines
 from levada.cli.records.outcomes import MOST_SHOWN, Outcomes
 from levada.cli.records.printing import printer, time_text
-from levada.cli.records.template import compiled, unescaped
+from levada.cli.records.template import as_bytes, compiled, unescaped
 from levada.errors import ConfigError, KafkaError
 from levada.types import ConsumerRecord, RecordMetadata
 
@@ -123,6 +125,13 @@ def test_what_a_deserializer_made_is_json_of_its_own() -> None:
     assert next(json_lines(io.BytesIO(line.encode()))).value == b'{"a":[1,null]}'
 
 
+def test_numbers_that_json_does_not_have_are_printed_as_text() -> None:
+    line = json_records.to_json(changed(key=math.nan, value={"a": [math.inf, 1.5], "b": -math.inf}))
+    assert '"key":"NaN","value":{"a":["Infinity",1.5],"b":"-Infinity"}' in line
+    assert json_text([math.nan], indent=2) == '[\n  "NaN"\n]'
+    assert as_bytes(math.nan) == b'"NaN"'
+
+
 @pytest.mark.parametrize(
     "text", ["1.10", "0.1234567890123456789", "-1.5", '{"a":[1.10,true,null,"é"],"b":{"c":12345678901234567890.5}}', "[1E+400]"]
 )
@@ -137,12 +146,15 @@ def test_a_json_value_keeps_all_digits_of_its_numbers(text: str) -> None:
     [
         (b"{", "not JSON"),
         (b"[1]", "expected an object"),
-        (b'{"val": 1}', "unknown field 'val'"),
+        (b'{"val": 1}', "unknown field 'val', .*did you mean 'value'"),
+        (b'{"order": 1}', "unknown field 'order', .*--format lines"),
         (b'{"value": {"base64": "?"}}', "not base64"),
         (b'{"headers": "h"}', "headers are a list"),
         (b'{"partition": "one"}', "partition is a whole number"),
         (b'{"partition": true}', "partition is a whole number"),
         (b'{"value": "\xff"}', "decode|JSON"),
+        (b'{"value": NaN}', 'not JSON: it has no number NaN; write null, or "NaN" as text'),
+        (b'{"value": [1.5, -Infinity]}', "it has no number -Infinity"),
     ],
 )
 def test_a_bad_line_is_named_by_its_number(line: bytes, fault: str) -> None:
@@ -193,6 +205,14 @@ def test_csv_keeps_line_feeds_and_counts_lines() -> None:
     with pytest.raises(InputError, match="2 columns") as refused:
         list(csv_rows(io.BytesIO(b"key,value\na\n"), Nulls()))
     assert refused.value.line == 2
+
+
+def test_columns_that_records_do_not_have_are_refused_unless_they_may_be_left_out() -> None:
+    rows = b"kye,value,offset\nk,v,7\n"
+    with pytest.raises(InputError, match="no column 'kye', and --ignore-columns would leave it out; did you mean 'key'") as refused:
+        list(csv_rows(io.BytesIO(rows), Nulls()))
+    assert refused.value.line == 1
+    assert list(csv_rows(io.BytesIO(rows), Nulls(), ignores_columns=True)) == [InputRecord(2, b"v", headers=[])]
 
 
 def test_headers_of_the_command_line() -> None:

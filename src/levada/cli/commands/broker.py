@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from levada.broker.foreground import Listening, serve, setting
+from levada.broker.foreground import InsecureListenError, Listening, TlsFileError, serve, setting
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.private_files import read_private
@@ -17,13 +16,6 @@ from levada.errors import ConfigError
 app = typer.Typer(add_completion=False)
 
 _MOST_PORTS = 65_535
-_OPTIONS: Mapping[str, str] = {
-    "'ssl.certificate.location'": "--certificate {0.certificate} with --key {0.key}",
-    "'ssl.truststore.location'": "--client-ca {0.client_authorities}",
-    "; an encrypted key needs ssl.key.password": "; the key has to be one without a password",
-    "pass insecure_listen=True (--insecure-listen)": "give --insecure-listen",
-}
-"""What a program passes to the broker, as it is given here; {0} is the Listening."""
 
 
 @command(app)
@@ -61,16 +53,18 @@ def broker(
     given = dict(setting(text) for text in settings or ())
     try:
         serve(listening, _text(data_dir), given, lambda told: typer.echo(f"levada broker: {told}"))
-    except ConfigError as wrong:
-        raise ConfigError(_in_our_words(str(wrong), listening)) from wrong
+    except TlsFileError as wrong:
+        raise ConfigError(_in_our_words(wrong, listening)) from wrong
+    except InsecureListenError as wrong:
+        raise ConfigError(f"{wrong.reason}; listen on 127.0.0.1, or give --insecure-listen if you want that") from wrong
     except KeyboardInterrupt:
         typer.echo("levada broker: ended")
 
 
-def _in_our_words(text: str, listening: Listening) -> str:
-    for theirs, ours in _OPTIONS.items():
-        text = text.replace(theirs, ours.format(listening))
-    return text
+def _in_our_words(wrong: TlsFileError, listening: Listening) -> str:
+    if wrong.option == "ssl.truststore.location":
+        return f"--client-ca {listening.client_authorities} {wrong.reason}"
+    return f"--certificate {listening.certificate} with --key {listening.key} {wrong.reason}; the key has to be one without a password"
 
 
 def _check_readable(option: str, file: Path | None) -> None:

@@ -83,7 +83,7 @@ def consume(
     """Print records of topics, and follow them until Ctrl-C; with -e or the end of a range it stops there.
 
     In templates %t is the topic, %p the partition, %o the offset, %T the timestamp, %k the key, %s the value, %h the headers; %K and %S are
-    the sizes of key and value.
+    the sizes of key and value. In JSON the numbers NaN and infinity of a schema are text: "NaN", "Infinity", "-Infinity".
     """
     names = (*(topics or ()), *(topic or ()))
     if not names:

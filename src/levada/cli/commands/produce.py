@@ -13,13 +13,24 @@ import typer
 from typer import Argument, Option
 
 from levada.cli.command import command
+from levada.cli.entry import text_of
 from levada.cli.exits import CommandError, Exit, exit_of
 from levada.cli.invocation import Invocation
 from levada.cli.offsets import parse_time
 from levada.cli.output import OutputFormat
 from levada.cli.pacing import Pace
 from levada.cli.partitions import check_partitions
-from levada.cli.records.input_records import InputError, InputRecord, Nulls, csv_rows, header_options, json_lines, lines, whole_file
+from levada.cli.records.input_records import (
+    InputError,
+    InputRecord,
+    Nulls,
+    check_columns,
+    csv_rows,
+    header_options,
+    json_lines,
+    lines,
+    whole_file,
+)
 from levada.cli.records.outcomes import Outcomes
 from levada.cli.records.template import unescaped
 from levada.cli.words import as_typed
@@ -51,7 +62,9 @@ STDIN = "-"
 
 
 class Given(NamedTuple):
-    """What all records have, and how they are read. keeps_partitions: whether a partition that the input names counts."""
+    """What all records have, and how they are read. keeps_partitions: whether a partition that the input names counts.
+    ignores_columns: whether columns that records do not have are left out.
+    """
 
     topic: str
     format: str | None
@@ -63,6 +76,7 @@ class Given(NamedTuple):
     partition: int | None
     timestamp_ms: int | None
     keeps_partitions: bool
+    ignores_columns: bool
     rate: float | None
 
 
@@ -93,6 +107,9 @@ def produce(
     null: Annotated[str | None, Option("--null", metavar="TEXT", help="Keys and values of just this text are null.")] = None,
     partition: Annotated[int | None, Option("-p", "--partition", min=0, help="Write to this partition. Default: the key decides.")] = None,
     keep_partitions: Annotated[bool, Option("--keep-partitions", help="Write to the partitions that JSON, CSV or columns name.")] = False,
+    ignore_columns: Annotated[
+        bool, Option("--ignore-columns", help="Leave out columns that records do not have, instead of refusing them.")
+    ] = False,
     timestamp: Annotated[
         str | None, Option("--timestamp", metavar="TIME", help="Of records without one, such as 2026-11-01T10:00.")
     ] = None,
@@ -122,6 +139,7 @@ def produce(
         partition,
         None if timestamp is None else moment(parse_time(timestamp), SystemClock().wall_ms()).ms,
         keep_partitions,
+        ignore_columns,
         rate,
     )
     settings = {"compression_type": compression, "acks": acks, "transactional_id": transactional_id}
@@ -146,12 +164,16 @@ def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict
     outcomes = Outcomes()
     try:
         with run.producer(**settings) as producer, run.progress(f"produce {given.topic}") as bar:
-            _check_partition(producer, given)
+            there = _partitions(producer, given)
             with _transaction(producer, "transactional_id" in settings, outcomes):
-                sending = _Sending(producer, given, outcomes, bar)
+                sending = _Sending(producer, given, there, outcomes, bar)
                 for file in files:
                     sending.send_file(file, named=len(files) > 1)
                 sending.finish()
+    except (CommandError, OSError) as broken_off:
+        if not outcomes.acknowledged:
+            raise
+        raise CommandError(text_of(broken_off), Exit.PARTLY) from broken_off
     finally:
         _tell(run, outcomes, quiet)
     if not outcomes.failed:
@@ -159,10 +181,17 @@ def _produce(run: Invocation, given: Given, files: Sequence[str], settings: dict
     return Exit.PARTLY if outcomes.acknowledged else exit_of(outcomes.shown[0].error)
 
 
-def _check_partition(producer: KafkaProducer[Any, Any], given: Given) -> None:
-    """Refuse a partition that is not there: each record would wait for max.block.ms, as somebody may be adding it."""
+def _partitions(producer: KafkaProducer[Any, Any], given: Given) -> frozenset[int]:
+    """Return the topic's partitions, none where the user and the input name none.
+
+    One that is not there is refused: each record would wait for max.block.ms, as somebody may be adding it.
+    """
+    if given.partition is None and not given.keeps_partitions:
+        return frozenset()
+    there = frozenset(info.partition for info in producer.partitions_for(given.topic))
     if given.partition is not None:
-        check_partitions(given.topic, [given.partition], [info.partition for info in producer.partitions_for(given.topic)])
+        check_partitions(given.topic, [given.partition], there)
+    return there
 
 
 def _transaction(producer: KafkaProducer[Any, Any], wanted: bool, outcomes: Outcomes) -> AbstractContextManager[object]:
@@ -198,8 +227,8 @@ def _tell(run: Invocation, outcomes: Outcomes, quiet: bool) -> None:
 class _Sending:
     """Sends records of one file after another."""
 
-    def __init__(self, producer: KafkaProducer[Any, Any], given: Given, outcomes: Outcomes, bar: Progress) -> None:
-        self._producer, self._given, self._outcomes, self._bar = producer, given, outcomes, bar
+    def __init__(self, producer: KafkaProducer[Any, Any], given: Given, there: frozenset[int], outcomes: Outcomes, bar: Progress) -> None:
+        self._producer, self._given, self._there, self._outcomes, self._bar = producer, given, there, outcomes, bar
         self._pace = Pace(given.rate)
         self._columns: list[tuple[str, int, Any]] = []
         """Rows that are on their way: their file, the number of the first row, what became of them."""
@@ -230,7 +259,7 @@ class _Sending:
         if format == "json":
             return json_lines(stream)
         if format == "csv":
-            return csv_rows(stream, given.nulls)
+            return csv_rows(stream, given.nulls, ignores_columns=given.ignores_columns)
         if format == "file":
             return whole_file(stream, given.nulls)
         return lines(stream, given.delimiter, given.key_delimiter, given.nulls)
@@ -245,7 +274,7 @@ class _Sending:
                 given.topic,
                 record.value,
                 given.key if record.key is None else record.key,
-                partition=record.partition if given.keeps_partitions and record.partition is not None else given.partition,
+                partition=self._partition_of(record),
                 timestamp=given.timestamp_ms if record.timestamp is None else record.timestamp,
                 headers=[*record.headers, *given.headers],
                 on_delivery=partial(self._outcomes.done, where, record.line),
@@ -258,6 +287,13 @@ class _Sending:
             raise
         self._bar.advance()
 
+    def _partition_of(self, record: InputRecord) -> int | None:
+        if record.partition is None or not self._given.keeps_partitions:
+            return self._given.partition
+        if record.partition not in self._there:
+            check_partitions(self._given.topic, [record.partition], self._there)
+        return record.partition
+
     # Columns
 
     def _send_columns(self, file: str, format: str, where: str) -> None:
@@ -269,8 +305,16 @@ class _Sending:
                 for number, value in enumerate(rows_as_json(batch), row):
                     self._send(InputRecord(number, value), where)
             else:
+                self._check_columns(batch.schema.names, where)
                 self._send_batch(batch, row, where)
             row += batch.num_rows
+
+    def _check_columns(self, names: Sequence[str], where: str) -> None:
+        try:
+            if not self._given.ignores_columns:
+                check_columns(names)
+        except ValueError as fault:
+            raise CommandError(f"{where}{fault}") from None
 
     def _send_batch(self, batch: Any, row: int, where: str) -> None:
         given, names = self._given, batch.schema.names

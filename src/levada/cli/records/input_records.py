@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 from levada.cli.output import json_text
-from levada.cli.records.json_records import headers_of, parse, to_bytes
+from levada.cli.records.json_records import FIELDS, headers_of, parse, read_json, to_bytes
 from levada.cli.words import as_typed
+from levada.suggestion import did_you_mean
 from levada.types import Headers
 
 CHUNK_BYTES = 64 << 10
@@ -62,16 +62,29 @@ def json_lines(stream: IO[bytes]) -> Iterator[InputRecord]:
             yield _reading(number, lambda line=line: parse(line))  # type: ignore[misc]
 
 
-def csv_rows(stream: IO[bytes], nulls: Nulls) -> Iterator[InputRecord]:
+RECORD_COLUMNS = (*FIELDS, "timestamp_type", "leader_epoch")
+"""The columns of a file of records, such as `levada scan` writes; some of them only tell where a record was."""
+
+
+def check_columns(names: Sequence[str]) -> None:
+    """Raise ValueError for a column of a file of records that records do not have: what is in it would be lost."""
+    if unknown := [name for name in names if name not in RECORD_COLUMNS]:
+        near = did_you_mean(unknown[0], RECORD_COLUMNS)
+        raise ValueError(f"records have no column '{unknown[0]}', and --ignore-columns would leave it out{near}")
+
+
+def csv_rows(stream: IO[bytes], nulls: Nulls, *, ignores_columns: bool = False) -> Iterator[InputRecord]:
     """Read a record per row of a CSV file with a heading.
 
     With a column `value` the columns key, value, headers (JSON), partition and timestamp are a record; without one each row becomes a
-    JSON object.
+    JSON object. ignores_columns: whether a record's row may have others, that are left out.
     """
     text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
     rows = csv.DictReader(text)
     try:
         is_record = "value" in (rows.fieldnames or ())
+        if is_record and not ignores_columns:
+            _check_heading(rows)
         for row in rows:
             if None in row or None in row.values():
                 raise InputError(rows.line_num, f"it has not {len(rows.fieldnames or ())} columns, as the heading")
@@ -83,6 +96,13 @@ def csv_rows(stream: IO[bytes], nulls: Nulls) -> Iterator[InputRecord]:
         raise InputError(rows.line_num + 1, str(fault)) from None
     finally:
         text.detach()
+
+
+def _check_heading(rows: csv.DictReader[str]) -> None:
+    try:
+        check_columns(rows.fieldnames or ())
+    except ValueError as fault:
+        raise InputError(rows.line_num, str(fault)) from None
 
 
 def whole_file(stream: IO[bytes], nulls: Nulls) -> Iterator[InputRecord]:
@@ -109,7 +129,7 @@ def _of_row(row: Mapping[str, str], nulls: Nulls) -> Mapping[str, Any]:
     """Return a row as the fields of a record; what is empty in columns other than key and value is not given."""
     fields: dict[str, Any] = {name: text for name, text in row.items() if name in ("partition", "timestamp", "headers") and text}
     if "headers" in fields:
-        fields["headers"] = json.loads(fields["headers"])
+        fields["headers"] = read_json(fields["headers"])
     return {**fields, **{name: _text(nulls.of(row[name].encode())) for name in ("key", "value") if name in row}}
 
 

@@ -5,7 +5,8 @@
 
 Keys and values are text where their bytes are UTF-8, {"base64": "..."} where they are not, and null. A key or value that a deserializer
 made something of is JSON of its own; so it is when reading: anything but text, null and {"base64": ...} is written as compact JSON,
-numbers with all their digits.
+numbers with all their digits. NaN and infinities of a deserializer are the strings that json_text() makes of them; as numbers they are no
+JSON, and refused.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import binascii
 import json
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, NoReturn
 
 from levada.cli.output import json_text, plain
+from levada.suggestion import did_you_mean
 from levada.types import AnyRecord, Headers
 
 BASE64 = "base64"
@@ -83,16 +85,26 @@ def _number(text: str) -> float | Decimal:
     return number if repr(number) == text else Decimal(text)
 
 
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f'this is not JSON: it has no number {text}; write null, or "{text}" as text')
+
+
+def read_json(text: str | bytes) -> Any:
+    """Read JSON of one line; of what Python reads besides, NaN and infinities are refused. Raises ValueError with the reason."""
+    try:
+        return json.loads(text, parse_float=_number, parse_constant=_no_number)
+    except json.JSONDecodeError as fault:
+        raise ValueError(f"this is not JSON: {fault.msg} at column {fault.colno}") from None
+
+
 def parse(line: str | bytes) -> Mapping[str, Any]:
     """Read a line that to_json() could have written; fields may be missing. Raises ValueError with the reason."""
-    try:
-        found = json.loads(line, parse_float=_number)
-    except json.JSONDecodeError as fault:
-        raise ValueError(f"this is not JSON: {fault}") from None
+    found = read_json(line)
     if not isinstance(found, dict):
         raise ValueError('expected an object such as {"key": "k", "value": "v"}; for values as they are use --format lines')
     if unknown := sorted(found.keys() - set(FIELDS)):
-        raise ValueError(f"unknown field '{unknown[0]}', expected some of {', '.join(FIELDS)}; for values as they are use --format lines")
+        advice = did_you_mean(unknown[0], FIELDS) or "; for values as they are use --format lines"
+        raise ValueError(f"unknown field '{unknown[0]}', expected some of {', '.join(FIELDS)}{advice}")
     return found
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from levada.errors import ConfigError
+from levada.net.tls.file_error import TlsFileError
 
 _SUITE: Final = re.compile(r"[A-Z][A-Z0-9]+([-_][A-Z0-9]+)+")
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -163,7 +164,7 @@ def _load(context: ssl.SSLContext, option: str, **source: str) -> None:
         context.load_verify_locations(**source)
     except (OSError, ValueError) as error:
         what = source.get("cafile", "the text")
-        raise ConfigError(f"'{option}': {what} cannot be read as certificates in PEM: {_told(error)}") from error
+        raise TlsFileError(option, f"cannot be read as certificates in PEM: {_told(error)}", what=what) from error
 
 
 def _identify(context: ssl.SSLContext, settings: TlsSettings) -> None:
@@ -190,9 +191,8 @@ def _show(context: ssl.SSLContext, option: str, certificate: str, key: str | Non
         # Without any password OpenSSL would ask for one on the terminal.
         context.load_cert_chain(certificate, key, password or "")
     except OSError as error:
-        raise ConfigError(
-            f"'{option}' cannot be read as a certificate and its key, in PEM: {_told(error)}; an encrypted key needs ssl.key.password"
-        ) from error
+        reason = f"cannot be read as a certificate and its key, in PEM: {_told(error)}"
+        raise TlsFileError(option, reason, advice="an encrypted key needs ssl.key.password") from error
 
 
 def _told(error: Exception) -> str:
@@ -209,14 +209,16 @@ def _refuse_java_keystore(option: str, file: str) -> None:
         return
     convert = f"keytool -importkeystore -srckeystore {file} -destkeystore {file}.p12 -deststoretype PKCS12"
     kind = f"{option.rpartition('.')[0]}.type=PKCS12"
-    raise ConfigError(f"'{option}': {file} is a Java keystore (JKS), which only Java reads. Convert it, and set {kind}: {convert}")
+    raise TlsFileError(
+        option, "is a Java keystore (JKS), which only Java reads", what=file, advice=f"convert it, and set {kind}: {convert}"
+    )
 
 
 def _bytes_of(option: str, file: str) -> bytes:
     try:
         return Path(file).read_bytes()
     except OSError as error:
-        raise ConfigError(f"'{option}': {file} cannot be read: {_told(error)}") from error
+        raise TlsFileError(option, f"cannot be read: {_told(error)}", what=file) from error
 
 
 @contextlib.contextmanager
