@@ -34,6 +34,7 @@ from levada.broker.logins import Login
 from levada.broker.partition import Partition
 from levada.broker.purgatory import Delayed, Purgatory
 from levada.broker.quotas.throttles import IDLE_MS, Throttles
+from levada.broker.resource_config import as_text
 from levada.broker.session import Session
 from levada.broker.settings import BrokerSettings
 from levada.broker.share.share_partitions import SharePartitions
@@ -146,18 +147,18 @@ class BrokerNode:
         """Tell clients of a listener to reach this node here. listener: by default the first one."""
         self.cluster.join(Node(self.id, host, port, self._rack), self._listener(listener).name)
 
-    def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | None] | None = None) -> Topic:
+    def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | float | None] | None = None) -> Topic:
         """Create a topic as CreateTopics does; raises BrokerError or ConfigError with the reason."""
-        return self.cluster.add(self.cluster.plan(name, partitions, config=config))
+        return self.cluster.add(self.cluster.plan(name, partitions, config=_texts(config or {})))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic as DeleteTopics does. Raises UnknownTopicOrPartitionError."""
         self.cluster.remove(self._state.find_topic(name, ZERO_UUID, by_id=False))
 
-    def configure_group(self, group: str, config: Mapping[str, str | None]) -> None:
+    def configure_group(self, group: str, config: Mapping[str, str | float | None]) -> None:
         """Change settings of a group as IncrementalAlterConfigs does; None stands for the default. ConfigError with the reason."""
         known = self.cluster.group_config(group)
-        overrides = {name: text for name, text in {**known.overrides, **config}.items() if text is not None}
+        overrides = {name: text for name, text in {**known.overrides, **_texts(config)}.items() if text is not None}
         self.cluster.configure_group(group, known.with_overrides(overrides))
 
     def time_out_transaction(self, transactional_id: str) -> None:
@@ -470,6 +471,10 @@ class _Exchange:
 
     def _encoded(self, response: Response) -> list[Bytes]:
         return encode_response_parts(response, self._frame.version, self._frame.correlation_id)
+
+
+def _texts(config: Mapping[str, str | float | None]) -> dict[str, str | None]:
+    return {name: None if value is None else as_text(value) for name, value in config.items()}
 
 
 @contextmanager

@@ -27,7 +27,7 @@ class Kind(IntEnum):
 
 
 class Check(NamedTuple):
-    """parse: text to value, ValueError with the reason, in the words of Kafka's ConfigDef: clients show it to their users."""
+    """parse: text to value; ValueError says what the text must be."""
 
     kind: Kind
     parse: Callable[[str], object]
@@ -36,16 +36,12 @@ class Check(NamedTuple):
 def integer(low: int, high: int = MAX_INT64) -> Check:
     """Return the check of a whole number."""
 
-    kind, most = (Kind.LONG, MAX_INT64) if high > MAX_INT32 else (Kind.INT, MAX_INT32)
-
     def check(text: str) -> int:
-        value = int(text) if _WHOLE.fullmatch(text.strip()) else None
-        # As Java does, whose types end there.
-        if value is None or not -most - 1 <= value <= most:
-            raise ValueError(f"Not a number of type {kind.name}")
-        return int(_within(value, low, high))
+        if not _WHOLE.fullmatch(text.strip()):
+            raise ValueError("must be a whole number")
+        return int(_within(int(text), low, high))
 
-    return Check(kind, check)
+    return Check(Kind.LONG if high > MAX_INT32 else Kind.INT, check)
 
 
 def number(low: float, high: float) -> Check:
@@ -55,18 +51,15 @@ def number(low: float, high: float) -> Check:
         try:
             value = float(text)
         except ValueError:
-            raise ValueError("Not a number of type DOUBLE") from None
+            raise ValueError("must be a number") from None
         return _within(value, low, high)
 
     return Check(Kind.DOUBLE, check)
 
 
 def _within(value: float, low: float, high: float) -> float:
-    # Java's comparison lets NaN pass, which is of no use.
-    if not value >= low:
-        raise ValueError(f"Value must be at least {low}")
-    if value > high:
-        raise ValueError(f"Value must be no more than {high}")
+    if not low <= value <= high:
+        raise ValueError(f"must be between {low} and {high}")
     return value
 
 
@@ -75,7 +68,7 @@ def one_of(*choices: str) -> Check:
 
     def check(text: str) -> str:
         if text not in choices:
-            raise ValueError(f"String must be one of: {', '.join(choices)}")
+            raise ValueError(f"must be one of {', '.join(choices)}")
         return text
 
     return Check(Kind.STRING, check)
@@ -87,7 +80,7 @@ def list_of(*choices: str) -> Check:
     def check(text: str) -> tuple[str, ...]:
         values = listed(text)
         if choices and any(value not in choices for value in values):
-            raise ValueError(f"String must be one of: {', '.join(choices)}")
+            raise ValueError(f"must be a list of some of {', '.join(choices)}")
         return values
 
     return Check(Kind.LIST, check)
@@ -103,10 +96,15 @@ def boolean() -> Check:
 
     def check(text: str) -> bool:
         if text.lower() not in ("true", "false"):
-            raise ValueError("Expected value to be either true or false")
+            raise ValueError("must be true or false")
         return text.lower() == "true"
 
     return Check(Kind.BOOLEAN, check)
+
+
+def as_text(value: object) -> str:
+    """Return a setting's value as it travels."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Setting(NamedTuple):
@@ -154,8 +152,7 @@ class ResourceConfig:
         setting = self.SETTINGS[name]
         if setting.broker_setting is None:
             return setting.default
-        value = getattr(self._settings, setting.broker_setting)
-        return str(value).lower() if isinstance(value, bool) else str(value)
+        return as_text(getattr(self._settings, setting.broker_setting))
 
     def integer(self, name: str) -> int:
         """Return the value of a setting that is a whole number."""
@@ -168,11 +165,11 @@ class ResourceConfig:
     def _checked(self, name: str, text: str | None) -> str:
         setting = self.SETTINGS.get(name)
         if setting is None:
-            raise ConfigError(f"Unknown {self.WHAT} config name: {name}")
+            raise ConfigError(f"unknown {self.WHAT} config name: {name}")
         if text is None:
-            raise ConfigError(f"Null value not supported for {self.WHAT} configs: {name}")
+            raise ConfigError(f"null is no value for {self.WHAT} config {name}")
         try:
             setting.check.parse(text)
         except ValueError as fault:
-            raise ConfigError(f"Invalid value {text} for configuration {name}: {fault}") from None
+            raise ConfigError(f"invalid value '{text}' for {self.WHAT} config {name}: {fault}") from None
         return text

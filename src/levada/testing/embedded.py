@@ -208,7 +208,7 @@ class EmbeddedKafka:
 
     # Topics
 
-    def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | None] | None = None) -> UUID:
+    def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | float | None] | None = None) -> UUID:
         """Create a topic and return its id. Raises BrokerError or ConfigError with the reason."""
         return self._call(lambda: self.node.create_topic(name, partitions, config)).id
 
@@ -216,7 +216,7 @@ class EmbeddedKafka:
         """Delete a topic and its records. Raises UnknownTopicOrPartitionError."""
         self._call(lambda: self.node.delete_topic(name))
 
-    def configure_group(self, group: str, config: Mapping[str, str | None]) -> None:
+    def configure_group(self, group: str, config: Mapping[str, str | float | None]) -> None:
         """Change settings of a group, such as share.auto.offset.reset; None stands for the default. Raises ConfigError with the reason."""
         self._call(lambda: self.node.configure_group(group, config))
 

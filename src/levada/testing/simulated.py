@@ -63,7 +63,7 @@ class SimulatedKafka:
         """Let time pass, and everything happen that is due meanwhile."""
         self.simulation.advance(round(seconds * 1000))
 
-    def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | None] | None = None) -> UUID:
+    def create_topic(self, name: str, partitions: int = DEFAULT, config: Mapping[str, str | float | None] | None = None) -> UUID:
         """Create a topic and return its id. Raises BrokerError or ConfigError with the reason."""
         return self.node.create_topic(name, partitions, config).id
 
@@ -71,7 +71,7 @@ class SimulatedKafka:
         """Delete a topic. Raises UnknownTopicOrPartitionError."""
         self.node.delete_topic(name)
 
-    def configure_group(self, group: str, config: Mapping[str, str | None]) -> None:
+    def configure_group(self, group: str, config: Mapping[str, str | float | None]) -> None:
         """Change settings of a group, such as share.auto.offset.reset; None stands for the default. Raises ConfigError with the reason."""
         self.node.configure_group(group, config)
 
