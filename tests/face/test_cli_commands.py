@@ -20,14 +20,20 @@ NewTopic = Callable[..., str]
 
 
 class Levada(Protocol):
-    """Runs `levada` for a broker; a code that is not expected fails the test."""
+    """Runs `levada` for a broker; a code that is not expected fails the test.
 
-    def __call__(self, *arguments: str | Path, code: int = 0, stdin: bytes = b"") -> Ran: ...
+    until: the command is repeated until this holds, for ten seconds at most: what a real controller has accepted, its broker knows later.
+    """
+
+    def __call__(self, *arguments: str | Path, code: int = 0, stdin: bytes = b"", until: Callable[[Ran], bool] = ...) -> Ran: ...
 
 
 def on(**environment: str) -> Levada:
-    def call(*arguments: str | Path, code: int = 0, stdin: bytes = b"") -> Ran:
-        ran = run(*arguments, stdin=stdin, env={"LEVADA_OUTPUT": "json", **environment})
+    def call(*arguments: str | Path, code: int = 0, stdin: bytes = b"", until: Callable[[Ran], bool] = lambda ran: True) -> Ran:
+        give_up = time.monotonic() + 10
+        while not until(ran := run(*arguments, stdin=stdin, env={"LEVADA_OUTPUT": "json", **environment})):
+            assert time.monotonic() < give_up, ran
+            time.sleep(0.05)
         assert ran.code == code, ran.err
         return ran
 
@@ -68,7 +74,7 @@ def test_topics_are_created_listed_and_deleted(levada: Levada, topic: str) -> No
     name = f"{topic}-new"
     (made,) = levada("topics", "create", name, "-p", "3", "-c", "retention.ms=86400000").json()
     assert made == {"name": name, "outcome": "created with 3 partitions, 1 replicas each", "error": None}
-    rows = {row["topic"]: row for row in levada("topics", "list").json()}
+    rows = {row["topic"]: row for row in levada("topics", "list", until=lambda ran: f'"{name}"' in ran.text).json()}
     assert rows[name] == {"topic": name, "partitions": 3, "replicas": 1, "without_leader": 0, "out_of_sync": 0}
     again = levada("topics", "create", name, code=1)
     assert "it exists already" in again.err
@@ -90,7 +96,7 @@ def test_a_topic_is_described(levada: Levada, topic: str) -> None:
 
 def test_a_topic_gets_partitions(levada: Levada, topic: str) -> None:
     levada("topics", "add-partitions", topic, "--total", "3")
-    assert len(levada("topics", "describe", topic).json()) == 3
+    levada("topics", "describe", topic, until=lambda ran: len(ran.json()) == 3)
     assert "INVALID_PARTITIONS" in levada("topics", "add-partitions", topic, "--total", "2", code=1).err
 
 
@@ -118,14 +124,16 @@ def test_what_cannot_be_taken_back_needs_yes_without_a_terminal(levada: Levada, 
 def test_settings_of_a_topic(levada: Levada, topic: str) -> None:
     levada("configs", "set", "topic", topic, "retention.ms=60000", "cleanup.policy=compact")
     levada("configs", "set", "topic", topic, "cleanup.policy+=delete")
-    changed = {row["name"]: row["value"] for row in levada("configs", "describe", "topic", topic).json()}
+    described = levada("configs", "describe", "topic", topic, until=lambda ran: "delete" in ran.text)
+    changed = {row["name"]: row["value"] for row in described.json()}
     assert (changed["retention.ms"], set(changed["cleanup.policy"].split(","))) == ("60000", {"compact", "delete"})
     levada("configs", "unset", "topic", topic, "retention.ms")
-    everything = {row["name"]: row for row in levada("configs", "describe", "topic", topic, "--all", "--synonyms").json()}
-    assert everything["retention.ms"]["value"] != "60000"
+    levada("configs", "describe", "topic", topic, until=lambda ran: "retention.ms" not in ran.text)
+    described = levada("configs", "describe", "topic", topic, "--all", "--synonyms")
+    everything = {row["name"]: row for row in described.json()}
     assert everything["cleanup.policy"]["synonyms"][0].startswith("cleanup.policy=")
     refused = levada("configs", "set", "topic", topic, "retention.ms=soon", code=1).err
-    assert "Invalid value soon for configuration retention.ms: Not a number of type LONG: INVALID_CONFIG (40)" in refused
+    assert "soon" in refused and "retention.ms" in refused and "INVALID_CONFIG (40)" in refused
     levada("configs", "set", "topic", topic, "retention.ms=1", "--dry-run")
     assert "retention.ms" not in {row["name"] for row in levada("configs", "describe", "topic", topic).json()}
 
@@ -495,11 +503,11 @@ def test_users_of_scram(kafka: Any, levada: Levada, topic: str, tmp_path: Path) 
     (tmp_path / "password").write_text("of a file\n")
     (tmp_path / "password").chmod(0o600)
     levada("users", "set-password", topic, "--mechanism", "SCRAM-SHA-512", "--password-file", tmp_path / "password", "--iterations", "5000")
-    rows = levada("users", "list", topic).json()
+    rows = levada("users", "list", topic, until=lambda ran: "SCRAM-SHA-512" in ran.text).json()
     assert {(row["mechanism"], row["iterations"]) for row in rows} == {("SCRAM-SHA-256", 4096), ("SCRAM-SHA-512", 5000)}
     assert levada("users", "delete", topic, "--mechanism", "SCRAM-SHA-256", "--yes").json()[0]["outcome"] == "deleted SCRAM-SHA-256"
     levada("users", "delete", topic, "--yes")
-    assert "RESOURCE_NOT_FOUND" in levada("users", "list", topic, code=1).err
+    assert "RESOURCE_NOT_FOUND" in levada("users", "list", topic, code=1, until=lambda ran: ran.code == 1).err
     assert "the password is empty" in levada("users", "set-password", topic, code=2).err
     (tmp_path / "password").chmod(0o644)
     assert "chmod 600" in levada("users", "set-password", topic, "--password-file", tmp_path / "password", code=2).err
