@@ -5,9 +5,9 @@ The public names are here; each is loaded when first used, so `import levada` st
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from levada._importing import import_undisturbed
 from levada._pure import obey_environment
 from levada._python import refuse_free_threading
 from levada.not_yet import no_such_name
@@ -373,10 +373,10 @@ obey_environment()
 
 def __getattr__(name: str) -> Any:
     if name == "errors":
-        return import_module("levada.errors")
+        return import_undisturbed("levada.errors")
     if name not in _HOME:
         raise no_such_name(__name__, name)
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_undisturbed(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -28,7 +28,9 @@ BASE = {
     "not_yet",
     "suggestion",
     "shown",
+    "signals",
     "logs",
+    "_importing",
     "_pure",
     "_python",
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,9 +17,9 @@ import pytest
 
 import levada as lv
 from fork_kit import told_by_child
-from levada.face.signals import DeferredSignals
 from levada.flow import CallerFlow, Until
 from levada.promise import Promise
+from levada.signals import DeferredSignals
 from levada.testing import EmbeddedKafka
 
 TP = lv.TopicPartition("t", 0)
@@ -209,3 +211,41 @@ def test_a_second_signal_waits_while_a_call_follows_up_on_the_first(kafka: Embed
     with handled(raise_strike), lv.KafkaAdmin(bootstrap_servers=kafka.bootstrap_servers) as admin, pytest.raises(Strike):
         admin._driver.call(steps())
     assert seen == ["not interrupted"]
+
+
+FIRST_USE = """
+import os, signal, sys
+
+class Swallows:
+    def find_spec(self, name, path, target=None):
+        if name == LAST:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                for _ in range(1000):
+                    pass
+            except BaseException:
+                pass
+
+sys.meta_path.insert(0, Swallows())
+try:
+    USE
+except KeyboardInterrupt:
+    print("interrupted", LAST in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "last"),
+    [
+        ("import levada; levada.KafkaProducer", "levada.record.reader"),
+        ("from levada.aio import KafkaProducer", "levada.record.reader"),
+        ("from levada.testing import EmbeddedKafka", "levada.record.reader"),
+        ("from levada.registry import SchemaRegistryClient", "levada.registry.client"),
+        ("from levada.cli.application import load; load('produce')", "levada.cli.commands.produce"),
+    ],
+)
+def test_ctrl_c_at_the_first_use_of_a_name_is_not_lost_in_a_module_that_swallows_it(use: str, last: str) -> None:
+    # As the start of a compiled module does.
+    program = FIRST_USE.replace("USE", use).replace("LAST", repr(last))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "interrupted True\n", done.stderr

@@ -5,9 +5,9 @@ They run on the event loop of the task that makes them and start no thread, exce
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from levada._importing import import_undisturbed
 from levada.not_yet import no_such_name
 
 if TYPE_CHECKING:
@@ -56,4 +56,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise no_such_name(__name__, name)
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_undisturbed(_HOME[name]), name)

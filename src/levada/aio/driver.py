@@ -24,11 +24,11 @@ from levada.clock import NEVER_MS, SystemClock
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
 from levada.face.engines import WhenDropped
 from levada.face.process import Process
-from levada.face.signals import DeferredSignals
 from levada.face.waiting import result_of, run_flow
 from levada.flow import CallerFlow, CallUser, Compute, Flow, Until
 from levada.net.selectable import Selectable
 from levada.promise import Promise
+from levada.signals import DeferredSignals
 
 T = TypeVar("T")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from levada._importing import import_undisturbed
 from levada.cli.command import options_before_commands
 from levada.cli.entry import say
 from levada.cli.exits import Exit
@@ -64,7 +64,7 @@ class LazyGroup(TyperGroup):
 
 def load(name: str) -> Any:
     """Import the module of a command and return the command."""
-    command = get_command(import_module(COMMANDS[name].module).app)
+    command = get_command(import_undisturbed(COMMANDS[name].module).app)
     command.name = name
     return command
 

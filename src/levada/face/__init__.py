@@ -1,1 +1,1 @@
-"""What the blocking and the asyncio faces share: arguments, times, settings, processes and signals."""
+"""What the blocking and the asyncio faces share: arguments, times, settings and processes."""

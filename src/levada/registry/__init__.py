@@ -5,8 +5,9 @@ Each name is loaded when first used: AvroSerializer needs fastavro, ProtobufSeri
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from levada._importing import import_undisturbed
 
 if TYPE_CHECKING:
     from levada.registry.avro import AvroDeserializer, AvroSerializer
@@ -73,4 +74,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_undisturbed(_HOME[name]), name)

@@ -23,8 +23,9 @@ The public names are loaded when first used: Spark's Python processes, which imp
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from levada._importing import import_undisturbed
 
 if TYPE_CHECKING:
     from levada.spark.helpers import read_kafka, write_kafka
@@ -45,7 +46,7 @@ __all__ = ["Lag", "LagListener", "PartitionLag", "read_kafka", "write_kafka"]
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'levada.spark' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_undisturbed(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any, Generic, Self, TypeVar
 from levada.consumer.acks.record import AckRecord
 from levada.errors import ConcurrentUseError
 from levada.face.acking import Acking
-from levada.face.signals import DeferredSignals
 from levada.flow import CallerFlow
+from levada.signals import DeferredSignals
 from levada.sync.driver import Driver
 from levada.types import K, V
 

@@ -27,12 +27,12 @@ from levada.face.engines import Connector
 from levada.face.keywords import unknown_keyword
 from levada.face.looping import Loop
 from levada.face.process import HoldsConnections
-from levada.face.signals import DeferredSignals
 from levada.face.subscribing import OnRebalance
 from levada.flow import CallerFlow
 from levada.groups import RebalanceListener, SubscriptionPattern
 from levada.metrics import Metrics
 from levada.not_yet import CONSUMER, lacks
+from levada.signals import DeferredSignals
 from levada.sync.acks import Acks
 from levada.sync.connect import connect
 from levada.sync.dead_letters import posting

@@ -16,11 +16,11 @@ from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateEr
 from levada.face.arguments import deadline_ms
 from levada.face.callbacks import CALLBACK_THREADS
 from levada.face.process import Process
-from levada.face.signals import DeferredSignals, UserCode, run_noted
 from levada.face.waiting import not_awaitable, result_of, run_flow
 from levada.flow import CallerFlow, CallUser, Compute, Flow, Until
 from levada.net.selectable import Selectable
 from levada.promise import Promise
+from levada.signals import DeferredSignals, UserCode, run_noted
 from levada.sync import exits
 from levada.sync.stepper import Stepper
 from levada.sync.waiter import Waiter

@@ -9,8 +9,8 @@ from typing import Any
 from levada.consumer.acks.record import AckRecord
 from levada.errors import KafkaError
 from levada.face.processing import Outcomes, Submit
-from levada.face.signals import DeferredSignals
 from levada.logs import Log
+from levada.signals import DeferredSignals
 from levada.sync.acks import Acks
 
 

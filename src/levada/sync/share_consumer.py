@@ -15,10 +15,10 @@ from levada.face.engines import Connector
 from levada.face.keywords import unknown_keyword
 from levada.face.process import HoldsConnections
 from levada.face.sharing import Kind, OnAcknowledge, Sharing
-from levada.face.signals import DeferredSignals
 from levada.flow import CallerFlow
 from levada.metrics import Metrics
 from levada.not_yet import SHARE_CONSUMER, lacks
+from levada.signals import DeferredSignals
 from levada.sync.connect import connect
 from levada.sync.driver import Driver
 from levada.sync.dropped import start

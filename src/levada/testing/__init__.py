@@ -6,8 +6,9 @@ checks it. The names of this module are imported when first used, so that `impor
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from levada._importing import import_undisturbed
 
 if TYPE_CHECKING:
     from levada.testing.embedded import EmbeddedKafka
@@ -45,4 +46,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_undisturbed(_HOMES[name]), name)

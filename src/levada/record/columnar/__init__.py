@@ -5,8 +5,9 @@ Names are loaded when first used: only writing needs pyarrow.compute, whose impo
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from levada._importing import import_undisturbed
 
 if TYPE_CHECKING:
     from levada.record.columnar.acquired import ACQUIRED_COLUMNS, AcquiredColumns, places
@@ -63,4 +64,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(import_undisturbed(f"{__name__}.{_HOME[name]}"), name)
