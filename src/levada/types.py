@@ -309,6 +309,11 @@ class PartitionInfo(NamedTuple):
     last_known_elr: tuple[int, ...] | None = None
 
 
+def setting_text(value: object) -> str:
+    """Return the value of a topic's, group's or broker's setting as it is on the wire, where it is text."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 class NewTopic(NamedTuple):
     """A topic to be created. -1 leaves partitions or replication_factor to the broker's default.
 

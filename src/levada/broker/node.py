@@ -34,7 +34,6 @@ from levada.broker.logins import Login
 from levada.broker.partition import Partition
 from levada.broker.purgatory import Delayed, Purgatory
 from levada.broker.quotas.throttles import IDLE_MS, Throttles
-from levada.broker.resource_config import as_text
 from levada.broker.session import Session
 from levada.broker.settings import BrokerSettings
 from levada.broker.share.share_partitions import SharePartitions
@@ -48,7 +47,7 @@ from levada.promise import Promise
 from levada.protocol.frame import RequestFrame, UnsupportedRequestError, decode_request, encode_response_parts
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.schema import ZERO_UUID, Response
-from levada.types import Node
+from levada.types import Node, setting_text
 from levada.wire.varint import Bytes
 
 _log = Log("levada.broker")
@@ -474,7 +473,7 @@ class _Exchange:
 
 
 def _texts(config: Mapping[str, str | float | None]) -> dict[str, str | None]:
-    return {name: None if value is None else as_text(value) for name, value in config.items()}
+    return {name: None if value is None else setting_text(value) for name, value in config.items()}
 
 
 @contextmanager

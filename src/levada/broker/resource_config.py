@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple, Self
 
 from levada.broker.settings import MAX_INT64, BrokerSettings
 from levada.errors import ConfigError
+from levada.types import setting_text
 
 MAX_INT32 = (1 << 31) - 1
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -102,11 +103,6 @@ def boolean() -> Check:
     return Check(Kind.BOOLEAN, check)
 
 
-def as_text(value: object) -> str:
-    """Return a setting's value as it travels."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 class Setting(NamedTuple):
     """default: a text, unless broker_setting names where it comes from."""
 
@@ -152,7 +148,7 @@ class ResourceConfig:
         setting = self.SETTINGS[name]
         if setting.broker_setting is None:
             return setting.default
-        return as_text(getattr(self._settings, setting.broker_setting))
+        return setting_text(getattr(self._settings, setting.broker_setting))
 
     def integer(self, name: str) -> int:
         """Return the value of a setting that is a whole number."""

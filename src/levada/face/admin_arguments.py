@@ -13,7 +13,7 @@ from levada.admin.partitions import ElectionType
 from levada.client.offset_spec import OffsetSpec
 from levada.clock import epoch_ms
 from levada.face import arguments
-from levada.types import IsolationLevel, NewPartitions, TopicPartition, TopicPartitionReplica
+from levada.types import IsolationLevel, NewPartitions, TopicPartition, TopicPartitionReplica, setting_text
 
 OF_ONE_BROKER = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
 ALL_COMMITTED = -1
@@ -89,13 +89,13 @@ def _changes(resource: Any, given: Any) -> dict[str, AlterConfigOp]:
 
 def _change(name: str, value: Any) -> AlterConfigOp:
     if not isinstance(value, AlterConfigOp):
-        return AlterConfigOp("Delete") if value is None else AlterConfigOp("Set", arguments.setting(value))
+        return AlterConfigOp("Delete") if value is None else AlterConfigOp("Set", setting_text(value))
     operation = value.operation.capitalize()
     if operation not in OPERATIONS:
         raise ValueError(f"'{value.operation}' cannot be done to setting '{name}'; these can: {', '.join(OPERATIONS)}")
     if operation != "Delete" and value.value is None:
         raise ValueError(f"the change of setting '{name}' needs a value")
-    return AlterConfigOp(operation, None if value.value is None else arguments.setting(value.value))
+    return AlterConfigOp(operation, None if value.value is None else setting_text(value.value))
 
 
 # Partitions

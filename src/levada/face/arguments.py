@@ -23,6 +23,7 @@ from levada.types import (
     PartitionInfo,
     TopicPartition,
     TransactionHandle,
+    setting_text,
 )
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -221,7 +222,7 @@ def new_topics(topics: Any) -> list[NewTopic]:
 def _new_topic(topic: Any) -> NewTopic:
     if not isinstance(topic, NewTopic):
         raise TypeError(f"expected NewTopic(name, ...), got {topic!r}")
-    config = None if topic.config is None else {name: setting(value) for name, value in topic.config.items()}
+    config = None if topic.config is None else {name: setting_text(value) for name, value in topic.config.items()}
     name, count, factor = (
         topic_name(topic.name),
         whole("partitions", topic.partitions),
@@ -236,11 +237,6 @@ def _assignment(name: str, given: Any) -> Mapping[int, list[int]] | None:
     if not isinstance(given, Mapping):
         raise TypeError(f"the assignment of topic '{name}' is a mapping of a partition's number to the ids of its brokers, got {given!r}")
     return {whole("partition", index): [whole("a broker's id", one) for one in brokers] for index, brokers in given.items()}
-
-
-def setting(value: Any) -> str:
-    """Return the value of a setting as it is on the wire, where it is text."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _refuse_lone(items: Any, single: type | tuple[type, ...], what: str) -> None:

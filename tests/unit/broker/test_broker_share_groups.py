@@ -641,7 +641,7 @@ def test_who_waits_is_given_the_records_of_a_member_whose_connection_ends() -> N
 
 def test_settings_of_groups_in_a_simulation() -> None:
     with SimulatedKafka() as kafka:
-        kafka.configure_group(GROUP, {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": "3"})
+        kafka.configure_group(GROUP, {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": 3})
         kafka.configure_group(GROUP, {"share.auto.offset.reset": None})
         assert kafka.node.cluster.group_config(GROUP).overrides == {"share.delivery.count.limit": "3"}
         with pytest.raises(ConfigError, match=r"unknown group config name: share\.offset\.reset"):

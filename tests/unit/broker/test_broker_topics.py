@@ -18,6 +18,7 @@ from levada.protocol.messages.create_topics import (
 )
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from levada.testing import SimulatedKafka
 from levada.types import is_topic_name
 
 
@@ -112,6 +113,18 @@ def test_a_bad_setting_is_refused_with_the_reason(client: Client, name: str, val
 )
 def test_a_setting_without_a_name_or_a_value_is_refused(client: Client, name: str, value: str | None, text: str) -> None:
     assert create(client, config={name: value}).error_message == text
+
+
+def test_settings_may_be_numbers_and_booleans_where_a_program_makes_the_topic() -> None:
+    with SimulatedKafka() as kafka:
+        kafka.create_topic("t", config={"retention.ms": 5, "preallocate": True, "min.cleanable.dirty.ratio": 0.25})
+        assert kafka.node.cluster.topics["t"].config.overrides == {
+            "retention.ms": "5",
+            "preallocate": "true",
+            "min.cleanable.dirty.ratio": "0.25",
+        }
+        with pytest.raises(ConfigError, match=r"invalid value '-2' for topic config retention\.ms"):
+            kafka.create_topic("u", config={"retention.ms": -2})
 
 
 def test_replicas_may_be_assigned_by_hand(client: Client) -> None:

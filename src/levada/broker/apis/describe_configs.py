@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from levada.acls import CLUSTER_NAME, ResourceType
 from levada.broker.permissions import check
-from levada.broker.resource_config import Kind, ResourceConfig, as_text
+from levada.broker.resource_config import Kind, ResourceConfig
 from levada.broker.settings import SECRETS, BrokerSettings
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
@@ -21,6 +21,7 @@ from levada.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from levada.protocol.schema import ZERO_UUID
+from levada.types import setting_text
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 _PROTECTED_AS = {
@@ -106,7 +107,7 @@ def _of_broker(settings: BrokerSettings) -> Iterator[DescribeConfigsResourceResu
         source = _source(settings, field.name)
         yield DescribeConfigsResourceResult(
             name=_dotted(field.name),
-            value=None if field.name in SECRETS else as_text(value),
+            value=None if field.name in SECRETS else setting_text(value),
             read_only=True,
             is_sensitive=field.name in SECRETS,
             config_source=source,
