@@ -35,4 +35,5 @@ def extension(types: Path) -> Extension:
     return Extension(name, [types.with_suffix(".py").as_posix()], depends=[types.as_posix()], extra_compile_args=FLAGS)
 
 
-setup(ext_modules=extensions())
+# No module needs another one to compile: the compiler runs on every core.
+setup(ext_modules=extensions(), options={"build_ext": {"parallel": os.cpu_count()}})
