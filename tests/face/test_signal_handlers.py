@@ -1,4 +1,4 @@
-"""The program's own signal handlers while a call defers them: in a child process, and while code of the user's runs inside the call."""
+"""The program's own signal handlers while a call or an import defers them: in a child process, and around code of the user's in a call."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A step is: process what the sockets have, complete, advance; never waiting. It h
 engine's deadline comes, and when a call changes something. A call is a caller's flow: where it waits, its task awaits a future; long pieces
 of decoding run in the loop's executor, one at a time. A cancelled task has its CancelledError thrown into the flow at the step it waits at.
 
-User callbacks run in the loop, between steps. Signal handlers that raise are deferred during a step (face.signals).
+User callbacks run in the loop, between steps. Signal handlers that raise are deferred during a step (levada.signals).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The thread driver: runs an engine on an I/O thread of its own, and on the threads of users who wait (sync.stepper).
 
-A call on the main thread runs with Python's signal handlers deferred (face.signals): what they raise comes out where the call waits. User
+A call on the main thread runs with Python's signal handlers deferred (levada.signals): what they raise comes out where the call waits. User
 callbacks and log handlers (`engine.deferred`) run on the I/O thread only, without lock and baton, in order.
 """
 
