@@ -37,6 +37,22 @@ PATIENCE_S = 30
 LEFT_OUT = {"throttle_time_ms", "topic_id"}
 COMMIT_VERSIONS, FETCH_VERSIONS = range(2, 11), range(1, 11)
 UNKNOWN_ID = UUID(int=9)
+NOT_YET = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+}
+
+
+def error_codes(part: Any) -> set[int]:
+    """All error codes in a part of a response."""
+    if isinstance(part, list):
+        return set().union(*map(error_codes, part))
+    if isinstance(part, Struct):
+        inner = (getattr(part, field.name) for field in part.FIELDS)
+        return {getattr(part, "error_code", ErrorCode.NONE)}.union(*map(error_codes, inner))
+    return set()
 
 
 class Broker:
@@ -69,17 +85,18 @@ class Broker:
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
+    def ask_until_ready(self, request: Request, version: int) -> Any:
+        """Ask again while a coordinator is busy: Kafka's may still be ending a transaction whose markers are readable already."""
+        deadline = time.monotonic() + PATIENCE_S
+        while NOT_YET & error_codes(found := self.ask(request, version)):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        return found
+
     def load_coordinator(self, group: str) -> None:
         """Kafka creates __consumer_offsets at the first question about a group."""
-        deadline = time.monotonic() + PATIENCE_S
-        request = FindCoordinatorRequest(coordinator_keys=[group])
-        while self.ask(request, 4).coordinators[0].error_code or self._is_loading(group):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-
-    def _is_loading(self, group: str) -> bool:
-        found = self.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[])]), 8)
-        return found.groups[0].error_code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
+        self.ask_until_ready(FindCoordinatorRequest(coordinator_keys=[group]), 4)
+        self.ask_until_ready(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[])]), 8)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +129,7 @@ def plain(part: Any) -> Any:
 
 
 def same(both: list[Broker], about: str, question: Callable[[Broker], Request], version: int) -> Any:
-    theirs, ours = (plain(broker.ask(question(broker), version)) for broker in both)
+    theirs, ours = (plain(broker.ask_until_ready(question(broker), version)) for broker in both)
     assert ours == theirs, f"{about}, version {version}"
     return ours
 
@@ -247,35 +264,19 @@ class OpenTransaction:
     def __init__(self, broker: Broker, name: str) -> None:
         self.broker = broker
         self.name = name
-        self._until_ready(lambda: broker.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]), 4).coordinators[0])
-        init = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
-        given = self._until_ready(lambda: broker.ask(init, 4))
+        broker.ask_until_ready(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]), 4)
+        given = broker.ask_until_ready(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 4)
         self.producer_id, self.epoch = given.producer_id, given.producer_epoch
 
     def add(self, group: str) -> int:
         request = AddOffsetsToTxnRequest(
             transactional_id=self.name, producer_id=self.producer_id, producer_epoch=self.epoch, group_id=group
         )
-        return int(self._until_ready(lambda: self.broker.ask(request, 3)).error_code)
+        return int(self.broker.ask_until_ready(request, 3).error_code)
 
     def end(self, *, committed: bool) -> int:
         request = EndTxnRequest(transactional_id=self.name, producer_id=self.producer_id, producer_epoch=self.epoch, committed=committed)
-        return int(self._until_ready(lambda: self.broker.ask(request, 3)).error_code)
-
-    def _until_ready(self, ask: Callable[[], Any]) -> Any:
-        deadline = time.monotonic() + PATIENCE_S
-        while (found := ask()).error_code in NOT_YET:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        return found
-
-
-NOT_YET = {
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-}
+        return int(self.broker.ask_until_ready(request, 3).error_code)
 
 
 def settled(both: list[Broker], group: str) -> Any:
