@@ -391,10 +391,11 @@ def test_a_partition_with_an_error_is_left_alone_for_a_while() -> None:
     assert named(bench.answer()) == {0: []}
 
 
-def test_what_time_cannot_mend_is_raised() -> None:
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CORRUPT_MESSAGE])
+def test_what_time_cannot_mend_is_raised(code: ErrorCode) -> None:
     bench = Bench({TP0: 1})
     bench.ask()
-    bench.answer(share_fetch.PartitionData(partition_index=0, error_code=int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+    bench.answer(share_fetch.PartitionData(partition_index=0, error_code=int(code)))
     assert "t-0: share fetch from node 1" in str(bench.fetcher.error)
     bench.fetcher.error = None
     bench.poll(ms=2_000)

@@ -34,6 +34,8 @@ ON_PARTITION_ERROR = RetryPolicy(
         ErrorCode.KAFKA_STORAGE_ERROR: Reaction.REFRESH,
         ErrorCode.REPLICA_NOT_AVAILABLE: Reaction.REFRESH,
         ErrorCode.UNKNOWN_SERVER_ERROR: Reaction.RETRY,
+        # Kafka calls it retriable for the sake of producers. A leader whose log is damaged reads the same bytes the next time.
+        ErrorCode.CORRUPT_MESSAGE: Reaction.RAISE,
     }
 )
 """Of one partition in the answer to a ShareFetch."""
