@@ -18,8 +18,10 @@ HOUR_MS = 3_600_000
 ROUND_MS = 120_000
 KEPT_MS = 300_000
 FAULTS_PER_ROUND = 0.5
-MORE = 1.02
-"""How much a count may vary with the moment at which it is taken."""
+SOME, SOME_OTHERS = 20, 200
+"""How much a count of one type, and that of all others, may vary with the moment at which it is taken: one left behind in every second of
+the rounds between the first moment and the last is 270 more.
+"""
 
 
 def held(world: World) -> Counter[str]:
@@ -100,6 +102,6 @@ def test_X_K13_a_day_with_faults_leaves_nothing_behind(plan: Plan) -> None:
             for _ in range(6):
                 an_hour(world, random)
             samples.append(held(world))
-    grown = {name: [sample[name] for sample in samples] for name in samples[-1] if samples[-1][name] > samples[0][name] * MORE + 20}
-    assert not grown
+    more = samples[-1] - samples[0]
+    assert not {name: [sample[name] for sample in samples] for name in more if more[name] > (SOME_OTHERS if name == "others" else SOME)}
     assert samples[-1]["bytes of buffer.memory"] == 0
