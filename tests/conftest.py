@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import platform
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
@@ -33,6 +34,12 @@ UNAVAILABLE = "real Kafka"
 # Machines that run several suites at once are slow in bursts; the suite's own time limit is the judge.
 settings.register_profile("levada", deadline=None, print_blob=True)
 settings.load_profile("levada")
+
+
+def pytest_configure() -> None:
+    # A shell script has what it starts with `&` ignore Ctrl-C, programs of tests included, which are to be ended by it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> list[str]:
