@@ -232,6 +232,7 @@ def test_L13_a_broker_that_begins_another_handshake_is_refused(closing: ExitStac
     sock = closing.enter_context(socket.create_connection(("127.0.0.1", port)))
     sock.setblocking(False)
     client = TlsConnector(TRUSTING).connect(sock, "kafka.example")
+    client.handshake()
     while not client.ready:
         select.select([sock], [], [], 10)
         client.handshake()
