@@ -19,8 +19,8 @@ ROUND_MS = 120_000
 KEPT_MS = 300_000
 FAULTS_PER_ROUND = 0.5
 SOME, SOME_OTHERS = 20, 200
-"""How much a count of one type, and that of all others, may vary with the moment at which it is taken: one left behind in every second of
-the rounds between the first moment and the last is 270 more.
+"""How much more there may be of one type, and of all others together, at the last moment than at the first: counts vary with what goes on.
+There are 540 rounds between the two, so an object that only every other round leaves behind makes 270 more.
 """
 
 

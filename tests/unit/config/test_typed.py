@@ -63,6 +63,6 @@ def test_a_type_checker_finds_misspelt_names_and_wrong_values(tmp_path: Path) ->
     program.write_text(PROGRAM)
     # In a process of its own: what it knows of the program stays in memory, where each collection of garbage passes over it again.
     command = [sys.executable, "-m", "mypy", "--no-incremental", "--follow-imports=silent", "--config-file=", str(program)]
-    out = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    lines = [int(line.split(":")[1]) for line in out.splitlines() if ": error:" in line]
-    assert lines == [8, 9, 10], out
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line]
+    assert lines == [8, 9, 10], done.stdout + done.stderr
