@@ -5,6 +5,7 @@
 # make test-matrix   every Kafka from 0.8.2 to 4.4 for real, one after another, and one with a plugin for telemetry
 # make test-faults   three nodes of Kafka killed, paused, cut off and filled up under load, librdkafka's mock cluster, and what takes long
 #              of transactions in virtual time, with figures
+# make test-release   the four above and make dist, one after another, about an hour and a half: what a release has to pass beside make test
 # make soak    simulated runs with faults, 10,000 seeds; SEEDS=, FROM=, HOURS=, or SEED= for one; GROUPS=1 for those of groups
 # make fuzz    atheris on everything that reads bytes from the network, for FUZZ_SECONDS (600)
 # make bench-consume   every way of reading, and groups, beside other clients and Java's performance tool, on a real Kafka, with targets
@@ -26,7 +27,7 @@ SHELL := /bin/bash
 # Compiled modules are kept, whatever the caller's environment says: tests start hundreds of processes, each of which would compile all it imports.
 export PYTHONDONTWRITEBYTECODE :=
 .DELETE_ON_ERROR:
-.PHONY: setup demo test suite interpreted test-hardening test-faults soak test-matrix test-spark-matrix fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-tls bench-spark kafka kerberos docs schemas messages dist lint format clean
+.PHONY: setup demo test suite interpreted test-hardening test-faults test-release soak test-matrix test-spark-matrix fuzz fuzzer bench-consume bench-produce bench-ack bench-codec bench-engine bench-cli bench-tls bench-spark kafka kerberos docs schemas messages dist lint format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -118,6 +119,14 @@ test-spark-matrix: setup .venv-spark42/installed
 	@JAVA_HOME="$$(cat .venv/java-home)" .venv-spark42/bin/pytest -m spark $(BESIDE) tests/spark/test_spark_end_to_end.py tests/spark/test_spark_kafka_guide.py
 
 BESIDE := $(wildcard tests/spark/test_spark_*beside_connector*.py)
+
+# One after another even under `make -j`: each of them keeps the whole machine busy.
+test-release:
+	$(MAKE) test-hardening
+	$(MAKE) test-faults
+	$(MAKE) test-matrix
+	$(MAKE) test-spark-matrix
+	$(MAKE) dist
 
 # The oldest PySpark that levada supports; everything else as it is pinned.
 .venv-spark42/installed: .venv/installed

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Iterable
+from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -17,7 +19,7 @@ def main() -> None:
     """Write and read records, and tell."""
     home = Path(lv.__file__).parent
     assert home.is_relative_to(sys.prefix), f"levada comes from {home}"
-    compiled = sorted(path for path in home.rglob("*") if path.name.endswith(EXTENSION_SUFFIXES[0]))
+    compiled = compiled_modules(home)
     assert compiled, "nothing is compiled"
 
     with EmbeddedKafka() as kafka:
@@ -27,10 +29,22 @@ def main() -> None:
         records = list(lv.scan("wheel", bootstrap_servers=kafka.bootstrap_servers))
     assert sorted(int(record.key) for record in records) == list(range(RECORDS))
 
-    loaded = [path for path in compiled if ".".join(path.relative_to(home.parent).parts).split(".cpython")[0] in sys.modules]
-    assert len(loaded) == len(compiled), f"loaded from source: {[path.name for path in compiled if path not in loaded]}"
+    # Writing and reading records does not load every module: those that read JSON into columns, for example, are imported only here.
+    from_source = interpreted(compiled)
+    assert not from_source, f"loaded from source: {from_source}"
     python = platform.python_version()
     print(f"levada {lv.__version__} on Python {python}: {RECORDS} records there and back, {len(compiled)} compiled modules")
+
+
+def compiled_modules(home: Path) -> list[str]:
+    """Return the names of the modules that have a compiled file below the package's folder."""
+    files = {path for suffix in EXTENSION_SUFFIXES for path in home.rglob(f"*{suffix}")}
+    return sorted({".".join([*path.relative_to(home.parent).parent.parts, path.name.partition(".")[0]]) for path in files})
+
+
+def interpreted(names: Iterable[str]) -> list[str]:
+    """Import modules; return those whose source was loaded."""
+    return [name for name in names if not str(import_module(name).__file__).endswith(tuple(EXTENSION_SUFFIXES))]
 
 
 if __name__ == "__main__":
