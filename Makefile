@@ -222,6 +222,7 @@ lint: setup
 	$(BIN)/ruff check --no-cache
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	@$(BIN)/python tools/long_files.py
 
 format: setup
 	$(BIN)/ruff check --fix
