@@ -239,6 +239,7 @@ class NetworkClient:
         """
         if self._known_snapshot is not self._metadata.snapshot:
             self._known_snapshot = self._metadata.snapshot
+            self.setups.first_versions.keep_only(self._known_snapshot.nodes.values())
             for known in self.states:
                 self._forget_if_left(known.key)
         heard, self._just_heard = self._just_heard, ()
@@ -279,7 +280,7 @@ class NetworkClient:
                 self._lose(key, now_ms, disconnect)
         for key in events.connected:
             if (known := self.states.get(key)) is not None and known.state is ConnectionState.CONNECTING:
-                self._step_set_up(key, now_ms, self.setups.begin, known.node.host)
+                self._step_set_up(key, now_ms, self.setups.begin, known.node)
         self.settle()
 
     def settle(self) -> None:
@@ -382,6 +383,7 @@ class NetworkClient:
         else:
             self.states.ready(key, outcome, now_ms)
             self._failures.works(key, self.address(key))
+            self.setups.first_versions.answered(self.address(key), outcome.versions)
             if outcome.versions.throttle_time_ms:
                 self._throttle(key, outcome.versions.throttle_time_ms, now_ms)
             self.ever_ready = True
@@ -468,7 +470,10 @@ class NetworkClient:
         cause += advertised_by(known, self._metadata.snapshot)
         address = self.address(key)
         # A closed idle connection is not an error. It becomes one when reconnecting fails.
-        idle = self.states.state(key) in ESTABLISHED and not self.in_flight.count(key)
+        state = self.states.state(key)
+        idle = state in ESTABLISHED and not self.in_flight.count(key)
+        if state is ConnectionState.CHECKING_API_VERSIONS and disconnect.ending in (Ending.CLOSED, Ending.RESET):
+            self.setups.first_versions.unanswered(address)
         self.states.disconnected(key, now_ms)
         self.setups.forget(key)
         self.changes += 1

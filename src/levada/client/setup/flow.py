@@ -7,7 +7,7 @@ as a token, it yields what to wait for. A session that ends (KIP-368) is renewed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -21,11 +21,17 @@ from levada.errors import TimeoutError, broker_error
 from levada.promise import Promise
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.schema import Request
+from levada.types import Node
 
 T = TypeVar("T")
 
 FIRST_RESERVED_CORRELATION_ID = 2_147_483_640
 """Java keeps the ids from here on for authentication (H5): they are never those of a user's request."""
+
+
+_WITH_FEATURES = 3
+_FIRST_VERSIONS = (ApiVersionsRequest.MAX_VERSION, _WITH_FEATURES, 0)
+_UNANSWERED_AT_A_VERSION = 2
 
 
 class Ask(NamedTuple):
@@ -59,9 +65,14 @@ as long as the connection lasts, and raises when the broker does not.
 """
 
 
-def set_up(fallback: BrokerVersions | None, authenticate: Authenticate | None, host: str) -> SetupFlow[SetUp]:
-    """Do all that has to be done before requests may be sent. fallback: what brokers speak that cannot be asked."""
-    versions = fallback if fallback is not None else (yield from negotiate())
+def set_up(
+    fallback: BrokerVersions | None, authenticate: Authenticate | None, host: str, first: int = ApiVersionsRequest.MAX_VERSION
+) -> SetupFlow[SetUp]:
+    """Do all that has to be done before requests may be sent.
+
+    fallback: what brokers speak that cannot be asked. first: the version of ApiVersions to begin with.
+    """
+    versions = fallback if fallback is not None else (yield from negotiate(first))
     return SetUp(versions) if authenticate is None else (yield from prove(versions, authenticate, host))
 
 
@@ -70,14 +81,13 @@ def prove(versions: BrokerVersions, authenticate: Authenticate, host: str) -> Se
     return SetUp(versions, (yield from authenticate(versions, host)))
 
 
-def negotiate() -> SetupFlow[BrokerVersions]:
-    """Learn what the broker speaks, at most in two rounds (H8 to H10, KIP-511).
+def negotiate(first: int = ApiVersionsRequest.MAX_VERSION) -> SetupFlow[BrokerVersions]:
+    """Learn what the broker speaks, at most in two rounds (H8 to H10, KIP-511). first: the version to begin with.
 
     Raises ProtocolError for an answer that cannot be read, BrokerError for an error the broker answered with.
     """
-    newest = ApiVersionsRequest.MAX_VERSION
-    version = newest
-    reply = read_reply((yield _ask_versions(newest)), newest)
+    version = first
+    reply = read_reply((yield _ask_versions(first)), first)
     if reply.error_code == ErrorCode.UNSUPPORTED_VERSION:
         version = known_version(reply)
         reply = read_reply((yield _ask_versions(version)), version)
@@ -88,6 +98,50 @@ def negotiate() -> SetupFlow[BrokerVersions]:
 
 def _ask_versions(version: int) -> Ask:
     return Ask(handshake_request(), version, ConnectionEvent.ASKED_VERSIONS, HANDSHAKE_CORRELATION_ID)
+
+
+class FirstVersions:
+    """The version of ApiVersions that each address is asked with first: the newest, until its broker proves to close the connection at it.
+
+    Brokers answer UNSUPPORTED_VERSION to a version that they do not know (KIP-511), but not all who speak the protocol do: Azure Event Hubs
+    resets the connection. An address that ends two connections in a row without an answer is asked with version 3 next, then with version
+    0, then with the newest again. One connection proves nothing: a broker that stops ends it as well.
+    """
+
+    def __init__(self) -> None:
+        self._steps: dict[str, int] = {}
+        self._unanswered: dict[str, int] = {}
+
+    def of(self, address: str) -> int:
+        """Return the version to begin with."""
+        return _FIRST_VERSIONS[self._steps.get(address, 0)]
+
+    def unanswered(self, address: str) -> None:
+        """The broker ended a connection instead of answering."""
+        count = self._unanswered.get(address, 0) + 1
+        if count < _UNANSWERED_AT_A_VERSION:
+            self._unanswered[address] = count
+            return
+        del self._unanswered[address]
+        self._steps[address] = (self._steps.get(address, 0) + 1) % len(_FIRST_VERSIONS)
+
+    def answered(self, address: str, versions: BrokerVersions) -> None:
+        """The broker said what it speaks.
+
+        Version 0 tells no features of the cluster, which transactions need to know. A broker that answers it and knows version 3 is asked
+        with the newest again next time.
+        """
+        self._unanswered.pop(address, None)
+        _, newest = versions.ranges.get(ApiVersionsRequest.API_KEY, (0, 0))
+        if self.of(address) == 0 and newest >= _WITH_FEATURES:
+            self._steps.pop(address, None)
+
+    def keep_only(self, nodes: Iterable[Node]) -> None:
+        """Forget addresses that are no longer part of the cluster."""
+        if self._steps or self._unanswered:
+            addresses = {node.address for node in nodes}
+            self._steps = {address: step for address, step in self._steps.items() if address in addresses}
+            self._unanswered = {address: count for address, count in self._unanswered.items() if address in addresses}
 
 
 class _Running:
@@ -109,14 +163,16 @@ class Setups:
 
     def __init__(self, fallback: BrokerVersions | None, patience_ms: int) -> None:
         self.authenticate: Authenticate | None = None
+        self.first_versions = FirstVersions()
         self._fallback = fallback
         self._patience_ms = patience_ms
         self._running: dict[ConnectionKey, _Running] = {}
         self._waiting: dict[ConnectionKey, _Running] = {}
 
-    def begin(self, key: ConnectionKey, host: str, now_ms: int) -> SetupStep | SetUp:
+    def begin(self, key: ConnectionKey, node: Node, now_ms: int) -> SetupStep | SetUp:
         """The transport is ready: return what to ask first, or the end when there is nothing to ask."""
-        self._running[key] = _Running(set_up(self._fallback, self.authenticate, host))
+        first = self.first_versions.of(node.address)
+        self._running[key] = _Running(set_up(self._fallback, self.authenticate, node.host, first))
         return self._resume(key, None, now_ms)
 
     def begin_again(self, key: ConnectionKey, host: str, versions: BrokerVersions, now_ms: int) -> SetupStep | SetUp:

@@ -1,0 +1,88 @@
+"""Brokers that close the connection at a version of ApiVersions that they do not know, instead of answering UNSUPPORTED_VERSION."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from levada.protocol.frame import RequestFrame
+from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from levada.protocol.messages.metadata import MetadataRequest
+from levada.testing import Simulation
+from sim_kit import SPOKEN, ScriptedServer, SimClient, server, versions_reply
+
+NEWEST = ApiVersionsRequest.MAX_VERSION
+OWN = ApiVersionsRequest.API_KEY
+
+
+@pytest.fixture
+def sim() -> Iterator[Simulation]:
+    with Simulation(seed=15) as sim:
+        yield sim
+
+
+def hangs_up_above(sim: Simulation, newest: int, says: int | None = None) -> ScriptedServer:
+    """A broker that closes the connection at any version of ApiVersions above `newest`. says: what it tells of itself."""
+    spoken = {**SPOKEN, OWN: (0, newest if says is None else says)}
+
+    def answer(frame: RequestFrame) -> ApiVersionsResponse | None:
+        if frame.version <= newest:
+            return versions_reply(spoken)
+        kafka.hang_up(kafka.connected[-1])
+        return None
+
+    kafka = server(sim, {ApiVersionsRequest: answer})
+    return kafka
+
+
+def asked_with(kafka: ScriptedServer) -> list[int]:
+    """Return the versions of ApiVersions that it was asked with, without the same one again."""
+    versions = [frame.version for frame in kafka.asked if isinstance(frame.request, ApiVersionsRequest)]
+    return [version for number, version in enumerate(versions) if number == 0 or version != versions[number - 1]]
+
+
+@pytest.mark.parametrize(("newest", "asked"), [(3, [NEWEST, 3]), (2, [NEWEST, 3, 0])])
+def test_an_older_version_is_asked_for_until_there_is_an_answer(sim: Simulation, newest: int, asked: list[int]) -> None:
+    kafka = hangs_up_above(sim, newest)
+    client = SimClient(sim)
+    client.ask(MetadataRequest(topics=[]))
+    assert asked_with(kafka) == asked
+
+
+def test_the_version_that_was_answered_is_kept_for_the_address(sim: Simulation) -> None:
+    kafka = hangs_up_above(sim, 3)
+    client = SimClient(sim)
+    client.ask(MetadataRequest(topics=[]))
+    kafka.asked.clear()
+    for _ in range(3):
+        kafka.hang_up(kafka.connected[-1])
+        sim.advance(2_000)
+        client.ask(MetadataRequest(topics=[]))
+    assert asked_with(kafka) == [3]
+
+
+def test_one_connection_that_ends_proves_nothing(sim: Simulation) -> None:
+    """A broker that is stopped ends connections as well."""
+    kafka = server(sim)
+    kafka.handlers[ApiVersionsRequest] = lambda frame: (
+        kafka.hang_up(kafka.connected[-1]) if len(kafka.connected) == 1 else versions_reply({**SPOKEN, OWN: (0, NEWEST)})
+    )
+    client = SimClient(sim)
+    client.ask(MetadataRequest(topics=[]))
+    assert asked_with(kafka) == [NEWEST]
+    assert len(kafka.connected) > 1
+
+
+def test_version_0_is_not_kept_where_the_broker_knows_newer_ones(sim: Simulation) -> None:
+    """Version 0 tells no features: a client would use the transactions of old brokers for as long as it lives."""
+    kafka = hangs_up_above(sim, 0, says=NEWEST)
+    client = SimClient(sim)
+    client.ask(MetadataRequest(topics=[]))
+    assert asked_with(kafka) == [NEWEST, 3, 0]
+    kafka.handlers[ApiVersionsRequest] = lambda frame: versions_reply({**SPOKEN, OWN: (0, NEWEST)})
+    kafka.asked.clear()
+    kafka.hang_up(kafka.connected[-1])
+    sim.advance(2_000)
+    client.ask(MetadataRequest(topics=[]))
+    assert asked_with(kafka) == [NEWEST]
