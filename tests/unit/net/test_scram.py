@@ -79,6 +79,8 @@ def test_M_D6_a_user_that_there_is_not() -> None:
         (FIRST.replace(b",i=4096", b""), "iterations"),
         (FIRST.replace(b"s=W22", b"s=!!!"), "not base64"),
         (FIRST + b",i=4096", "each once"),
+        (b"m=channel-limits," + FIRST, "the mandatory extension 'channel-limits', which is not known"),
+        (FIRST + b",m=channel-limits", "the mandatory extension 'channel-limits', which is not known"),
         (b"", "name=value"),
         (b"\xff\xfe", "UTF-8"),
     ],
@@ -126,7 +128,8 @@ CREDENTIAL = ScramCredential.of(MECHANISM, "pencil")
 
 
 @pytest.mark.parametrize(
-    "message", [b"y,,n=user,r=abc", b"p=tls-unique,,n=user,r=abc", b"n,a=other,n=user,r=abc", b"n,,n=user", b"n,,", b"\xff"]
+    "message",
+    [b"y,,n=user,r=abc", b"p=tls-unique,,n=user,r=abc", b"n,a=other,n=user,r=abc", b"n,,n=user", b"n,,", b"n,,m=x,n=user,r=abc", b"\xff"],
 )
 def test_a_first_message_that_a_broker_refuses(message: bytes) -> None:
     with pytest.raises(SaslError):

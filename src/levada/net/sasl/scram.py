@@ -28,6 +28,8 @@ _BINDING: Final = "c=biws"
 """The header in base64, with `c=` before it: no channel is bound."""
 _NONCE_BYTES: Final = 24
 _LONGEST_REASON: Final = 200
+_MANDATORY_EXTENSION: Final = "m"
+"""RFC 5802 reserves it: who does not know what it means has to end the exchange."""
 TOKENAUTH: Final = "tokenauth"
 """The extension that says, if it is `true`, that user and password are a delegation token's id and hmac (KIP-48)."""
 
@@ -157,6 +159,8 @@ def _fields(text: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         if not name or not equals or name in found:
             raise SaslError("a message of SCRAM is made of name=value, each once")
+        if name == _MANDATORY_EXTENSION:
+            raise SaslError(f"a message of SCRAM has the mandatory extension {value[:_LONGEST_REASON]!r}, which is not known here")
         found[name] = value
     return found
 
