@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from levada.types import ConsumerRecords, Headers, OffsetAndMetadata, RecordMetadata, TopicPartition
+from levada.types import ConsumerRecords, Headers, HeadersIn, OffsetAndMetadata, RecordMetadata, TopicPartition
 
 
 class ProducerRecord(NamedTuple):
@@ -17,7 +17,7 @@ class ProducerRecord(NamedTuple):
     key: Any = None
     partition: int | None = None
     timestamp: int | datetime | None = None
-    headers: Headers | Mapping[str, bytes | None] | None = None
+    headers: HeadersIn | None = None
 
 
 class ProducerInterceptor:

@@ -6,11 +6,11 @@ bytes-like objects pass, text becomes UTF-8 on the way in and stays bytes on the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from levada.errors import SerializationError
-from levada.types import Headers
+from levada.types import HeadersIn
 
 Sendable: TypeAlias = bytes | bytearray | memoryview | str
 """What needs no serializer."""
@@ -27,7 +27,7 @@ else:
     K_in = TypeVar("K_in", contravariant=True)
     V_in = TypeVar("V_in", contravariant=True)
 
-Plain: TypeAlias = tuple[K_in | None, V_in | None] | tuple[K_in | None, V_in | None, Headers | Mapping[str, bytes | None] | None] | V_in
+Plain: TypeAlias = tuple[K_in | None, V_in | None] | tuple[K_in | None, V_in | None, HeadersIn | None] | V_in
 """A record of send_many(): a value, (key, value) or (key, value, headers)."""
 
 Serializer: TypeAlias = Callable[[Any], Sendable | None]

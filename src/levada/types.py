@@ -22,6 +22,8 @@ else:
     V = TypeVar("V")
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+HeadersIn: TypeAlias = Sequence[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None]
+"""Headers as a program may give them to send(); a str is sent in UTF-8."""
 
 NO_TIMESTAMP = -1
 UNKNOWN_OFFSET = -1

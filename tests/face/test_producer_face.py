@@ -68,6 +68,15 @@ def test_headers_may_be_a_mapping(producer: lv.KafkaProducer, kafka: EmbeddedKaf
     assert [tuple(header) for header in read(kafka, topic)[0].headers] == [("a", b"1"), ("b", None)]
 
 
+def test_headers_take_text_as_keys_and_values_do(producer: lv.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
+    producer.send(topic, "v", headers={"a": "é"}).result(timeout=PATIENCE_S)
+    producer.send_many(topic, [("k", "v", [("b", "2"), ("b", None)])])[0].result(timeout=PATIENCE_S)
+    assert [[tuple(header) for header in record.headers] for record in read(kafka, topic)] == [
+        [("a", "é".encode())],
+        [("b", b"2"), ("b", None)],
+    ]
+
+
 def test_bytes_like_values_are_copied_when_they_are_sent(producer: lv.KafkaProducer, kafka: EmbeddedKafka, topic: str) -> None:
     value = bytearray(b"before")
     producer.send(topic, value)

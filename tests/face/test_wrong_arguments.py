@@ -17,6 +17,7 @@ from levada.protocol.messages.metadata import MetadataRequest
 from levada.testing import EmbeddedKafka
 
 TP = lv.TopicPartition("orders", 0)
+NAMED = "write TopicPartition('orders', 0), or take partitions_for('orders')"
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def test_a_topic_is_named_by_a_str(
         ({"partition": 0.0}, "partition must be a whole number, got 0.0"),
         ({"timestamp": 1.5}, "a time in milliseconds must be a whole number, got 1.5"),
         ({"timestamp": "now"}, "a time in milliseconds must be a whole number, got 'now'"),
-        ({"headers": [("trace", "x")]}, "header 'trace' has a value of type str; values are bytes or None: encode text"),
+        ({"headers": [("trace", 5)]}, "header 'trace' has a value of type int; values are bytes, str (sent in UTF-8) or None"),
         ({"headers": [(b"trace", b"x")]}, "header b'trace' has a name of type bytes; names are str"),
         ({"headers": ["trace"]}, "headers are pairs of a name and a value, or a mapping; got 'trace'"),
         ({"headers": "trace"}, "headers are pairs of a name and a value, or a mapping; got 't'"),
@@ -102,6 +103,14 @@ def test_a_record_is_checked(producer: lv.KafkaProducer, arguments: dict[str, An
 def test_a_timestamp_outside_of_what_a_record_can_hold_is_refused(producer: lv.KafkaProducer, timestamp: int) -> None:
     with pytest.raises(ValueError, match=rf"{timestamp}.*milliseconds since the epoch"):
         producer.send("orders", b"x", timestamp=timestamp)
+
+
+@pytest.mark.parametrize("column", [[b"x"], b"x", 0, {"trace": b"x"}], ids=repr)
+@pytest.mark.parametrize("name", ["key", "value", "headers", "timestamp", "partition"])
+def test_what_is_sent_of_columns_is_named(producer: lv.KafkaProducer, name: str, column: object) -> None:
+    """The data have the values; the argument says in which column."""
+    with pytest.raises(TypeError, match=rf"topic 'orders': {name} is the name of a column of the data.*got {type(column).__name__}"):
+        producer.send_arrow("orders", None, **cast(Any, {"value": "payload", name: column}))
 
 
 def test_a_time_to_look_up_that_no_request_can_hold_is_refused(consumer: lv.KafkaConsumer) -> None:
@@ -184,23 +193,28 @@ def test_a_topic_whose_name_no_request_can_carry_cannot_be_administered(admin: l
 @pytest.mark.parametrize(
     ("use", "text"),
     [
-        (lambda consumer: consumer.assign("orders"), "expected a list of TopicPartition, got 'orders'; write ['orders']"),
+        (
+            lambda consumer: consumer.assign("orders"),
+            "expected a list of TopicPartition, got 'orders'; write [TopicPartition('orders', 0)]",
+        ),
         (lambda consumer: consumer.assign(TP), f"expected a list of TopicPartition, got {TP!r}; write [{TP!r}]"),
-        (lambda consumer: consumer.assign(["orders"]), "expected TopicPartition(topic, partition), got 'orders'"),
+        (lambda consumer: consumer.assign(["orders"]), f"expected TopicPartition(topic, partition), got 'orders'; {NAMED}"),
+        (lambda consumer: consumer.assign(("orders", 0)), f"expected TopicPartition(topic, partition), got 'orders'; {NAMED}"),
+        (lambda consumer: consumer.assign(5), "expected a list of TopicPartition, got 5"),
         (lambda consumer: consumer.assign([("orders", "0")]), "partition must be a whole number, got '0'"),
         (lambda consumer: consumer.end_offsets(TP), f"expected a list of TopicPartition, got {TP!r}; write [{TP!r}]"),
-        (lambda consumer: consumer.position("orders"), "expected TopicPartition(topic, partition), got 'orders'"),
+        (lambda consumer: consumer.position("orders"), f"expected TopicPartition(topic, partition), got 'orders'; {NAMED}"),
         (lambda consumer: consumer.partitions_for(b"orders"), "a topic is named by a str, got b'orders'"),
         (lambda consumer: [consumer.assign([TP]), consumer.seek(TP, "5")], "offset must be a whole number, got '5'"),
         (lambda consumer: [consumer.assign([TP]), consumer.poll("1")], "a timeout is a number of seconds or None, got '1'"),
         (lambda consumer: consumer.list_topics(timeout="1"), "a timeout is a number of seconds or None, got '1'"),
         (
             lambda consumer: [consumer.assign([TP]), consumer.poll_arrow(columns="value")],
-            "expected a list of columns, got 'value'; write ['value']",
+            "expected a list of columns, such as ['key', 'value'], got 'value'; write ['value']",
         ),
         (
             lambda consumer: [consumer.assign([TP]), consumer.poll_arrow(text=True)],
-            "expected a list of columns, got True; write [True]",
+            "expected a list of columns, such as ['key', 'value'], got True",
         ),
     ],
 )
@@ -332,8 +346,8 @@ def test_a_close_that_is_refused_closes_nothing(face: Any, use: str) -> None:
 @pytest.mark.parametrize(
     ("topics", "text"),
     [
-        ("orders", "expected a list of NewTopic, got 'orders'; write ['orders']"),
-        (["orders"], "expected NewTopic(name, ...), got 'orders'"),
+        ("orders", "expected a list of NewTopic, got 'orders'; write [NewTopic('orders')]"),
+        (["orders"], "expected NewTopic(name, ...), got 'orders'; write NewTopic('orders')"),
         (lv.NewTopic("orders"), "expected a list of NewTopic, got NewTopic("),
         ([lv.NewTopic("new", partitions="3")], "partitions must be a whole number, got '3'"),  # type: ignore[arg-type]
     ],

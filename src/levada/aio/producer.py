@@ -25,7 +25,7 @@ from levada.metrics import Metrics
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.producer_batch import Ack, DeliveryCallback
 from levada.serialization import K_in, Plain, V_in
-from levada.types import ConsumerGroupMetadata, Headers, PartitionInfo, TransactionHandle
+from levada.types import ConsumerGroupMetadata, HeadersIn, PartitionInfo, TransactionHandle
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -62,7 +62,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         *,
         partition: int | None = None,
         timestamp: int | datetime | None = None,
-        headers: Headers | Mapping[str, bytes | None] | None = None,
+        headers: HeadersIn | None = None,
         on_delivery: DeliveryCallback | None = None,
         ack: Ack | None = None,
         **unknown: Never,
@@ -87,7 +87,7 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         *,
         partition: int | None = None,
         timestamp: int | datetime | None = None,
-        headers: Headers | Mapping[str, bytes | None] | None = None,
+        headers: HeadersIn | None = None,
         on_delivery: DeliveryCallback | None = None,
         ack: Ack | None = None,
         **unknown: Never,

@@ -62,7 +62,8 @@ def node_ids(given: Any) -> list[int]:
 def config_resources(given: Any) -> list[ConfigResource]:
     """Return resources, each once."""
     if isinstance(given, str | ConfigResource) or not isinstance(given, Iterable):
-        raise TypeError(f"expected a list of ConfigResource(type, name), got {given!r}; write [{given!r}]")
+        advice = f"; write [{given!r}]" if isinstance(given, ConfigResource) else ", such as [('Topic', 'orders')]"
+        raise TypeError(f"expected a list of ConfigResource(type, name), got {given!r}{advice}")
     return list(dict.fromkeys(config_resource(one) for one in given))
 
 

@@ -17,7 +17,7 @@ from levada.protocol.schema import Request
 from levada.types import (
     AbortTransactionSpec,
     ConsumerGroupMetadata,
-    Headers,
+    HeadersIn,
     NewTopic,
     OffsetAndMetadata,
     PartitionInfo,
@@ -85,6 +85,10 @@ def topic_partition(tp: Any) -> TopicPartition:
     """Return a partition; any pair of a topic's name and a number will do, and what partitions_for() returns."""
     if isinstance(tp, PartitionInfo):
         return TopicPartition(tp.topic, tp.partition)
+    if isinstance(tp, str):
+        raise TypeError(
+            f"expected TopicPartition(topic, partition), got {tp!r}; write TopicPartition({tp!r}, 0), or take partitions_for({tp!r})"
+        )
     if not isinstance(tp, tuple) or len(tp) != 2:
         raise TypeError(f"expected TopicPartition(topic, partition), got {tp!r}")
     return TopicPartition(topic_name(tp[0]), whole("partition", tp[1]))
@@ -92,7 +96,9 @@ def topic_partition(tp: Any) -> TopicPartition:
 
 def topic_partitions(partitions: Any) -> list[TopicPartition]:
     """Return a list of partitions."""
-    _refuse_lone(partitions, (str, TopicPartition, PartitionInfo), "TopicPartition")
+    if isinstance(partitions, str):
+        raise TypeError(f"expected a list of TopicPartition, got {partitions!r}; write [TopicPartition({partitions!r}, 0)]")
+    _refuse_lone(partitions, (TopicPartition, PartitionInfo), "TopicPartition")
     return [topic_partition(tp) for tp in partitions]
 
 
@@ -209,19 +215,22 @@ def transaction_handle(handle: Any) -> TransactionHandle:
 
 def column_names(names: Any) -> tuple[str, ...]:
     """Return names of columns; which there are is for the decoder to know."""
-    _refuse_lone(names, str, "columns")
+    _refuse_lone(names, str, "columns, such as ['key', 'value']")
     return tuple(names)
 
 
 def new_topics(topics: Any) -> list[NewTopic]:
     """Return the topics to be created; settings may be given as numbers and bools, and are text on the wire."""
-    _refuse_lone(topics, (str, NewTopic), "NewTopic")
+    if isinstance(topics, str):
+        raise TypeError(f"expected a list of NewTopic, got {topics!r}; write [NewTopic({topics!r})]")
+    _refuse_lone(topics, NewTopic, "NewTopic")
     return [_new_topic(topic) for topic in topics]
 
 
 def _new_topic(topic: Any) -> NewTopic:
     if not isinstance(topic, NewTopic):
-        raise TypeError(f"expected NewTopic(name, ...), got {topic!r}")
+        advice = f"; write NewTopic({topic!r})" if isinstance(topic, str) else ""
+        raise TypeError(f"expected NewTopic(name, ...), got {topic!r}{advice}")
     config = None if topic.config is None else {name: setting_text(value) for name, value in topic.config.items()}
     name, count, factor = (
         topic_name(topic.name),
@@ -240,8 +249,10 @@ def _assignment(name: str, given: Any) -> Mapping[int, list[int]] | None:
 
 
 def _refuse_lone(items: Any, single: type | tuple[type, ...], what: str) -> None:
-    if isinstance(items, single) or not isinstance(items, Iterable):
+    if isinstance(items, single):
         raise TypeError(f"expected a list of {what}, got {items!r}; write [{items!r}]")
+    if not isinstance(items, Iterable):
+        raise TypeError(f"expected a list of {what}, got {items!r}")
 
 
 def whole(name: str, number: Any) -> int:
@@ -270,18 +281,23 @@ def destination(node: Any) -> Destination:
         raise TypeError(f"node must be a node id, {CONTROLLER!r} or None, got {node!r}") from None
 
 
-def header_pairs(headers: Headers | Mapping[str, bytes | None]) -> Headers:
+def header_pairs(headers: HeadersIn) -> list[tuple[str, bytes | None]]:
     """Return headers as pairs of a name and bytes or None."""
-    pairs: list[Any] = list(headers.items() if isinstance(headers, Mapping) else headers)
-    for pair in pairs:
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise TypeError(f"headers are pairs of a name and a value, or a mapping; got {pair!r}")
-        name, value = pair
-        if not isinstance(name, str):
-            raise TypeError(f"header {name!r} has a name of type {type(name).__name__}; names are str")
-        if not (value is None or isinstance(value, bytes)):
-            raise TypeError(f"header {name!r} has a value of type {type(value).__name__}; values are bytes or None: encode text")
-    return pairs
+    given: Iterable[Any] = headers.items() if isinstance(headers, Mapping) else headers
+    return [_header_pair(pair) for pair in given]
+
+
+def _header_pair(pair: Any) -> tuple[str, bytes | None]:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise TypeError(f"headers are pairs of a name and a value, or a mapping; got {pair!r}")
+    name, value = pair
+    if not isinstance(name, str):
+        raise TypeError(f"header {name!r} has a name of type {type(name).__name__}; names are str")
+    if isinstance(value, str):
+        return name, value.encode()
+    if not (value is None or isinstance(value, bytes)):
+        raise TypeError(f"header {name!r} has a value of type {type(value).__name__}; values are bytes, str (sent in UTF-8) or None")
+    return name, value
 
 
 @contextmanager

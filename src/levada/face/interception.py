@@ -77,7 +77,7 @@ class Interceptors:
 
     def on_send_arrow(self, topic: str) -> ArrowHeaders:
         """Return what the interceptors want in the headers of every row."""
-        found = []
+        found: ArrowHeaders = []
         for interceptor in self._interceptors:
             try:
                 headers = header_pairs(interceptor.on_send_arrow(topic))

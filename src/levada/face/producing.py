@@ -34,7 +34,7 @@ from levada.producer.sender import SenderSettings
 from levada.producer.transactions import closing
 from levada.record.compression import Codec
 from levada.serialization import to_bytes
-from levada.types import Headers, PartitionInfo
+from levada.types import Headers, HeadersIn, PartitionInfo
 
 if TYPE_CHECKING:
     from levada.record.columnar import PartitionRows, RejectedRow
@@ -98,7 +98,7 @@ class Producing:
         key: Any,
         partition: int | None,
         timestamp: int | datetime | None,
-        headers: Headers | Mapping[str, bytes | None] | None,
+        headers: HeadersIn | None,
         on_delivery: DeliveryCallback | None,
         ack: Ack | None,
     ) -> ToSend:
@@ -204,6 +204,12 @@ class Producing:
             self._interceptors.check_columns()
         except IllegalStateError as refused:
             raise not_written(refused) from None
+        for name, column in columns.items():
+            if column is not None and not isinstance(column, str):
+                raise TypeError(
+                    f"send_arrow() to topic {topic!r}: {name} is the name of a column of the data, as in value='payload'; got "
+                    f"{type(column).__name__}. Add what it should hold to the data, as in table.append_column({name!r}, [values])"
+                )
         if columns["key"] is None and columns["value"] is None and columns["headers"] is None:
             raise ValueError(
                 f"nothing to send to topic {topic!r}: name the columns, as in send_arrow(topic, data, key='id', value='payload')"

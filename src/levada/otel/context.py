@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TypeAlias
 
 from opentelemetry import propagate, trace
@@ -10,7 +9,8 @@ from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter, Setter
 from opentelemetry.trace import Link
 
-from levada.types import Headers
+from levada.face.arguments import header_pairs
+from levada.types import Headers, HeadersIn
 
 Pairs: TypeAlias = list[tuple[str, bytes | None]]
 
@@ -34,9 +34,9 @@ class _Writer(Setter[Pairs]):
 _READER, _WRITER = _Reader(), _Writer()
 
 
-def pairs_of(headers: Headers | Mapping[str, bytes | None] | None) -> Pairs:
-    """Return a record's headers as they may be given to send()."""
-    return list(headers.items() if isinstance(headers, Mapping) else headers or ())
+def pairs_of(headers: HeadersIn | None) -> Pairs:
+    """Return a record's headers as pairs."""
+    return header_pairs(headers or ())
 
 
 def with_context(headers: Headers, context: Context) -> Pairs:

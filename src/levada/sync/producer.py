@@ -30,7 +30,7 @@ from levada.sync.driver import Driver
 from levada.sync.dropped import start
 from levada.sync.sending import Sending
 from levada.sync.transaction import Transaction
-from levada.types import ConsumerGroupMetadata, Headers, PartitionInfo, TransactionHandle
+from levada.types import ConsumerGroupMetadata, HeadersIn, PartitionInfo, TransactionHandle
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -77,7 +77,7 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         *,
         partition: int | None = None,
         timestamp: int | datetime | None = None,
-        headers: Headers | Mapping[str, bytes | None] | None = None,
+        headers: HeadersIn | None = None,
         on_delivery: DeliveryCallback | None = None,
         ack: Ack | None = None,
         **unknown: Never,

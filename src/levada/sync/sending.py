@@ -7,7 +7,7 @@ fifth of the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from typing import Generic, Never
 
@@ -17,7 +17,7 @@ from levada.producer.delivery import Delivery
 from levada.producer.producer_batch import Ack, DeliveryCallback
 from levada.serialization import K_in, V_in
 from levada.sync.driver import Driver
-from levada.types import Headers
+from levada.types import HeadersIn
 
 
 class Sending(Generic[K_in, V_in]):
@@ -35,7 +35,7 @@ class Sending(Generic[K_in, V_in]):
         *,
         partition: int | None = None,
         timestamp: int | datetime | None = None,
-        headers: Headers | Mapping[str, bytes | None] | None = None,
+        headers: HeadersIn | None = None,
         on_delivery: DeliveryCallback | None = None,
         ack: Ack | None = None,
         **unknown: Never,
@@ -43,10 +43,10 @@ class Sending(Generic[K_in, V_in]):
         """Put a record on its way; return a handle on its outcome.
 
         value, key: bytes-like, str (as UTF-8), None, or whatever the configured serializer takes. partition: None lets the key decide, and
-        without a key spreads records. timestamp: milliseconds since the epoch or an aware datetime, default now. headers: pairs of name
-        and bytes or None. on_delivery: called with (RecordMetadata, error or None) on the client's own thread; it must be quick. ack: an
-        AckBuffer and the sequence that its put() returned: marked when the record is written, failed when it is not, before on_delivery
-        is called. Where send() raises, the sequence is neither marked nor failed.
+        without a key spreads records. timestamp: milliseconds since the epoch or an aware datetime, default now. headers: a mapping, or
+        pairs, of a name and bytes, str (as UTF-8) or None. on_delivery: called with (RecordMetadata, error or None) on the client's own
+        thread; it must be quick. ack: an AckBuffer and the sequence that its put() returned: marked when the record is written, failed
+        when it is not, before on_delivery is called. Where send() raises, the sequence is neither marked nor failed.
 
         Waits, up to max.block.ms, only for metadata of a new topic, for a partition that does not exist yet, and for room in buffer.memory.
         What the cluster or the limits have against the record comes through the handle and the callback: TimeoutError,

@@ -30,6 +30,7 @@ TOPIC = ConfigResource(ConfigResourceType.TOPIC, "t")
         (lambda: given.new_partitions({"t": 0}), "the number of partitions of 't' must be at least 1, got 0"),
         (lambda: given.new_partitions({"t": NewPartitions(2, ["1"])}), "expected a list of broker ids, got '1'"),  # type: ignore[list-item]
         (lambda: given.node_ids(5), "expected a list of broker ids, got 5"),
+        (lambda: given.config_resources("t"), r"got 't', such as \[\('Topic', 'orders'\)\]"),
         (lambda: given.config_resources(TOPIC), r"write \[ConfigResource"),
         (lambda: given.config_resource("t"), "expected ConfigResource"),
         (lambda: given.config_resource(("Topics", "t")), "'Topics' is no type of resource; they are Topic, Broker"),
