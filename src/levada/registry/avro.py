@@ -12,11 +12,10 @@ from levada.registry.avro_codec import (
     WRITE_ERRORS,
     LeftOverError,
     Parsed,
-    contains_itself,
+    ValueReader,
     document,
     is_plain_bytes,
     parse,
-    read_value,
     told,
     with_length,
     write_value,
@@ -112,7 +111,6 @@ class AvroDeserializer(Generic[T]):
             raise SerializationError(f"schema id {schema_id} is of type {writer_schema.schema_type}, not AVRO")
         names: dict[str, Any] = {}
         writer = _parse(self._registry, writer_schema, names)
-        is_recursive = contains_itself(writer, names)
         if self._reader is not None and self._reader_parsed is None:
             self._reader_parsed = _parse(self._registry, self._reader)
         reader = self._reader_parsed
@@ -120,11 +118,13 @@ class AvroDeserializer(Generic[T]):
         if is_plain and (reader is None or is_plain_bytes(reader)):
             return lambda data: data[HEADER_SIZE:]
 
+        read_value = ValueReader(writer, names, reader)
+
         def read(data: bytes) -> Any:
             try:
                 if is_plain:
-                    return read_value(with_length(data[HEADER_SIZE:]), 0, writer, reader)
-                return read_value(data, HEADER_SIZE, writer, reader, is_recursive=is_recursive)
+                    return read_value(with_length(data[HEADER_SIZE:]), 0)
+                return read_value(data, HEADER_SIZE)
             except LeftOverError as fault:
                 raise SerializationError(
                     f"{fault.count} bytes are left over after the Avro schema of id {schema_id}: it was written with another one"

@@ -16,10 +16,16 @@ except ImportError as missing:
 Parsed = Any
 """What fastavro makes of a schema."""
 
+MOST_EMPTY_ITEMS = 1 << 16
+"""How many items without a byte of their own one value may have. Their number is all that stands in the data: ten bytes can mean 2**63."""
+MOST_FIELDS = 100_000
+"""How many fields a schema may stand for, with each record written out wherever it is used. Thirty small records can stand for 2**30."""
 RECORDS = ("record", "error")
 NAMED = (*RECORDS, "enum", "fixed")
 SCHEMA_ERRORS = (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError, TypeError, RecursionError)
 """What json and fastavro raise for a schema that they cannot read."""
+_WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+_LONGEST_LONG_BITS = 70
 WRITE_ERRORS = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
 """What fastavro raises for a value that does not fit its schema."""
 
@@ -47,7 +53,25 @@ def parse(documents: Iterable[Any], names: dict[str, Any] | None = None) -> Pars
     if isinstance(parsed, list | str):
         # fastavro keeps what names stand for beside a record that uses them; a union has no place for that.
         parsed = fastavro.parse_schema(_spelt_out(parsed, known, set()))
+    if (count := _fields(parsed, known, {})) > MOST_FIELDS:
+        raise ValueError(f"it stands for {count} fields; {MOST_FIELDS} are the most")
     return parsed
+
+
+def _fields(schema: Parsed, names: Mapping[str, Any], known: dict[str, int]) -> int:
+    """Count the fields and branches of a schema. known: those of records that were counted; a record within itself adds none."""
+    if isinstance(schema, list):
+        return sum(_fields(branch, names, known) for branch in schema)
+    schema = names.get(schema, schema) if isinstance(schema, str) else schema
+    kind = kind_of(schema)
+    if kind in ("array", "map"):
+        return 1 + _fields(schema["items" if kind == "array" else "values"], names, known)
+    if kind not in RECORDS:
+        return 1
+    if schema["name"] not in known:
+        known[schema["name"]] = 0
+        known[schema["name"]] = 1 + sum(_fields(inner["type"], names, known) for inner in schema["fields"])
+    return known[schema["name"]]
 
 
 def _spelt_out(schema: Any, names: Mapping[str, Any], defined: set[str]) -> Any:
@@ -74,22 +98,129 @@ def write_value(before: bytes, parsed: Parsed, value: Any) -> bytes:
     return out.getvalue()
 
 
-def read_value(
-    data: bytes, begin: int, writer: Parsed, reader: Parsed = None, *, names_branches: bool = False, is_recursive: bool = False
-) -> Any:
-    """Read the value that takes the bytes from `begin` to the end; reader: the schema to resolve it to, None for the writer's own.
+class ValueReader:
+    """Reads the values of one schema.
 
-    names_branches: return (name, value) for a value of a named type in a union. is_recursive: the writer's schema contains itself, so that
-    values may be nested as deep as they are long. fastavro's C overflows the stack then, which ends the process; its Python, which is many
-    times slower, raises RecursionError. Raises an exception of any kind where the bytes are no such value, among them LeftOverError.
+    writer: the schema that they were written with. names: its named types. reader: the schema to resolve them to, None for the writer's
+    own. names_branches: return (name, value) for a value of a named type in a union.
     """
-    schemaless_reader = _read_py.schemaless_reader if is_recursive else fastavro.schemaless_reader
-    source = BytesIO(data)
-    source.seek(begin)
-    value = schemaless_reader(source, writer, reader, return_named_type=names_branches)
-    if left := len(data) - source.tell():
-        raise LeftOverError(left)
-    return value
+
+    def __init__(self, writer: Parsed, names: Mapping[str, Any], reader: Parsed = None, *, names_branches: bool = False) -> None:
+        self._writer = writer
+        self._names = names
+        self._reader = reader
+        self._names_branches = names_branches
+        # Values of a schema that contains itself may be nested as deep as they are long. fastavro's C overflows the stack then, which ends
+        # the process; its Python, which is many times slower, raises RecursionError.
+        self._read = _read_py.schemaless_reader if contains_itself(writer, names) else fastavro.schemaless_reader
+        self._may_have_empty_items = _has_empty_items(writer, names, set())
+
+    def __call__(self, data: bytes, begin: int) -> Any:
+        """Read the value that takes the bytes from `begin` to the end.
+
+        Raises an exception of any kind where the bytes are no such value, among them LeftOverError.
+        """
+        if self._may_have_empty_items:
+            _EmptyItems(data, self._names).skip(self._writer, begin)
+        source = BytesIO(data)
+        source.seek(begin)
+        value = self._read(source, self._writer, self._reader, return_named_type=self._names_branches)
+        if left := len(data) - source.tell():
+            raise LeftOverError(left)
+        return value
+
+
+def _is_empty(schema: Parsed, names: Mapping[str, Any]) -> bool:
+    """Whether values of a type take no bytes."""
+    if isinstance(schema, list):
+        return False
+    schema = names.get(schema, schema) if isinstance(schema, str) else schema
+    kind = kind_of(schema)
+    if kind == "fixed":
+        return bool(schema["size"] == 0)
+    return kind == "null" or (kind in RECORDS and all(_is_empty(inner["type"], names) for inner in schema["fields"]))
+
+
+def _has_empty_items(schema: Parsed, names: Mapping[str, Any], seen: set[str]) -> bool:
+    """Whether arrays of a schema can have items that take no bytes. A map's cannot: each has a key."""
+    if isinstance(schema, list):
+        return any(_has_empty_items(branch, names, seen) for branch in schema)
+    schema = names.get(schema, schema) if isinstance(schema, str) else schema
+    kind = kind_of(schema)
+    if kind == "array":
+        return _is_empty(schema["items"], names) or _has_empty_items(schema["items"], names, seen)
+    if kind == "map":
+        return _has_empty_items(schema["values"], names, seen)
+    if kind not in RECORDS or schema["name"] in seen:
+        return False
+    seen.add(schema["name"])
+    return any(_has_empty_items(inner["type"], names, seen) for inner in schema["fields"])
+
+
+class _EmptyItems:
+    """Counts the items without bytes in one value, before fastavro makes an object of each."""
+
+    def __init__(self, data: bytes, names: Mapping[str, Any]) -> None:
+        self._data = data
+        self._names = names
+        self._count = 0
+
+    def skip(self, schema: Parsed, at: int) -> int:
+        """Return where the value of a type ends that begins at `at`. Raises ValueError where it has too many empty items."""
+        if at > len(self._data):
+            raise ValueError("the data end within the value")
+        if isinstance(schema, list):
+            branch, at = self._long(at)
+            if not 0 <= branch < len(schema):
+                raise ValueError(f"a union has no branch {branch}")
+            return self.skip(schema[branch], at)
+        schema = self._names.get(schema, schema) if isinstance(schema, str) else schema
+        kind = kind_of(schema)
+        if kind in RECORDS:
+            for inner in schema["fields"]:
+                at = self.skip(inner["type"], at)
+            return at
+        if kind in ("array", "map"):
+            return self._skip_blocks(schema, kind, at)
+        if kind in ("bytes", "string"):
+            return self._skip_bytes(at)
+        if kind in ("int", "long", "enum"):
+            return self._long(at)[1]
+        return at + (schema["size"] if kind == "fixed" else _WIDTHS[kind])
+
+    def _skip_blocks(self, schema: Parsed, kind: str, at: int) -> int:
+        is_map = kind == "map"
+        of_item = schema["values" if is_map else "items"]
+        are_empty = not is_map and _is_empty(of_item, self._names)
+        while True:
+            count, at = self._long(at)
+            if count == 0:
+                return at
+            if count < 0:
+                count, (_, at) = -count, self._long(at)
+            if are_empty:
+                self._count += count
+                if self._count > MOST_EMPTY_ITEMS:
+                    raise ValueError(f"an array has {self._count} items that take no bytes; {MOST_EMPTY_ITEMS} are the most in one value")
+                continue
+            for _ in range(count):
+                at = self.skip(of_item, self._skip_bytes(at) if is_map else at)
+
+    def _skip_bytes(self, at: int) -> int:
+        size, at = self._long(at)
+        if not 0 <= size <= len(self._data) - at:
+            raise ValueError(f"{size} bytes are announced, {len(self._data) - at} are left")
+        return at + size
+
+    def _long(self, at: int) -> tuple[int, int]:
+        raw = shift = 0
+        while at < len(self._data) and shift < _LONGEST_LONG_BITS:
+            byte = self._data[at]
+            raw |= (byte & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 0x80:
+                return raw >> 1 ^ -(raw & 1), at
+        raise ValueError("the data end within a number, or it is too long")
 
 
 def contains_itself(schema: Parsed, names: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from pyspark.sql.types import DataType
 
 from levada.errors import ConfigError, SerializationError
 from levada.registry import RegistryNotFoundError, Schema
-from levada.registry.avro_codec import LeftOverError, contains_itself, is_plain_bytes, kind_of, read_value, told, with_length
+from levada.registry.avro_codec import LeftOverError, ValueReader, is_plain_bytes, kind_of, told, with_length
 from levada.registry.wire_format import HEADER_SIZE, schema_id_of
 from levada.spark.formats.avro_conversion import conversion
 from levada.spark.formats.avro_schema import AvroSchema
@@ -147,11 +147,11 @@ def _reader_of(reader_schema: AvroSchema, writer_schema: AvroSchema | None, begi
     is_same = writer.schema == reader.schema
     convert = conversion(reader, None if is_same else writer, names_branches)
     resolved = None if is_same else reader.schema
-    is_recursive = contains_itself(writer.schema, writer.names)
+    read_value = ValueReader(writer.schema, writer.names, resolved, names_branches=names_branches)
 
     def read(data: bytes) -> Any:
         try:
-            value = read_value(data, begin, writer.schema, resolved, names_branches=names_branches, is_recursive=is_recursive)
+            value = read_value(data, begin)
         except LeftOverError as fault:
             raise MalformedError(f"not of {what}: {fault}") from None
         except Exception as fault:
