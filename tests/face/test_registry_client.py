@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -22,6 +23,7 @@ import pytest
 from levada.errors import ClosedError, ConfigError
 from levada.registry import (
     IncompatibleSchemaError,
+    RegisteredSchema,
     RegistryAnswerError,
     RegistryAuthenticationError,
     RegistryError,
@@ -220,6 +222,72 @@ def test_a_slow_registry_is_given_up_in_time(server: EmbeddedRegistry) -> None:
     server.faults.delay(5, times=2)
     error = failure(server.url, http_read_timeout_ms=100, max_retries=1, **QUICK)
     assert "timed out" in str(error)
+
+
+@pytest.mark.parametrize(
+    "before", [b"", b"HTTP/1.1 200 OK\r\nX-Slow: ", b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"], ids=["status", "headers", "body"]
+)
+def test_a_registry_that_trickles_is_given_up_at_the_deadline_of_the_call(before: bytes) -> None:
+    """Each byte comes within the read timeout, wherever in the answer."""
+    ended = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        with listener.accept()[0] as connection, suppress(OSError):
+            connection.recv(1000)
+            connection.sendall(before)
+            while not ended.wait(0.05):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        try:
+            error = failure(
+                f"http://127.0.0.1:{listener.getsockname()[1]}", max_retries=0, default_api_timeout_ms=500, http_read_timeout_ms=60_000
+            )
+        finally:
+            ended.set()
+            thread.join()
+        assert "timed out" in str(error)
+
+
+@pytest.mark.parametrize("pause", ["9" * 5000, "\u00b2", "soon", "-1"], ids=["5,000 digits", "superscript", "text", "negative"])
+def test_a_pause_that_no_registry_asks_for_is_bounded(pause: str) -> None:
+    answer = f"HTTP/1.1 503 Busy\r\nRetry-After: {pause}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode("latin-1")
+
+    def serve(listener: socket.socket) -> None:
+        for _ in range(2):
+            with listener.accept()[0] as connection:
+                connection.recv(1000)
+                connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        with (
+            SchemaRegistryClient(
+                schema_registry_url=f"http://127.0.0.1:{listener.getsockname()[1]}", max_retries=1, retries_wait_ms=1, retries_max_wait_ms=2
+            ) as registry,
+            pytest.raises(RegistryAnswerError, match="503"),
+        ):
+            registry.get_subjects()
+        thread.join()
+
+
+def test_references_that_lead_back_or_have_no_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def using(name: str, version: int) -> Schema:
+        return Schema("{}", "JSON", [SchemaReference(name, name, version)])
+
+    def version_of(subject: str, version: int) -> RegisteredSchema:
+        uses = {"a": using("b", 1), "b": using("a", 1), "endless": using("endless", version + 1)}
+        return RegisteredSchema(1, uses[subject], subject, version)
+
+    registry = SchemaRegistryClient(schema_registry_url="http://127.0.0.1:1")
+    monkeypatch.setattr(registry, "get_version", version_of)
+    with pytest.raises(RegistryProtocolError, match="version 1 of 'a' uses itself"):
+        registry.get_referenced_schemas(using("a", 1))
+    with pytest.raises(RegistryProtocolError, match="100 deep"):
+        registry.get_referenced_schemas(using("endless", 1))
 
 
 def test_what_is_no_registry_is_told() -> None:

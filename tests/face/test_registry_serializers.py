@@ -27,6 +27,7 @@ from levada.registry import (
     SchemaReference,
     SchemaRegistryClient,
 )
+from levada.registry.wire_format import header
 from levada.testing import EmbeddedKafka, EmbeddedRegistry
 
 
@@ -455,3 +456,31 @@ def test_a_missing_extra_is_named(package: str, call: str, says: str) -> None:
     program = f"import sys; sys.modules[{package!r}] = None\nimport levada.registry\ntry: {call}\nexcept ImportError as error: print(error)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert run.stdout == f"{says}\n", run.stderr
+
+
+def test_json_that_is_nested_without_end_is_no_value() -> None:
+    with pytest.raises(SerializationError, match="what follows schema id 7 is not JSON"):
+        JSONDeserializer[Any]()(header(7) + b"[" * 100_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("no JSON", "cannot be used: JSONDecodeError"),
+        ("[" * 100_000, "cannot be used: RecursionError"),
+        ('{"$ref": "#"}', "cannot be applied: RecursionError"),
+        ('{"$ref": "other.json"}', "cannot be applied"),
+        ('{"type": "wrong"}', "cannot be applied: UnknownType"),
+    ],
+    ids=["no JSON", "deep", "refers to itself", "refers to nothing", "unknown type"],
+)
+def test_a_json_schema_that_is_none_is_told(registry: SchemaRegistryClient, monkeypatch: pytest.MonkeyPatch, text: str, error: str) -> None:
+    monkeypatch.setattr(registry, "get_schema", lambda schema_id: Schema(text, "JSON"))
+    with pytest.raises(SerializationError, match=f"the JSON schema of id 7 {error}"):
+        JSONDeserializer[Any](registry, validate=True)(header(7) + b'{"a": 1}')
+
+
+def test_a_short_avro_value_does_not_become_millions_of_items(registry: SchemaRegistryClient, avro: Any) -> None:
+    schema_id = registry.register_schema("nulls", Schema('{"type": "array", "items": "null"}'))
+    with pytest.raises(SerializationError, match="items that take no bytes"):
+        avro.AvroDeserializer(registry)(header(schema_id) + b"\x80\x80\x80\x80\x80\x40\x00")

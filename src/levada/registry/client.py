@@ -16,6 +16,7 @@ from levada.registry import endpoints
 from levada.registry.attempts import Addresses, Attempt, RetryPolicy, attempts
 from levada.registry.cache import Cache
 from levada.registry.endpoints import Request, read_answer
+from levada.registry.errors import RegistryProtocolError
 from levada.registry.schema import Compatibility, RegisteredSchema, Schema, SchemaReference
 from levada.registry.transport import Transport
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 LATEST = "latest"
+DEEPEST_REFERENCES = 100
 USER_AGENT = "levada"
 
 
@@ -146,10 +148,7 @@ class SchemaRegistryClient:
     def get_referenced_schemas(self, schema: Schema) -> dict[SchemaReference, Schema]:
         """Return all schemas that a schema uses, and those that they use; a schema comes after those that it uses itself."""
         found: dict[SchemaReference, Schema] = {}
-        for reference in schema.references:
-            if reference not in found:
-                used = self.get_version(reference.subject, reference.version).schema
-                found = {**found, **self.get_referenced_schemas(used), reference: used}
+        self._find_references(schema, found, ())
         return found
 
     def get_referenced_by(self, subject: str, version: int | str) -> list[int]:
@@ -193,6 +192,19 @@ class SchemaRegistryClient:
         """Forget all that was remembered, as after another program deleted subjects."""
         for cache in (self._schemas, self._versions, self._latest, self._ids, self._lookups):
             cache.clear()
+
+    def _find_references(self, schema: Schema, found: dict[SchemaReference, Schema], within: tuple[SchemaReference, ...]) -> None:
+        """Add what a schema uses to `found`. within: the references that led to it. Raises RegistryProtocolError for a circle."""
+        for reference in schema.references:
+            if reference in within or len(within) == DEEPEST_REFERENCES:
+                what = "itself" if reference in within else f"others, {DEEPEST_REFERENCES} deep"
+                raise RegistryProtocolError(
+                    f"version {reference.version} of '{reference.subject}' uses {what}: its references cannot be followed"
+                )
+            if reference not in found:
+                used = self.get_version(reference.subject, reference.version).schema
+                self._find_references(used, found, (*within, reference))
+                found[reference] = used
 
     def _call(self, request: Request[R]) -> R:
         steps = attempts(

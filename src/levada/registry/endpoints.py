@@ -19,6 +19,8 @@ Query = Mapping[str, str | int | bool | None]
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 LONGEST_QUOTE = 200
+LARGEST_NUMBER = 2**31 - 1
+"""Ids stand in four bytes before each value."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def read_answer(request: Request[R], answer: Answer, url: str) -> R:
         raise answer_error(request.what, answer.status, code, str(known.get("message") or _quoted(answer.body)), url)
     try:
         return request.read(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as fault:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as fault:
         seen = _quoted(answer.body)
         raise RegistryProtocolError(f"{request.what}: {url} did not answer as a schema registry does: {seen}") from fault
 
@@ -83,7 +85,7 @@ def read_answer(request: Request[R], answer: Answer, url: str) -> R:
 def _parse(body: bytes) -> Any:
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -102,20 +104,34 @@ def _said(schema: Schema) -> dict[str, Any]:
     return said
 
 
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, got {value!r}")
+    return value
+
+
+def _number(value: Any) -> int:
+    """Return an id or a version. A bool is none, although it counts as a number in Python."""
+    if type(value) is not int or not 0 <= value <= LARGEST_NUMBER:
+        raise TypeError(f"expected a number from 0 to {LARGEST_NUMBER}, got {value!r}")
+    return value
+
+
 def _schema(document: Any) -> Schema:
-    references = [SchemaReference(str(r["name"]), str(r["subject"]), int(r["version"])) for r in document.get("references") or ()]
-    text = document["schema"]
-    if not isinstance(text, str):
-        raise TypeError(f"a schema is text, got {text!r}")
-    return Schema(text, document.get("schemaType") or AVRO, references)
+    used = document.get("references") or ()
+    references = [SchemaReference(_string(one["name"]), _string(one["subject"]), _number(one["version"])) for one in used]
+    return Schema(_string(document["schema"]), _string(document.get("schemaType") or AVRO), references)
 
 
 def _registered(document: Any) -> RegisteredSchema:
-    return RegisteredSchema(int(document["id"]), _schema(document), str(document["subject"]), int(document["version"]))
+    return RegisteredSchema(_number(document["id"]), _schema(document), _string(document["subject"]), _number(document["version"]))
 
 
 def _compatibility(document: Any) -> Compatibility:
-    return Compatibility(bool(document["is_compatible"]), tuple(map(str, document.get("messages") or ())))
+    compatible = document["is_compatible"]
+    if not isinstance(compatible, bool):
+        raise TypeError(f"expected true or false, got {compatible!r}")
+    return Compatibility(compatible, tuple(_list_of(_string)(document.get("messages") or [])))
 
 
 def _list_of(kind: Callable[[Any], R]) -> Callable[[Any], list[R]]:
@@ -129,16 +145,12 @@ def _list_of(kind: Callable[[Any], R]) -> Callable[[Any], list[R]]:
 
 def _field(*names: str) -> Callable[[Any], str]:
     """Read the first of these fields that an answer has."""
-    return lambda document: str(document[next((name for name in names if name in document), names[0])])
-
-
-def _number(document: Any) -> int:
-    return int(document)
+    return lambda document: _string(document[next((name for name in names if name in document), names[0])])
 
 
 def subjects(prefix: str | None, deleted: bool) -> Request[list[str]]:
     """GET /subjects."""
-    return Request("list subjects", "GET", _path("subjects"), _list_of(str), query={"subjectPrefix": prefix, "deleted": deleted})
+    return Request("list subjects", "GET", _path("subjects"), _list_of(_string), query={"subjectPrefix": prefix, "deleted": deleted})
 
 
 def versions(subject: str, deleted: bool) -> Request[list[int]]:
@@ -160,13 +172,13 @@ def schema_by_id(schema_id: int, format: str | None = None) -> Request[Schema]:
 
 def schema_versions(schema_id: int) -> Request[list[tuple[str, int]]]:
     """GET /schemas/ids/{id}/versions: where a schema is registered."""
-    read = _list_of(lambda item: (str(item["subject"]), int(item["version"])))
+    read = _list_of(lambda item: (_string(item["subject"]), _number(item["version"])))
     return Request(f"subjects of schema id {schema_id}", "GET", _path("schemas", "ids", schema_id, "versions"), read)
 
 
 def schema_types() -> Request[list[str]]:
     """GET /schemas/types."""
-    return Request("list schema types", "GET", _path("schemas", "types"), _list_of(str))
+    return Request("list schema types", "GET", _path("schemas", "types"), _list_of(_string))
 
 
 def referenced_by(subject: str, number: int | str) -> Request[list[int]]:
@@ -178,7 +190,7 @@ def referenced_by(subject: str, number: int | str) -> Request[list[int]]:
 def register(subject: str, schema: Schema, normalize: bool) -> Request[int]:
     """POST /subjects/{subject}/versions. The same schema has the same id however often it is registered."""
     path = _path("subjects", subject, "versions")
-    read = lambda document: int(document["id"])  # noqa: E731
+    read = lambda document: _number(document["id"])  # noqa: E731
     return Request(f"register a schema under '{subject}'", "POST", path, read, _said(schema), {"normalize": normalize})
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from levada.config.registry import JSONSerializerConfig
 from levada.errors import ConfigError, SerializationError
 from levada.registry.client import SchemaRegistryClient
+from levada.registry.endpoints import LONGEST_QUOTE
 from levada.registry.objects import ObjectSerializer, T
 from levada.registry.reading import PerSchemaId
 from levada.registry.schema import JSON, Schema
@@ -89,7 +90,7 @@ class JSONDeserializer(Generic[T]):
         schema_id = schema_id_of(data)
         try:
             value = json.loads(data[HEADER_SIZE:])
-        except ValueError as fault:
+        except (ValueError, RecursionError) as fault:
             raise SerializationError(f"what follows schema id {schema_id} is not JSON: {fault}") from fault
         if self._checks is not None:
             self._checks.get(schema_id)(value)
@@ -111,7 +112,7 @@ def _own_schema(schema: str | Schema | None) -> Schema | None:
         raise ConfigError(f"the schema is of type {own.schema_type}, not JSON")
     try:
         document = json.loads(own.schema_str)
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise ConfigError(f"the JSON schema cannot be read: {fault}") from fault
     if not isinstance(document, dict | bool):
         raise ConfigError(f"a JSON schema is an object, got {document!r}")
@@ -137,18 +138,29 @@ def _checker(registry: SchemaRegistryClient, schema_id: int, schema: Schema) -> 
     from referencing import Registry, Resource
     from referencing.jsonschema import DRAFT7
 
-    document = json.loads(schema.schema_str)
     used = registry.get_referenced_schemas(schema)
-    resources = [
-        (reference.name, Resource.from_contents(json.loads(other.schema_str), default_specification=DRAFT7))
-        for reference, other in used.items()
-    ]
-    kind = jsonschema.validators.validator_for(document, default=jsonschema.Draft7Validator)
-    validator = kind(document, registry=Registry().with_resources(resources))
+    try:
+        document = json.loads(schema.schema_str)
+        resources = [
+            (reference.name, Resource.from_contents(json.loads(other.schema_str), default_specification=DRAFT7))
+            for reference, other in used.items()
+        ]
+        kind = jsonschema.validators.validator_for(document, default=jsonschema.Draft7Validator)
+        validator = kind(document, registry=Registry().with_resources(resources))
+    except Exception as fault:
+        raise SerializationError(f"the JSON schema of id {schema_id} cannot be used: {_first_line(fault)}") from fault
 
     def check(value: Any) -> None:
-        fault = jsonschema.exceptions.best_match(validator.iter_errors(value))
+        try:
+            fault = jsonschema.exceptions.best_match(validator.iter_errors(value))
+        except Exception as unusable:
+            # What is wrong with a schema, such as a reference to nothing or to itself, shows when it is applied.
+            raise SerializationError(f"the JSON schema of id {schema_id} cannot be applied: {_first_line(unusable)}") from unusable
         if fault is not None:
             raise SerializationError(f"it does not fit the JSON schema of id {schema_id}: {fault.json_path}: {fault.message}")
 
     return check
+
+
+def _first_line(fault: Exception) -> str:
+    return f"{type(fault).__name__}: {(str(fault).splitlines() or [''])[0][:LONGEST_QUOTE]}"

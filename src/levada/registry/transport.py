@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import io
 import os
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 from levada.config.registry import RegistryConfig, RegistryUrl
 from levada.errors import ConfigError
@@ -18,6 +20,44 @@ from levada.registry.errors import RegistryProtocolError
 
 MOST_KEPT = 8
 PIECE = 1 << 16
+LONGEST_RETRY_AFTER_DIGITS = 9
+"""Some thirty years of seconds. Longer pauses than retries.max.wait.ms are not waited for anyway."""
+
+
+class _Reader(io.RawIOBase):
+    """What a socket receives, until a deadline: a server that sends a byte now and then holds nobody for longer."""
+
+    def __init__(self, sock: socket.socket, remaining_s: Callable[[], float]) -> None:
+        super().__init__()
+        self._socket = sock
+        self._received: Any = sock.makefile("rb", buffering=0)
+        self._remaining_s = remaining_s
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        """Receive what is there; raises TimeoutError when nothing comes for the read timeout, or by the deadline."""
+        self._socket.settimeout(self._remaining_s())
+        received: int | None = self._received.readinto(buffer)
+        return received
+
+    def close(self) -> None:
+        """Close this view of the socket."""
+        self._received.close()
+        super().close()
+
+
+class _ReadSide:
+    """A socket as HTTPResponse needs it."""
+
+    def __init__(self, sock: socket.socket, remaining_s: Callable[[], float]) -> None:
+        self._reader = _Reader(sock, remaining_s)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        """Return the file that a response is read from."""
+        return io.BufferedReader(self._reader)
 
 
 class Transport:
@@ -38,15 +78,16 @@ class Transport:
 
     def send(self, attempt: Attempt, request: Request[Any]) -> Answer | NoAnswer:
         """Send a request once."""
+        deadline_ms = self._now_ms() + attempt.timeout_ms
         content = {} if request.payload is None else {"Content-Type": MEDIA_TYPE}
         headers = {**self._headers, **content, **self._authorization(attempt.url)}
         kept = self._take(attempt.url) if request.repeatable else None
         if kept is not None:
-            outcome = self._exchange(kept, attempt, request, headers)
+            outcome = self._exchange(kept, attempt, request, headers, deadline_ms)
             # The registry, or a proxy, may have closed an idle connection; that shows only when it is used.
             if isinstance(outcome, Answer) or outcome.timed_out:
                 return outcome
-        return self._on_new_connection(attempt, request, headers)
+        return self._on_new_connection(attempt, request, headers, deadline_ms)
 
     def close(self) -> None:
         """Close the idle connections; those in use are closed when their answer is there."""
@@ -57,22 +98,28 @@ class Transport:
             for connection in connections:
                 connection.close()
 
-    def _on_new_connection(self, attempt: Attempt, request: Request[Any], headers: Mapping[str, str]) -> Answer | NoAnswer:
+    def _on_new_connection(
+        self, attempt: Attempt, request: Request[Any], headers: Mapping[str, str], deadline_ms: int
+    ) -> Answer | NoAnswer:
         connection = self._new(attempt)
         try:
+            connection.timeout = self._remaining_s(self._connect_s, deadline_ms)
             connection.connect()
         except (OSError, UnicodeError) as fault:
             connection.close()
             return NoAnswer(_reason(fault, attempt.url), sent=False)
-        return self._exchange(connection, attempt, request, headers)
+        return self._exchange(connection, attempt, request, headers, deadline_ms)
 
     def _exchange(
-        self, connection: HTTPConnection, attempt: Attempt, request: Request[Any], headers: Mapping[str, str]
+        self, connection: HTTPConnection, attempt: Attempt, request: Request[Any], headers: Mapping[str, str], deadline_ms: int
     ) -> Answer | NoAnswer:
+        def remaining_s() -> float:
+            return self._remaining_s(self._read_s, deadline_ms)
+
+        connection.response_class = cast(Any, lambda sock, **given: HTTPResponse(cast(Any, _ReadSide(sock, remaining_s)), **given))
         reusable = False
         try:
-            if connection.sock is not None:
-                connection.sock.settimeout(min(self._read_s, attempt.timeout_ms / 1000))
+            connection.sock.settimeout(remaining_s())
             connection.request(request.method, attempt.url.path + request.target, request.payload, dict(headers))
             with connection.getresponse() as response:
                 body = self._read_body(response, request, attempt)
@@ -87,24 +134,28 @@ class Transport:
                 connection.close()
 
     def _read_body(self, response: HTTPResponse, request: Request[Any], attempt: Attempt) -> bytes:
-        """Read piece by piece, so that neither an endless nor a trickling answer is waited for to its end."""
-        deadline_ms = self._now_ms() + attempt.timeout_ms
+        """Read piece by piece, so that an endless answer is not read to its end."""
         body = bytearray()
         while piece := response.read1(PIECE):
             body += piece
             if len(body) > self._max_bytes:
                 raise RegistryProtocolError(f"{request.what}: {attempt.url} answered with more than max.response.bytes={self._max_bytes}")
-            if self._now_ms() > deadline_ms:
-                raise TimeoutError
         if response.length:
             raise IncompleteRead(bytes(body), response.length)
         return bytes(body)
 
+    def _remaining_s(self, most_s: float, deadline_ms: int) -> float:
+        """Return for how long to wait now, in seconds. Raises TimeoutError once the deadline is over."""
+        remaining_ms = deadline_ms - self._now_ms()
+        if remaining_ms <= 0:
+            raise TimeoutError
+        return min(most_s, remaining_ms / 1000)
+
     def _new(self, attempt: Attempt) -> HTTPConnection:
-        url, timeout = attempt.url, min(self._connect_s, attempt.timeout_ms / 1000)
+        url = attempt.url
         if url.scheme == "https":
-            return HTTPSConnection(url.host, url.port, timeout=timeout, context=self._tls)
-        return HTTPConnection(url.host, url.port, timeout=timeout)
+            return HTTPSConnection(url.host, url.port, context=self._tls)
+        return HTTPConnection(url.host, url.port)
 
     def _take(self, url: RegistryUrl) -> HTTPConnection | None:
         with self._lock:
@@ -159,7 +210,7 @@ def _tls_context(config: RegistryConfig) -> ssl.SSLContext:
 def _retry_after_ms(response: HTTPResponse) -> int | None:
     """Read Retry-After in seconds; the form with a date is not used by registries."""
     value = response.getheader("Retry-After", "").strip()
-    return int(value) * 1000 if value.isdecimal() else None
+    return int(value[:LONGEST_RETRY_AFTER_DIGITS]) * 1000 if value.isascii() and value.isdecimal() else None
 
 
 def _reason(fault: Exception, url: RegistryUrl) -> str:

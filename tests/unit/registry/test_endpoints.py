@@ -145,3 +145,36 @@ def test_a_redirect_is_told_with_where_it_leads() -> None:
 def test_schemas_are_equal_by_their_parts_and_can_be_keys() -> None:
     assert Schema("{}", "JSON", (("a.json", "a", 1),)) == JSON  # type: ignore[arg-type]
     assert len({JSON, Schema("{}", "JSON"), AVRO}) == 3
+
+
+NO_REGISTRY = [
+    (ask.schema_by_id(1), b"[" * 100_000 + b"]" * 100_000),
+    (ask.schema_by_id(1), b'{"schema": "{}", "schemaType": 5}'),
+    (ask.schema_by_id(1), b'{"schema": "{}", "schemaType": ["JSON"]}'),
+    (ask.schema_by_id(1), b'{"schema": ["{}"]}'),
+    (ask.schema_by_id(1), b'{"schema": "{}", "references": [{"name": 1, "subject": "a", "version": 1}]}'),
+    (ask.schema_by_id(1), b'{"schema": "{}", "references": [{"name": "a", "subject": "a", "version": 1e400}]}'),
+    (ask.schema_by_id(1), b'{"schema": "{}", "references": {"name": "a"}}'),
+    (ask.register("a", AVRO, False), b'{"id": 1e400}'),
+    (ask.register("a", AVRO, False), b'{"id": -1}'),
+    (ask.register("a", AVRO, False), b'{"id": 4294967296}'),
+    (ask.register("a", AVRO, False), b'{"id": true}'),
+    (ask.register("a", AVRO, False), b'{"id": ' + b"9" * 5000 + b"}"),
+    (ask.versions("a", False), b"[1, null]"),
+    (ask.versions("a", False), b'"12"'),
+    (ask.subjects(None, False), b"[1]"),
+    (ask.compatibility("a", AVRO, 1), b'{"is_compatible": "false"}'),
+    (ask.compatibility("a", AVRO, 1), b'{"is_compatible": false, "messages": "no"}'),
+    (ask.get_level("a"), b'{"compatibilityLevel": null}'),
+]
+
+
+@pytest.mark.parametrize(("request_", "body"), NO_REGISTRY, ids=[body[:40].decode() for _, body in NO_REGISTRY])
+def test_an_answer_that_no_registry_gives_is_an_error_and_no_value(request_: Request[Any], body: bytes) -> None:
+    with pytest.raises(RegistryProtocolError, match="did not answer as a schema registry does"):
+        read_answer(request_, Answer(200, body), URL)
+
+
+def test_an_error_that_is_nested_without_end_is_told_by_its_status() -> None:
+    with pytest.raises(RegistryNotFoundError, match="404"):
+        read_answer(ask.schema_by_id(1), Answer(404, b"[" * 100_000), URL)
