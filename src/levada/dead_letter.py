@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from levada.errors import RecordDeserializationError
 from levada.interceptors import ProducerRecord
+from levada.shown import as_text
 from levada.types import AnyRecord
 
 HEADER_PREFIX = "__levada.errors."
@@ -48,5 +49,5 @@ def _letter(topic: str, record: AnyRecord, why: Mapping[str, object]) -> Produce
         "timestamp": record.timestamp,
         **why,
     }
-    ours = [(HEADER_PREFIX + name, str(what).encode("utf-8", "backslashreplace")) for name, what in told.items()]
+    ours = [(HEADER_PREFIX + name, as_text(what).encode("utf-8", "backslashreplace")) for name, what in told.items()]
     return ProducerRecord(topic, record.raw_value, record.raw_key, headers=[*record.headers, *ours])

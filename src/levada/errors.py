@@ -137,8 +137,8 @@ class DeadLetterError(RecordDeserializationError):
 
 
 class ProcessingError(KafkaError):
-    """A record of consumer.acks() or consumer.process() was not processed: its handler failed for the last time, the process that worked on
-    it died, or it could not be written to the dead-letter topic. What happened is the cause.
+    """A record of consumer.acks() or consumer.process() was not processed: its handler failed for the last time, the
+    executor failed (a process of it died), or it could not be written to the dead-letter topic. What happened is the cause.
 
     record: which one. attempts: how often it was handed out. Nothing is committed past it: whoever reads the partition next gets it again.
     """
@@ -146,6 +146,12 @@ class ProcessingError(KafkaError):
     def __init__(self, message: str, record: AnyRecord, attempts: int) -> None:
         super().__init__(message)
         self.record, self.attempts = record, attempts
+
+
+class HandlerError(KafkaError):
+    """Stands for an exception that a handler of consumer.process() raised in another process and that cannot be pickled and unpickled.
+    The message has its repr(); the cause is its traceback, as text.
+    """
 
 
 class TimeoutError(KafkaError, builtins.TimeoutError):

@@ -13,6 +13,14 @@ def shown(value: object) -> str:
         return f"<{type(value).__name__} whose repr() raises {type(error).__name__}>"
 
 
+def as_text(value: object) -> str:
+    """Return str(value), and what shown() returns where that raises."""
+    try:
+        return str(value)
+    except Exception:
+        return shown(value)
+
+
 HARMFUL = (
     *((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F)),  # Control characters: a carriage return, a terminal's escape sequences.
     *((0x200E, 0x200F), (0x2028, 0x202E), (0x2066, 0x2069)),  # Ends of lines and of paragraphs; what turns the direction of text.

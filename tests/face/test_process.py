@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import signal
 import threading
 import time
@@ -13,19 +12,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
 import levada as lv
-import process_handlers
 from levada import aio
 from levada.errors import ConfigError, ProcessingError, WakeupError
-from levada.face.processing import Interrupted
+from process_kit import KEYS, committed, reader, run_tasks, settings, write
 
-KEYS = 6
 EACH = 100
 PATIENCE_S = 30
 
@@ -33,38 +29,6 @@ PATIENCE_S = 30
 @pytest.fixture
 def topic(embedded: Any, new_topic: Callable[..., str]) -> str:
     return new_topic(embedded, partitions=2)
-
-
-@pytest.fixture
-def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[list[str]]]:
-    """What handlers in other processes wrote down: process, partition, offset, kind of record."""
-    file = tmp_path / "notes"
-    file.touch()
-    monkeypatch.setenv("LEVADA_TEST_NOTES", str(file))
-    return lambda: [line.split() for line in file.read_text().splitlines()]
-
-
-def write(kafka: Any, topic: str, count: int, **where: Any) -> None:
-    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-        producer.send_many(topic, [(b"k%d" % (number % KEYS), b"%d" % number) for number in range(count)], **where)
-
-
-def settings(kafka: Any, **more: Any) -> dict[str, Any]:
-    ours = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50, "stop_at_end": True, "group_id": f"g-{uuid4().hex}"}
-    return {"bootstrap_servers": kafka.bootstrap_servers, **ours, **more}
-
-
-def reader(kafka: Any, topic: str, **more: Any) -> lv.KafkaConsumer:
-    made: lv.KafkaConsumer = lv.KafkaConsumer(**settings(kafka, **more))
-    made.assign(made.partitions_for(topic))
-    return made
-
-
-def committed(kafka: Any, topic: str, group: str, partition: int = 0) -> int | None:
-    tp = lv.TopicPartition(topic, partition)
-    with lv.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id=group) as consumer:
-        at = consumer.committed([tp])[tp]
-    return None if at is None else at.offset
 
 
 class Worked:
@@ -117,13 +81,6 @@ def test_threads_work_on_many_keys_at_once_and_keep_the_order_of_each(embedded: 
     assert sum(committed(embedded, topic, group, partition) or 0 for partition in range(2)) == 120
 
 
-async def run_tasks(kafka: Any, topic: str, handle: Any, *, group_id: str | None = None, **how: Any) -> None:
-    ours = {} if group_id is None else {"group_id": group_id}
-    async with aio.KafkaConsumer(**settings(kafka, **ours)) as consumer:
-        consumer.assign(await consumer.partitions_for(topic))
-        await consumer.process(handle, **how)
-
-
 def test_tasks_work_on_many_keys_at_once_and_keep_the_order_of_each(embedded: Any, topic: str) -> None:
     write(embedded, topic, 120)
     worked = Worked()
@@ -155,20 +112,6 @@ def test_a_plain_function_runs_in_threads_on_asyncio(embedded: Any, topic: str) 
     asyncio.run(run_tasks(embedded, topic, lambda record: threads.add(threading.current_thread().name), executor="thread"))
     assert threads
     assert all(name.startswith("levada-handler") for name in threads)
-
-
-@pytest.mark.parametrize("face", ["blocking", "asyncio"])
-def test_processes_get_bytes(embedded: Any, topic: str, notes: Callable[[], list[list[str]]], face: str) -> None:
-    write(embedded, topic, 20)
-    if face == "blocking":
-        with reader(embedded, topic) as consumer:
-            consumer.process(process_handlers.interrupts_are_ignored, concurrency=2, executor="process", ordering="none")
-    else:
-        asyncio.run(run_tasks(embedded, topic, process_handlers.note, concurrency=2, executor="process"))
-    seen = notes()
-    assert len(seen) == 20
-    assert str(os.getpid()) not in {pid for pid, *_ in seen}
-    assert {kind for *_, kind in seen} == {"ConsumerRecord"}
 
 
 def test_what_fails_for_the_last_time_goes_to_the_dead_letter_topic(embedded: Any, topic: str, new_topic: Callable[..., str]) -> None:
@@ -207,6 +150,48 @@ def test_without_a_dead_letter_topic_it_ends_and_the_record_is_not_committed(emb
     assert committed(embedded, topic, group) == 4
 
 
+class UnreadableError(Exception):
+    def __repr__(self) -> str:
+        raise AttributeError("no name")
+
+    __str__ = __repr__
+
+
+@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+@pytest.mark.parametrize("error", [StopIteration("nobody left"), UnreadableError(), BrokenProcessPool("a pool of the handler's own")])
+def test_any_exception_of_a_thread_is_the_handlers(embedded: Any, topic: str, face: str, error: Exception) -> None:
+    write(embedded, topic, 4)
+    failed = []
+
+    def handle(record: Any) -> None:
+        if int(record.value) == 3:
+            failed.append(record.attempt)
+            raise error
+
+    how: dict[str, Any] = {"executor": "thread", "retries": 1, "retry_delay": 0}
+    with pytest.raises(ProcessingError, match=r"at offset \d: the handler failed 2 times") as told:
+        if face == "blocking":
+            with reader(embedded, topic) as consumer:
+                consumer.process(handle, **how)
+        else:
+            asyncio.run(run_tasks(embedded, topic, handle, **how))
+    assert failed == [1, 2]
+    assert told.value.__cause__ is error
+
+
+def test_an_exception_without_text_goes_to_the_dead_letter_topic(embedded: Any, topic: str, new_topic: Callable[..., str]) -> None:
+    write(embedded, topic, 1)
+    dead = new_topic(embedded)
+
+    def handle(record: Any) -> None:
+        raise UnreadableError
+
+    with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer, reader(embedded, topic) as consumer:
+        consumer.process(handle, dead_letter=lv.DeadLetter(producer, dead))
+    (letter,) = lv.scan(dead, bootstrap_servers=embedded.bootstrap_servers)
+    assert dict(letter.headers)["__levada.errors.message"] == b"<UnreadableError whose repr() raises AttributeError>"
+
+
 def test_a_task_that_fails_ends_it_on_asyncio(embedded: Any, topic: str) -> None:
     write(embedded, topic, 10, partition=0)
 
@@ -229,23 +214,6 @@ def test_a_handler_that_means_the_program_ends_it(embedded: Any, topic: str) -> 
         with pytest.raises(SystemExit):
             consumer.process(handle, retries=None)
     assert committed(embedded, topic, group) == 0
-
-
-def test_a_worker_process_that_dies_is_told(embedded: Any, topic: str, notes: Callable[[], list[list[str]]]) -> None:
-    write(embedded, topic, 8, partition=0)
-    with reader(embedded, topic) as consumer:
-        group = consumer.group_metadata().group_id
-        with pytest.raises(ProcessingError, match=rf"{topic}-0 at offset \d: a worker of the executor died.*out-of-memory") as told:
-            consumer.process(process_handlers.die_on_three, concurrency=1, executor="process", ordering="none", retries=5)
-        assert isinstance(told.value.__cause__, BrokenProcessPool)
-    assert {offset for _, _, offset, _ in notes()} == {"0", "1", "2"}
-    assert committed(embedded, topic, group) == 3
-
-
-def test_an_error_of_a_process_is_the_handlers(embedded: Any, topic: str, notes: Callable[[], list[list[str]]]) -> None:
-    write(embedded, topic, 8, partition=0)
-    with reader(embedded, topic) as consumer, pytest.raises(ProcessingError, match="three is bad"):
-        consumer.process(process_handlers.fail_on_three, concurrency=1, executor="process")
 
 
 def test_a_hanging_handler_holds_up_its_key_and_the_end_only(embedded: Any, topic: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -337,27 +305,6 @@ def test_a_timeout_of_the_handlers_own_is_an_error_as_any_other(embedded: Any, t
         asyncio.run(run_tasks(embedded, topic, handle, handler_timeout=20))
 
 
-def test_a_process_that_takes_too_long_is_interrupted(
-    embedded: Any, topic: str, notes: Callable[[], list[list[str]]], capfd: pytest.CaptureFixture[str]
-) -> None:
-    write(embedded, topic, 6, partition=0)
-    with reader(embedded, topic) as consumer:
-        consumer.process(process_handlers.hang_on_three, concurrency=1, executor="process", handler_timeout=0.5, retries=1, retry_delay=0)
-        assert consumer.current_lag(lv.TopicPartition(topic, 0)) == 0
-    assert sorted(offset for _, _, offset, _ in notes()) == ["0", "1", "2", "3", "4", "5"]
-    assert "Timeout" not in capfd.readouterr().err
-
-
-def test_a_process_that_notices_no_interruption_is_ended(
-    embedded: Any, topic: str, notes: Callable[[], list[list[str]]], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(embedded, topic, 6, partition=0)
-    monkeypatch.setattr(Interrupted, "exit_after_s", 0.2)
-    with reader(embedded, topic) as consumer, pytest.raises(ProcessingError, match="a worker of the executor died"):
-        consumer.process(process_handlers.swallow_on_three, concurrency=1, executor="process", handler_timeout=0.3, retries=5)
-    assert "in swallow_on_three" in capfd.readouterr().err, "where it hangs is told"
-
-
 def test_wakeup_lets_handlers_end_and_commits_what_they_did(embedded: Any, topic: str) -> None:
     write(embedded, topic, 10, partition=0)
     begun, go_on = threading.Semaphore(0), threading.Event()
@@ -390,6 +337,33 @@ def test_a_program_may_bring_its_own_executor(embedded: Any, topic: str) -> None
             consumer.process(lambda record: done.append(record.value), executor=pool)
         assert len(done) == 20
         assert pool.submit(int).result(10) == 0, "it is the program's to shut down"
+
+
+@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+def test_an_executor_that_takes_nothing_is_no_failure_of_the_records(embedded: Any, topic: str, face: str) -> None:
+    write(embedded, topic, 4, partition=0)
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    called: list[Any] = []
+    how: dict[str, Any] = {"executor": pool, "retries": 5, "retry_delay": 0}
+    with pytest.raises(ProcessingError, match=f"{topic}-0 at offset 0: the executor did not take the record: .*after shutdown"):
+        if face == "blocking":
+            with reader(embedded, topic) as consumer:
+                consumer.process(called.append, **how)
+        else:
+            asyncio.run(run_tasks(embedded, topic, called.append, **how))
+    assert called == []
+
+
+def test_an_executor_that_breaks_is_told(embedded: Any, topic: str) -> None:
+    write(embedded, topic, 1)
+
+    def begin() -> None:
+        raise OSError("no GPU")
+
+    broke = r"the executor failed, and not the handler: BrokenThreadPool|the executor did not take the record: BrokenThreadPool"
+    with ThreadPoolExecutor(1, initializer=begin) as pool, reader(embedded, topic) as consumer, pytest.raises(ProcessingError, match=broke):
+        consumer.process(print, executor=pool, retries=5)
 
 
 def test_cancelling_it_cancels_the_handlers(embedded: Any, topic: str) -> None:
@@ -467,7 +441,19 @@ def test_the_wrong_kind_of_handler_is_refused(embedded: Any, topic: str) -> None
 
     with reader(embedded, topic) as consumer, pytest.raises(TypeError, match=r"levada\.aio"):
         consumer.process(for_tasks)
+
+    def stream(record: Any) -> Any:
+        yield record
+
+    async def stream_for_tasks(record: Any) -> Any:
+        yield record
+
+    for handler in (stream, stream_for_tasks):
+        with reader(embedded, topic) as consumer, pytest.raises(TypeError, match="generator function"):
+            consumer.process(handler)
     write(embedded, topic, 1)
+    with reader(embedded, topic) as consumer, pytest.raises(TypeError, match="returned a coroutine, which no executor awaits"):
+        consumer.process(lambda record: for_tasks(record), retries=5)
     with pytest.raises(TypeError, match="a plain function needs executor='thread'"):
         asyncio.run(run_tasks(embedded, topic, lambda record: None))
     done = []

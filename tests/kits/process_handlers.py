@@ -5,9 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import sys
 import time
 from typing import Any
+
+
+class ServiceError(Exception):
+    """An ordinary class, which nevertheless does not unpickle: its args are not what __init__() takes."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"{status}: {text}")
+
+
+class Unreadable:
+    """Pickles, and does not unpickle."""
+
+    def __reduce__(self) -> Any:
+        return int, ("no number",)
 
 
 def note(record: Any) -> None:
@@ -19,6 +34,22 @@ def fail_on_three(record: Any) -> None:
     if record.value == b"3":
         raise ValueError("three is bad")
     note(record)
+
+
+def fail_unreadably_on_three(record: Any) -> None:
+    note(record)
+    if record.value == b"3":
+        raise ServiceError(503, "busy")
+
+
+def return_generator(record: Any) -> Any:
+    note(record)
+    return (byte for byte in record.value)
+
+
+def return_unreadable(record: Any) -> Any:
+    note(record)
+    return Unreadable()
 
 
 def die_on_three(record: Any) -> None:
@@ -41,6 +72,14 @@ def swallow_on_three(record: Any) -> None:
         with contextlib.suppress(TimeoutError):
             time.sleep(60)
     note(record)
+
+
+def hold(record: Any) -> None:
+    """Hold the record until a test lets go of it."""
+    with socket.create_connection(("127.0.0.1", int(os.environ["LEVADA_TEST_PORT"]))) as test:
+        test.sendall(b"begun")
+        test.recv(1)
+        test.sendall(b"done")
 
 
 def interrupts_are_ignored(record: Any) -> None:

@@ -287,15 +287,16 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         handler: a coroutine function, called with an AckRecord in a task; with an executor a plain function. A record is done when it
         returns, unless it has called the record's nack() or reject() itself. Where it raises, the record is handed out again, `retries`
         times (None: without a limit), each time after `retry_delay` seconds or what a function of the attempt returns; then it goes to the
-        topic of `dead_letter`, and without one ProcessingError is raised.
+        topic of `dead_letter`, and without one ProcessingError is raised. What it returns is dropped. From a process HandlerError comes in
+        place of an exception that cannot be pickled.
         handler_timeout: seconds for each call. Then it is cancelled, or in a process interrupted, which counts as raising; no thread can
         be interrupted, so ProcessingError ends process(). concurrency: how many run at a time. ordering, max_unacked: as in acks().
         executor: "thread", "process" (spawned; handler and records are pickled, so leave deserializing to the handler), or your own.
 
         Ends as a loop over the consumer does; wakeup() ends it with WakeupError. Then, and after an error, handlers that run are waited
-        for, up to max.poll.interval.ms, and then cancelled. When this call is cancelled, so are they, at once. Raises ConfigError with
-        enable.auto.commit=false, TypeError for a handler that cannot run there, ProcessingError where a worker process dies, and what
-        acks() raises.
+        for, up to max.poll.interval.ms, and then cancelled. When this call is cancelled, so are they, at once. Worker processes
+        end with the program, however that ends. Raises ConfigError with enable.auto.commit=false, TypeError for a handler that cannot run
+        there, ProcessingError where a worker process dies or the executor breaks, and what acks() raises.
         """
         # Imported here: executors and processes take as long to load as all of the consumer.
         from levada.aio.processing import Processing
@@ -308,10 +309,11 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         finish_s = self._consuming.config.max_poll_interval_ms / 1000
         async with self._acks(settings) as acks:
             if executor is None:
-                await Processing(acks, handler, wanted, seconds, log).until_over(finish_s)
+                await Processing(acks, handler, wanted.settle, seconds, log).until_over(finish_s)
                 return
             with executor_for(executor, limit, handler, seconds, lambda: acks.is_idle) as submit:
-                await Processing(acks, lambda record: asyncio.wrap_future(submit(record)), wanted, None, log).until_over(finish_s)
+                processing = Processing(acks, lambda record: asyncio.wrap_future(submit(record)), wanted.executed, None, log)
+                await processing.until_over(finish_s)
 
     # Committing
 

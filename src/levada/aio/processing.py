@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from levada.aio.acks import Acks
 from levada.errors import KafkaError
-from levada.face.processing import Outcomes, interrupted
+from levada.face.workers import interrupted
 from levada.logs import Log
+
+Settle: TypeAlias = Callable[[Any, BaseException | None], None]
+"""Says of a record what follows from the end of `run`."""
 
 
 class Processing:
@@ -19,11 +22,11 @@ class Processing:
     run: calls it, and returns its end to be awaited. seconds: after how long it is cancelled, None for never.
     """
 
-    def __init__(self, acks: Acks[Any, Any], run: Callable[[Any], object], outcomes: Outcomes, seconds: float | None, log: Log) -> None:
+    def __init__(self, acks: Acks[Any, Any], run: Callable[[Any], object], settle: Settle, seconds: float | None, log: Log) -> None:
         self._log = log
         self._acks = acks
         self._run = run
-        self._outcomes = outcomes
+        self._settle = settle
         self._seconds = seconds
         self._tasks: set[asyncio.Task[None]] = set()
         self._ends_at_once = False
@@ -56,9 +59,9 @@ class Processing:
         except BaseException as error:
             if self._ends_at_once:
                 raise
-            self._outcomes.settle(record, error)
+            self._settle(record, error)
         else:
-            self._outcomes.settle(record, None)
+            self._settle(record, None)
 
     async def _in_time(self, ending: Awaitable[object]) -> None:
         try:

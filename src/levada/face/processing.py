@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-import builtins
-import faulthandler
 import inspect
 import pickle
-import signal
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import CancelledError as FutureCancelledError
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
-from typing import Any, Final, Literal, NamedTuple, Never, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from levada.config import ConsumerConfig
 from levada.consumer.acks.record import AckRecord
 from levada.consumer.acks.unacked import WorkLimit
 from levada.errors import ConfigError, ProcessingError
 from levada.face.arguments import checked_timeout, whole
+from levada.face.workers import CannotRun, Interrupted, Raised, begin_worker, call, call_pickled
+from levada.shown import shown
 from levada.suggestion import did_you_mean
 from levada.types import AnyRecord
 
 RetryDelay: TypeAlias = float | Callable[[int], float]
 Where: TypeAlias = Literal["thread", "process"] | Executor
 Submit: TypeAlias = Callable[[AnyRecord], "Future[Any]"]
-"""Has the handler called with a record."""
+"""Has the handler called with a record. What that comes to is in the future, whatever it is: for Outcomes.executed()."""
 
-_STDERR: Final = 2
+ENDING_S = 5.0
+"""How long a handler that was interrupted has to end."""
+
+
+class Refused(Exception):
+    """The executor did not take a record. The reason is the cause."""
 
 
 class Outcomes(NamedTuple):
@@ -46,8 +52,6 @@ class Outcomes(NamedTuple):
         """Say of a record what follows from its handler's end. What the handler has said itself counts."""
         if error is None:
             record.ack()
-        elif isinstance(error, BrokenExecutor):
-            record.fail(_worker_died(record, error))
         elif not isinstance(error, Exception | CancelledError):
             # SystemExit, KeyboardInterrupt: the handler means the program, not the record.
             record.fail(error)
@@ -64,12 +68,27 @@ class Outcomes(NamedTuple):
         except Exception as wrong:
             record.fail(wrong)
 
+    def executed(self, record: AckRecord[Any, Any], error: BaseException | None) -> None:
+        """Settle a record with what the future of its Submit ended with.
+
+        What the handler raised is in a Raised. Everything else is a failure of the executor, for which no record is retried or rejected.
+        """
+        if error is None:
+            self.settle(record, None)
+        elif isinstance(error, Raised):
+            self.settle(record, error.error)
+        elif isinstance(error, CancelledError | FutureCancelledError):
+            record.nack()
+        elif isinstance(error, CannotRun):
+            record.fail(TypeError(str(error)))
+        elif not isinstance(error, Exception):
+            record.fail(error)
+        else:
+            record.fail(_executor_failed(record, error))
+
     def follow(self, record: AckRecord[Any, Any], future: Future[Any]) -> None:
         """Settle a record with the end of its handler in an executor."""
-        if future.cancelled():
-            record.nack()
-        else:
-            self.settle(record, future.exception())
+        self.executed(record, FutureCancelledError() if future.cancelled() else future.exception())
 
 
 def outcomes(config: ConsumerConfig, retries: Any, retry_delay: Any, *, may_reject: bool) -> Outcomes:
@@ -91,6 +110,14 @@ def _is_coroutine_function(handler: Any) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 
+def _is_generator_function(handler: Any) -> bool:
+    return any(
+        is_one(function)
+        for is_one in (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+        for function in (handler, type(handler).__call__)
+    )
+
+
 # How long a handler may take
 
 
@@ -108,42 +135,6 @@ def work_limit(seconds: float | None, executor: Any) -> WorkLimit | None:
     return WorkLimit(int(seconds * 1000), partial(_still_runs, seconds))
 
 
-def interrupted(seconds: float) -> builtins.TimeoutError:
-    """Return the error of a handler that was interrupted."""
-    return builtins.TimeoutError(f"the handler was interrupted after handler_timeout={seconds:g} s")
-
-
-class Interrupted:
-    """A handler that is interrupted when it takes too long. It runs in the main thread of a process that does nothing else."""
-
-    exit_after_s = 5.0
-    """How long it has to end then. Code outside of Python does not notice an interruption, and its process is ended."""
-
-    def __init__(self, handler: Callable[[Any], object], seconds: float) -> None:
-        self._handler = handler
-        self._seconds = seconds
-        self._exit_after_s = self.exit_after_s
-
-    def __call__(self, record: AnyRecord) -> object:
-        """Call the handler. Raises TimeoutError, and ends the process where that does not end the handler."""
-        has_alarms = hasattr(signal, "setitimer")  # Windows has none.
-        faulthandler.dump_traceback_later(self._seconds + (self._exit_after_s if has_alarms else 0), exit=True, file=_STDERR)
-        try:
-            if not has_alarms:
-                return self._handler(record)
-            signal.signal(signal.SIGALRM, self._interrupt)
-            signal.setitimer(signal.ITIMER_REAL, self._seconds)
-            try:
-                return self._handler(record)
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-        finally:
-            faulthandler.cancel_dump_traceback_later()
-
-    def _interrupt(self, *_: object) -> Never:
-        raise interrupted(self._seconds)
-
-
 # Where handlers run
 
 
@@ -156,70 +147,119 @@ def executor_for(where: Any, concurrency: int, handler: Any, seconds: float | No
     """
     if _is_coroutine_function(handler):
         raise TypeError("the handler is a coroutine function; only consumers of levada.aio await it, and no executor does")
+    if _is_generator_function(handler):
+        raise TypeError("the handler is a generator function: calling it runs nothing of it; give a function without yield")
     if isinstance(where, Executor):
-        yield lambda record: where.submit(handler, record)
+        yield _submit_to(where, handler)
         return
     if not isinstance(where, str) or where not in _POOLS:
         raise ValueError(f"executor is 'thread', 'process' or an Executor, got {where!r}{did_you_mean(str(where), _POOLS)}")
-    pool = _POOLS[where](concurrency, handler)
-    runs: Callable[[AnyRecord], object] = handler if seconds is None or where != "process" else Interrupted(handler, seconds)
+    if seconds is not None and where == "process":
+        handler = Interrupted(handler, seconds, ENDING_S)
+    pool = _POOLS[where](concurrency)
     try:
-        yield lambda record: pool.submit(runs, record)
+        yield _submit_to(pool, handler)
     finally:
         pool.shutdown(wait=is_idle(), cancel_futures=True)
 
 
-def _threads(concurrency: int, handler: Any) -> Executor:
+def _threads(concurrency: int) -> Executor:
     return ThreadPoolExecutor(concurrency, thread_name_prefix="levada-handler")
 
 
-def _processes(concurrency: int, handler: Any) -> Executor:
+def _processes(concurrency: int) -> Executor:
+    # Spawned: a fork would copy the locks of this process's threads as they are.
+    return ProcessPoolExecutor(concurrency, get_context("spawn"), begin_worker)
+
+
+_POOLS: dict[str, Callable[[int], Executor]] = {"thread": _threads, "process": _processes}
+
+
+def _submit_to(pool: Executor, handler: Any) -> Submit:
+    if not isinstance(pool, ProcessPoolExecutor):
+        return lambda record: _submitted(pool, call, handler, record)
     try:
-        pickle.dumps(handler)
+        pickled = pickle.dumps(handler)
     except Exception as error:
         raise TypeError(
             f"the handler cannot be sent to another process: {error}; give a function that is defined at the top of a module"
         ) from error
-    # Spawned: a fork would copy the locks of this process's threads as they are. Ctrl-C is for the program, which lets them finish.
-    return ProcessPoolExecutor(concurrency, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
+    return lambda record: _submit_pickled(pool, pickled, record)
 
 
-_POOLS: dict[str, Callable[[int, Any], Executor]] = {"thread": _threads, "process": _processes}
+def _submit_pickled(pool: ProcessPoolExecutor, handler: bytes, record: AnyRecord) -> Future[Any]:
+    try:
+        pickled = pickle.dumps(record)
+    except Exception as error:
+        return _ended(Raised(error))
+    return _submitted(pool, call_pickled, handler, pickled)
+
+
+def _submitted(pool: Executor, function: Callable[..., None], *given: Any) -> Future[Any]:
+    try:
+        return pool.submit(function, *given)
+    except Exception as error:
+        refused = Refused()
+        refused.__cause__ = error
+        return _ended(refused)
+
+
+def _ended(error: Exception) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future
+
+
+_AGAIN = "Nothing is committed past this record: the next process() is given it again"
 
 
 def _place(record: AnyRecord) -> str:
     return f"{record.topic}-{record.partition} at offset {record.offset}"
 
 
+def _ended_by(record: AckRecord[Any, Any], text: str, cause: BaseException) -> ProcessingError:
+    made = ProcessingError(f"{_place(record)}: {text}", record, record.attempt)
+    made.__cause__ = cause
+    return made
+
+
 def _failed(record: AckRecord[Any, Any], error: BaseException) -> ProcessingError:
     times = "once" if record.attempt == 1 else f"{record.attempt} times"
-    made = ProcessingError(
-        f"{_place(record)}: the handler failed {times}, the last time with {error!r}. Nothing is committed past this record: the next "
-        "process() is given it again. More retries, or dead_letter=DeadLetter(producer, topic), keep one record from ending process()",
+    return _ended_by(
         record,
-        record.attempt,
+        f"the handler failed {times}, the last time with {shown(error)}. {_AGAIN}. More retries, or "
+        "dead_letter=DeadLetter(producer, topic), keep one record from ending process()",
+        error,
     )
-    made.__cause__ = error
-    return made
 
 
 def _still_runs(seconds: float, record: AnyRecord, attempt: int) -> ProcessingError:
     return ProcessingError(
         f"{_place(record)}: its handler has not returned within handler_timeout={seconds:g} s, and still runs: no thread can be "
-        "interrupted. Nothing is committed past this record: the next process() is given it again. Python waits for such a thread when the "
-        "program exits; os._exit() does not. Coroutines, and handlers in executor='process', are interrupted",
+        f"interrupted. {_AGAIN}. Python waits for such a thread when the program exits; os._exit() does not. Coroutines, and handlers in "
+        "executor='process', are interrupted",
         record,
         attempt,
     )
 
 
-def _worker_died(record: AckRecord[Any, Any], error: BaseException) -> ProcessingError:
-    made = ProcessingError(
-        f"{_place(record)}: a worker of the executor died while this record, and maybe others, were at work ({error}). Its exit is not "
-        "reported here: look for a crash in native code, os._exit(), or the system's out-of-memory killer. Nothing is committed past these "
-        "records: the next process() is given them again, and a record that kills its worker will do so again",
-        record,
-        record.attempt,
-    )
-    made.__cause__ = error
-    return made
+def _executor_failed(record: AckRecord[Any, Any], error: Exception) -> ProcessingError:
+    cause: BaseException = error
+    if isinstance(error, Refused):
+        cause = error.__cause__ or error
+        text = f"the executor did not take the record: {shown(cause)}. {_AGAIN}"
+    elif not isinstance(error, BrokenProcessPool):
+        text = f"the executor failed, and not the handler: {shown(error)}. {_AGAIN}"
+    elif error.__cause__ is not None:
+        text = (
+            "the executor's pool of processes broke while this record, and maybe others, were at work: something that a worker sent back "
+            f"cannot be unpickled. No handler sends such a thing; it is of other work that the pool was given. {_AGAIN}"
+        )
+    else:
+        text = (
+            f"a worker of the executor died while this record, and maybe others, were at work ({error}). Its exit is not reported here: "
+            "look for a crash in native code, os._exit(), or the system's out-of-memory killer; where no handler has begun, for a main "
+            "program that is not under if __name__ == '__main__'. Nothing is committed past these records: the next process() is given "
+            "them again, and a record that kills its worker will do so again"
+        )
+    return _ended_by(record, text, cause)

@@ -310,14 +310,16 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         handler: called with an AckRecord in a thread, or with a ConsumerRecord in a process. A record is done when it returns, unless it
         has called the record's nack() or reject() itself. Where it raises, the record is handed out again, `retries` times (None: for
         ever), each time after `retry_delay` seconds or what a function of the attempt returns; then it goes to the topic of `dead_letter`,
-        and without one ProcessingError is raised.
+        and without one ProcessingError is raised. What it returns is dropped. From a process HandlerError comes in place of an exception
+        that cannot be pickled.
         handler_timeout: seconds for each call. In a process it is interrupted then, which counts as raising; no thread can be
         interrupted, so ProcessingError ends process(). concurrency: how many handlers run at a time. ordering, max_unacked: as in acks().
         executor: "thread", "process" (spawned; handler and records are pickled, so leave deserializing to the handler), or your own.
 
         Ends as a loop over the consumer does; wakeup() ends it with WakeupError. Then, and after an error, handlers that run are waited
-        for, up to max.poll.interval.ms. Raises ConfigError with enable.auto.commit=false, TypeError for a handler that cannot run there,
-        ProcessingError where a worker process dies, and what acks() raises.
+        for, up to max.poll.interval.ms. Worker processes end with the program, however that ends. Raises ConfigError with
+        enable.auto.commit=false, TypeError for a handler that cannot run there, ProcessingError where a worker process dies or the
+        executor breaks, and what acks() raises.
         """
         # Imported here: executors and processes take as long to load as all of the consumer.
         from levada.face.processing import executor_for, handler_seconds, outcomes, work_limit

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import BrokenExecutor
 from functools import partial
 from typing import Any
 
-from levada.consumer.acks.record import AckRecord
 from levada.errors import KafkaError
 from levada.face.processing import Outcomes, Submit
 from levada.logs import Log
@@ -21,22 +19,13 @@ def process(acks: Acks[Any, Any], submit: Submit, outcomes: Outcomes, finish_s: 
         for record in acks:
             # A signal's handler that raises in the middle of submit() would leave a handler that runs and tells nobody.
             with DeferredSignals():
-                _submit(submit, record, outcomes)
+                submit(record).add_done_callback(partial(outcomes.follow, record))
                 submitted = record
     except BaseException:
         if record is not None and record is not submitted:
             record.nack()
         _finish(acks, finish_s, log)
         raise
-
-
-def _submit(submit: Submit, record: AckRecord[Any, Any], outcomes: Outcomes) -> None:
-    try:
-        future = submit(record)
-    except BrokenExecutor as died:
-        outcomes.settle(record, died)
-    else:
-        future.add_done_callback(partial(outcomes.follow, record))
 
 
 def _finish(acks: Acks[Any, Any], finish_s: float, log: Log) -> None:
