@@ -20,6 +20,7 @@ import pytest
 import levada as lv
 from levada import aio
 from levada.errors import ConfigError, ProcessingError, WakeupError
+from levada.face import processing
 from process_kit import KEYS, committed, reader, run_tasks, settings, write
 
 EACH = 100
@@ -293,6 +294,64 @@ def test_a_task_that_takes_too_long_for_the_last_time_is_told(embedded: Any, top
     with pytest.raises(ProcessingError, match=r"failed once, .*the handler was interrupted after handler_timeout=0.1 s") as told:
         asyncio.run(run_tasks(embedded, topic, handle, handler_timeout=0.1))
     assert isinstance(told.value.__cause__, TimeoutError)
+
+
+def test_a_task_that_swallows_its_cancellation_ends_it_and_the_others_are_committed(
+    embedded: Any, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(embedded, topic, 12, partition=0)
+    monkeypatch.setattr(processing, "ENDING_S", 0.5)
+    group = f"g-{uuid4().hex}"
+
+    async def main() -> None:
+        go_on, ended = asyncio.Event(), asyncio.Event()
+
+        async def handle(record: Any) -> None:
+            while int(record.value) == 3 and not go_on.is_set():
+                with suppress(asyncio.CancelledError):
+                    await go_on.wait()
+            if int(record.value) == 3:
+                ended.set()
+
+        with pytest.raises(
+            ProcessingError, match=rf"{topic}-0 at offset 3: .*handler_timeout=0.1 s, and has not ended within 0.5 s"
+        ) as told:
+            await run_tasks(embedded, topic, handle, group_id=group, handler_timeout=0.1, retries=5, retry_delay=0)
+        assert (told.value.record.offset, told.value.attempts) == (3, 1)
+        go_on.set()
+        await ended.wait()
+
+    asyncio.run(main())
+    assert committed(embedded, topic, group) == 3
+    assert f"still run after 0.5 s: handler of {topic}-0 at offset 3; they catch asyncio.CancelledError" in caplog.text
+
+
+def test_cancelling_it_does_not_wait_for_a_task_that_swallows_its_cancellation(
+    embedded: Any, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(embedded, topic, 1)
+    monkeypatch.setattr(processing, "ENDING_S", 0.2)
+
+    async def main() -> None:
+        begun, go_on, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def handle(record: Any) -> None:
+            begun.set()
+            while not go_on.is_set():
+                with suppress(asyncio.CancelledError):
+                    await go_on.wait()
+            ended.set()
+
+        task = asyncio.create_task(run_tasks(embedded, topic, handle))
+        await asyncio.wait_for(begun.wait(), PATIENCE_S)
+        task.cancel()
+        await asyncio.wait([task], timeout=PATIENCE_S)
+        assert task.cancelled()
+        go_on.set()
+        await ended.wait()
+
+    asyncio.run(main())
+    assert "still run after 0.2 s" in caplog.text
 
 
 def test_a_timeout_of_the_handlers_own_is_an_error_as_any_other(embedded: Any, topic: str) -> None:

@@ -290,13 +290,15 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         topic of `dead_letter`, and without one ProcessingError is raised. What it returns is dropped. From a process HandlerError comes in
         place of an exception that cannot be pickled.
         handler_timeout: seconds for each call. Then it is cancelled, or in a process interrupted, which counts as raising; no thread can
-        be interrupted, so ProcessingError ends process(). concurrency: how many run at a time. ordering, max_unacked: as in acks().
+        be interrupted, nor a coroutine that still runs 5 s after it was cancelled, so ProcessingError ends process(). concurrency: how many
+        run at a time. ordering, max_unacked: as in acks().
         executor: "thread", "process" (spawned; handler and records are pickled, so leave deserializing to the handler), or your own.
 
         Ends as a loop over the consumer does; wakeup() ends it with WakeupError. Then, and after an error, handlers that run are waited
-        for, up to max.poll.interval.ms, and then cancelled. When this call is cancelled, so are they, at once. Worker processes
-        end with the program, however that ends. Raises ConfigError with enable.auto.commit=false, TypeError for a handler that cannot run
-        there, ProcessingError where a worker process dies or the executor breaks, and what acks() raises.
+        for, up to max.poll.interval.ms, and then cancelled. When this call is cancelled, so are they, at once. Cancelled
+        ones have 5 s to end. Worker processes end with the program, however that ends. Raises ConfigError with enable.auto.commit=false,
+        TypeError for a handler that cannot run there, ProcessingError where a worker process dies or the executor breaks, and what acks()
+        raises.
         """
         # Imported here: executors and processes take as long to load as all of the consumer.
         from levada.aio.processing import Processing

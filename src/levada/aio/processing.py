@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from levada.aio.acks import Acks
 from levada.errors import KafkaError
+from levada.face import processing
 from levada.face.workers import interrupted
 from levada.logs import Log
 
@@ -38,7 +39,7 @@ class Processing:
         """
         try:
             async for record in self._acks:
-                task = asyncio.get_running_loop().create_task(self._handle(record), name=f"handler of {record.topic}-{record.partition}")
+                task = asyncio.get_running_loop().create_task(self._handle(record), name=_name(record))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
         except asyncio.CancelledError:
@@ -83,5 +84,17 @@ class Processing:
         self._ends_at_once = True
         for task in self._tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if not self._tasks:
+            return
+        _, left = await asyncio.wait(self._tasks, timeout=processing.ENDING_S)
+        if left:
+            self._log.warning(
+                "process() ends, although handlers that it has cancelled still run after %g s: %s; they catch asyncio.CancelledError "
+                "and go on. Nothing is committed for them; asyncio.run() waits for them at its end",
+                processing.ENDING_S,
+                ", ".join(sorted(task.get_name() for task in left)),
+            )
+
+
+def _name(record: Any) -> str:
+    return f"handler of {record.topic}-{record.partition} at offset {record.offset}"

@@ -30,7 +30,7 @@ Submit: TypeAlias = Callable[[AnyRecord], "Future[Any]"]
 """Has the handler called with a record. What that comes to is in the future, whatever it is: for Outcomes.executed()."""
 
 ENDING_S = 5.0
-"""How long a handler that was interrupted has to end."""
+"""How long a handler that was interrupted or cancelled has to end."""
 
 
 class Refused(Exception):
@@ -129,9 +129,11 @@ def handler_seconds(timeout: Any) -> float | None:
 
 
 def work_limit(seconds: float | None, executor: Any) -> WorkLimit | None:
-    """Return after how long process() ends although a handler runs, None for never: only where nothing can interrupt the handler."""
-    if seconds is None or executor is None or executor == "process":
+    """Return after how long process() ends although a handler runs, None for never: the last resort where nothing has ended the handler."""
+    if seconds is None or executor == "process":
         return None
+    if executor is None:
+        return WorkLimit(int((seconds + ENDING_S) * 1000), partial(_ignores_cancellation, seconds, ENDING_S))
     return WorkLimit(int(seconds * 1000), partial(_still_runs, seconds))
 
 
@@ -238,6 +240,16 @@ def _still_runs(seconds: float, record: AnyRecord, attempt: int) -> ProcessingEr
         f"{_place(record)}: its handler has not returned within handler_timeout={seconds:g} s, and still runs: no thread can be "
         f"interrupted. {_AGAIN}. Python waits for such a thread when the program exits; os._exit() does not. Coroutines, and handlers in "
         "executor='process', are interrupted",
+        record,
+        attempt,
+    )
+
+
+def _ignores_cancellation(seconds: float, ending_s: float, record: AnyRecord, attempt: int) -> ProcessingError:
+    return ProcessingError(
+        f"{_place(record)}: its handler was cancelled after handler_timeout={seconds:g} s, and has not ended within {ending_s:g} s: it "
+        f"catches asyncio.CancelledError and goes on, or blocks the event loop. {_AGAIN}. asyncio.run() waits for such a task at its end; "
+        "let the handler raise CancelledError again after its clean-up",
         record,
         attempt,
     )
