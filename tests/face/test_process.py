@@ -151,6 +151,58 @@ def test_without_a_dead_letter_topic_it_ends_and_the_record_is_not_committed(emb
     assert committed(embedded, topic, group) == 4
 
 
+def no_delay(attempt: int) -> float:
+    raise LookupError(f"no delay for {attempt}")
+
+
+@pytest.mark.parametrize(
+    ("retry_delay", "told", "cause"),
+    [
+        (lambda attempt: "5", "got '5'", TypeError),
+        (lambda attempt: None, "got None", TypeError),
+        (lambda attempt: float("nan"), "got nan", ValueError),
+        (lambda attempt: -0.5, "got -0.5", ValueError),
+        (no_delay, "no delay for 1", LookupError),
+    ],
+)
+@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+def test_a_retry_delay_that_is_none_ends_it_and_the_record_is_not_committed(
+    embedded: Any, topic: str, face: str, retry_delay: Any, told: str, cause: type[Exception]
+) -> None:
+    write(embedded, topic, 4, partition=0)
+    group = f"g-{uuid4().hex}"
+    busy = rf"{topic}-0 at offset 2: .*'the service is busy'.* retry_delay, called with 1.*{told}"
+
+    def work(record: Any) -> None:
+        if int(record.value) == 2:
+            raise OSError("the service is busy")
+
+    async def handle(record: Any) -> None:
+        work(record)
+
+    with pytest.raises(ProcessingError, match=busy) as error:
+        if face == "blocking":
+            with reader(embedded, topic, group_id=group) as consumer:
+                consumer.process(work, retries=3, retry_delay=retry_delay)
+        else:
+            asyncio.run(run_tasks(embedded, topic, handle, group_id=group, retries=3, retry_delay=retry_delay))
+    assert type(error.value.__cause__) is cause
+    assert committed(embedded, topic, group) == 2
+
+
+def test_a_retry_delay_may_end_the_program(embedded: Any, topic: str) -> None:
+    write(embedded, topic, 1)
+
+    def handle(record: Any) -> None:
+        raise OSError("the service is busy")
+
+    def leave(attempt: int) -> float:
+        raise SystemExit(4)
+
+    with reader(embedded, topic) as consumer, pytest.raises(SystemExit):
+        consumer.process(handle, retries=3, retry_delay=leave)
+
+
 class UnreadableError(Exception):
     def __repr__(self) -> str:
         raise AttributeError("no name")
@@ -482,7 +534,9 @@ def test_ctrl_c_lets_handlers_end(embedded: Any, topic: str) -> None:
     [
         ({"concurrency": 0}, ValueError, "concurrency must be at least 1"),
         ({"retries": -1}, ValueError, "retries is how often"),
-        ({"retry_delay": -1}, ValueError, "timeout"),
+        ({"retry_delay": -1}, ValueError, "retry_delay is a number of seconds, 0 or more; got -1"),
+        ({"retry_delay": None}, TypeError, "retry_delay is a number of seconds, 0 or more; got None"),
+        ({"retry_delay": asyncio.sleep}, TypeError, "retry_delay is .* nothing awaits"),
         ({"executor": "threads"}, ValueError, "did you mean 'thread'"),
         ({"ordering": "Key "}, ValueError, "did you mean 'key'"),
         ({"executor": "process"}, TypeError, "cannot be sent to another process"),

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from levada.config import ConsumerConfig
-from levada.consumer.acks.record import AckRecord
+from levada.consumer.acks.record import AckRecord, delay_ms
 from levada.consumer.acks.unacked import WorkLimit
 from levada.errors import ConfigError, ProcessingError
 from levada.face.arguments import checked_timeout, whole
@@ -56,17 +56,20 @@ class Outcomes(NamedTuple):
             # SystemExit, KeyboardInterrupt: the handler means the program, not the record.
             record.fail(error)
         elif self.retries is None or record.attempt <= self.retries:
-            self._retry(record)
+            self._retry(record, error)
         elif self.may_reject:
             record.reject(error)
         else:
             record.fail(_failed(record, error))
 
-    def _retry(self, record: AckRecord[Any, Any]) -> None:
+    def _retry(self, record: AckRecord[Any, Any], error: BaseException) -> None:
         try:
             record.nack(self.retry_delay(record.attempt) if callable(self.retry_delay) else self.retry_delay)
         except Exception as wrong:
-            record.fail(wrong)
+            record.fail(_no_delay(record, error, wrong))
+        except BaseException as ending:
+            # SystemExit, KeyboardInterrupt: it means the program.
+            record.fail(ending)
 
     def executed(self, record: AckRecord[Any, Any], error: BaseException | None) -> None:
         """Settle a record with what the future of its Submit ended with.
@@ -101,7 +104,9 @@ def outcomes(config: ConsumerConfig, retries: Any, retry_delay: Any, *, may_reje
     if retries is not None and whole("retries", retries) < 0:
         raise ValueError(f"retries is how often a record is handed out again, 0 or more, or None for ever; got {retries}")
     if not callable(retry_delay):
-        checked_timeout(retry_delay)
+        delay_ms("retry_delay", retry_delay)
+    elif _is_coroutine_function(retry_delay):
+        raise TypeError(f"retry_delay is a number of seconds or a function that returns one, and nothing awaits {retry_delay!r}")
     return Outcomes(retries, retry_delay, may_reject)
 
 
@@ -232,6 +237,15 @@ def _failed(record: AckRecord[Any, Any], error: BaseException) -> ProcessingErro
         f"the handler failed {times}, the last time with {shown(error)}. {_AGAIN}. More retries, or "
         "dead_letter=DeadLetter(producer, topic), keep one record from ending process()",
         error,
+    )
+
+
+def _no_delay(record: AckRecord[Any, Any], error: BaseException, wrong: Exception) -> ProcessingError:
+    return _ended_by(
+        record,
+        f"the handler failed with {shown(error)}, and retry_delay, called with {record.attempt}, did not say when to call it again: "
+        f"{shown(wrong)}. It has to return a number of seconds, 0 or more. {_AGAIN}",
+        wrong,
     )
 
 

@@ -318,8 +318,8 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
         Ends as a loop over the consumer does; wakeup() ends it with WakeupError. Then, and after an error, handlers that run are waited
         for, up to max.poll.interval.ms. Worker processes end with the program, however that ends. Raises ConfigError with
-        enable.auto.commit=false, TypeError for a handler that cannot run there, ProcessingError where a worker process dies or the
-        executor breaks, and what acks() raises.
+        enable.auto.commit=false, TypeError for a handler that cannot run there, ProcessingError where a worker process dies, the executor
+        breaks or retry_delay returns no number of seconds, and what acks() raises.
         """
         # Imported here: executors and processes take as long to load as all of the consumer.
         from levada.face.processing import executor_for, handler_seconds, outcomes, work_limit

@@ -176,11 +176,11 @@ def test_a_record_that_fails_is_told_once_and_handed_out_again() -> None:
     assert sorted(offsets(records.take(2, 0))) == [0, 1]
 
 
-@pytest.mark.parametrize("delay", [-1, float("nan")])
-def test_a_delay_is_a_time_to_come(delay: float) -> None:
+@pytest.mark.parametrize(("delay", "error"), [(-1, ValueError), (float("nan"), ValueError), ("5", TypeError), (None, TypeError)])
+def test_a_delay_is_a_time_to_come(delay: Any, error: type[Exception]) -> None:
     records = unacked()
     records.add(state(), [record(0)])
-    with pytest.raises(ValueError, match="seconds"):
+    with pytest.raises(error, match=f"delay is a number of seconds, 0 or more; got {delay!r}"):
         records.take(1, 0)[0].nack(delay)
 
 

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from levada.clock import NEVER_MS
 from levada.consumer.acks.states import RecordEvent, RecordState
 from levada.errors import IllegalStateError
+from levada.shown import shown
 from levada.types import AnyRecord, ConsumerRecord, K, V
 
 if TYPE_CHECKING:
     from levada.consumer.acks.lanes import PartitionLanes
     from levada.consumer.acks.unacked import UnackedRecords
     from levada.errors import RecordDeserializationError
+
+
+def delay_ms(name: str, seconds: Any) -> int:
+    """Return a delay in milliseconds. Raises TypeError and ValueError for what is none."""
+    text = f"{name} is a number of seconds, 0 or more; got {shown(seconds)}"
+    if not isinstance(seconds, Real):
+        raise TypeError(text)
+    number: Any = seconds
+    if not number >= 0:
+        raise ValueError(text)
+    return int(min(number * 1000, NEVER_MS))
 
 
 class Entry:
@@ -68,9 +81,7 @@ class AckRecord(ConsumerRecord[K, V]):
 
     def nack(self, delay: float = 0.0) -> None:
         """It is to be handed out again, after `delay` seconds at the earliest. Records of its lane wait behind it, others do not."""
-        if not delay >= 0:
-            raise ValueError(f"a delay is a number of seconds, and not negative; got {delay!r}")
-        self._unacked.tell(self, RecordEvent.NACK, int(min(delay * 1000, NEVER_MS)))
+        self._unacked.tell(self, RecordEvent.NACK, delay_ms("delay", delay))
 
     def reject(self, reason: BaseException | str = "") -> None:
         """It is not to be handed out any more: write it to the dead-letter topic, and count it as done once it is acknowledged there.
