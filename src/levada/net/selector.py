@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from levada.errors import IllegalStateError, ProtocolError
+from levada.net import short_io
 from levada.net.channel import Channel
 from levada.net.ending import ending_of, text_of
 from levada.net.opening import Opening, is_connected, new_socket, raise_if_failed, socket_options
@@ -73,6 +74,8 @@ class Selector:
         self._resolver = Resolver(self.notify, lookup)
         self._poll = poll() if poll is not None else selectors.DefaultSelector()
         self._registers_live = isinstance(self._poll, _LIVE)
+        self._descriptor = self._poll.fileno() if self._registers_live and short_io.COMPILED else None  # type: ignore[attr-defined]
+        """What short_io can ask whether anything is ready; None where it cannot."""
         self._events = NetEvents()
         self._routes: dict[ConnId, Route] = {}
         self._opening: dict[ConnId, Opening] = {}
@@ -182,6 +185,7 @@ class Selector:
         for conn_id in [*self._opening, *self._channels]:
             self.close(conn_id)
         self._woken = True
+        self._descriptor = None
         self._poll.close()
         self._wake_reader.close()
         self._wake_writer.close()
@@ -191,7 +195,9 @@ class Selector:
     def select(self, timeout_ms: int) -> Ready:
         """Wait until something can be done, a wakeup, or the time; return what process() wants to be handed. Changes nothing.
 
-        What is known to be there needs no system call, but at most once in a row: other connections must get their turns, too.
+        What is known to be there needs no system call, but at most once in a row: other connections must get their turns, too. Where there
+        is nothing to wait for, the interpreter's lock is given up only when a socket is ready: a program that makes such calls in a loop
+        would keep its other threads from running (see short_io).
         """
         if timeout_ms < 0:
             raise ValueError(f"select() cannot wait {timeout_ms} ms")
@@ -202,7 +208,11 @@ class Selector:
                 self._may_skip_poll = False
                 return []
             self._may_skip_poll = True
-            return self._poll.select(0 if has_work else min(timeout_ms / 1000, LONGEST_SELECT_S))
+            if not has_work and timeout_ms:
+                return self._poll.select(min(timeout_ms / 1000, LONGEST_SELECT_S))
+            if self._descriptor is not None and not short_io.is_ready(self._descriptor):
+                return []
+            return self._poll.select(0)
         except OSError:
             if self._registers_live:
                 raise

@@ -1,10 +1,13 @@
 # cython: annotation_typing=False, boundscheck=False, wraparound=False, initializedcheck=False
 # ruff: noqa: F821 - the C functions are named in short_io.pxd
-"""Short reads and writes of non-blocking sockets, with the interpreter's lock kept.
+"""Short calls to the system, with the interpreter's lock kept: reads and writes of non-blocking sockets, and whether one is ready.
 
 The methods of `socket` give the lock up around each call. Beside a busy thread it comes back up to five milliseconds later
 (sys.getswitchinterval), and the engine's lock is held meanwhile, so the other threads of a client wait as well. A few kilobytes take
 microseconds.
+
+Giving the lock up for a moment does not let other threads in either. It is taken again before one of them has woken up, and that one then
+begins anew to wait for the switch interval, so a loop of such moments keeps the program's other threads waiting without limit.
 
 A [c] module, of use only where it is compiled; the C types are in short_io.pxd.
 """
@@ -37,6 +40,15 @@ def write(descriptor: int, data: Any) -> int:
     source = data
     count = send(descriptor, cython.address(source[0]), len(source), 0)  # type: ignore[name-defined]
     return failed() if count < 0 else count
+
+
+def is_ready(descriptor: int) -> bool:
+    """Return whether a descriptor is readable now; True as well where the system cannot tell, which a read or select() then explains."""
+    asked = cython.declare(pollfd)  # type: ignore[name-defined]
+    asked.fd = descriptor
+    asked.events = POLLIN  # type: ignore[name-defined]
+    asked.revents = 0
+    return poll(cython.address(asked), 1, 0) != 0  # type: ignore[name-defined, no-any-return]
 
 
 def failed() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import selectors
 import socket
 import ssl
 import struct
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from levada.errors import IllegalStateError
+from levada.net import short_io
 from levada.net.resolver import Address
 from levada.net.selectable import ChannelState, Disconnect, Ending, NetEvents
 from levada.net.tls.transport import READ_BYTES, TlsTransport
@@ -449,3 +451,39 @@ def test_large_frames_flow_at_full_size(net: Clocked, peer: socket.socket) -> No
     net.until(lambda: len(net.received) == 3)
     writer.join()
     assert net.received == [body] * 3
+
+
+@pytest.mark.skipif(not short_io.COMPILED, reason="interpreted code cannot keep the lock")
+def test_without_a_wait_the_interpreters_lock_is_given_up_only_for_a_socket_that_is_ready(listener: socket.socket) -> None:
+    timeouts: list[float | None] = []
+
+    class Noting(selectors.DefaultSelector):
+        def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+            timeouts.append(timeout)
+            found: list[tuple[selectors.SelectorKey, int]] = super().select(timeout)
+            return found
+
+    net = Clocked(poll=Noting)
+    try:
+        net.selector.connect(1, "127.0.0.1", port_of(listener), 0)
+        net.until(lambda: net.connected == [1])
+        connection, _ = listener.accept()
+        with connection:
+            timeouts.clear()
+            for _ in range(100):
+                net.step(0)
+            assert timeouts == []
+            connection.sendall(frame(b"here"))
+            deadline = time.monotonic() + PATIENCE_S
+            while not net.received and time.monotonic() < deadline:
+                net.step(0)
+            assert (net.received, timeouts) == ([b"here"], [0])
+            net.step(1)
+            assert timeouts == [0, 0.001]
+            # A wakeup that comes first ends a wait, and needs no look at the sockets but for their turn.
+            net.selector.wakeup()
+            net.selector.select(60_000)
+            net.selector.select(60_000)
+            assert timeouts == [0, 0.001]
+    finally:
+        net.selector.shutdown()

@@ -55,6 +55,21 @@ def test_what_does_not_fit_one_arrow_batch_is_split_over_several(rows: list[tupl
         assert sum(len(field.encode() if isinstance(field, str) else field or b"") for field in fields) <= room
 
 
+def test_a_decoder_without_records_makes_its_empty_batch_once() -> None:
+    rows = only_batch(build([(NOW_MS, None, b"v")]))
+    sink = ColumnDecoder()
+    empty = sink.finish()
+    assert (empty.num_rows, empty.schema) == (0, sink.schema)
+    sink.add(rows, "t", 0)
+    assert sink.finish()["value"].to_pylist() == [b"v"]
+    assert sink.finish() is empty
+    # Where records were looked at, and none was wanted, it begins anew as well.
+    sink.add(rows, "t", 0, limit=0)
+    assert sink.finish().equals(empty)
+    sink.add(rows, "t", 0)
+    assert sink.finish().num_rows == 1
+
+
 def test_records_that_take_no_bytes_fill_a_decoder_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoder, "_MOST_ROWS", 100)
     payload = b"".join(raw_record(offset=row) for row in range(250))

@@ -28,6 +28,8 @@ class AcquiredColumns:
         self._decoder = ColumnDecoder(of_records, max_decompressed, text=text, notes_offsets=True, null_bad_text=null_bad_text)
         self._counts: list[int] = []
         self._ends: list[int] = []
+        self._empty: pa.RecordBatch | None = None
+        """A batch without rows, made once (see ColumnDecoder)."""
 
     @property
     def rows(self) -> int:
@@ -51,11 +53,19 @@ class AcquiredColumns:
 
     def finish_with_offsets(self) -> tuple[pa.RecordBatch, memoryview]:
         """Return what was collected as one Arrow batch, and the offset of each row; and start anew."""
-        counts = runs_array(self._ends, self._counts) if self._counts else pa.nulls(0, pa.int32())
-        batch, offsets = self._decoder.finish_with_offsets() if self._counts else (self._decoder.finish(), memoryview(b"").cast("q"))
+        if not self._counts:
+            batch = self._decoder.finish()
+            if self._empty is None:
+                self._empty = self._batch(batch, pa.nulls(0, pa.int32()))
+            return self._empty, memoryview(b"").cast("q")
+        counts = runs_array(self._ends, self._counts)
+        batch, offsets = self._decoder.finish_with_offsets()
         self._counts, self._ends = [], []
+        return self._batch(batch, counts), offsets
+
+    def _batch(self, batch: pa.RecordBatch, counts: pa.Array) -> pa.RecordBatch:
         arrays = [counts if column == DELIVERY_COUNT else batch.column(column) for column in self._columns]
-        return pa.RecordBatch.from_arrays(arrays, names=list(self._columns)), offsets
+        return pa.RecordBatch.from_arrays(arrays, names=list(self._columns))
 
     def discard(self) -> None:
         """Forget what was collected, and whatever an exception left half done."""

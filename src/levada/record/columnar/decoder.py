@@ -116,6 +116,8 @@ class ColumnDecoder:
         self._room = bytearray()
         """Where compressed batches are decompressed. Kept, as new memory takes time to be had."""
         self._row_width = sum(_WIDTHS[column] for column in columns)
+        self._empty: pa.RecordBatch | None = None
+        """What finish() returns where nothing was added. Made once: pyarrow gives the interpreter's lock up with each array it makes."""
         self._reset()
 
     def _reset(self) -> None:
@@ -219,6 +221,10 @@ class ColumnDecoder:
 
     def finish(self) -> pa.RecordBatch:
         """Return what was collected as one Arrow batch, and start anew."""
+        if not self._is_touched:
+            if self._empty is None:
+                self._empty = pa.RecordBatch.from_arrays([pa.nulls(0, kind) for _, kind in self._kinds], schema=self.schema)
+            return self._empty
         rows = self._sink.rows
         arrays = [self._array(column, kind, rows) for column, kind in self._kinds]
         result = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
