@@ -20,6 +20,7 @@ from levada.errors import (
     TopicAuthorizationError,
     UnknownTopicOrPartitionError,
 )
+from levada.producer.appending import Limit
 from levada.producer.sequences import ProducerIdentity
 from levada.protocol.frame import decode_response
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -430,6 +431,14 @@ def test_K25_partitions_for_waits_for_a_topic_as_send_does(sim: Simulation, brok
         producer.driver.call(producer.core.appending.partitions_for("nowhere"))
     assert sim.now_ms - started == 5000
     assert [info.partition for info in producer.driver.call(producer.core.appending.partitions_for("t"))] == [0]
+
+
+def test_K25_partitions_for_waits_for_as_long_as_it_is_told(sim: Simulation, broker: BrokerNode) -> None:
+    producer = SimProducer(sim, max_block_ms=60_000)
+    started = sim.now_ms
+    with pytest.raises(UnknownTopicOrPartitionError, match=r"topic 'nowhere': .* did not appear within 2\.5 s; create it, or"):
+        producer.driver.call(producer.core.appending.partitions_for("nowhere", started + 2500, Limit("2.5 s", 2.5)))
+    assert sim.now_ms - started == 2500
 
 
 def test_C14_a_partition_that_may_yet_appear_is_waited_for(sim: Simulation, broker: BrokerNode) -> None:

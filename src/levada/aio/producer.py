@@ -166,9 +166,12 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         """Deliver every record and leave the transaction open, for KafkaAdmin. As levada.KafkaProducer.detach_transaction()."""
         return await self._driver.call(self._transacting.hand_over(timeout))
 
-    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        """Describe a topic's partitions, waiting up to max.block.ms for metadata. Raises UnknownTopicOrPartitionError, TimeoutError."""
-        return await self._driver.call(self._producing.partitions_for(topic))
+    async def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[PartitionInfo]:
+        """Describe a topic's partitions, waiting for metadata. Brokers that create topics by being asked for them create this one.
+
+        timeout: seconds, default max.block.ms. Raises UnknownTopicOrPartitionError when the topic has not appeared by then, TimeoutError.
+        """
+        return await self._driver.call(self._producing.partitions_for(topic, timeout))
 
     async def flush(self, timeout: float | None = None) -> None:
         """Send everything now and wait until each record sent before is acknowledged or has failed.

@@ -22,6 +22,7 @@ from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
 from levada.interceptors import ProducerRecord
 from levada.producer.appender import batch_memory, is_ack
+from levada.producer.appending import Limit
 from levada.producer.arrow_delivery import ArrowOutcomes
 from levada.producer.core import ProducerCore, ProducerHost, TransactionalSettings
 from levada.producer.delivery import Delivery
@@ -164,10 +165,13 @@ class Producing:
         self._check_usable()
         return self.core.appending.await_topic(topic_name(topic))
 
-    def partitions_for(self, topic: str) -> CallerFlow[list[PartitionInfo]]:
+    def partitions_for(self, topic: str, timeout: float | None) -> CallerFlow[list[PartitionInfo]]:
         """Describe a topic's partitions."""
         self._host.check_usable()
-        return self.core.appending.partitions_for(topic_name(topic))
+        name = topic_name(topic)
+        if timeout is None:
+            return self.core.appending.partitions_for(name)
+        return self.core.appending.partitions_for(name, deadline_ms(self._host.now_ms(), timeout), Limit(f"{timeout:g} s", timeout))
 
     def _check_usable(self) -> None:
         """Raise what says why no record can be taken."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from levada.client.engine import Engine
 from levada.client.host import Host
@@ -45,6 +45,13 @@ RAISED = (ClosedError, IllegalStateError, TransactionAbortableError)
 """Errors that are not about the one record; nor is one that is fatal. send() raises them."""
 
 
+class Limit(NamedTuple):
+    """How long a call may wait, in an error's words and in seconds."""
+
+    text: str
+    seconds: float
+
+
 class Appending:
     """The flows of send(), send_arrow() and partitions_for(); max.block.ms bounds all waits of one of them together.
 
@@ -68,7 +75,7 @@ class Appending:
         self._metadata = engine.metadata
         self._host = host
         self._max_block_ms = max_block_ms
-        self._limit = f"max.block.ms={max_block_ms}"
+        self._limit = Limit(f"max.block.ms={max_block_ms}", max_block_ms / 1000)
 
     @property
     def transaction_number(self) -> int:
@@ -133,12 +140,15 @@ class Appending:
         """Return the queues of a topic, known to metadata or not."""
         return self._accumulator.topic(name, self._metadata.snapshot)
 
-    def await_topic(self, name: str, partition: int | None = None, deadline_ms: int | None = None) -> CallerFlow[TopicQueues]:
-        """Return a topic's queues when metadata knows it, and the partition (K3). deadline_ms: None allows max.block.ms.
+    def await_topic(
+        self, name: str, partition: int | None = None, deadline_ms: int | None = None, limit: Limit | None = None
+    ) -> CallerFlow[TopicQueues]:
+        """Return a topic's queues when metadata knows it, and the partition (K3).
 
+        deadline_ms: None allows max.block.ms. limit: what an error says of how long was allowed; None for max.block.ms.
         What it raises is about records that were not taken.
         """
-        metadata = self._metadata
+        metadata, limit = self._metadata, limit or self._limit
         deadline_ms = self.deadline_ms() if deadline_ms is None else deadline_ms
         while True:
             with self._host.lock:
@@ -153,15 +163,15 @@ class Appending:
                 with self._counters.calls.timing("metadata-wait", self._host):
                     came = yield from self._until(update, deadline_ms)
                 if not came:
-                    raise self._unknown(name, partition)
+                    raise self._unknown(name, partition, limit)
                 update.result()
             except KafkaError as error:
                 not_written(error)
                 raise
 
-    def partitions_for(self, name: str) -> CallerFlow[list[PartitionInfo]]:
-        """Describe a topic's partitions, from metadata."""
-        yield from self.await_topic(name)
+    def partitions_for(self, name: str, deadline_ms: int | None = None, limit: Limit | None = None) -> CallerFlow[list[PartitionInfo]]:
+        """Describe a topic's partitions, from metadata. deadline_ms and limit: as of await_topic()."""
+        yield from self.await_topic(name, None, deadline_ms, limit)
         known = self._metadata.topic(name)
         return [] if known is None else list(known.partitions)
 
@@ -170,22 +180,22 @@ class Appending:
         if known is not None and known.error in FINAL_TOPIC_ERRORS:
             raise not_written(topic_error(known.error, name))
 
-    def _unknown(self, name: str, partition: int | None) -> KafkaError:
+    def _unknown(self, name: str, partition: int | None, limit: Limit) -> KafkaError:
         known = self._metadata.topic(name)
         if known is not None and known.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return UnknownTopicOrPartitionError(
-                f"topic '{name}': the broker says it does not exist, and it did not appear within {self._limit}; "
+                f"topic '{name}': the broker says it does not exist, and it did not appear within {limit.text}; "
                 "create it, or set auto.create.topics.enable=true on the broker"
             )
         if known is not None and partition is not None and known.partitions:
             count = len(known.partitions)
             return UnknownTopicOrPartitionError(
-                f"{name}-{partition} does not exist, and did not appear within {self._limit}; the topic has partitions 0 to {count - 1}; "
+                f"{name}-{partition} does not exist, and did not appear within {limit.text}; the topic has partitions 0 to {count - 1}; "
                 "send() waits because partitions may be added"
             )
         because = f" ({known.error.name})" if known is not None else ""
-        error = MetadataTimeout(f"topic '{name}': no metadata within {self._limit}{because}")
-        return timeout_error(self._network, error, self._max_block_ms / 1000)
+        error = MetadataTimeout(f"topic '{name}': no metadata within {limit.text}{because}")
+        return timeout_error(self._network, error, limit.seconds)
 
     # Memory
 
@@ -243,7 +253,7 @@ class Appending:
             raise self._network.bootstrap_error(self._max_block_ms / 1000)
         why = "records come faster than the brokers take them" if may_wait else "a callback cannot wait for memory that callbacks give back"
         what = f"topic {topic!r}: {ticket.size} bytes of buffer.memory={self._accumulator.pool.total}"
-        raise BufferExhaustedError(f"{what} did not become free within {self._limit}; {why}; persisted: no")
+        raise BufferExhaustedError(f"{what} did not become free within {self._limit.text}; {why}; persisted: no")
 
     def _await_credit(self, deadline_ms: int) -> CallerFlow[None]:
         """Wait while failed records alone hold more than all memory: callbacks run slower than records fail."""

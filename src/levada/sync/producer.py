@@ -219,9 +219,12 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         """
         return self._driver.call(self._transacting.hand_over(timeout))
 
-    def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        """Describe a topic's partitions, waiting up to max.block.ms for metadata. Raises UnknownTopicOrPartitionError, TimeoutError."""
-        return self._driver.call(self._producing.partitions_for(topic))
+    def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[PartitionInfo]:
+        """Describe a topic's partitions, waiting for metadata. Brokers that create topics by being asked for them create this one.
+
+        timeout: seconds, default max.block.ms. Raises UnknownTopicOrPartitionError when the topic has not appeared by then, TimeoutError.
+        """
+        return self._driver.call(self._producing.partitions_for(topic, timeout))
 
     def flush(self, timeout: float | None = None) -> None:
         """Send everything now and wait until each record sent before is acknowledged or has failed.
