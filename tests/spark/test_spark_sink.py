@@ -9,14 +9,23 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
-from levada import scan
-from levada.errors import ConfigError, DeliveryTimeout, IllegalStateError, Persisted, SerializationError
+from levada import KafkaConsumer, scan
+from levada.errors import (
+    ConfigError,
+    DeliveryTimeout,
+    IllegalStateError,
+    Persisted,
+    SerializationError,
+    TimeoutError,
+    UnknownTopicOrPartitionError,
+)
 from levada.spark import sink
 from levada.spark.clients import close_idle
 from levada.spark.options import sink_options
 from levada.spark.schema import HEADERS
 from levada.spark.sink import StreamWriter, Written, as_records, by_topic, sink_columns, write
 from levada.testing import EmbeddedKafka
+from levada.types import PartitionInfo, TopicPartition
 
 KAFKA = {"kafka.bootstrap.servers": "localhost:9092"}
 TO_T = sink_options({**KAFKA, "topic": "t"})
@@ -43,6 +52,9 @@ class FakeProducer:
         self.sent: list[Any] = []
         self.flushed = False
         self.partitioner = ""
+
+    def partitions_for(self, topic: Any, timeout: Any = None) -> Any:
+        return [PartitionInfo(topic, 0, 1, 0, (1,), (1,))]
 
     def send_arrow(self, topic: Any, table: Any, **columns: Any) -> Any:
         self.sent.append((topic, table, columns))
@@ -174,6 +186,85 @@ def test_a_task_that_wrote_nothing_is_never_committed() -> None:
     writer.abort([Written(1), None], 8)
     with pytest.raises(IllegalStateError, match=r"1 of 2 tasks wrote nothing .* Trigger\.Continuous does not work with Python sinks"):
         writer.commit([Written(1), None], 9)
+
+
+def rows_by_partition(kafka: EmbeddedKafka, topic: str) -> list[int]:
+    with KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers) as consumer:
+        partitions = [TopicPartition(topic, info.partition) for info in consumer.partitions_for(topic)]
+        return [end for _, end in sorted(consumer.end_offsets(partitions).items())]
+
+
+def test_rows_without_a_key_are_spread_over_all_partitions_of_a_small_batch() -> None:
+    with EmbeddedKafka(num_partitions=8) as kafka:
+        options = sink_options({"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "t"})
+        for _ in range(2):
+            write(iter([pa.RecordBatch.from_pydict({"value": [b"v"] * 500})]), ("value",), options)
+        assert sum(rows_by_partition(kafka, "t")) == 1000
+        assert all(124 <= rows <= 126 for rows in rows_by_partition(kafka, "t"))
+        close_idle()
+
+
+def test_only_rows_without_key_and_partition_are_spread() -> None:
+    values = [b"%d" % number for number in range(60)]
+    keys = [b"same" if number % 3 == 0 else None for number in range(60)]
+    named = [3 if number % 3 == 1 else None for number in range(60)]
+    batch = pa.RecordBatch.from_pydict({"value": values, "key": keys, "partition": pa.array(named, pa.int32())})
+    with EmbeddedKafka(num_partitions=4) as kafka:
+        options = sink_options({"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "t"})
+        write(iter([batch]), ("value", "key", "partition"), options)
+        records = list(scan("t", bootstrap_servers=kafka.bootstrap_servers))
+        close_idle()
+    assert len({record.partition for record in records if record.key}) == 1
+    found = {int(record.value or b""): record.partition for record in records}
+    assert all(found[number] == 3 for number in range(1, 60, 3))
+    spread = [found[number] for number in range(2, 60, 3)]
+    assert [spread.count(partition) for partition in range(4)] == [5] * 4
+    assert all(spread[begin : begin + 5] == [spread[begin]] * 5 for begin in range(0, 20, 5)), "runs of neighbours"
+
+
+def test_with_partitioner_ignore_keys_all_rows_are_spread() -> None:
+    batch = pa.RecordBatch.from_pydict({"value": [b"v"] * 40, "key": [b"same"] * 40})
+    with EmbeddedKafka(num_partitions=4) as kafka:
+        servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "t"}
+        write(iter([batch]), ("value", "key"), sink_options({**servers, "kafka.partitioner.ignore.keys": "true"}))
+        assert rows_by_partition(kafka, "t") == [10] * 4
+        close_idle()
+
+
+def test_partitions_without_a_leader_are_left_out_while_others_have_one(producer: Any) -> None:
+    leaders = {0: -1, 1: 7, 2: 7}
+    producer.partitions_for = lambda topic, timeout: [PartitionInfo(topic, number, leader, 0, (), ()) for number, leader in leaders.items()]
+    assert sink.partitions_of(producer, "t", TO_T) == [1, 2]
+    leaders.update({1: -1, 2: -1})
+    assert sink.partitions_of(producer, "t", TO_T) == [0, 1, 2]
+
+
+def test_a_topic_that_does_not_exist_fails_the_task_soon_and_by_name(monkeypatch: Any) -> None:
+    monkeypatch.setattr("levada.spark.options.UNKNOWN_TOPIC_S", 0.3)
+    batch = pa.RecordBatch.from_pydict({"value": [b"v"], "topic": ["ordres"]})
+    with EmbeddedKafka(auto_create_topics_enable=False) as kafka:
+        servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
+        with pytest.raises(
+            UnknownTopicOrPartitionError,
+            match=r"topic 'ordres' does not exist, and did not appear within 0\.3 s; create it, or check the column 'topic'",
+        ):
+            write(iter([batch]), ("value", "topic"), sink_options(servers))
+        with pytest.raises(UnknownTopicOrPartitionError, match=r"within kafka\.max\.block\.ms; create it, or check the option 'topic'"):
+            write(iter([batch]), ("value",), sink_options({**servers, "topic": "ordres", "kafka.max.block.ms": "400"}))
+
+
+def test_brokers_that_do_not_answer_have_max_block_ms_as_for_any_record(producer: Any) -> None:
+    waited: list[Any] = []
+
+    def partitions_for(topic: Any, timeout: Any = None) -> Any:
+        waited.append(timeout)
+        if timeout is not None:
+            raise TimeoutError("no metadata")
+        return [PartitionInfo(topic, 0, 1, 0, (), ())]
+
+    producer.partitions_for = partitions_for
+    assert sink.partitions_of(producer, "t", TO_T) == [0]
+    assert waited == [5.0, None]
 
 
 def test_a_partitioner_is_chosen_by_name(producer: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, TypeVar
 
 from levada.config import Config, ConsumerConfig, ProducerConfig
@@ -93,6 +94,8 @@ DEFAULT_POLL_TIMEOUT_S = 120.0
 DEFAULT_RECORDS_PER_TASK = 100_000
 TASK_LINGER_MS = 100
 TASK_BATCH_BYTES = 1_000_000
+UNKNOWN_TOPIC_S = 5.0
+"""How long a task waits for a topic that brokers do not know: those that create topics by being asked for them take a moment."""
 
 READ_COMMITTED = "read_committed"
 
@@ -125,12 +128,27 @@ class SourceOptions:
     client: Mapping[str, str] = field(repr=False)
 
 
+class Spreads(Enum):
+    """The rows whose partitions the sink chooses."""
+
+    NONE = "none"
+    KEYLESS = "those without a key"
+    ALL = "all"
+
+
 @dataclass(frozen=True)
 class SinkOptions:
-    """Where to write, and how; `topic` None means that each row names its own. formats: of the key and the value, where they have one."""
+    """Where to write, and how; `topic` None means that each row names its own. formats: of the key and the value, where they have one.
+
+    spreads: which rows the sink chooses partitions for, so that each gets as many: all, those without a key, or none. topic_timeout_s: how
+    long to wait for a topic that brokers do not know, None for max.block.ms.
+    """
 
     topic: str | None
     partitioner: str
+    spreads: Spreads
+    batch_size: int
+    topic_timeout_s: float | None
     formats: Mapping[str, SinkFormat]
     client: Mapping[str, str] = field(repr=False)
 
@@ -184,12 +202,34 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     if topic is not None:
         check_topic("topic", topic)
     client, config = _of_client(client, FORBIDDEN_TO_SINK, ProducerConfig)
+    _check_acks(config)
+    partitioner = choice(own, "partitioner", (DEFAULT_PARTITIONER, ROUND_ROBIN), DEFAULT_PARTITIONER)
+    suited = _suited_to_tasks(config)
     return SinkOptions(
         topic=topic,
-        partitioner=choice(own, "partitioner", (DEFAULT_PARTITIONER, ROUND_ROBIN), DEFAULT_PARTITIONER),
+        partitioner=partitioner,
+        spreads=_spreads(partitioner, config),
+        batch_size=int(suited.get("batch.size", config.batch_size)),
+        topic_timeout_s=None if "max.block.ms" in config.given else UNKNOWN_TOPIC_S,
         formats=sink_formats(own, topic),
-        client={**_suited_to_tasks(config), **client},
+        client={**suited, **client},
     )
+
+
+def _check_acks(config: ProducerConfig) -> None:
+    if config.acks == 0:
+        raise ConfigError(
+            "option 'kafka.acks'=0 cannot be used: no broker acknowledges records then, so a task would report success for rows that "
+            "may be lost; leave it out (all), or give 1 if what a leader loses may be lost"
+        )
+    if config.acks == 1:
+        logger.warning("option 'kafka.acks'=1: a row is lost when the leader that acknowledged it fails before others have copied it")
+
+
+def _spreads(partitioner: str, config: ProducerConfig) -> Spreads:
+    if partitioner != DEFAULT_PARTITIONER:
+        return Spreads.NONE
+    return Spreads.ALL if config.partitioner_ignore_keys else Spreads.KEYLESS
 
 
 # The client's settings

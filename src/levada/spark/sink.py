@@ -7,22 +7,27 @@ left to commit in the driver, and nothing that an abort could take back: a task 
 from __future__ import annotations
 
 import logging
+import random
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampNTZType, TimestampType
 
-from levada.errors import ConfigError, IllegalStateError, SerializationError
+from levada.errors import ConfigError, IllegalStateError, SerializationError, TimeoutError, UnknownTopicOrPartitionError
 from levada.spark.clients import reused_producer
 from levada.spark.format_options import SIDES
 from levada.spark.formats.sink_format import Encode
-from levada.spark.options import SinkOptions
+from levada.spark.options import SinkOptions, Spreads
 from levada.spark.schema import HEADERS
+from levada.spark.spread import Spread
 from levada.spark.task_log import log_with_task
+
+if TYPE_CHECKING:
+    from levada import KafkaProducer
 
 _TEXT_OR_BYTES: tuple[DataType, ...] = (StringType(), BinaryType())
 _ACCEPTED: Mapping[str, tuple[DataType, ...]] = {
@@ -87,11 +92,16 @@ def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: Si
     log_with_task()
     rows = 0
     encoders = {name: options.formats[name].encoder(name) for name in columns if name in options.formats}
+    spreads: dict[str, Spread] = {}
     with reused_producer(options.client, options.partitioner) as producer:
         deliveries: deque[Any] = deque()
         for batch in batches:
             rows += batch.num_rows
             for topic, records in by_topic(as_records(batch, columns, encoders), options.topic):
+                partitions = partitions_of(producer, topic, options)
+                if topic not in spreads:
+                    spreads[topic] = Spread(options.batch_size, random.Random())
+                records = with_partitions(records, options.spreads, spreads[topic], partitions)
                 deliveries.append(producer.send_arrow(topic, records, **{name: name for name in records.schema.names}))
             while len(deliveries) > UNDER_WAY:
                 deliveries.popleft().result()
@@ -99,6 +109,48 @@ def write(batches: Iterator[pa.RecordBatch], columns: Sequence[str], options: Si
         for delivery in deliveries:
             delivery.result()
     return Written(rows)
+
+
+def partitions_of(producer: KafkaProducer, topic: str, options: SinkOptions) -> list[int]:
+    """Return the partitions of a topic that have a leader, or all where none has one.
+
+    Raises UnknownTopicOrPartitionError for a topic that does not exist and that brokers do not create by being asked for it.
+    """
+    try:
+        infos = producer.partitions_for(topic, timeout=options.topic_timeout_s)
+    except UnknownTopicOrPartitionError as unknown:
+        named = "option 'topic'" if options.topic is not None else "column 'topic'"
+        limit = "kafka.max.block.ms" if options.topic_timeout_s is None else f"{options.topic_timeout_s:g} s"
+        raise UnknownTopicOrPartitionError(
+            f"topic '{topic}' does not exist, and did not appear within {limit}; create it, or check the {named} (kafka.max.block.ms says "
+            "how long a task waits for brokers that create topics by being asked for them)"
+        ) from unknown
+    except TimeoutError:
+        # Not the topic but the brokers are missing: they have max.block.ms, as for any record.
+        infos = producer.partitions_for(topic)
+    return [info.partition for info in infos if info.leader != -1] or [info.partition for info in infos]
+
+
+def with_partitions(records: pa.RecordBatch, spreads: Spreads, spread: Spread, partitions: Sequence[int]) -> pa.RecordBatch:
+    """Choose the partitions of rows that name none, where the sink does that; the others are left to the producer."""
+    import pyarrow.compute as pc
+
+    names = records.schema.names
+    if spreads is Spreads.NONE or not partitions:
+        return records
+    open_rows = pa.repeat(True, records.num_rows)
+    for name in ("partition", "key") if spreads is Spreads.KEYLESS else ("partition",):
+        if name in names:
+            open_rows = pc.and_(open_rows, records.column(name).is_null())
+    count = open_rows.true_count
+    if count == 0:
+        return records
+    size = records.nbytes * count // records.num_rows
+    named = records.column("partition") if "partition" in names else pa.nulls(records.num_rows, pa.int32())
+    chosen = pc.replace_with_mask(named, open_rows, spread.deal(count, size, partitions))
+    if "partition" in names:
+        return records.set_column(names.index("partition"), "partition", chosen)
+    return records.append_column("partition", chosen)
 
 
 def as_records(batch: pa.RecordBatch, columns: Sequence[str], encoders: Mapping[str, Encode] = NO_ENCODERS) -> pa.RecordBatch:
