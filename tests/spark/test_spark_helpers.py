@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 from pyspark.sql import DataFrameWriter
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 import levada as lv
 from levada.errors import ConfigError
@@ -25,21 +25,23 @@ NOON_MS = 1709208000123
 
 
 class Recorder:
-    """A reader and writer that notes what it is told."""
+    """A session, or a DataFrame, whose reader and writer note what they are told."""
 
-    def __init__(self) -> None:
+    def __init__(self, **types: DataType) -> None:
         self.told: dict[str, Any] = {}
+        self.schema = StructType([StructField(name, kind) for name, kind in (types or {"value": StringType()}).items()])
+        self.columns = self.schema.names
 
     def __getattr__(self, name: str) -> Any:
         if name in ("read", "readStream", "write", "writeStream"):
             self.told["kind"] = name
             return self
 
-        def note(*arguments: Any, **options: Any) -> Recorder:
-            self.told[name] = options or arguments
-            return self
+        return lambda *arguments, **options: self._note(name, options or arguments)
 
-        return note
+    def _note(self, name: str, told: Any) -> Recorder:
+        self.told[name] = told
+        return self
 
 
 @pytest.fixture
@@ -63,6 +65,7 @@ def test_a_keyword_is_the_options_name_with_an_underscore_for_each_dot(recorder:
 
 
 def test_a_stream_and_a_schema(recorder: Any) -> None:
+    recorder.schema = lambda *given: recorder._note("schema", given)
     read_kafka(recorder, ["a:1", "b:2"], stream=True, schema="value binary", subscribePattern="t.*")
     assert (recorder.told["kind"], recorder.told["schema"]) == ("readStream", ("value binary",))
     assert recorder.told["options"] == {"kafka.bootstrap.servers": "a:1,b:2", "subscribePattern": "t.*"}
@@ -109,6 +112,47 @@ def test_what_is_no_option_is_refused_by_name() -> None:
         texts({"assign": {"t": [0, None]}})
     with pytest.raises(ConfigError, match="the brokers are given twice"):
         read_kafka(Recorder(), "a:1", subscribe="t", kafka={"bootstrap_servers": "b:2"})  # type: ignore[arg-type]
+
+
+def test_a_wrong_option_of_a_sink_is_told_before_the_query_starts(recorder: Any) -> None:
+    numbers: Any = Recorder(value=LongType())
+    words: Any = Recorder(topic=StringType(), words=StringType())
+    with pytest.raises(ConfigError, match=r"unknown option 'topik'; did you mean 'topic'\?"):
+        write_kafka(recorder, "a:1", stream=True, topik="t")  # type: ignore[call-overload]
+    with pytest.raises(ConfigError, match=r"option 'kafka\.acks'=0 cannot be used"):
+        write_kafka(recorder, "a:1", stream=True, topic="t", kafka={"acks": "0"})
+    with pytest.raises(ConfigError, match=r"column 'value' must be string or binary, and is bigint; cast it"):
+        write_kafka(numbers, "a:1", stream=True, topic="t")
+    with pytest.raises(ConfigError, match=r"needs a column 'value'; the rows have topic, words"):
+        write_kafka(words, "a:1", stream=True)
+    assert recorder.told == {}
+
+
+def test_a_topic_may_be_given_to_the_writer_afterwards(recorder: Any) -> None:
+    write_kafka(recorder, "a:1", stream=True)
+    assert recorder.told["kind"] == "writeStream"
+
+
+def test_a_wrong_option_of_a_source_is_told_by_read_kafka(recorder: Any) -> None:
+    with pytest.raises(ConfigError, match=r"option 'endingOffsets' is for batch queries"):
+        read_kafka(recorder, "a:1", stream=True, subscribe="t", endingOffsets="latest")
+    with pytest.raises(ConfigError, match=r"a batch query cannot start at latest"):
+        read_kafka(recorder, "a:1", subscribe="t", startingOffsets="latest")
+    with pytest.raises(ConfigError, match=r"option 'minPartitions': expected a whole number above 0"):
+        read_kafka(recorder, "a:1", stream=True, schema="value binary", subscribe="t", minPartitions=0)
+    assert recorder.told == {}
+
+
+def test_over_connect_options_are_checked_by_the_server(recorder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recorder, "__module__", "pyspark.sql.connect.session")
+    missing: Any = {
+        "value_format": "protobuf",
+        "value_protobuf_descriptor": "/only/at/the/server.desc",
+        "value_protobuf_message": "shop.Order",
+    }
+    read_kafka(recorder, "a:1", subscribe="t", **missing)
+    write_kafka(recorder, "a:1", topic="t", **missing)
+    assert recorder.told["kind"] == "write"
 
 
 def test_every_option_of_a_format_is_a_keyword() -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from levada.errors import ConfigError
 from levada.spark.keywords import as_text, texts
 from levada.spark.option_text import BOOTSTRAP, KAFKA, REGISTRY
+from levada.spark.options import sink_options, source_options
+from levada.spark.sink import sink_columns
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -37,12 +39,15 @@ def read_kafka(
     options: those of docs/SPARK.md, as keywords, with an underscore for each dot; values may be Python's own (True, a mapping, a list, an
     aware datetime, a timedelta). schema: the columns wanted, as `.schema()` takes them; default: all. kafka: settings of KafkaConsumer,
     which are the options kafka.*. registry: settings of SchemaRegistryClient, which are the options schema.registry.*. Raises ConfigError
-    for a value that is no option; Spark raises its own error for what the source refuses.
+    for an option that the source refuses, before Spark is asked; over Spark Connect Spark raises its own error for it.
     """
+    given = _options(bootstrap_servers, kafka, registry, options)
+    if not _is_connected(spark):
+        source_options(given, streaming=stream)
     reader = spark.readStream if stream else spark.read
     if schema is not None:
         reader = reader.schema(schema)
-    return reader.format(FORMAT).options(**_options(bootstrap_servers, kafka, registry, options)).load()
+    return reader.format(FORMAT).options(**given).load()
 
 
 @overload
@@ -77,13 +82,27 @@ def write_kafka(
     """Return Spark's own writer, `frame.write.format("levada").mode("append")`, or with stream=True `frame.writeStream`, with its options.
 
     Nothing is written yet: call `save()` of the one, and of the other `option("checkpointLocation", ...)`, `trigger(...)` and `start()`.
-    options, kafka, registry: as for read_kafka(), kafka with the settings of KafkaProducer. Raises ConfigError for a value that is no
-    option.
+    options, kafka, registry: as for read_kafka(), kafka with the settings of KafkaProducer. Raises ConfigError for an option that the sink
+    refuses and for columns that make no record: Spark would say so in save(), and of a stream only at its first micro-batch. Options that
+    are given to the writer afterwards, and those of a session of Spark Connect, are checked then.
     """
     given = _options(bootstrap_servers, kafka, registry, options)
+    if not _is_connected(frame):
+        _check_sink(given, frame)
     if stream:
         return frame.writeStream.format(FORMAT).options(**given)
     return frame.write.format(FORMAT).mode("append").options(**given)
+
+
+def _is_connected(of_spark: object) -> bool:
+    """Whether this is a session, or a DataFrame, of a client of Spark Connect: files and packages that options need are at the server."""
+    return type(of_spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def _check_sink(given: Mapping[str, str], frame: DataFrame) -> None:
+    options = sink_options(given)
+    if options.topic is not None or "topic" in frame.columns:
+        sink_columns(frame.schema, options)
 
 
 def _options(
