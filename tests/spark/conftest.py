@@ -14,6 +14,9 @@ from java_clients import Asked
 from kafka_jars import KafkaUnavailable, spark_connector
 from spark_topics import Topics
 
+# Before any test module is imported: levada.spark would warn of another python3 on PATH.
+os.environ["PYSPARK_PYTHON"] = sys.executable
+
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
@@ -26,7 +29,6 @@ SETTINGS = {
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with two cores. No data source is registered by hand."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("levada tests")
     if jars := _connector():
         builder = builder.config("spark.jars", ",".join(jars))

@@ -16,7 +16,10 @@ complete (for update, write from foreachBatch), and under Trigger.Continuous not
 
 One subject per file: `keywords` names the options and `options` reads them, `offsets` and `lag` are pure, too; `schema` is columns;
 `cluster` is what the driver asks Kafka; `range_reader` is what a task reads; `batch_source`, `stream_source` and `sink` are Spark's
-interfaces; `clients` keeps connections between tasks; `helpers` and `lag_listener` are for programs.
+interfaces; `spread` chooses partitions for the sink; `clients` keeps connections between tasks; `helpers` and `lag_listener` are for
+programs.
+
+Importing this package warns where Spark will start another Python than the one that runs the program (`interpreter`).
 
 The public names are loaded when first used: Spark's Python processes, which import this package, need none of them.
 """
@@ -26,6 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from levada._importing import import_undisturbed
+from levada.spark.interpreter import warn_of_another
 
 if TYPE_CHECKING:
     from levada.spark.helpers import read_kafka, write_kafka
@@ -39,6 +43,8 @@ _HOME = {
     "read_kafka": "levada.spark.helpers",
     "write_kafka": "levada.spark.helpers",
 }
+
+warn_of_another()
 
 __all__ = ["Lag", "LagListener", "PartitionLag", "read_kafka", "write_kafka"]
 
