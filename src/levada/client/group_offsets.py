@@ -67,6 +67,17 @@ Committed: TypeAlias = dict[TopicPartition, OffsetAndMetadata | None]
 """What is committed per partition, None for nothing."""
 
 
+class Waiting(NamedTuple):
+    """Whether to wait for transactions that may yet change the offsets, and what is called (see fetch_offsets()).
+
+    told: with each answer, with the partitions that wait. cannot: where the coordinator cannot wait; None where that is an error.
+    """
+
+    wanted: bool
+    told: Callable[[list[TopicPartition]], None] = lambda partitions: None
+    cannot: Callable[[], None] | None = None
+
+
 class CoordinatedGroup(NamedTuple):
     """A group, and how its coordinator is found."""
 
@@ -202,16 +213,18 @@ def fetch_offsets(
     stable: bool = True,
     policy: RetryPolicy = ON_FETCH_ERROR,
     unstable: Callable[[list[TopicPartition]], None] = lambda partitions: None,
+    cannot_wait: Callable[[], None] | None = None,
     asker: Callable[[], ConsumerGroupMetadata] | None = None,
 ) -> Flow[Committed]:
     """Return what a group has committed for these partitions, None for all that it has committed for.
 
-    stable: wait for transactions that may yet change the offsets (KIP-447); brokers before 2.5 cannot. Raises the errors that time does
-    not mend, and TimeoutError. unstable: told with each answer which partitions wait for such a transaction. asker: returns the member of a
-    consumer group that asks, as it is with each request (KIP-848); None for whoever is none.
+    stable: wait for transactions that may yet change the offsets (KIP-447), which brokers before 2.5 cannot. cannot_wait: called where the
+    coordinator is such a broker, which is then asked without; None raises UnsupportedVersionError. unstable: told with each answer which
+    partitions wait for such a transaction. asker: returns the member of a consumer group that asks, as it is with each request (KIP-848);
+    None for whoever is none. Raises the errors that time does not mend, and TimeoutError.
     """
-    wanted = {group_id: partitions}
-    asking = yield from _ask_for_offsets(finder, wanted, retries, None, stable=stable, policy=policy, unstable=unstable, asker=asker)
+    waiting = Waiting(stable, unstable, cannot_wait)
+    asking = yield from _ask_for_offsets(finder, {group_id: partitions}, retries, None, waiting, policy=policy, asker=asker)
     for error in asking.errors.values():
         raise error
     return asking.found[group_id]
@@ -227,9 +240,9 @@ def fetch_offsets_of_groups(
 ) -> Flow[dict[str, Committed]]:
     """Return what several groups have committed. wanted: for which partitions of each, None for all that it has committed for.
 
-    Raises the first error in the order given, with the outcomes of all, and TimeoutError.
+    stable: as of fetch_offsets(). Raises the first error in the order given, with the outcomes of all, and TimeoutError.
     """
-    asking = yield from _ask_for_offsets(finder, wanted, retries, spawn, stable=stable)
+    asking = yield from _ask_for_offsets(finder, wanted, retries, spawn, Waiting(stable))
     raise_first(lambda group: f"offsets of group '{group}'", wanted, asking.errors, asking.found)
     return {group: asking.found[group] for group in wanted}
 
@@ -239,10 +252,9 @@ def _ask_for_offsets(
     wanted: Mapping[str, Collection[TopicPartition] | None],
     retries: Retries,
     spawn: Spawn | None,
+    waiting: Waiting,
     *,
-    stable: bool,
     policy: RetryPolicy = ON_FETCH_ERROR,
-    unstable: Callable[[list[TopicPartition]], None] = lambda partitions: None,
     asker: Callable[[], ConsumerGroupMetadata] | None = None,
 ) -> Flow[FanOut[str, Committed]]:
     """Ask each group's coordinator until nothing is left to try."""
@@ -254,9 +266,8 @@ def _ask_for_offsets(
             CoordinatedGroup(groups[0], finder),
             wanted[groups[0]],
             retries.metadata,
-            stable=stable,
+            waiting,
             policy=policy,
-            unstable=unstable,
             asker=ConsumerGroupMetadata(groups[0]) if asker is None else asker(),
         ),
     )
@@ -272,10 +283,9 @@ def _fetch_once(
     group: CoordinatedGroup,
     partitions: Collection[TopicPartition] | None,
     metadata: Metadata,
+    waiting: Waiting,
     *,
-    stable: bool,
     policy: RetryPolicy,
-    unstable: Callable[[list[TopicPartition]], None],
     asker: ConsumerGroupMetadata,
 ) -> Flow[Answer[str, Committed]]:
     if asker.member_id:
@@ -283,7 +293,7 @@ def _fetch_once(
     ids = None if partitions is None else _known_ids(metadata, {tp.topic for tp in partitions})
     who = group.who
     try:
-        said_of_group = yield from _call_in_some_version(group, partitions, ids, stable=stable, asker=asker)
+        said_of_group = yield from _call_in_some_version(group, partitions, ids, waiting, asker)
     except UnwritableError:
         raise
     except (ConnectError, ProtocolError) as fault:
@@ -292,7 +302,7 @@ def _fetch_once(
         return Answer(again={group.group_id: f"{who} left the group out of its answer"}, refresh=False)
     group_code = said_of_group.error_code
     parts = list(_parts(said_of_group.topics, {topic_id: name for name, topic_id in (ids or {}).items()}))
-    unstable([part.tp for part in parts if part.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT])
+    waiting.told([part.tp for part in parts if part.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT])
     refresh = group.take_codes(policy, [group_code, *(part.error_code for part in parts)])
     if group_code and policy.reaction(group_code) is not Reaction.RAISE:
         return Answer(again={group.group_id: f"{who}: {ErrorCode.of(group_code).name}"}, refresh=refresh)
@@ -313,29 +323,34 @@ def _call_in_some_version(
     group: CoordinatedGroup,
     partitions: Collection[TopicPartition] | None,
     ids: Mapping[str, UUID] | None,
-    *,
-    stable: bool,
+    waiting: Waiting,
     asker: ConsumerGroupMetadata,
 ) -> Flow[Any]:
     """Ask in the newest form that the coordinator knows; return what the answer says of the group, None where it leaves the group out.
 
-    Only where the coordinator knows no form is UnsupportedVersionError raised.
+    UnsupportedVersionError is raised only where the coordinator knows no form, or cannot wait for transactions and has to.
     """
     newest = LAST_VERSION_BY_NAME if ids is None else OffsetFetchRequest.MAX_VERSION
     indexes = None if partitions is None else _by_topic(partitions)
     try:
-        request = _request_with_groups(asker, indexes, ids or {}, stable=stable)
+        request = _request_with_groups(asker, indexes, ids or {}, stable=waiting.wanted)
         response = yield Call(request, group.coordinator, min_version=FIRST_FETCH_VERSION_WITH_GROUPS, max_version=newest)
         return next((each for each in response.groups if each.group_id == group.group_id), None)
     except UnsupportedVersionError:
         topics = None if indexes is None else [OffsetFetchRequestTopic(name=name, partition_indexes=at) for name, at in indexes.items()]
         request = OffsetFetchRequest(group_id=group.group_id, topics=topics)
-    if stable:
+    if waiting.wanted:
         request.require_stable = True
         try:
             version = FETCH_VERSION_WITH_STABLE
             return (yield Call(request, group.coordinator, min_version=version, max_version=version))
-        except UnsupportedVersionError:
+        except UnsupportedVersionError as unsupported:
+            if waiting.cannot is None:
+                raise UnsupportedVersionError(
+                    f"{group.who} cannot wait for transactions that may change the offsets: brokers can since Kafka 2.5; ask without "
+                    f"require_stable, once no such transaction is open ({unsupported})"
+                ) from unsupported
+            waiting.cannot()
             request.require_stable = False
     oldest = FIRST_FETCH_VERSION_FOR_ALL if topics is None else FIRST_VERSION_IN_KAFKA
     return (yield Call(request, group.coordinator, min_version=oldest, max_version=FETCH_VERSION_WITH_STABLE))

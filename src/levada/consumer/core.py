@@ -7,6 +7,7 @@ by themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
@@ -78,6 +79,8 @@ class ConsumerCore:
         self._engine = engine
         self._now_ms = host.now_ms
         self._isolation_level = read.isolation_level
+        self._log = engine.deferred.log(__name__)
+        self._told_of_unsettled_offsets = False
         self._wall_ms = host.wall_ms
         self._reset_to = reset_policy(settings.auto_offset_reset)
         self._metadata_version = 0
@@ -392,7 +395,19 @@ class ConsumerCore:
         retries = Retries(self._engine.metadata, self._backoff)
         group_id, member = self.commits.group.group_id, self.member
         asker = None if member is None else member.for_look_up
-        return fetch_offsets(self._engine.coordinators, group_id, partitions, retries, unstable=unstable, asker=asker)
+        told = partial(self._tell_of_unsettled_offsets, group_id)
+        return fetch_offsets(self._engine.coordinators, group_id, partitions, retries, unstable=unstable, cannot_wait=told, asker=asker)
+
+    def _tell_of_unsettled_offsets(self, group_id: str) -> None:
+        """Write once that a reader of transactions may begin at offsets that a transaction changes later. Others have no transactions."""
+        if self._isolation_level is IsolationLevel.READ_COMMITTED and not self._told_of_unsettled_offsets:
+            self._told_of_unsettled_offsets = True
+            self._log.warning(
+                "the offsets of group '%s' are taken as they are: its coordinator is of a Kafka before 2.5, and cannot wait for an open "
+                "transaction that changes them; before a consumer reads, call init_transactions() of the producer whose transaction sent "
+                "offsets of its partitions, or records may be processed twice",
+                group_id,
+            )
 
     def _new_collector(self, settings: ConsumerSettings, host: Host) -> FetchCollector:
         converter = self._new_converter(settings, host)
