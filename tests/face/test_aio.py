@@ -17,7 +17,7 @@ import pytest
 import levada as lv
 from face_kit import cancelled_soon
 from levada import aio
-from levada.errors import ClosedError, ConcurrentUseError, IllegalStateError, KafkaError, TimeoutError
+from levada.errors import BufferExhaustedError, ClosedError, ConcurrentUseError, IllegalStateError, KafkaError, TimeoutError
 from levada.testing import EmbeddedKafka
 
 RECORDS = 5_000
@@ -137,6 +137,20 @@ def test_M_B18_a_send_cancelled_at_any_await_leaves_a_producer_that_works(kafka:
             pool = producer._producing.core.pool
             assert pool.available == pool.total
             assert not pool.queued
+
+    run(write())
+
+
+def test_B5_a_record_without_memory_in_time_fails_and_send_returns(kafka: EmbeddedKafka, run: Run) -> None:
+    async def write() -> None:
+        async with aio.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, buffer_memory=20_000, max_block_ms=300) as producer:
+            await (await producer.send("full", b"x"))
+            kafka.faults.delay("Produce", ms=1500)
+            first = await producer.send("full", b"x" * 15_000)
+            second = await producer.send("full", b"x" * 15_000)
+            with pytest.raises(BufferExhaustedError, match=r"buffer\.memory=20000 .*max\.block\.ms=300"):
+                await second
+            assert (await first).offset == 1
 
     run(write())
 

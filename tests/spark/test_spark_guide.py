@@ -6,6 +6,8 @@ The pipeline runs in test_spark_connect.py, and what is said of clusters in test
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,12 @@ def test_the_first_program_is_a_stream(run: Any) -> None:
     assert run("")["orders"].isStreaming
 
 
+def test_which_python(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "another")
+    run("Which Python")
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
 def test_the_helpers(run: Any, kafka: EmbeddedKafka) -> None:
     query = run("With typed keywords")["query"]
     assert query.awaitTermination(100)
@@ -101,5 +109,5 @@ def test_the_values_that_are_written(spark: Any) -> None:
 
 def test_every_program_is_run() -> None:
     with_python = {section for section in SECTIONS if blocks(section, "python", "")}
-    assert with_python == {"", "With typed keywords", "Reading", "Writing", "How far a query is behind", *ELSEWHERE}
+    assert with_python == {"", "Which Python", "With typed keywords", "Reading", "Writing", "How far a query is behind", *ELSEWHERE}
     assert {section for section in SECTIONS if blocks(section, "sql", "")} == {"SQL"}

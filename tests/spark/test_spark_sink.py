@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
-from levada import KafkaConsumer, scan
+from levada import KafkaAdmin, KafkaConsumer, scan
 from levada.errors import (
     ConfigError,
     DeliveryTimeout,
@@ -21,7 +21,9 @@ from levada.errors import (
 )
 from levada.spark import sink
 from levada.spark.clients import close_idle
-from levada.spark.options import sink_options
+from levada.spark.cluster import KafkaCluster
+from levada.spark.keywords import texts
+from levada.spark.options import sink_options, source_options
 from levada.spark.schema import HEADERS
 from levada.spark.sink import StreamWriter, Written, as_records, by_topic, sink_columns, write
 from levada.testing import EmbeddedKafka
@@ -265,6 +267,23 @@ def test_brokers_that_do_not_answer_have_max_block_ms_as_for_any_record(producer
     producer.partitions_for = partitions_for
     assert sink.partitions_of(producer, "t", TO_T) == [0]
     assert waited == [5.0, None]
+
+
+def test_a_task_logs_in_with_a_delegation_token_of_the_options() -> None:
+    listeners = ["PLAINTEXT", "SASL_PLAINTEXT"]
+    with EmbeddedKafka(num_partitions=1, listeners=listeners, users={"etl": "secret"}, delegation_token_secret_key="k3y") as kafka:
+        scram = {**kafka.settings_at("SASL_PLAINTEXT"), "sasl_mechanism": "SCRAM-SHA-256"}
+        with KafkaAdmin(**scram, sasl_username="etl", sasl_password="secret") as admin:
+            token = admin.create_delegation_token()
+        login = {**scram, "sasl_username": token.token_id, "sasl_password": token.password, "sasl_tokenauth": "true"}
+        options = texts(login, "kafka.")
+        write(iter([pa.RecordBatch.from_pydict({"value": [b"v"]})]), ("value",), sink_options({**options, "topic": "t"}))
+        assert {str(session.principal) for session in kafka.connections() if session.is_by_token} == {"User:etl"}
+        client = source_options({**options, "subscribe": "t"}, streaming=False).client
+        cluster = KafkaCluster(client)
+        assert cluster.latest([TopicPartition("t", 0)]) == {TopicPartition("t", 0): 1}
+        cluster.close()
+        close_idle()
 
 
 def test_a_partitioner_is_chosen_by_name(producer: Any) -> None:

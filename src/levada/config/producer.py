@@ -73,7 +73,9 @@ class ProducerConfig(ClientConfig):
     )
     max_block_ms: int = milliseconds(60_000, "Time send() may wait for metadata and for free memory in the buffer.", high=INT64_MAX)
     buffer_memory: int = size_bytes(
-        33_554_432, "Memory for records that wait to be sent; send() blocks when it is used up.", high=INT64_MAX
+        33_554_432,
+        "Memory for records that wait to be sent. While it is used up send() waits, up to max.block.ms; then the record fails.",
+        high=INT64_MAX,
     )
     batch_size: int = size_bytes(
         262_144, "Largest record batch of one partition, before compression. Batches grow as they fill, so small ones cost no more memory."

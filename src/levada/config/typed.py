@@ -510,7 +510,8 @@ class ProducerSettings(ClientSettings, Generic[K_in, V_in], total=False):
     """Time send() may wait for metadata and for free memory in the buffer. Default: 60000 ms."""
 
     buffer_memory: int
-    """Memory for records that wait to be sent; send() blocks when it is used up. Default: 33554432 bytes."""
+    """Memory for records that wait to be sent. While it is used up send() waits, up to max.block.ms; then the record fails. Default:
+    33554432 bytes."""
 
     batch_size: int
     """Largest record batch of one partition, before compression. Batches grow as they fill, so small ones cost no more memory. Default:

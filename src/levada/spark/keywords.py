@@ -137,7 +137,7 @@ class WriteOptions(EitherOptions, total=False):
     topic: str
     """Where to write; wins over a column topic."""
     partitioner: Literal["default", "round_robin"]
-    """Who chooses the partition of a row without one. Default: by key as Java does it, sticky without a key."""
+    """Who chooses the partition of a row without one. Default: by key as Java does it, spread evenly without a key."""
 
 
 def spelled(keyword: str) -> str:
