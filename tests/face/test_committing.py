@@ -12,10 +12,10 @@ from uuid import uuid4
 import pytest
 
 import levada as lv
-from face_kit import EVERYWHERE, face_and_broker
+from face_kit import BOTH_FACES, EVERYWHERE, face_and_broker
 from levada import aio
 from levada.error_codes import ErrorCode
-from levada.errors import InvalidGroupIdError, RetriableCommitError
+from levada.errors import IllegalStateError, InvalidGroupIdError, RetriableCommitError
 from levada.testing import EmbeddedKafka
 
 PATIENCE_S = 30
@@ -79,6 +79,112 @@ def test_O12_a_record_whose_handling_failed_is_read_again(kafka: Any, topic: str
                 raise LookupError("not handled")
     with consumer(kafka, group, first) as reader:
         assert values(reader, 1) == [4]
+
+
+def test_O12_a_record_at_which_a_loop_was_left_is_read_again(kafka: Any, topic: str) -> None:
+    """A loop is done with a record when it asks for the next one, or when the program says so."""
+    group, first = f"g-{uuid4().hex}", lv.TopicPartition(topic, 0)
+
+    def leaves_at(offset: int, commit: Callable[[Any, Any], None] = lambda reader, record: None) -> int:
+        """Where the group goes on after a program that leaves its loop at a record."""
+        with consumer(kafka, group, first) as reader:
+            for record in reader:
+                if record.offset == offset:
+                    commit(reader, record)
+                    break
+        with consumer(kafka, group, first, enable_auto_commit=False) as reader:
+            return int(reader.committed([first])[first].offset)
+
+    assert leaves_at(0) == 0
+    assert leaves_at(2) == 2
+    assert leaves_at(2, lambda reader, record: reader.commit()) == 3
+    assert leaves_at(4, lambda reader, record: reader.commit(record)) == 5
+    assert leaves_at(6, lambda reader, record: reader.commit_async({first: record.offset + 1})) == 7
+    assert leaves_at(8, lambda reader, record: reader.commit({first: record.offset})) == 8
+    with consumer(kafka, group, first, stop_at_end=True) as reader:
+        assert [record.offset for record in reader] == [8, 9]
+        assert reader.committed([first])[first].offset == 8
+    with consumer(kafka, group, first) as reader:
+        assert reader.committed([first])[first].offset == COUNT
+
+
+def test_O12_a_loop_that_is_left_and_begun_again_is_done_with_what_it_was_given(kafka: Any, topic: str) -> None:
+    group, first = f"g-{uuid4().hex}", lv.TopicPartition(topic, 0)
+    with consumer(kafka, group, first) as reader:
+        for wanted in (3, 5):
+            for record in reader:
+                if record.offset == wanted:
+                    break
+    with consumer(kafka, group, first) as reader:
+        assert reader.committed([first])[first].offset == 5
+
+
+@pytest.mark.parametrize("kafka", BOTH_FACES, indirect=True)
+def test_O12_unsubscribing_leaves_such_a_record_out_as_closing_does(kafka: Any, topic: str) -> None:
+    group, first = f"g-{uuid4().hex}", lv.TopicPartition(topic, 0)
+    with consumer(kafka, group) as reader:
+        reader.subscribe([topic])
+        for record in reader:
+            if record.offset == 3:
+                break
+        reader.unsubscribe()
+        assert reader.committed([first])[first].offset == 3
+
+
+def test_O13_part_of_a_poll_is_committed(kafka: Any, topic: str) -> None:
+    group, first, second = f"g-{uuid4().hex}", lv.TopicPartition(topic, 0), lv.TopicPartition(topic, 1)
+    with lv.KafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        producer.send(topic, b"%d" % COUNT, partition=1)
+    with consumer(kafka, group, first, second, enable_auto_commit=False) as reader:
+        records: list[Any] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while len(records) < COUNT + 1 and time.monotonic() < deadline:
+            records += reader.poll(1)
+        of_first = [record for record in records if record.partition == 0]
+        of_second = [record for record in records if record.partition == 1]
+
+        def committed() -> list[Any]:
+            return [at and at.offset for at in reader.committed([first, second]).values()]
+
+        reader.commit(of_first[:3])
+        assert committed() == [3, None]
+        reader.commit([])
+        assert committed() == [3, None]
+        reader.commit(of_first[4])
+        assert reader.committed([first]) == {first: lv.OffsetAndMetadata(5, of_first[4].leader_epoch)}
+        reader.commit(record for record in [of_second[0], of_first[7], of_first[6]])
+        assert committed() == [8, 1]
+        reader.commit_async(of_first[8])
+        reader.commit(of_second)
+        assert committed() == [9, 1]
+        assert reader.consumed_offsets()[first].offset == COUNT
+
+
+def test_O13_what_is_no_record_of_the_consumer_is_not_committed(kafka: Any, topic: str) -> None:
+    first, second = lv.TopicPartition(topic, 0), lv.TopicPartition(topic, 1)
+    with consumer(kafka, f"g-{uuid4().hex}", first, second, enable_auto_commit=False) as reader:
+        records: list[Any] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while not records and time.monotonic() < deadline:
+            records = reader.poll(1)
+        share = lv.ShareRecord.delivered(records[0], 1)
+        for wrong in (topic, b"0", 5, [5], first, [first], [records[0], None], share):
+            for call in (reader.commit, reader.commit_async):
+                with pytest.raises(TypeError, match="record"):
+                    call(wrong)
+        with pytest.raises(TypeError, match="takes one record or several"):
+            reader.commit(getattr(reader, "_inner", reader))
+        reader.assign([second])
+        with pytest.raises(IllegalStateError, match=rf"commit\(\): {topic}-0 is not assigned"):
+            reader.commit(records)
+        assert reader.committed([first]) == {first: None}
+        reader.assign([first, second])
+        with reader.acks() as acks:
+            found: list[Any] = []
+            while not found and time.monotonic() < deadline:
+                found = acks.poll(1)
+            with pytest.raises(IllegalStateError, match=r"call ack\(\) of the records, and commit\(\) without them"):
+                reader.commit(found)
 
 
 # What is different on asyncio

@@ -235,6 +235,28 @@ def test_a_loop_ends_when_no_record_came_for_so_long(kafka: Any) -> None:
 
 
 @pytest.mark.parametrize("kafka", HERE_AND_THERE, indirect=True)
+@pytest.mark.parametrize("commits", [False, True])
+def test_the_record_at_which_a_loop_was_left_is_released(kafka: Any, new_topic: Callable[..., str], commits: bool) -> None:
+    """The loop is done with a record when it asks for the next one, or when the program commits."""
+    topic = new_topic(kafka)
+    group = new_group(kafka)
+    produce(kafka, topic, [b"0", b"1", b"2", b"3"])
+    with member(kafka, group, topic, explicit=False) as consumer:
+        for record in consumer:
+            if record.value == b"2":
+                if commits:
+                    consumer.commit()
+                break
+    with member(kafka, group, topic) as consumer:
+        left: list[Any] = []
+        while len(left) < (1 if commits else 2):
+            found = poll_some(consumer)
+            consumer.acknowledge(found)
+            left += found
+        assert values(left) == ([b"3"] if commits else [b"2", b"3"])
+
+
+@pytest.mark.parametrize("kafka", HERE_AND_THERE, indirect=True)
 def test_an_exception_in_the_program_accepts_nothing(kafka: Any, new_topic: Callable[..., str]) -> None:
     topic = new_topic(kafka)
     group = new_group(kafka)

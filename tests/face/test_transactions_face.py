@@ -170,6 +170,188 @@ def test_T6_what_is_read_and_written_counts_together(kafka: Any, name: str, new_
     assert committed(kafka, sink, done) == [b"%d" % number for number in range(done)]
 
 
+@pytest.fixture
+def shop(kafka: Any, name: str, new_topic: Callable[..., str]) -> Iterator[Shop]:
+    with Shop(kafka, name, new_topic(kafka, 2), new_topic(kafka)) as made:
+        yield made
+
+
+class Shop:
+    """A program that reads ten orders of the first partition and two of the second, and writes bills."""
+
+    def __init__(self, kafka: Any, name: str, orders: str, bills: str) -> None:
+        servers = kafka.bootstrap_servers
+        self.kafka, self.bills = kafka, bills
+        self.first, self.second = TopicPartition(orders, 0), TopicPartition(orders, 1)
+        with lv.KafkaProducer(bootstrap_servers=servers) as writer:
+            writer.send_many(orders, [b"%d" % number for number in range(10)], partition=0)
+            writer.send_many(orders, [b"10", b"11"], partition=1)
+        reading: dict[str, Any] = {"group_id": name, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+        self.consumer: Any = lv.KafkaConsumer(bootstrap_servers=servers, **reading)
+        self.consumer.assign([self.first])
+        self.producer: Any = lv.KafkaProducer(bootstrap_servers=servers, transactional_id=name)
+
+    def __enter__(self) -> Shop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.producer.close()
+        self.consumer.close()
+
+    def reads(self, wanted: int) -> list[Any]:
+        found: list[Any] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while len(found) < wanted and time.monotonic() < deadline:
+            found += self.consumer.poll(1, max_records=wanted - len(found))
+        return found
+
+    def bills_for(self, records: Any, *named: Any, breaks: str = "") -> None:
+        """Write the bills of records in a transaction. named: given to send_offsets(). breaks: "before" or "after" that."""
+        try:
+            with self.producer.transaction() as txn:
+                for record in records:
+                    self.producer.send(self.bills, record.value)
+                if breaks == "before":
+                    raise ZeroDivisionError
+                txn.send_offsets(self.consumer, *named)
+                if breaks:
+                    raise ZeroDivisionError
+        except ZeroDivisionError:
+            assert breaks
+
+    @property
+    def done(self) -> list[int]:
+        """Which orders are billed."""
+        found = lv.scan(self.bills, bootstrap_servers=self.kafka.bootstrap_servers, isolation_level="read_committed")
+        return sorted(int(record.value or b"") for record in found)
+
+    @property
+    def committed(self) -> Any:
+        at = self.consumer.committed([self.first], timeout=PATIENCE_S)[self.first]
+        return None if at is None else at.offset
+
+
+@pytest.mark.parametrize("breaks", ["before", "after"])
+def test_T6_after_an_abort_offsets_are_sent_again_once_the_records_are_read_again(shop: Shop, breaks: str) -> None:
+    shop.bills_for(shop.reads(2))
+    shop.bills_for(shop.reads(3), breaks=breaks)
+    for records in (shop.reads(3), []):
+        with pytest.raises(IllegalStateError, match=rf"{shop.first}.* would be skipped .*seek_to_committed\(\)"):
+            shop.bills_for(records)
+    assert (shop.done, shop.committed) == ([0, 1], 2)
+    shop.consumer.seek_to_committed()
+    shop.bills_for(shop.reads(4))
+    assert (shop.done, shop.committed) == ([*range(6)], 6)
+
+
+def test_T6_the_first_transaction_of_a_program_is_no_other(shop: Shop) -> None:
+    shop.bills_for(shop.reads(3), breaks="before")
+    with pytest.raises(IllegalStateError, match="were read before this producer's last transaction was aborted"):
+        shop.bills_for(shop.reads(3))
+    shop.consumer.seek(shop.first, 0)
+    shop.bills_for(shop.reads(3))
+    assert (shop.done, shop.committed) == ([0, 1, 2], 3)
+
+
+def test_T6_part_of_a_poll_is_sent(shop: Shop) -> None:
+    shop.consumer.assign([shop.first, shop.second])
+    records = [record for record in shop.reads(12) if record.partition == 0]
+    shop.bills_for(records[:3], records[:3])
+    assert (shop.done, shop.committed) == ([0, 1, 2], 3)
+    shop.bills_for(records[3:4], records[3])
+    assert (shop.done, shop.committed) == ([0, 1, 2, 3], 4)
+    shop.bills_for([], [])
+    assert shop.committed == 4
+    assert shop.consumer.committed([shop.second], timeout=PATIENCE_S) == {shop.second: None}
+
+
+def test_T6_named_records_are_sent_again_without_reading_them_again(shop: Shop) -> None:
+    records = shop.reads(6)
+    shop.bills_for(records[:3], records[:3], breaks="after")
+    with pytest.raises(IllegalStateError, match=r"names them in each transaction: send_offsets\(consumer, records\)"):
+        shop.bills_for(records[3:], records[3:])
+    with pytest.raises(IllegalStateError, match="was not committed"):
+        shop.bills_for(records)
+    shop.bills_for(records[:2], records[:2])
+    shop.bills_for(records[2:], records[2:])
+    assert (shop.done, shop.committed) == ([*range(6)], 6)
+    shop.bills_for(shop.reads(4))
+    assert (shop.done, shop.committed) == ([*range(10)], 10)
+
+
+def test_T6_partitions_are_sought_one_by_one(shop: Shop) -> None:
+    shop.consumer.assign([shop.first, shop.second])
+    shop.bills_for(shop.reads(12), breaks="after")
+    shop.consumer.seek(shop.second, 0)
+    with pytest.raises(IllegalStateError, match=rf"offsets of {shop.first} was not committed"):
+        shop.bills_for([])
+    shop.consumer.seek(shop.first, 0)
+    shop.bills_for(shop.reads(12))
+    assert (shop.done, shop.committed) == ([*range(12)], 10)
+
+
+def test_T6_partitions_of_which_nothing_was_read_need_no_seek(shop: Shop) -> None:
+    shop.consumer.assign([shop.first, shop.second])
+    shop.consumer.pause([shop.second])
+    shop.bills_for(shop.reads(3), breaks="after")
+    shop.consumer.seek(shop.first, 0)
+    shop.consumer.resume([shop.second])
+    shop.bills_for(shop.reads(12))
+    assert shop.done == [*range(12)]
+
+
+def test_T6_a_loop_does_not_pass_a_record_of_an_aborted_transaction(shop: Shop) -> None:
+    with pytest.raises(IllegalStateError, match="seek_to_committed"):
+        for record in shop.consumer:
+            shop.bills_for([record], breaks="after" if record.offset == 3 else "")
+    assert (shop.done, shop.committed) == ([0, 1, 2], 3)
+    shop.consumer.seek_to_committed()
+    for record in shop.consumer:
+        shop.bills_for([record])
+        if record.offset == 9:
+            break
+    assert (shop.done, shop.committed) == ([*range(10)], 10)
+
+
+def test_T6_a_producer_that_was_closed_leaves_its_offsets_in_doubt(shop: Shop, name: str) -> None:
+    shop.producer.init_transactions()
+    with lv.KafkaProducer(bootstrap_servers=shop.kafka.bootstrap_servers, transactional_id=f"{name}-other") as other:
+        mine, shop.producer = shop.producer, other
+        entered = mine.transaction()
+        entered.__enter__()
+        entered.send_offsets(shop.consumer, shop.reads(3))
+        mine.close()
+        with pytest.raises(IllegalStateError, match="was not committed"):
+            shop.bills_for(shop.reads(3))
+        shop.consumer.seek_to_committed()
+        shop.bills_for(shop.reads(3))
+    assert (shop.done, shop.committed) == ([0, 1, 2], 3)
+
+
+@pytest.mark.parametrize("breaks", ["before", "after"])
+def test_T6_what_was_acknowledged_for_an_aborted_transaction_is_handed_out_again(shop: Shop, breaks: str) -> None:
+    def acknowledged(acks: Any, wanted: int) -> list[Any]:
+        found: list[Any] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while len(found) < wanted and time.monotonic() < deadline:
+            found += acks.poll(1, max_records=wanted - len(found))
+        for record in found:
+            record.ack()
+        return found
+
+    with shop.consumer.acks() as acks:
+        shop.bills_for(acknowledged(acks, 2))
+        shop.bills_for(acknowledged(acks, 3), breaks=breaks)
+        with pytest.raises(IllegalStateError, match="seek_to_committed"):
+            shop.bills_for(acknowledged(acks, 2))
+        with pytest.raises(IllegalStateError, match=r"call ack\(\) of the records, and send_offsets\(\) without them"):
+            shop.bills_for([], acknowledged(acks, 1))
+        assert (shop.done, shop.committed) == ([0, 1], 2)
+        shop.consumer.seek_to_committed()
+        shop.bills_for(acknowledged(acks, 8))
+    assert (shop.done, shop.committed) == ([*range(10)], 10)
+
+
 def test_M_A23_a_second_producer_of_the_id_fences_the_first(kafka: Any, name: str, new_topic: Callable[..., str]) -> None:
     topic, servers = new_topic(kafka), kafka.bootstrap_servers
     with (

@@ -621,10 +621,10 @@ def test_O12_a_call_that_waits_commits_when_it_is_time(world: World) -> None:
     assert world.requests("OffsetCommit") - commits == 2
 
 
-def test_O12_close_commits_what_was_handed_out(world: World) -> None:
+def test_O12_close_commits_what_a_loop_is_done_with(world: World) -> None:
     consumer = world.consumer(T0, **AUTO)
     for record in consumer:
-        if record.offset == 1:
+        if record.offset == 2:
             break
     consumer.close()
     assert committed(world) == 2

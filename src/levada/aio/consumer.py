@@ -26,7 +26,7 @@ from levada.dead_letter import DeadLetter
 from levada.errors import ConcurrentUseError
 from levada.face.acking import Acking, AckSettings, ack_settings
 from levada.face.arguments import checked_timeout, positive
-from levada.face.consuming import CLOSE_TIMEOUT_S, Consuming, Offsets, OffsetsToCommit, OnReset
+from levada.face.consuming import CLOSE_TIMEOUT_S, Consuming, Offsets, OnReset, ToCommit
 from levada.face.dead_letters import of_decode_errors
 from levada.face.engines import Connector
 from levada.face.keywords import unknown_keyword
@@ -156,7 +156,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         """Go on at the offsets that the group.id has committed, looked up when needed; without partitions, of all assigned ones.
 
         Where nothing is committed auto.offset.reset decides; with "none" the next poll() raises NoOffsetForPartitionError. Raises
-        InvalidGroupIdError without a group.id. For programs that read again after an aborted transaction.
+        InvalidGroupIdError without a group.id. To be called after an aborted transaction, so that its records are read again.
         """
         self._consuming.seek_to_committed(partitions)
 
@@ -222,7 +222,9 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         """Yield record after record, without end, or until all partitions are read to the ends given to assign().
 
         With stop.at.end it ends where the partitions ended when it began, with consumer.timeout.ms when no record came for so long.
-        A loop that is left goes on, next time, after the last record it was given.
+        A loop that is left goes on, next time, after the last record it was given. The loop is done with a record when it asks for the next
+        one: when the consumer is closed after `break`, the automatic commit leaves the last record out, and the group is given it again,
+        unless commit() was called for it.
         """
         loop = Loop(self._consuming)
         try:
@@ -258,7 +260,8 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         partition; "none" keeps no order, and records without a key have none either. dead_letter: where rejected records go.
 
         Each record is a ConsumerRecord with ack(), nack(delay), reject(reason) and fail(error). What is committed, automatically or by
-        commit(), is never past a record that is not done. Before partitions are given up, the work on their records is waited for, nine
+        commit(), is never past a record that is not done. After a transaction that was aborted call seek_to_committed(): what was
+        acknowledged for it is handed out again. Before partitions are given up, the work on their records is waited for, nine
         tenths of max.poll.interval.ms at most. Raises IllegalStateError without a subscription or assignment, or while another acks() is
         open, ConfigError for a producer that a dead-letter topic cannot have.
         """
@@ -319,18 +322,21 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
 
     # Committing
 
-    async def commit(self, offsets: OffsetsToCommit | None = None, *, timeout: float | None = None, **unknown: Never) -> None:
+    async def commit(self, offsets: ToCommit | None = None, *, timeout: float | None = None, **unknown: Never) -> None:
         """Commit offsets for the group.id, and wait until the brokers have them.
 
-        offsets: of the next record to read, by partition, as numbers or OffsetAndMetadata; default: the positions after everything that
-        was handed out. Waits for commits made before, repeats what may yet succeed until `timeout`, in seconds. Raises InvalidGroupIdError
-        without a group.id, BrokerError, TimeoutError (what was not confirmed may be committed all the same), WakeupError.
+        offsets: one record or several, as poll() or a loop returned them: of each partition the offset after the last of them is committed.
+        Or offsets of the next record to read, by partition, as numbers or OffsetAndMetadata. Without any, the positions after everything
+        that was handed out: also after records of a poll() that the program has not worked on yet.
+        Waits for commits made before, repeats what may yet succeed until `timeout`, in seconds. Raises InvalidGroupIdError without a
+        group.id, BrokerError, TimeoutError (what was not confirmed may be committed all the same), WakeupError; IllegalStateError for
+        records of partitions that are not assigned, and for records while acks() is open.
         """
         if unknown:
             raise unknown_keyword(self.commit, unknown)
         await self._call(self._consuming.commit(offsets, timeout))
 
-    def commit_async(self, offsets: OffsetsToCommit | None = None) -> asyncio.Future[None]:
+    def commit_async(self, offsets: ToCommit | None = None) -> asyncio.Future[None]:
         """Send a commit at once, once, and return a future of its outcome, which need not be awaited. offsets: as commit() has them.
 
         Commits arrive in the order in which they were made. An error that is `retriable` (RetriableCommitError) may be met by committing
@@ -439,20 +445,20 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         timeout: seconds for that commit, for earlier ones and for leaving, default 30. leave_group: False keeps the partitions for a
         consumer that comes back within session.timeout.ms, True makes a static member leave, too (KIP-1092); by default all leave but
         static members. Raises IllegalStateError in another event loop.
-        The end of an `async with` block closes, too. When an exception leaves the block, the last commit leaves out the record that a loop
-        over the consumer was given last, so that the group is given it again. Then interceptors and deserializers are closed, those that
-        have a close(); what one of them raises is logged.
+        The end of an `async with` block closes, too. Where a loop over the consumer was left, by `break` or an exception, the last commit
+        leaves out the record that it was given last, so that the group is given it again. Then interceptors and deserializers are closed,
+        those that have a close(); what one of them raises is logged.
         """
         if unknown:
             raise unknown_keyword(self.close, unknown)
         await self._close(CLOSE_TIMEOUT_S if timeout is None else checked_timeout(timeout), leave_group)
 
-    async def _close(self, limit_s: float, leave_group: bool | None = None, *, after_error: bool = False) -> None:
+    async def _close(self, limit_s: float, leave_group: bool | None = None) -> None:
         if self._driver.has_ended():
             self._consuming.handed_over.close()
             return
         try:
-            await self._driver.call(self._consuming.close(limit_s, leave_group, after_error=after_error))
+            await self._driver.call(self._consuming.close(limit_s, leave_group))
         except ENDED:
             # The brokers cannot be told; they forget a fetch session by themselves.
             pass
@@ -464,7 +470,7 @@ class KafkaConsumer(HoldsConnections, Generic[K, V]):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self._close(CLOSE_TIMEOUT_S, after_error=error is not None)
+        await self._close(CLOSE_TIMEOUT_S)
 
 
 def _nothing(offsets: object, error: object) -> None:

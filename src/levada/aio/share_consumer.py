@@ -126,7 +126,8 @@ class KafkaShareConsumer(HoldsConnections, Generic[K, V]):
 
         A record counts as handed out once it is yielded. Those that a loop which is left was not given come with the next call, as long as
         their locks hold. With share.acknowledgement.mode=implicit a record is accepted when the loop asks for records beyond the last one
-        of a poll(), and by commit(): so a program that works on each for long sets max.poll.records low.
+        of a poll(), and by commit(): so a program that works on each for long sets max.poll.records low. After `break`, close() accepts
+        the records before the last one that the loop was given; that one is released, and delivered again.
         """
         since_ms = self._driver.now_ms()
         while True:

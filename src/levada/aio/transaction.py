@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from levada.aio.driver import Driver
+from levada.face.record_offsets import RecordsToCommit
 from levada.face.transacting import Block, Transacting
 from levada.flow import CallerFlow
 
@@ -20,9 +21,12 @@ class Transaction:
         self._driver = driver
         self._block = Block(transacting, timeout)
 
-    async def send_offsets(self, consumer: KafkaConsumer[Any, Any]) -> None:
-        """Commit within the transaction how far a consumer has read, for its group.id. As levada.Transaction.send_offsets()."""
-        await self._driver.call(self._block.send_offsets(consumer))
+    async def send_offsets(self, consumer: KafkaConsumer[Any, Any], records: RecordsToCommit | None = None) -> None:
+        """Commit within the transaction how far a consumer has read, or up to the last of `records`, for its group.id.
+
+        As levada.Transaction.send_offsets().
+        """
+        await self._driver.call(self._block.send_offsets(consumer, records))
 
     async def __aenter__(self) -> Self:
         await self._run(self._block.enter())

@@ -181,7 +181,7 @@ class FetchCollector:
         moved, self._moved = self._moved, []
         for state, generation, position, leader_epoch in moved:
             if state.generation == generation:
-                state.move_to(position, leader_epoch)
+                state.move_back(position, leader_epoch)
         self._buffer.drop_stale()
 
     def _collect(

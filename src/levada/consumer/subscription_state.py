@@ -108,6 +108,7 @@ class PartitionState:
     __slots__ = (
         "_generations",
         "asked_offset",
+        "began",
         "buffered",
         "bytes_per_offset",
         "facts",
@@ -153,9 +154,9 @@ class PartitionState:
         """What the status allows; looked up once, because hashing an Enum is a call of Python."""
         self.generation = generations.next()
         self.round = 0
-        self.position = UNKNOWN_OFFSET
+        self.position = self.fetch_offset = self.began = UNKNOWN_OFFSET
+        """began: the position as it was sought or found, before anything was handed out."""
         self.leader_epoch = NO_LEADER_EPOCH
-        self.fetch_offset = UNKNOWN_OFFSET
         self.reset_to: ResetTo | None = None
         self.asked_offset: int | None = None
         """The position that was given up, when that is why another one is looked up."""
@@ -231,10 +232,16 @@ class PartitionState:
         """Begin a new generation at this offset."""
         self._begin_generation()
         self._enter(PartitionStatus.FETCHING)
-        self.position = self.fetch_offset = offset
+        self.position = self.began = self.fetch_offset = offset
         self.leader_epoch = leader_epoch
         self.reset_to = self.asked_offset = None
         self.reset_reason = ""
+
+    def move_back(self, offset: int, leader_epoch: int) -> None:
+        """Go on at an offset that was handed out, or would be next, as if nothing after it had been."""
+        began = self.began
+        self.move_to(offset, leader_epoch)
+        self.began = began
 
     def await_reset(self, to: ResetTo, *, gave_up: int | None = None, reason: str = "") -> None:
         """Begin a new generation without a position, which is to be found. gave_up: the position it had, for a reason."""
@@ -297,7 +304,7 @@ class PartitionState:
             return
         self.stop_offset = offset
         if self.has_position:
-            self.move_to(self.position, self.leader_epoch)
+            self.move_back(self.position, self.leader_epoch)
 
     def prefer(self, node_id: int | None, until_ms: int = 0) -> None:
         """Read from this replica for a while, as the leader said; None for the leader itself (KIP-392)."""
@@ -481,7 +488,7 @@ class SubscriptionState:
         for tp, record in first.items():
             state = self._states.get(tp)
             if state is not None and state.generation <= generation:
-                state.move_to(record.offset, record.leader_epoch)
+                state.move_back(record.offset, record.leader_epoch)
 
 
 def _checked(tp: TopicPartition) -> TopicPartition:

@@ -15,7 +15,7 @@ from levada.client.host import Host
 from levada.client.offset_spec import OffsetSpec
 from levada.clock import epoch_ms
 from levada.config import ConsumerConfig
-from levada.consumer.commits import Commit, OnCommit
+from levada.consumer.commits import OnCommit
 from levada.consumer.core import ConsumerCore
 from levada.consumer.health import ConsumerHealth
 from levada.consumer.loop_ends import unbound
@@ -35,11 +35,14 @@ from levada.face.arguments import (
     whole,
 )
 from levada.face.columns import ARROW_BYTES, decoder
+from levada.face.commits_told import CommitsTold
 from levada.face.handed_over import HandedOver
 from levada.face.health import health
 from levada.face.interception import ConsumerInterceptors
-from levada.face.looping import Iteration, Loop
+from levada.face.looping import Iterations, Loop
+from levada.face.record_offsets import OffsetsToCommit, RecordsToCommit, Span, spans
 from levada.face.reporting import Reporting
+from levada.face.sent_offsets import Read, Sending, SentOffsets
 from levada.face.subscribing import OnRebalance, Pattern, Subscribing, listener_of, subscribed_to
 from levada.flow import CallerFlow, Flow
 from levada.groups import RebalanceListener
@@ -66,7 +69,7 @@ BROKEN_OFF_MS = 100
 """How long a close() that is broken off waits for brokers to take note."""
 
 Offsets: TypeAlias = dict[TopicPartition, OffsetAndTimestamp | None]
-OffsetsToCommit: TypeAlias = Mapping[TopicPartition, int | OffsetAndMetadata]
+ToCommit: TypeAlias = OffsetsToCommit | RecordsToCommit
 OnReset: TypeAlias = Callable[[PositionReset], None]
 
 
@@ -100,11 +103,13 @@ class Consuming:
         self._engine, self._host, self.now_ms = engine, host, host.now_ms
         self.loop: Loop | None = None
         """The loop over the consumer that runs."""
+        self.sent = SentOffsets()
+        """What transactions of producers were sent of its offsets."""
+        self.tell_of_commits = CommitsTold(self.core, self.reading, host, self._interceptors, self.log).tell
         self.acking: Acking | None = None
         """What hands out the records one by one, to be acknowledged."""
-        self._iteration: Iteration | None = None
-        self._in_hand: tuple[AnyRecord, int] | None = None
-        """The last record of the last loop, until a call for more or a commit shows that it is done; and the newest generation then."""
+        self._iterations = Iterations(self.reading)
+        self.iterate, self.end_iteration = self._iterations.begin, self._iterations.end
         self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...], bool], Any] = {}
 
     # What is read
@@ -131,6 +136,7 @@ class Consuming:
     def unsubscribe(self) -> CallerFlow[None]:
         """Read nothing any more, and leave the group."""
         self.end_iteration()
+        self._iterations.take_back_last()
         self._settle()
         yield from self.subscribing.unsubscribe()
 
@@ -168,6 +174,7 @@ class Consuming:
     def _move(self, partitions: Collection[TopicPartition], seek: Callable[[ConsumerCore], None]) -> None:
         self.end_iteration()
         self.reading.change(lambda core, _: seek(core))
+        self.sent.moved(partitions)
         if self.acking is not None:
             self.acking.forget(partitions)
 
@@ -218,9 +225,11 @@ class Consuming:
         self.tell_of_commits()
         caller = self.subscribing.caller
         records: ConsumerRecords[Any, Any] = ConsumerRecords((yield from self.reading.records(over_ms, limit, caller, **how)))
-        if records and self._interceptors:
-            with self._host.user_code():
-                return self._interceptors.on_consume(records)
+        if records:
+            self.sent.handed_out()
+            if self._interceptors:
+                with self._host.user_code():
+                    return self._interceptors.on_consume(records)
         return records
 
     def poll_arrow(
@@ -241,15 +250,12 @@ class Consuming:
         most = ARROW_BYTES if max_bytes is None else positive("max_bytes", max_bytes)
         sink = self._decoder(columns, text, in_parts=limit is not None)
         batch = yield from self.reading.batch(self._over_ms(timeout), sink, limit, most, self.subscribing.caller)
-        if self._interceptors and batch.num_rows:
-            with self._host.user_code():
-                self._interceptors.on_consume_arrow(batch)
+        if batch.num_rows:
+            self.sent.handed_out()
+            if self._interceptors:
+                with self._host.user_code():
+                    self._interceptors.on_consume_arrow(batch)
         return batch
-
-    def iterate(self, records: ConsumerRecords[Any, Any]) -> Iteration:
-        """Let a loop have these records one by one."""
-        self._iteration = Iteration(records, self.reading.look(lambda core: core.subscription.generations.newest))
-        return self._iteration
 
     def leave_loop(self) -> None:
         """No loop runs any more: partitions are read on behind the ends that it has given them."""
@@ -260,35 +266,13 @@ class Consuming:
                 with suppress(ClosedError, IllegalStateError):
                     self.reading.change(lambda core, _: unbound(core.subscription))
 
-    def end_iteration(self) -> None:
-        """Take back what a loop has not been given yet, before anything is read, moved, or asked about positions.
-
-        The loop itself may come too late for that: asyncio ends a generator that a loop was left with only some time later.
-        """
-        iteration, self._iteration = self._iteration, None
-        if iteration is not None:
-            iteration.end()
-            with suppress(ClosedError):
-                if iteration.left:
-                    self.reading.change(lambda core, _: core.rewind(iteration.left, iteration.generation))
-                if iteration.given > iteration.committed:
-                    newest = self.reading.look(lambda core: core.subscription.generations.newest)
-                    self._in_hand = iteration.records[iteration.given - 1], newest
-
     def _begin_reading(self) -> None:
         """Whoever asks for more is done with what came before."""
         self.check_readable()
         if self.acking is not None:
             raise IllegalStateError("acks() hands out the records of this consumer; close it before poll() or a loop over the consumer")
         self.end_iteration()
-        self._in_hand = None
-
-    def _take_back_in_hand(self) -> None:
-        """An exception came between a record and the next call: it was not worked off, and is not to be committed."""
-        in_hand, self._in_hand = self._in_hand, None
-        if in_hand is not None:
-            record, generation = in_hand
-            self.reading.change(lambda core, _: core.rewind([record], generation))
+        self._iterations.done_with_all()
 
     # Committing
 
@@ -299,11 +283,44 @@ class Consuming:
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions after what was handed out."""
         self._settle()
-        return self.reading.look(lambda core: core.commits.handed_out(self._not_given))
+        return self.reading.look(lambda core: core.commits.handed_out(self._iterations.left))
 
-    def commit(self, offsets: OffsetsToCommit | None, timeout: float | None) -> CallerFlow[None]:
+    def offsets_to_send(self, sending: Sending, records: RecordsToCommit | None) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """Return what a transaction commits: after the last of these records, or of all that was handed out."""
+        found = None if records is None else self._spans(records, "send_offsets()")
+        offsets = self.consumed_offsets() if found is None else {tp: span.after for tp, span in found.items()}
+        reads = self.reading.look(lambda core: [Read(state, state.began, state.position) for state in core.subscription])
+        if found is None:
+            self.sent.send_all(sending, reads, offsets)
+        else:
+            self.sent.send_some(sending, reads, found)
+        return offsets
+
+    def _spans(self, records: Any, call: str) -> Mapping[TopicPartition, Span]:
+        """Return which records the program is done with. Raises IllegalStateError for those that it may not commit."""
+        if self.acking is not None:
+            raise IllegalStateError(f"{call}: acks() commits what is acknowledged; call ack() of the records, and {call} without them")
+        found = spans(records, call)
+        assigned = self.reading.look(lambda core: core.subscription.assignment)
+        if others := sorted(found.keys() - assigned):
+            raise IllegalStateError(
+                f"{call}: {others[0]} is not assigned to this consumer, or not any more, so records of it are not committed: whoever is "
+                "assigned it reads them again"
+            )
+        return found
+
+    def _to_commit(self, given: ToCommit, call: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets that the program names, which is thereby done with what is before them."""
+        if isinstance(given, Mapping):
+            wanted = offsets_to_commit(given)
+        else:
+            wanted = {tp: span.after for tp, span in self._spans(given, call).items()}
+        self._iterations.done_before(wanted)
+        return wanted
+
+    def commit(self, offsets: ToCommit | None, timeout: float | None) -> CallerFlow[None]:
         """Commit, and wait until that is done."""
-        wanted = None if offsets is None else offsets_to_commit(offsets)
+        wanted = None if offsets is None else self._to_commit(offsets, "commit()")
         group = self.group_metadata()
         self._settle()
         self.tell_of_commits()
@@ -317,9 +334,9 @@ class Consuming:
         )
         self.tell_of_commits()
 
-    def commit_async(self, offsets: OffsetsToCommit | None, callback: OnCommit | None) -> Promise[None]:
+    def commit_async(self, offsets: ToCommit | None, callback: OnCommit | None) -> Promise[None]:
         """Commit without waiting."""
-        wanted = None if offsets is None else offsets_to_commit(offsets)
+        wanted = None if offsets is None else self._to_commit(offsets, "commit_async()")
         if not (callback is None or callable(callback)):
             raise TypeError(f"a callback is called with the offsets and an error or None, got {callback!r}")
         self._settle()
@@ -340,50 +357,15 @@ class Consuming:
             with self._host.lock:
                 measure.note(now_ms - began_ms, now_ms)
 
-    def tell_of_commits(self) -> None:
-        """Call interceptors and the callbacks of commits that are over, in the order of the commits.
-
-        What a callback raises comes out, and the others wait.
-        """
-        if self._interceptors and self.core.commits.has_untold:
-            for offsets in self.reading.look(lambda core: core.commits.newly_committed()):
-                with self._host.user_code():
-                    self._interceptors.on_commit(offsets)
-        while self.core.commits.has_untold and (commit := self.reading.look(lambda core: core.commits.over())) is not None:
-            error = commit.done.error
-            assert error is None or isinstance(error, KafkaError), "flows fail with errors of levada's own"
-            if commit.callback is not None:
-                self._call_back(commit, commit.callback, error)
-            elif error is not None:
-                self.log.warning("%s", error)
-
-    def _call_back(self, commit: Commit, callback: OnCommit, error: KafkaError | None) -> None:
-        is_called = False
-        try:
-            with self._host.user_code():
-                is_called = True
-                callback(dict(commit.offsets), error)
-        finally:
-            if not is_called:
-                # Ctrl-C came first; the next call tells.
-                self.reading.look(lambda core: core.commits.give_back(commit))
-
     def _given(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return what is to be committed by a program that says no offsets, which is thereby done with all that it was given."""
-        self._in_hand = None
-        if self._iteration is not None:
-            self._iteration.committed = self._iteration.given
-        return self.core.commits.handed_out(self._not_given)
+        self._iterations.done_with_all()
+        return self.core.commits.handed_out(self._iterations.left)
 
     def _settle(self) -> None:
         """See what was acknowledged by now. Not under the lock: dead letters are given to their producer."""
         if self.acking is not None:
             self.acking.settle()
-
-    @property
-    def _not_given(self) -> Sequence[AnyRecord]:
-        """What a loop over the consumer was not given yet of the records that it has."""
-        return self._iteration.left if self._iteration is not None else ()
 
     # Positions and offsets
 
@@ -428,18 +410,14 @@ class Consuming:
         """Describe every topic this user may see."""
         return self.run(lambda core, _: core.list_topics(), timeout, "list topics")
 
-    def close(self, timeout: float, leave_group: bool | None, *, after_error: bool = False) -> CallerFlow[None]:
-        """Commit for the last time, tell of commits, leave the group and stop reading; the driver is to be closed next, whatever happens.
-
-        after_error: the program ends with an exception, so the record that a loop was given last is not committed.
-        """
+    def close(self, timeout: float, leave_group: bool | None) -> CallerFlow[None]:
+        """Commit for the last time, leave the group and stop reading; the driver is to be closed next, whatever happens."""
         over_ms = self._over_ms(timeout)
         try:
             self.end_iteration()
             if self.acking is not None:
                 self.acking.close()
-            if after_error:
-                self._take_back_in_hand()
+            self._iterations.take_back_last()
             yield from self._commit_at_close(timeout)
             self.tell_of_commits()
         except Exception:

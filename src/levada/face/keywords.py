@@ -12,15 +12,13 @@ from typing import Any, Final
 from levada.config.base import Config
 from levada.suggestion import did_you_mean
 
-_RECORD_BEHIND: Final = "commit({TopicPartition(record.topic, record.partition): record.offset + 1}) commits up to a record"
-
 ADVICE: Final[Mapping[str, str]] = {
     "callback": "it is called on_delivery, a function of the record's metadata and the error",
     "timestamp_ms": "it is called timestamp, in milliseconds since the epoch, or an aware datetime",
     "timeout_ms": "it is called timeout, and is in seconds",
     "request_timeout": "it is called timeout, and is for the whole call",
     "operation_timeout": "it is called timeout, and is for the whole call",
-    "message": _RECORD_BEHIND,
+    "message": "commit(record) commits up to a record, and commit(records) up to the last of several",
     "asynchronous": "commit() waits, commit_async() does not",
     "update_offsets": "leave it out; positions move as records are handed out",
     "metadata": "leave it out; an OffsetAndMetadata is returned",

@@ -7,15 +7,18 @@ for consumer.timeout.ms. With stop.at.end the partitions are bounded for as long
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 from levada.client.offset_spec import OffsetSpec
 from levada.clock import NEVER_MS
 from levada.consumer.loop_ends import beyond, bound, unbound_beyond
+from levada.consumer.reading import Reading
+from levada.errors import ClosedError
 from levada.flow import CallerFlow
-from levada.types import AnyRecord, ConsumerRecords
+from levada.types import AnyRecord, ConsumerRecords, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from levada.face.consuming import Consuming
@@ -56,6 +59,71 @@ class Iteration:
         self.is_over = True
         # Behind the last record, wherever it stands: the loop that is in the midst of them finds no more.
         self.coming.__setstate__(len(self.records))
+
+
+class Iterations:
+    """What loops over one consumer are given, and which of it they are done with.
+
+    A loop is done with a record when it asks for the next one. One that is left was given a last record, of which nobody knows whether it
+    was worked off: the program's next call for records, or a commit, says so. What is committed without being asked for leaves it out.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._iteration: Iteration | None = None
+        self._last: tuple[AnyRecord, int] | None = None
+        """The last record that a loop was given which was left, and the newest generation then."""
+
+    def begin(self, records: ConsumerRecords[Any, Any]) -> Iteration:
+        """Let a loop have these records one by one."""
+        self._iteration = Iteration(records, self._reading.look(lambda core: core.subscription.generations.newest))
+        return self._iteration
+
+    @property
+    def left(self) -> Sequence[AnyRecord]:
+        """What the loop was not given yet of the records that it has."""
+        return self._iteration.left if self._iteration is not None else ()
+
+    def end(self) -> None:
+        """Take back what a loop has not been given yet, before anything is read, moved, or asked about positions.
+
+        The loop itself may come too late for that: asyncio ends a generator that a loop was left with only some time later.
+        """
+        iteration, self._iteration = self._iteration, None
+        if iteration is not None:
+            iteration.end()
+            with suppress(ClosedError):
+                if iteration.left:
+                    self._reading.change(lambda core, _: core.rewind(iteration.left, iteration.generation))
+                if iteration.given > iteration.committed:
+                    newest = self._reading.look(lambda core: core.subscription.generations.newest)
+                    self._last = iteration.records[iteration.given - 1], newest
+
+    def done_with_all(self) -> None:
+        """The program is done with all that loops were given."""
+        self._last = None
+        if self._iteration is not None:
+            self._iteration.committed = self._iteration.given
+
+    def done_before(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """The program is done with what is before these offsets."""
+
+        def is_done(record: AnyRecord) -> bool:
+            at = offsets.get(TopicPartition(record.topic, record.partition))
+            return at is not None and record.offset < at.offset
+
+        iteration = self._iteration
+        if iteration is not None and iteration.given and is_done(iteration.records[iteration.given - 1]):
+            iteration.committed = iteration.given
+        if self._last is not None and is_done(self._last[0]):
+            self._last = None
+
+    def take_back_last(self) -> None:
+        """Nothing is asked for any more: the last record of a loop that was left is not committed."""
+        last, self._last = self._last, None
+        if last is not None:
+            record, generation = last
+            self._reading.change(lambda core, _: core.rewind([record], generation))
 
 
 class Loop:

@@ -50,6 +50,8 @@ class Sharing:
         self.on_acknowledge: OnAcknowledge | None = None
         self._host = host
         self._iteration: Iteration | None = None
+        self._last: AnyRecord | None = None
+        """The last record that a loop was given which was left, until a call for more shows that it is done."""
         self._decoders: dict[tuple[tuple[str, ...] | None, tuple[str, ...]], Any] = {}
         self._is_telling = False
 
@@ -119,6 +121,14 @@ class Sharing:
             with suppress(ClosedError):
                 if iteration.left:
                     self.reading.change(lambda core, _: core.put_back(_runs_by_partition(iteration.left)))
+            if iteration.given:
+                self._last = iteration.records[iteration.given - 1]
+
+    def _put_back_last(self) -> None:
+        """Nothing is asked for any more: the last record of a loop that was left is not accepted, unless it was acknowledged."""
+        last, self._last = self._last, None
+        if last is not None:
+            self.reading.change(lambda core, _: core.put_back(_runs_by_partition([last])))
 
     def _begin_call(self) -> None:
         self._host.check_usable()
@@ -126,6 +136,7 @@ class Sharing:
         if not self.core.member.is_subscribed:
             raise IllegalStateError("there is nothing to read; subscribe() to topics before poll()")
         self.end_iteration()
+        self._last = None
         self.tell()
 
     def _check_not_telling(self) -> None:
@@ -229,6 +240,7 @@ class Sharing:
         self._check_not_telling()
         over_ms = deadline_ms(self._host.now_ms(), timeout)
         self.end_iteration()
+        self._put_back_last()
         try:
             yield from self.reading.close(over_ms, accepts=not after_error)
         finally:

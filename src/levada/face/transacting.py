@@ -11,11 +11,13 @@ from levada.errors import IllegalStateError, KafkaError
 from levada.face import arguments
 from levada.face.consuming import Consuming
 from levada.face.producing import CallbackHost
+from levada.face.record_offsets import RecordsToCommit
+from levada.face.sent_offsets import Sending
 from levada.face.waiting import run_flow
 from levada.flow import CallerFlow, Flow
 from levada.producer.core import ProducerCore
 from levada.producer.transactions.manager import TransactionManager
-from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, TransactionHandle
+from levada.types import ConsumerGroupMetadata, OffsetAndMetadata, TransactionHandle
 
 T = TypeVar("T")
 
@@ -33,10 +35,6 @@ TIMES: Mapping[str, str] = {
 class Consumer(Protocol):
     """A consumer of either face."""
 
-    def consumed_offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """Return the positions behind everything that was handed out."""
-        ...
-
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return on whose behalf offsets are committed."""
         ...
@@ -45,7 +43,7 @@ class Consumer(Protocol):
 class Transacting:
     """The transactional calls of one producer. A timeout is in seconds, None for that of the block it is in, or max.block.ms.
 
-    block: whose transaction is open.
+    block: whose transaction is open. sending: the open transaction, as far as it sends offsets of consumers.
     """
 
     def __init__(self, config: ProducerConfig, core: ProducerCore, engine: Engine, host: CallbackHost) -> None:
@@ -53,6 +51,7 @@ class Transacting:
         self._transactions = core.transaction_manager
         self._call_times = core.counters.calls
         self.block: Block | None = None
+        self.sending = Sending()
         self._engine = engine
         self._host = host
 
@@ -72,7 +71,12 @@ class Transacting:
 
     def begin(self, timeout: float | None) -> CallerFlow[None]:
         """Begin a transaction."""
-        return self.run(TransactionManager.begin, timeout, "begin_transaction()")
+        return self.run(self.begin_one, timeout, "begin_transaction()")
+
+    def begin_one(self, transactions: TransactionManager) -> Flow[None]:
+        """Begin a transaction, on the engine."""
+        yield from transactions.begin()
+        self.sending = Sending(self.sending.aborted_at)
 
     def send_offsets(
         self, offsets: Mapping[Any, OffsetAndMetadata | int], group: ConsumerGroupMetadata | str, timeout: float | None
@@ -85,7 +89,8 @@ class Transacting:
     def commit(self, timeout: float | None) -> CallerFlow[None]:
         """Commit."""
         self._refuse_in_block("commit_transaction()")
-        return self.run(TransactionManager.commit, timeout, "commit_transaction()")
+        yield from self.run(TransactionManager.commit, timeout, "commit_transaction()")
+        self.sending.committed()
 
     def abort(self, timeout: float | None) -> CallerFlow[None]:
         """Abort. A block whose transaction it was has nothing left to end then."""
@@ -94,11 +99,15 @@ class Transacting:
     def _abort(self, transactions: TransactionManager) -> Flow[None]:
         yield from transactions.abort()
         self.block = None
+        self.sending = self.sending.aborted()
 
     def hand_over(self, timeout: float | None) -> CallerFlow[TransactionHandle]:
         """Leave the transaction open for another process."""
         self._refuse_in_block("detach_transaction()")
-        return self.run(TransactionManager.hand_over, timeout, "detach_transaction()")
+        handle = yield from self.run(TransactionManager.hand_over, timeout, "detach_transaction()")
+        # Whoever ends it knows whether it is committed.
+        self.sending.committed()
+        return handle
 
     def _refuse_in_block(self, call: str) -> None:
         if self.block is not None:
@@ -139,11 +148,11 @@ class Block:
         yield from self._transacting.run(self._begin, self.timeout, "begin_transaction()")
 
     def _begin(self, transactions: TransactionManager) -> Flow[None]:
-        yield from transactions.begin()
+        yield from self._transacting.begin_one(transactions)
         self._transacting.block = self
 
-    def send_offsets(self, consumer: Consumer) -> CallerFlow[None]:
-        """Commit within the transaction how far a consumer has read."""
+    def send_offsets(self, consumer: Consumer, records: RecordsToCommit | None) -> CallerFlow[None]:
+        """Commit within the transaction how far a consumer has read, or up to the last of some records."""
         consuming = getattr(consumer, "_consuming", None)
         if not isinstance(consuming, Consuming):
             raise TypeError(
@@ -154,7 +163,9 @@ class Block:
                 "send_offsets(): the consumer has enable.auto.commit=true and would commit its offsets also where this transaction, and "
                 "with it the records, is aborted; set enable.auto.commit=false"
             )
-        return self._transacting.send_offsets(consumer.consumed_offsets(), consumer.group_metadata(), self.timeout)
+        group = consumer.group_metadata()
+        offsets = consuming.offsets_to_send(self._transacting.sending, records)
+        return self._transacting.send_offsets(offsets, group, self.timeout)
 
     def leave(self, error: BaseException | None) -> CallerFlow[None]:
         """End the transaction: commit; or abort when an exception ended the block, or when it cannot be committed.

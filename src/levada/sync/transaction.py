@@ -11,6 +11,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from levada.face.record_offsets import RecordsToCommit
 from levada.face.transacting import Block, Transacting
 from levada.flow import CallerFlow
 from levada.sync.driver import Driver
@@ -26,16 +27,22 @@ class Transaction:
         self._driver = driver
         self._block = Block(transacting, timeout)
 
-    def send_offsets(self, consumer: KafkaConsumer[Any, Any]) -> None:
-        """Commit within the transaction how far a consumer has read: what was handed out to the program, for its group.id.
+    def send_offsets(self, consumer: KafkaConsumer[Any, Any], records: RecordsToCommit | None = None) -> None:
+        """Commit within the transaction how far a consumer has read, for its group.id.
 
-        What the consumer reads and the producer writes in this block count together, or not at all. Call init_transactions() of the
+        Without `records` that is everything that was handed out, also the part of a poll() that the program has not worked on yet. records:
+        one record or several, as poll() returned them; of each partition the offset after the last of them is committed.
+
+        What the consumer reads and the producer writes in this block count together, or not at all. After a block that was aborted, call
+        consumer.seek_to_committed(), and read its records again: offsets that would skip them are refused with IllegalStateError. A
+        program that handles the same records again, without reading them, names them in each block. Call init_transactions() of the
         producer before the first poll: a transaction that an earlier run left open keeps the group's offsets back.
 
-        Raises IllegalStateError for a consumer with enable.auto.commit, which would commit them in any case, InvalidGroupIdError for one
-        without group.id, and what KafkaProducer.send_offsets_to_transaction() raises.
+        Raises IllegalStateError also for a consumer with enable.auto.commit, which would commit offsets in any case, for records of
+        partitions that are not assigned to it, and for records while acks() is open; TypeError for what is no record; InvalidGroupIdError
+        for a consumer without group.id, and what KafkaProducer.send_offsets_to_transaction() raises.
         """
-        self._driver.call(self._block.send_offsets(consumer))
+        self._driver.call(self._block.send_offsets(consumer, records))
 
     def __enter__(self) -> Self:
         self._run(self._block.enter())
