@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import levada as lv
-from face_kit import EVERYWHERE, face_and_broker
+from face_kit import BOTH_FACES, EVERYWHERE, face_and_broker
 from levada import aio
 from levada.errors import IllegalStateError, RecordTooLargeError
 from levada.testing import EmbeddedKafka
@@ -48,6 +48,108 @@ def test_Q1_Q4_what_is_acknowledged_in_any_order_is_safe_in_order(any_kafka: Any
         producer.send(topics[0], "again", partition=1, ack=(buffer, buffer.put(1003)))
         producer.flush()
         assert buffer.drain() == 1004
+
+
+def of_orders(value: Any) -> bytes:
+    raise LookupError("no such order")
+
+
+class TornRows:
+    """Columns whose reading fails at the second batch."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        schema = pa.schema([("value", pa.string())])
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield pa.RecordBatch.from_pydict({"value": ["a"]}, schema)
+            raise LookupError("torn")
+
+        return pa.RecordBatchReader.from_batches(schema, batches()).__arrow_c_stream__(requested_schema)
+
+
+def torn() -> Iterator[str]:
+    yield "a"
+    raise LookupError("torn")
+
+
+@pytest.fixture(params=BOTH_FACES)
+def cheap_kafka(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, embedded: Any) -> Iterator[Any]:
+    yield from face_and_broker(request, monkeypatch)
+
+
+def test_Q1_a_call_that_raises_fails_its_sequence(cheap_kafka: Any, new_topic: NewTopicName) -> None:
+    """Nothing is on its way that could ever settle it: `safe` would stand still, and nobody would know why."""
+    topic, servers = new_topic(cheap_kafka), cheap_kafka.bootstrap_servers
+    producer: Any = lv.KafkaProducer(bootstrap_servers=servers)
+    strict: Any = lv.KafkaProducer(bootstrap_servers=servers, value_serializer=of_orders)
+    closed: Any = lv.KafkaProducer(bootstrap_servers=servers)
+    closed.close()
+    rows = pa.table({"value": ["a"]})
+    calls: list[Callable[[Any], Any]] = [
+        lambda ack: strict.send(topic, "a", ack=ack),
+        lambda ack: closed.send(topic, "a", ack=ack),
+        lambda ack: producer.send(topic, 5, ack=ack),
+        lambda ack: producer.send(topic, "a", headers=[("h", 5)], ack=ack),
+        lambda ack: producer.send(topic, "a", partition=-1, ack=ack),
+        lambda ack: producer.send(topic, "a", on_delivery="no function", ack=ack),
+        lambda ack: producer.send(topic, "a", timestamp_ms=1, ack=ack),
+        lambda ack: producer.send_many(topic, torn(), ack=ack),
+        lambda ack: producer.send_many(topic, ["a", 5], ack=ack),
+        lambda ack: producer.send_many(topic, ["a"], timestamp_ms=1, ack=ack),
+        lambda ack: strict.send_many(topic, ["a"], ack=ack),
+        lambda ack: closed.send_many(topic, ["a"], ack=ack),
+        lambda ack: producer.send_arrow(topic, rows, value="no column", ack=ack),
+        lambda ack: producer.send_arrow(topic, TornRows(), value="value", ack=ack),
+        lambda ack: closed.send_arrow(topic, rows, value="value", ack=ack),
+    ]
+    buffer = lv.AckBuffer(100)
+    for number, call in enumerate(calls):
+        with pytest.raises(Exception) as raised:
+            call((buffer, buffer.put(number)))
+        assert buffer.failure is not None, f"call {number}"
+        assert buffer.failure.__cause__ is raised.value
+        producer.send(topic, "again", ack=(buffer, buffer.put(number)))
+        producer.flush()
+        assert buffer.safe == number
+    with pytest.raises(TypeError, match="ack is a pair"):
+        producer.send(topic, "a", ack=buffer)
+    producer.close()
+    strict.close()
+
+
+def test_Q1_ctrl_c_fails_the_sequence_of_a_send_that_waits(embedded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(flow: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with lv.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
+        buffer = lv.AckBuffer(10)
+        monkeypatch.setattr(producer._driver, "call", interrupted)
+        calls: list[Callable[[Any], Any]] = [
+            lambda ack: producer.send("not-known-yet", "a", ack=ack),
+            lambda ack: producer.send_many("not-known-yet", ["a"], ack=ack),
+        ]
+        for number, call in enumerate(calls):
+            with pytest.raises(KeyboardInterrupt):
+                call((buffer, buffer.put(number)))
+            assert buffer.failure is not None
+            assert isinstance(buffer.failure.__cause__, KeyboardInterrupt)
+            assert buffer.put(number) == number
+        monkeypatch.undo()
+
+
+def test_Q1_a_cancelled_send_fails_its_sequence(embedded: Any) -> None:
+    async def main() -> None:
+        buffer = aio.AckBuffer(10)
+        async with aio.KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
+            waiting = asyncio.create_task(producer.send("not-known-yet-either", "a", ack=(buffer, await buffer.put(1))))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert buffer.failure is not None
+            assert isinstance(buffer.failure.__cause__, asyncio.CancelledError)
+
+    asyncio.run(main())
 
 
 @pytest.fixture(scope="module")

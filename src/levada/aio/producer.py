@@ -14,15 +14,16 @@ from levada.aio.driver import Driver
 from levada.aio.transaction import Transaction
 from levada.config import ProducerConfig
 from levada.face.arguments import plain_records, saying_how_many
-from levada.face.consuming import OffsetsToCommit
 from levada.face.engines import Connector
 from levada.face.keywords import unknown_keyword
 from levada.face.process import HoldsConnections
 from levada.face.producing import Producing, engine_settings
+from levada.face.record_offsets import OffsetsToCommit
 from levada.face.transacting import Transacting
 from levada.flow import CallerFlow
 from levada.metrics import Metrics
 from levada.not_yet import PRODUCER, lacks
+from levada.producer.joint_ack import fail_refused
 from levada.producer.producer_batch import Ack, DeliveryCallback
 from levada.serialization import K_in, Plain, V_in
 from levada.types import ConsumerGroupMetadata, HeadersIn, PartitionInfo, TransactionHandle
@@ -72,12 +73,16 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         Suspends only for metadata of a new topic and while buffer.memory is full, up to max.block.ms. Arguments, what the handle tells and
         what is raised are those of levada.KafkaProducer.send(); on_delivery is called in the event loop.
         """
-        if unknown:
-            raise unknown_keyword(self.send, unknown)
-        sent = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
-        if sent is None:
-            record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack)
-            sent = await self._driver.call(self._producing.send(record))
+        try:
+            if unknown:
+                raise unknown_keyword(self.send, unknown)
+            sent = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
+            if sent is None:
+                record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack)
+                sent = await self._driver.call(self._producing.send(record))
+        except BaseException as error:
+            fail_refused(ack, error)
+            raise
         return Delivery(sent, self._driver)
 
     async def send_many(
@@ -96,17 +101,21 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
 
         Suspends only where send() does. A cancellation ends it between two records.
         """
-        if unknown:
-            raise unknown_keyword(self.send_many, unknown)
-        self._producing.check_ack(ack)
         sent: list[Delivery] = []
-        with saying_how_many(sent):
-            for value, key, own in plain_records(records, headers):
-                sent.append(
-                    await self.send(topic, value, key, partition=partition, timestamp=timestamp, headers=own, on_delivery=on_delivery)
-                )
-        if ack is not None:
-            self._producing.settle_all(ack, [delivery._delivery for delivery in sent])
+        try:
+            if unknown:
+                raise unknown_keyword(self.send_many, unknown)
+            self._producing.check_ack(ack)
+            with saying_how_many(sent):
+                for value, key, own in plain_records(records, headers):
+                    sent.append(
+                        await self.send(topic, value, key, partition=partition, timestamp=timestamp, headers=own, on_delivery=on_delivery)
+                    )
+            if ack is not None:
+                self._producing.settle_all(ack, [delivery._delivery for delivery in sent])
+        except BaseException as error:
+            fail_refused(ack, error)
+            raise
         return sent
 
     async def send_arrow(
@@ -124,7 +133,11 @@ class KafkaProducer(HoldsConnections, Generic[K_in, V_in]):
         """Send every row of Arrow data; return the rows' outcomes, to be awaited. As levada.KafkaProducer.send_arrow()."""
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         delivery = ArrowDelivery(topic, self._driver)
-        await self._driver.call(self._producing.send_arrow(topic, data, columns, delivery, ack))
+        try:
+            await self._driver.call(self._producing.send_arrow(topic, data, columns, delivery, ack))
+        except BaseException as error:
+            fail_refused(ack, error)
+            raise
         return delivery
 
     async def init_transactions(self, timeout: float | None = None) -> None:

@@ -1,11 +1,13 @@
-"""One sequence of an AckBuffer for many records: marked when all of them are written."""
+"""One sequence of an AckBuffer for many records: marked when all of them are written. And what becomes of one whose call raises."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
-from levada.errors import KafkaError
+from levada.errors import ForkedError, KafkaError
+from levada.producer.appender import is_ack
 from levada.producer.delivery import Delivery
 from levada.producer.producer_batch import Ack
 from levada.promise import Promise
@@ -47,3 +49,15 @@ def settle_all(ack: Ack, sent: Sequence[Delivery]) -> None:
         return errors[0] if errors else None
 
     settle_together(ack, dict.fromkeys(delivery.promise for delivery in sent), first_error)
+
+
+def fail_refused(ack: Any, error: BaseException) -> None:
+    """Fail the sequence of a call that raises: nothing else would ever settle it. ack: what the call was given, right or wrong.
+
+    A record that was taken before, as when Ctrl-C comes in between, may be written all the same; its sequence stays failed.
+    """
+    if is_ack(ack):
+        buffer, sequence = ack
+        # In a forked child the call raises ForkedError itself, and the parent's buffer is not touched.
+        with suppress(ForkedError):
+            buffer.fail(sequence, error)

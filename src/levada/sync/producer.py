@@ -11,17 +11,18 @@ from uuid import UUID
 from levada.config import ProducerConfig
 from levada.errors import ClosedError, CrashedError, ForkedError, IllegalStateError
 from levada.face.arguments import plain_records, saying_how_many
-from levada.face.consuming import OffsetsToCommit
 from levada.face.engines import Connector
 from levada.face.keywords import unknown_keyword
 from levada.face.process import HoldsConnections
 from levada.face.producing import LAST_CALLBACKS_S, Producing, engine_settings
+from levada.face.record_offsets import OffsetsToCommit
 from levada.face.transacting import Transacting
 from levada.flow import CallerFlow
 from levada.metrics import Metrics
 from levada.not_yet import PRODUCER, lacks
 from levada.producer.arrow_delivery import ArrowDelivery
 from levada.producer.delivery import Delivery
+from levada.producer.joint_ack import fail_refused
 from levada.producer.producer_batch import Ack, DeliveryCallback
 from levada.serialization import K_in, Plain, V_in
 from levada.sync.connect import connect
@@ -87,23 +88,27 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         records: any iterable, read as it is sent: of values, of tuples (key, value), of tuples (key, value, headers), or mixed. A tuple is
         always taken for one of these; a value that is itself a tuple is given as (None, value). partition, timestamp, on_delivery: of all
         of them; headers: of those without their own. ack: an AckBuffer and one sequence for all records: marked when every record is
-        written, failed with the error of the first that is not. A send_many() that raises leaves the sequence as it is.
+        written, failed with the error of the first that is not, or with what send_many() raises.
 
         What iterating raises, and wrong arguments as in send(), come out with a note that says how many records were sent before.
         """
-        if unknown:
-            raise unknown_keyword(self.send_many, unknown)
-        self._producing.check_ack(ack)
         append = self._append
         sent: list[Delivery] = []
-        with saying_how_many(sent):
-            for value, key, own in plain_records(records, headers):
-                sent.append(
-                    append(topic, value, key, partition, timestamp, own, on_delivery)
-                    or self.send(topic, value, key, partition=partition, timestamp=timestamp, headers=own, on_delivery=on_delivery)
-                )
-        if ack is not None:
-            self._producing.settle_all(ack, sent)
+        try:
+            if unknown:
+                raise unknown_keyword(self.send_many, unknown)
+            self._producing.check_ack(ack)
+            with saying_how_many(sent):
+                for value, key, own in plain_records(records, headers):
+                    sent.append(
+                        append(topic, value, key, partition, timestamp, own, on_delivery)
+                        or self.send(topic, value, key, partition=partition, timestamp=timestamp, headers=own, on_delivery=on_delivery)
+                    )
+            if ack is not None:
+                self._producing.settle_all(ack, sent)
+        except BaseException as error:
+            fail_refused(ack, error)
+            raise
         return sent
 
     def send_arrow(
@@ -124,8 +129,8 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         binary or string, headers list<struct<key, value>> or map, timestamps those of any unit and zone, dates or integer milliseconds,
         partitions integers; each may be sliced, chunked, behind a dictionary, in runs or views. Data are read piece by piece.
 
-        ack: an AckBuffer and one sequence for all rows: marked when every row is written, failed with the error of the first that is not.
-        A send_arrow() that raises leaves the sequence as it is.
+        ack: an AckBuffer and one sequence for all rows: marked when every row is written, failed with the error of the first that is not,
+        or with what send_arrow() raises.
 
         Rows share batches with the records of send(), and wait for linger.ms as they do.
 
@@ -139,7 +144,11 @@ class KafkaProducer(Sending[K_in, V_in], HoldsConnections):
         """
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         delivery = ArrowDelivery(topic, self._wait_for.all)
-        self._driver.call(self._producing.send_arrow(topic, data, columns, delivery, ack))
+        try:
+            self._driver.call(self._producing.send_arrow(topic, data, columns, delivery, ack))
+        except BaseException as error:
+            fail_refused(ack, error)
+            raise
         return delivery
 
     def init_transactions(self, timeout: float | None = None) -> None:

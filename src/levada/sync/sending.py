@@ -14,6 +14,7 @@ from typing import Generic, Never
 from levada.face.keywords import unknown_keyword
 from levada.face.producing import Producing
 from levada.producer.delivery import Delivery
+from levada.producer.joint_ack import fail_refused
 from levada.producer.producer_batch import Ack, DeliveryCallback
 from levada.serialization import K_in, V_in
 from levada.sync.driver import Driver
@@ -46,7 +47,7 @@ class Sending(Generic[K_in, V_in]):
         without a key spreads records. timestamp: milliseconds since the epoch or an aware datetime, default now. headers: a mapping, or
         pairs, of a name and bytes, str (as UTF-8) or None. on_delivery: called with (RecordMetadata, error or None) on the client's own
         thread; it must be quick. ack: an AckBuffer and the sequence that its put() returned: marked when the record is written, failed
-        when it is not, before on_delivery is called. Where send() raises, the sequence is neither marked nor failed.
+        when it is not, before on_delivery is called. Where send() raises, the sequence has failed with the same error.
 
         Waits, up to max.block.ms, only for metadata of a new topic, for a partition that does not exist yet, and for room in buffer.memory.
         What the cluster or the limits have against the record comes through the handle and the callback: TimeoutError,
@@ -57,10 +58,14 @@ class Sending(Generic[K_in, V_in]):
         what it failed with as the cause: call abort_transaction(); ProducerFencedError and other errors that are `fatal`: close this
         producer. A record whose send() raises was not taken (`persisted` "no").
         """
-        if unknown:
-            raise unknown_keyword(self.send, unknown)
-        delivery = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
-        if delivery is None:
-            record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack)
-            delivery = self._driver.call(self._producing.send(record))
+        try:
+            if unknown:
+                raise unknown_keyword(self.send, unknown)
+            delivery = self._append(topic, value, key, partition, timestamp, headers, on_delivery, ack)
+            if delivery is None:
+                record = self._producing.record(topic, value, key, partition, timestamp, headers, on_delivery, ack)
+                delivery = self._driver.call(self._producing.send(record))
+        except BaseException as error:
+            fail_refused(ack, error)
+            raise
         return delivery
