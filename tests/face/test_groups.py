@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -13,7 +16,7 @@ import pytest
 
 import levada as lv
 from face_kit import EVERYWHERE, face_and_broker
-from levada.errors import CommitFailedError, UnsupportedVersionError
+from levada.errors import CommitFailedError, GroupError, UnsupportedVersionError
 from told_listener import Told
 
 PATIENCE_S = 40
@@ -129,6 +132,48 @@ def test_G16_G18_G34_static_members_come_and_go(kafka: Any, protocol: str, new_t
     poll_until([first], lambda: owned(first) == [0, 1, 2, 3], seen)
     first.close()
     assert sorted(int(record.value) for record in seen) == list(range(80))
+
+
+MEMBER = """
+import sys
+
+import levada as lv
+
+servers, group, topic = sys.argv[1:]
+settings = {"group_id": group, "group_protocol": "consumer", "group_instance_id": "one"}
+consumer = lv.KafkaConsumer(bootstrap_servers=servers, **settings)
+consumer.subscribe([topic])
+while not consumer.assignment():
+    consumer.poll(0.1)
+print("joined", flush=True)
+while True:
+    consumer.poll(1)
+"""
+
+
+@pytest.mark.kafka
+def test_G37_a_static_member_goes_on_where_one_was_killed(
+    kafka44: Any, new_topic: Callable[..., str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The coordinator refuses it until the session of the process before has ended. In virtual time: tests/sim/test_consumer_groups.py."""
+    topic, group, servers = new_topic(kafka44, partitions=2), f"g-{uuid4().hex}", kafka44.bootstrap_servers
+    with lv.KafkaAdmin(bootstrap_servers=servers) as admin:
+        admin.incremental_alter_configs({("Group", group): {"consumer.session.timeout.ms": 3_000}})
+    with subprocess.Popen([sys.executable, "-c", MEMBER, servers, group, topic], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "joined\n"
+        process.kill()
+    with consumer(kafka44, group, "consumer", group_instance_id="one") as again, caplog.at_level(logging.WARNING):
+        again.subscribe([topic])
+        poll_until([again], lambda: owned(again) == [0, 1])
+        (text,) = [text for record in caplog.records if "group.instance.id 'one'" in (text := record.getMessage())]
+        assert "for 3 s at most (consumer.session.timeout.ms of the group)" in text
+        other = consumer(kafka44, group, "consumer", group_instance_id="one")
+        other.subscribe([topic])
+        with pytest.raises(GroupError, match=r"each member needs a group\.instance\.id of its own"):
+            poll_until([again, other], lambda: False)
+        other.close()
+        assert owned(again) == [0, 1]
 
 
 @pytest.mark.parametrize("kafka", HERE_AND_THERE, indirect=True)

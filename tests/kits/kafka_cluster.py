@@ -202,6 +202,7 @@ class KafkaNode:
             "group.consumer.min.heartbeat.interval.ms": 100,
             "group.consumer.heartbeat.interval.ms": 200,
             "group.consumer.assignment.interval.ms": 0,
+            "group.consumer.min.session.timeout.ms": 1000,
             "group.share.min.heartbeat.interval.ms": 100,
             "group.share.heartbeat.interval.ms": 200,
             "group.share.assignment.interval.ms": 0,

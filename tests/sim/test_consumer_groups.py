@@ -516,14 +516,66 @@ def test_G34_a_static_member_leaves_for_a_while_unless_it_is_told_to_go(group: G
     assert leave_group or group.owned(again) == held
 
 
-def test_G37_an_instance_id_that_is_in_use_is_refused(group: Group) -> None:
+def kill(group: Group, member: Any) -> None:
+    """End a member as kill -9 does: nobody is told."""
+    group.members.remove(member)
+    member._driver.close()
+
+
+def waits(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What members have said of the group.instance.id that they wait for."""
+    return [text for record in caplog.records if "belongs to a member whose session has not ended" in (text := record.getMessage())]
+
+
+@pytest.mark.parametrize("session_s", [45, 50])
+def test_G37_a_static_member_that_was_killed_is_followed_when_its_session_ends(
+    group: Group, caplog: pytest.LogCaptureFixture, session_s: int
+) -> None:
+    with group.world.simulation.admin(bootstrap_servers="b1:9092") as admin:
+        admin.incremental_alter_configs({("Group", "g"): {"consumer.session.timeout.ms": session_s * 1000}})
+    one = group.join(group_instance_id="one")
+    group.settle()
+    began_ms = group.world.now_ms
+    kill(group, one)
+    with caplog.at_level(logging.WARNING):
+        again = group.join(group_instance_id="one")
+        group.settle()
+    assert session_s - 2 * INTERVAL_S <= (group.world.now_ms - began_ms) / 1000 <= session_s + INTERVAL_S
+    assert group.owned(again) == [0, 1, 2, 3]
+    assert len(waits(caplog)) == 1
+    assert f"for {session_s} s at most (consumer.session.timeout.ms of the group)" in waits(caplog)[0]
+
+
+def test_G37_an_instance_id_that_is_in_use_is_refused_after_the_time_of_a_session(group: Group, caplog: pytest.LogCaptureFixture) -> None:
     one = group.join(group_instance_id="one")
     group.settle()
     two = group.join(group_instance_id="one")
-    with pytest.raises(GroupError, match=r"each member needs a group\.instance\.id of its own, and 'one' is another one's"):
-        group.poll(two, times=20, timeout=1)
+    began_ms = group.world.now_ms
+    group.world.faults.fail_next("DescribeConfigs", ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    refused = r"after 45 s, consumer\.session\.timeout\.ms of the group.*each member needs a group\.instance\.id of its own, and 'one' is"
+    with caplog.at_level(logging.WARNING), pytest.raises(GroupError, match=refused):
+        group.poll(two, one, times=60, timeout=1)
+    assert 45 <= (group.world.now_ms - began_ms) / 1000 <= 60
+    assert len(waits(caplog)) == 1
+    with pytest.raises(GroupError, match=refused):
+        two.poll(1)
     group.members.remove(two)
     two.close()
+    group.settle()
+    assert group.owned(one) == [0, 1, 2, 3]
+
+
+def test_G37_a_member_that_is_closed_while_it_waits_for_its_id_leaves_the_other_alone(
+    group: Group, beats: list[ConsumerGroupHeartbeatRequest], caplog: pytest.LogCaptureFixture
+) -> None:
+    one = group.join(group_instance_id="one")
+    group.settle()
+    two = group.join(group_instance_id="one")
+    group.poll(two, times=3, timeout=1)
+    group.members.remove(two)
+    with caplog.at_level(logging.INFO):
+        two.close()
+    assert "was not told that its member" not in caplog.text
     group.settle()
     assert group.owned(one) == [0, 1, 2, 3]
 

@@ -26,6 +26,7 @@ from levada.consumer.group.consumer_requests import ConsumerRequests
 from levada.consumer.group.consumer_states import FOLLOWS_TARGETS, IN_GROUP, LOST, TRANSITIONS, ConsumerMemberEvent, ConsumerMemberState
 from levada.consumer.group.counters import GroupCounters
 from levada.consumer.group.heartbeats import Heartbeats
+from levada.consumer.group.instance_release import InstanceRelease
 from levada.consumer.group.membership import Holdings, Subscribed
 from levada.consumer.group.reconciling import Reconciling
 from levada.consumer.group.requests import GroupSettings
@@ -98,6 +99,7 @@ class ConsumerGroupMember:
         self._requests = ConsumerRequests(self._identity, self._group)
         self._beats = Heartbeats(interval_ms=NEVER_MS, backoff=backoff, max_poll_interval_ms=settings.max_poll_interval_ms)
         self._reconciling = Reconciling(self)
+        self._release = InstanceRelease(self._identity, settings.session_timeout_ms, spawn, now, self._log)
         self._beat: Promise[ConsumerGroupHeartbeatResponse | None] | None = None
         self._fenced = 0
         """How often in a row the coordinator sent the member away."""
@@ -379,6 +381,7 @@ class ConsumerGroupMember:
                 self._heed(ErrorCode.of(answer.error_code), epoch, answer.error_message)
             return
         self._fenced = 0
+        self._release.end()
         self._told = says
         self._beats.every(answer.heartbeat_interval_ms)
         self._beats.answered(sent_ms, self._now.ms, ok=True)
@@ -400,6 +403,10 @@ class ConsumerGroupMember:
         heard.resolve(None)
 
     def _heed(self, code: ErrorCode, epoch: int, why: str | None) -> None:
+        if code is ErrorCode.UNRELEASED_INSTANCE_ID and epoch == JOIN_EPOCH:
+            if self._release.refused():
+                return
+            why = f"{why or code.name}{self._release.waited}"
         reaction = reaction_to(code, epoch)
         if reaction is Reaction.REFIND:
             self._group.finder.forget(CoordinatorKind.GROUP, self.settings.group_id)
@@ -435,6 +442,7 @@ class ConsumerGroupMember:
         self.taking = self._target = self._told = None
         self._have(NOTHING)
         self.is_new = True
+        self._release.end()
         self._beats.end()
         if self._beat is not None:
             beat, self._beat = self._beat, None
@@ -446,9 +454,12 @@ class ConsumerGroupMember:
         is_static = self.settings.group_instance_id is not None
         was_in_group, self._last_epoch = self._is_in_group, JOIN_EPOCH
         self.subscribed, self._matched, self.error = None, NO_TOPICS, None
+        # A member that waits for its group.instance.id has nothing to leave: the coordinator knows another one by it.
+        is_known = not self._release.is_awaited
         if was_in_group:
             self._begin_leaving()
-            return self._tell_of_leaving(for_a_while=is_static and tells is not True, tells=is_static or tells is not False)
+            tells_so = is_known and (is_static or tells is not False)
+            return self._tell_of_leaving(for_a_while=is_static and tells is not True, tells=tells_so)
         self._forget()
         if self.state is not ConsumerMemberState.LEAVING:
             self._move(ConsumerMemberEvent.UNSUBSCRIBE)
@@ -475,6 +486,7 @@ class ConsumerGroupMember:
 
     def _leave_unused(self) -> None:
         """The program has not asked for records for too long."""
+        is_known = not self._release.is_awaited
         self._begin_leaving()
         self._log.warning(
             "left group '%s': no call for records for %g s (max.poll.interval.ms), so its partitions go to other members, who read again "
@@ -483,5 +495,5 @@ class ConsumerGroupMember:
             self.settings.max_poll_interval_ms / 1000,
         )
         is_static = self.settings.group_instance_id is not None
-        self._spawn.start(self._tell_of_leaving(for_a_while=is_static, tells=True)).on_done(raise_bug)
+        self._spawn.start(self._tell_of_leaving(for_a_while=is_static, tells=is_known)).on_done(raise_bug)
         self.holdings.announce()
