@@ -235,6 +235,10 @@ class FrameTooLargeError(ProtocolError):
     """A frame announces more bytes than the limit; nothing was allocated for it."""
 
 
+class TooManyElementsError(ProtocolError):
+    """A message has more unknown tagged fields (KIP-482), or a request more array elements, than is accepted."""
+
+
 class CorruptRecordError(ProtocolError):
     """A record batch fails its checksum or contradicts itself."""
 

@@ -98,9 +98,11 @@ def _compile(source: Source, filename: str) -> dict[str, Any]:
 
 def _decode_fault(cls: type[Message], version: int, source: Source) -> Callable[[Exception, int], ProtocolError]:
     def fault(error: Exception, pos: int) -> ProtocolError:
-        truncated = isinstance(error, TruncatedError | struct.error | IndexError)
-        cause = "the bytes end too early" if isinstance(error, struct.error | IndexError) else str(error)
-        kind = TruncatedError if truncated else ProtocolError
+        kind: type[ProtocolError]
+        if isinstance(error, struct.error | IndexError):
+            kind, cause = TruncatedError, "the bytes end too early"
+        else:
+            kind, cause = type(error) if isinstance(error, ProtocolError) else ProtocolError, str(error)
         return kind(f"{cls.__name__} v{version}, at byte {pos}{_field_text(error, source)}: {cause}")
 
     return fault

@@ -15,7 +15,7 @@ from struct import calcsize
 from typing import Any, cast
 
 from levada.protocol import runtime
-from levada.protocol.schema import UNSET, Field, Message, Struct
+from levada.protocol.schema import UNSET, Field, Message, Request, Struct
 from levada.protocol.source import FORMATS, LONGEST_SHORT_ARRAY, Slot, Source, unpackers_of
 from levada.protocol.untracked import turns
 
@@ -49,6 +49,7 @@ class _Decoder:
         self.message = message
         self.version = version
         self.flexible = message.is_flexible(version)
+        self.counts_elements = issubclass(message, Request)
         self.null = "0" if self.flexible else "-1"
         self.out = Source({name: getattr(runtime, name) for name in _HELPERS} | {"new": object.__new__, "turns": turns})
         self.run: list[Slot] = []
@@ -58,6 +59,10 @@ class _Decoder:
     def write(self) -> Source:
         with self.out.block("def decode(data, pos, end):"):
             self.out.line("view = memoryview(data)")
+            if self.flexible:
+                self.out.line("unknown = 0")
+            if self.counts_elements:
+                self.out.line("elements = 0")
             with self.out.block("try:"):
                 self.new_struct(self.message, "message")
                 self.flush()
@@ -207,7 +212,15 @@ class _Decoder:
             self.out.line("n -= 1")
         with self.out.block(f"if not 0 <= n <= (end - pos) // {smallest}:"):
             self.out.line(f"raise count_fault(n, end - pos, {smallest})")
+        self.count_elements()
         self.loop(element, target)
+
+    def count_elements(self) -> None:
+        """Add n to the elements of a request."""
+        if self.counts_elements:
+            self.out.line("elements += n")
+            with self.out.block(f"if elements > {runtime.MAX_REQUEST_ELEMENTS}:"):
+                self.out.line("raise elements_fault(elements)")
 
     def numbers(self, field: Field, letter: str, target: str) -> None:
         """Read an array of numbers: a few at once, as nearly always, or any other count with all its checks."""
@@ -222,6 +235,7 @@ class _Decoder:
             if self.flexible:
                 self.out.line("n, pos = decode_uvarint(data, pos - 1)")
                 self.out.line("n -= 1")
+            self.count_elements()
             self.out.line(f"{target}, pos = read_numbers({letter!r}, n, data, pos, end, {field.nullable.has(self.version)})")
 
     def loop(self, element: Field, target: str) -> None:
@@ -250,7 +264,7 @@ class _Decoder:
         self.flush()
         with self.out.block("if n:"):
             if not fields:
-                self.out.line("pos = skip_tags(data, pos - 1, end)")
+                self.out.line("pos, unknown = skip_tags(data, pos - 1, end, unknown)")
             else:
                 self.known_tags(fields, var)
 
@@ -267,6 +281,7 @@ class _Decoder:
                     self.flush()
                 word = "elif"
             with self.out.block("else:"):
+                self.out.line("unknown = count_unknown(unknown)")
                 self.out.line(f"pos = {stop}")
             with self.out.block(f"if pos != {stop}:"):
                 self.out.line(f"raise tag_size_fault({tag}, pos, {stop})")
@@ -284,6 +299,8 @@ _HELPERS = (
     "length_fault",
     "count_fault",
     "skip_tags",
+    "count_unknown",
     "read_tag_head",
+    "elements_fault",
     "tag_size_fault",
 )

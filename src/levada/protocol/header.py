@@ -65,7 +65,7 @@ def decode_client_id(request: type[Request], version: int, frame: Bytes) -> tupl
         return None, _START.size
     try:
         client_id, pos = _decode_client_id(frame)
-        return client_id, skip_tags(frame, pos, len(frame)) if request.is_flexible(version) else pos
+        return client_id, skip_tags(frame, pos, len(frame))[0] if request.is_flexible(version) else pos
     except (ProtocolError, UnicodeDecodeError) as error:
         kind = type(error) if isinstance(error, ProtocolError) else ProtocolError
         raise kind(f"{request.NAME} v{version} request header, after byte {_START.size}: {error}") from error
@@ -106,7 +106,7 @@ def response_body_start(request: type[Request], version: int, frame: Bytes) -> i
         return _INT32.size + tagged
     try:
         decode_correlation_id(frame)
-        return skip_tags(frame, _INT32.size, size) if tagged else _INT32.size
+        return skip_tags(frame, _INT32.size, size)[0] if tagged else _INT32.size
     except ProtocolError as error:
         raise type(error)(f"{request.NAME} v{version} response header, after byte {_INT32.size}: {error}") from error
 

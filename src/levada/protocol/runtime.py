@@ -10,10 +10,16 @@ from struct import Struct, calcsize, unpack_from
 from typing import Final
 from uuid import UUID
 
-from levada.errors import ProtocolError, TruncatedError
+from levada.errors import ProtocolError, TooManyElementsError, TruncatedError
 from levada.wire.varint import Bytes, decode_uvarint, encode_uvarint
 
 MAX_STRING_BYTES: Final = 32767
+MAX_UNKNOWN_TAGS: Final = 100_000
+"""Unknown tagged fields in one message. A newer peer sends a few per partition; skipping millions would take seconds."""
+MAX_REQUEST_ELEMENTS: Final = 100_000
+"""Elements of all arrays in one request. Each takes a broker far longer to read and to answer than a client to send its two bytes."""
+SMALLEST_TAG: Final = 2
+"""Bytes of a tagged field without a value."""
 
 # Lengths and counts below 128, which is nearly all of them.
 SHORT: Final = tuple(bytes([value]) for value in range(128))
@@ -84,13 +90,31 @@ def read_tag_head(data: Bytes, pos: int, end: int, last: int) -> tuple[int, int,
     return tag, pos + size, pos
 
 
-def skip_tags(data: Bytes, pos: int, end: int) -> int:
-    """Skip a tag section in which no tag is known; return the position after it."""
+def skip_tags(data: Bytes, pos: int, end: int, unknown: int = 0) -> tuple[int, int]:
+    """Skip a tag section in which no tag is known; return the position after it, and the message's unknown tags so far.
+
+    unknown: how many the message had before. Raises TooManyElementsError.
+    """
     count, pos = decode_uvarint(data, pos)
+    if count > (end - pos) // SMALLEST_TAG:
+        raise count_fault(count, end - pos, SMALLEST_TAG)
+    unknown = count_unknown(unknown, count)
     tag = -1
     for _ in range(count):
         tag, pos, _ = read_tag_head(data, pos, end, tag)
-    return pos
+    return pos, unknown
+
+
+def count_unknown(unknown: int, more: int = 1) -> int:
+    """Return how many unknown tags a message has with some more. Raises TooManyElementsError."""
+    if unknown + more > MAX_UNKNOWN_TAGS:
+        raise TooManyElementsError(f"a message has {unknown + more} or more unknown tagged fields; the limit is {MAX_UNKNOWN_TAGS}")
+    return unknown + more
+
+
+def elements_fault(elements: int) -> TooManyElementsError:
+    """Say that a request has too many array elements."""
+    return TooManyElementsError(f"a request has {elements} or more array elements; the limit is {MAX_REQUEST_ELEMENTS}")
 
 
 def tag_size_fault(tag: int, pos: int, stop: int) -> ProtocolError:

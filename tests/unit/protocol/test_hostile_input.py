@@ -6,14 +6,18 @@ import tracemalloc
 
 import pytest
 
-from levada.errors import ProtocolError, TruncatedError
+from levada.errors import ProtocolError, TooManyElementsError, TruncatedError
 from levada.protocol.codegen import decode, encode
+from levada.protocol.frame import decode_request, decode_response
 from levada.protocol.messages.api_versions import ApiVersionsResponse
 from levada.protocol.messages.fetch import FetchResponse
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from levada.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.protocol.runtime import MAX_REQUEST_ELEMENTS, MAX_UNKNOWN_TAGS
 from levada.protocol.schema import Message
+from levada.wire.varint import encode_uvarint
 
 
 def refusal(cls: type[Message], version: int, text: str) -> str:
@@ -159,7 +163,62 @@ def test_W7_a_tagged_value_that_does_not_fill_its_size_is_refused(size: str, whe
 
 
 def test_W7_a_count_of_tags_that_are_not_there_is_refused() -> None:
-    assert "the bytes end inside a varint" in refusal(InitProducerIdRequest, 2, BODY + "ffffffff0f")
+    assert "4294967295 elements of at least 2 bytes are announced, but only 0 bytes remain" in refusal(
+        InitProducerIdRequest, 2, BODY + "ffffffff0f"
+    )
+
+
+def tag_section(count: int, first: int = 0) -> bytes:
+    return encode_uvarint(count) + b"".join(encode_uvarint(tag) + b"\x00" for tag in range(first, first + count))
+
+
+# Without known tags, and with some.
+@pytest.mark.parametrize(("cls", "version", "body"), [(InitProducerIdRequest, 2, BODY), (ApiVersionsResponse, 3, "0000 01 00000000")])
+def test_M_C6_a_message_has_so_many_unknown_tags_at_most(cls: type[Message], version: int, body: str) -> None:
+    allowed = bytes.fromhex(body) + tag_section(MAX_UNKNOWN_TAGS, first=100)
+    assert decode(cls, allowed, version)[1] == len(allowed)
+
+    with pytest.raises(TooManyElementsError, match=f"{cls.__name__} v{version}, at byte .*, in tags: .* the limit is {MAX_UNKNOWN_TAGS}"):
+        decode(cls, bytes.fromhex(body) + tag_section(MAX_UNKNOWN_TAGS + 1, first=100), version)
+
+
+def test_M_C6_the_unknown_tags_of_all_structs_of_a_message_count_together() -> None:
+    # Two brokers: node id, host, port, rack, tags.
+    broker = bytes.fromhex("00000001 02 61 00000001 00") + tag_section(MAX_UNKNOWN_TAGS // 2 + 1)
+    with pytest.raises(TooManyElementsError):
+        decode(MetadataResponse, bytes.fromhex("00000000 03") + broker * 2, 9)
+
+
+def test_M_C6_a_request_has_so_many_elements_in_its_arrays_at_most() -> None:
+    def metadata_request(topics: int) -> bytes:
+        return encode_uvarint(topics + 1) + b"\x01\x00" * topics + b"\x00\x00\x00\x00"
+
+    assert len(decode(MetadataRequest, metadata_request(MAX_REQUEST_ELEMENTS), 9)[0].topics or ()) == MAX_REQUEST_ELEMENTS
+    with pytest.raises(TooManyElementsError, match=f"in topics: a request has .* array elements; the limit is {MAX_REQUEST_ELEMENTS}"):
+        decode(MetadataRequest, metadata_request(MAX_REQUEST_ELEMENTS + 1), 9)
+
+
+def test_M_C6_the_elements_of_all_arrays_of_a_request_count_together() -> None:
+    half = list(range(MAX_REQUEST_ELEMENTS // 2))
+    topics = [OffsetFetchRequestTopics(name=name, partition_indexes=half) for name in "ab"]
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)])
+    with pytest.raises(TooManyElementsError, match=r"in groups\.topics\.partition_indexes"):
+        decode(OffsetFetchRequest, encode(request, 8), 8)
+
+
+def test_a_response_has_as_many_elements_as_there_are() -> None:
+    many = [MetadataResponseBroker(node_id=node) for node in range(MAX_REQUEST_ELEMENTS + 1)]
+    assert len(decode(MetadataResponse, encode(MetadataResponse(brokers=many), 9), 9)[0].brokers) == len(many)
+
+
+@pytest.mark.parametrize("is_request", [True, False])
+def test_M_C6_headers_have_the_same_limit(is_request: bool) -> None:
+    tags = tag_section(MAX_UNKNOWN_TAGS + 1)
+    with pytest.raises(TooManyElementsError, match="header"):
+        if is_request:
+            decode_request(bytes.fromhex("0016 0002 00000001 ffff") + tags + bytes.fromhex(BODY + "00"))
+        else:
+            decode_response(InitProducerIdRequest, 2, bytes.fromhex("00000001") + tags)
 
 
 def test_W10_records_are_a_view_and_not_a_copy() -> None:
