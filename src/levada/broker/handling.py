@@ -1,7 +1,7 @@
 """The steps that every request goes through before its API serves it.
 
 A step is called with the request and with the rest of the chain. It calls the rest and returns its answer, or answers by itself. Kafka's
-order is authenticate, authorize, count against quotas, serve.
+order is authenticate, authorize, count against quotas, serve. The node authenticates before it decodes a request.
 """
 
 from __future__ import annotations
@@ -15,16 +15,12 @@ from levada.broker.quotas.client_quotas import REQUEST_PERCENTAGE
 from levada.broker.state import Answer, Call, Unanswered
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from levada.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 Handler: TypeAlias = Callable[[Call], Answer]
 Step: TypeAlias = Callable[[Call, Handler], Answer]
 
 _HAS_SOFTWARE = 3
 _NS_PER_S = 1_000_000_000
-_BEFORE_LOGIN = frozenset({ApiVersionsRequest.API_KEY, SaslHandshakeRequest.API_KEY, SaslAuthenticateRequest.API_KEY})
-_AFTER_SESSION = frozenset({SaslHandshakeRequest.API_KEY})
 
 
 def chain(steps: Sequence[Step], serve: Handler) -> Handler:
@@ -45,16 +41,6 @@ def introduce(call: Call, rest: Handler) -> Answer:
         request: ApiVersionsRequest = call.request
         call.session.software_name, call.session.software_version = request.client_software_name, request.client_software_version
     return answer
-
-
-def authenticate(call: Call, rest: Handler) -> Answer:
-    """Before a client has logged in, let it do nothing else (E4), and nothing but logging in again once its session has ended (KIP-368)."""
-    login = call.session.login
-    if login is None or call.api.request.API_KEY in (_BEFORE_LOGIN if not login.user else _AFTER_SESSION):
-        return rest(call)
-    if login.user and call.now_ms <= login.session_ends_ms:
-        return rest(call)
-    return Unanswered(close=True)
 
 
 def authorize(call: Call, rest: Handler) -> Answer:
@@ -81,5 +67,5 @@ def _take(step: Step, rest: Handler, call: Call) -> Answer:
     return step(call, rest)
 
 
-HANDLE = chain((introduce, authenticate, authorize, count), serve)
+HANDLE = chain((introduce, authorize, count), serve)
 """What a node does with a request."""

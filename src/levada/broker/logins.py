@@ -22,12 +22,17 @@ from levada.errors import BrokerError
 from levada.net.sasl import oauthbearer, plain, scram
 from levada.net.sasl.gssapi import Context, GssapiServer
 from levada.net.sasl.scram import TOKENAUTH, ScramCredential, ScramServer
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 PLAIN: Final = "PLAIN"
 OF_PASSWORDS: Final = (PLAIN, *scram.HASHES)
 OAUTHBEARER: Final = "OAUTHBEARER"
 AWS_MSK_IAM: Final = "AWS_MSK_IAM"
 GSSAPI: Final = "GSSAPI"
+_BEFORE_LOGIN: Final = frozenset({ApiVersionsRequest.API_KEY, SaslHandshakeRequest.API_KEY, SaslAuthenticateRequest.API_KEY})
+_AFTER_SESSION: Final = frozenset({SaslHandshakeRequest.API_KEY})
 _ANY_MORE: Final = b"\x01"
 """What a client says once it was told that its token is refused."""
 
@@ -96,6 +101,12 @@ class Login:
     def principal(self) -> str:
         """As whom it is logged in."""
         return written(USER, self.user) if self._token is None else self._token.owner
+
+    def permits(self, api_key: int, now_ms: int) -> bool:
+        """Whether the client may ask this now: only logging in before that is done (E4), and after its session has ended (KIP-368)."""
+        if not self.user:
+            return api_key in _BEFORE_LOGIN
+        return now_ms <= self.session_ends_ms or api_key in _AFTER_SESSION
 
     def agree(self, mechanism: str) -> None:
         """Take up a mechanism. Raises BrokerError for one that there is not, and where one was taken up already."""

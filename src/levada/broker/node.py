@@ -45,6 +45,7 @@ from levada.errors import BrokerError, CorruptRecordError, ProtocolError
 from levada.logs import Log
 from levada.promise import Promise
 from levada.protocol.frame import RequestFrame, UnsupportedRequestError, decode_request, encode_response_parts
+from levada.protocol.header import decode_request_start
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.schema import ZERO_UUID, Response
 from levada.types import Node, setting_text
@@ -202,6 +203,11 @@ class BrokerNode:
             # Others may be given the records, and their answers are sent in a step of the node's own.
             self._state.do_later(self._now_ms, lambda now_ms: self._state.shares.end_sessions_of(conn_id, now_ms))
 
+    def has_to_log_in(self, conn_id: int) -> bool:
+        """Whether the client of a connection has not logged in, where it has to."""
+        connection = self._connections.get(conn_id)
+        return connection is not None and connection.session.login is not None and not connection.session.login.user
+
     def is_busy(self, conn_id: int) -> bool:
         """Whether a request of the connection is in process, so that the next one must not be read yet."""
         connection = self._connections.get(conn_id)
@@ -332,6 +338,11 @@ class BrokerNode:
 
     def _process(self, connection: Connection, frame: Frame) -> None:
         try:
+            login = connection.session.login
+            if login is not None and not login.permits(decode_request_start(frame).api_key, self._now_ms):
+                # Nothing of it is decoded: before the login that would be work for anybody.
+                self._close(connection, "it has to log in first")
+                return
             request = decode_request(frame)
         except UnsupportedRequestError as fault:
             self._refuse_version(connection, fault.api_key, fault.correlation_id, str(fault))

@@ -1,8 +1,9 @@
 """A BrokerNode on TCP ports, one for each of its listeners: the only place in the broker with sockets, a thread and a clock.
 
 One thread waits for all sockets at once. A connection is read while no complete request of its waits and no answer is unsent, so a client
-that sends without reading is slowed down by TCP, and its requests take no memory. Answers go out by gathering writes, whole buffers at a
-time. The node is only touched with `lock` held; it is never held while waiting.
+that sends without reading is slowed down by TCP, and its requests take no memory. While a request of it is in process, only small ones are
+read ahead. Until a client has done TLS's handshake and logged in, where it has to, the size of its requests and its time are limited.
+Answers go out by gathering writes, whole buffers at a time. The node is only touched with `lock` held; it is never held while waiting.
 """
 
 from __future__ import annotations
@@ -17,16 +18,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from levada.broker.connection import Frame
 from levada.broker.node import BrokerNode
-from levada.clock import Clock, SystemClock
+from levada.broker.peer import Peer, address_text
+from levada.broker.receive_memory import ReceiveMemory
+from levada.clock import NEVER_MS, Clock, SystemClock
 from levada.errors import ConfigError, ConnectError, IllegalStateError, ProtocolError, TimeoutError
 from levada.logs import Log
-from levada.net.outgoing import Outgoing
 from levada.net.transport import PlaintextTransport, TransportLayer
-from levada.protocol.frame import FrameReader
 from levada.wire.varint import Bytes
 
 T = TypeVar("T")
@@ -34,7 +34,6 @@ T = TypeVar("T")
 _log = Log("levada.broker")
 
 _BACKLOG = 1024
-_OF_IPV4 = "::ffff:"
 _ACCEPT_PAUSE_MS = 1_000
 _CLOSE_TIMEOUT_S = 10.0
 
@@ -59,35 +58,6 @@ class InsecureListenError(ConfigError):
     def __init__(self, host: str) -> None:
         self.reason = f"{host} can be reached from other machines, and clients need not log in to this broker over TLS"
         super().__init__(f"{self.reason}; listen on 127.0.0.1, or pass insecure_listen=True (--insecure-listen) if you want that")
-
-
-class _Peer:
-    """One accepted connection."""
-
-    __slots__ = ("active_ms", "closing", "events", "frames", "id", "reader", "socket", "transport", "unsent")
-
-    def __init__(self, peer_id: int, sock: socket.socket, transport: TransportLayer, max_frame_bytes: int, now_ms: int) -> None:
-        self.id = peer_id
-        self.socket = sock
-        self.transport = transport
-        self.reader = FrameReader(max_frame_bytes)
-        self.frames: deque[Frame] = deque()
-        self.unsent = Outgoing()
-        self.events = selectors.EVENT_READ
-        self.closing = False
-        self.active_ms = now_ms
-
-    def receive(self, limit: int | None) -> bool:
-        """Read what has arrived, up to a limit; False when the other side has closed."""
-        while received := self.transport.read_into(self.reader.get_buffer()[:limit]):
-            self.frames.extend(self.reader.received(received))
-            if not self.transport.has_buffered:
-                break
-        return received != 0
-
-    def send(self, limit: int | None) -> None:
-        """Write as much as the socket takes, up to a limit with each call to the system."""
-        self.unsent.write(self.transport, limit)
 
 
 class BrokerServer:
@@ -118,9 +88,12 @@ class BrokerServer:
         self._insecure_listen = insecure_listen
         self._clock = clock or SystemClock()
         self._selector = selectors.DefaultSelector()
-        self._peers: dict[int, _Peer] = {}
-        self._runnable: deque[_Peer] = deque()
-        self._held_back: dict[int, _Peer] = {}
+        self._peers: dict[int, Peer] = {}
+        self._runnable: deque[Peer] = deque()
+        self._held_back: dict[int, Peer] = {}
+        self._logging_in: dict[int, Peer] = {}
+        """Those with a handshake or a login to be done, in the order in which they came."""
+        self._memory = ReceiveMemory(node.settings.queued_max_request_bytes)
         self._ids = count(1)
         self._accept_again_ms = 0
         self._next_sweep_ms = 0
@@ -224,7 +197,7 @@ class BrokerServer:
         else:
             self._on_peer(key.data, events)
 
-    def _on_peer(self, peer: _Peer, events: int) -> None:
+    def _on_peer(self, peer: Peer, events: int) -> None:
         peer.active_ms = self._clock.now_ms()
         try:
             if not peer.transport.ready:
@@ -232,22 +205,28 @@ class BrokerServer:
                 return
             if events & selectors.EVENT_WRITE:
                 peer.send(self.node.faults.bytes_at_a_time)
-            if events & selectors.EVENT_READ and not peer.receive(self.node.faults.bytes_at_a_time):
-                self._drop(peer, "closed by the client")
+            if events & selectors.EVENT_READ:
+                self._receive(peer)
             self._runnable.append(peer)
         except (OSError, ProtocolError) as fault:
             self._drop(peer, str(fault))
 
-    def _go_on_with_handshake(self, peer: _Peer) -> None:
+    def _go_on_with_handshake(self, peer: Peer) -> None:
         peer.transport.handshake()
         if peer.transport.ready:
             self.node.identify(peer.id, peer.transport.peer_name)
-        if peer.transport.ready and peer.transport.has_buffered and not peer.receive(self.node.faults.bytes_at_a_time):
-            self._drop(peer, "closed by the client")
-        elif peer.transport.ready:
+        if peer.transport.ready and peer.transport.has_buffered:
+            self._receive(peer)
+        if peer.transport.ready:
             self._runnable.append(peer)
         else:
             self._watch(peer, selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.transport.wants_write else 0))
+
+    def _receive(self, peer: Peer) -> None:
+        if peer.receive(self.node.faults.bytes_at_a_time):
+            self._memory.hold(peer.id, peer.reader.large_bytes)
+        else:
+            self._drop(peer, "closed by the client")
 
     def _exchange(self) -> bool:
         """Hand requests to the node and its answers to the sockets, until neither has more for the other; whether there were requests."""
@@ -268,7 +247,7 @@ class BrokerServer:
             self._settle(peer)
         return any_requests
 
-    def _process(self, peer: _Peer) -> None:
+    def _process(self, peer: Peer) -> None:
         try:
             self.node.receive(peer.id, peer.frames.popleft(), self._now_ms())
         except Exception as bug:
@@ -289,14 +268,14 @@ class BrokerServer:
                 self._send(peer, frame)
             self._runnable.append(peer)
 
-    def _send(self, peer: _Peer, frame: list[Bytes]) -> None:
+    def _send(self, peer: Peer, frame: list[Bytes]) -> None:
         peer.unsent.add(frame)
         try:
             peer.send(self.node.faults.bytes_at_a_time)
         except OSError as fault:
             self._drop(peer, str(fault))
 
-    def _settle(self, peer: _Peer) -> None:
+    def _settle(self, peer: Peer) -> None:
         if peer.id not in self._peers:
             return
         if peer.closing and not peer.unsent:
@@ -305,12 +284,22 @@ class BrokerServer:
         if peer.reader.fault and not peer.frames and not peer.unsent and not self.node.is_busy(peer.id):
             self._drop(peer, str(peer.reader.fault))
             return
+        if peer.id in self._logging_in and peer.transport.ready and not self.node.has_to_log_in(peer.id):
+            del self._logging_in[peer.id]
+            peer.reader.max_frame_bytes = self.node.settings.socket_request_max_bytes
         events = selectors.EVENT_WRITE if peer.unsent else 0
         if not peer.frames and not peer.unsent:
-            events = selectors.EVENT_READ
+            if self._may_be_read(peer):
+                events = selectors.EVENT_READ
+            else:
+                self._held_back[peer.id] = peer
         self._watch(peer, events)
 
-    def _watch(self, peer: _Peer, events: int) -> None:
+    def _may_be_read(self, peer: Peer) -> bool:
+        """Whether there is memory for what the client sends. A large request is not read ahead while another one is in process."""
+        return not peer.reader.large_bytes or (self._memory.may_read(peer.id) and not self.node.is_busy(peer.id))
+
+    def _watch(self, peer: Peer, events: int) -> None:
         if events == peer.events:
             return
         if not peer.events:
@@ -321,10 +310,12 @@ class BrokerServer:
             self._selector.modify(peer.socket, events, peer)
         peer.events = events
 
-    def _drop(self, peer: _Peer, reason: str) -> None:
+    def _drop(self, peer: Peer, reason: str) -> None:
         if self._peers.pop(peer.id, None) is None:
             return
         _log.debug("connection %d ended: %s", peer.id, reason)
+        self._logging_in.pop(peer.id, None)
+        self._memory.hold(peer.id, 0)
         self.node.disconnect(peer.id)
         self._watch(peer, 0)
         peer.transport.close()
@@ -350,11 +341,14 @@ class BrokerServer:
             self._accept_no_more()
             self._accept_again_ms = self._now_ms() + _ACCEPT_PAUSE_MS
             return
+        if len(self._peers) >= self.node.settings.max_connections and self._logging_in:
+            # Who never logs in must not keep others out.
+            self._drop(next(iter(self._logging_in.values())), "another one takes its place: max_connections")
         if len(self._peers) >= self.node.settings.max_connections:
             _log.warning("connection refused: max_connections=%d", self.node.settings.max_connections)
             sock.close()
             return
-        self._add_peer(endpoint, sock, _text_of(address))
+        self._add_peer(endpoint, sock, address_text(address))
 
     def _accept_no_more(self) -> None:
         for endpoint in self.endpoints:
@@ -364,10 +358,14 @@ class BrokerServer:
     def _add_peer(self, endpoint: Endpoint, sock: socket.socket, address: str) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        peer = _Peer(next(self._ids), sock, endpoint.transport(sock), self.node.settings.socket_request_max_bytes, self._now_ms())
-        self._peers[peer.id] = peer
-        self.node.connect(peer.id, address, endpoint.listener)
-        self._selector.register(sock, peer.events, peer)
+        settings, peer_id, transport = self.node.settings, next(self._ids), endpoint.transport(sock)
+        self.node.connect(peer_id, address, endpoint.listener)
+        has_to_log_in = self.node.has_to_log_in(peer_id)
+        limit = settings.sasl_server_max_receive_size if has_to_log_in else settings.socket_request_max_bytes
+        peer = self._peers[peer_id] = Peer(peer_id, sock, transport, limit, self._now_ms())
+        if has_to_log_in or not transport.ready:
+            self._logging_in[peer_id] = peer
+        self._watch(peer, selectors.EVENT_READ)
 
     def _do_upkeep(self, now_ms: int) -> int:
         """Accept again after a pause, end idle connections; return when to be called again."""
@@ -377,7 +375,28 @@ class BrokerServer:
         if self._next_sweep_ms <= now_ms:
             self._end_idle(now_ms)
             self._next_sweep_ms = now_ms + max(self.node.settings.connections_max_idle_ms // 10, 10)
-        return min(self._next_sweep_ms, self._accept_again_ms or self._next_sweep_ms)
+        next_login_ms, next_turn_ms = self._end_late_logins(now_ms), self._end_late_request(now_ms)
+        return min(self._next_sweep_ms, self._accept_again_ms or self._next_sweep_ms, next_login_ms, next_turn_ms)
+
+    def _end_late_logins(self, now_ms: int) -> int:
+        """End connections whose time for the handshake and the login is over; return when the next one's is."""
+        limit_ms = self.node.settings.connections_max_login_ms
+        for peer in list(self._logging_in.values()):
+            if now_ms < peer.accepted_ms + limit_ms:
+                return peer.accepted_ms + limit_ms
+            self._drop(peer, f"not logged in after connections_max_login_ms={limit_ms}")
+        return NEVER_MS
+
+    def _end_late_request(self, now_ms: int) -> int:
+        """End the connection whose request keeps the others' waiting for memory; return when there may be another one."""
+        late = self._memory.late(now_ms)
+        if late is not None:
+            limit = self.node.settings.queued_max_request_bytes
+            _log.warning(
+                "connection %d ends: its request is not complete, and others wait for memory: queued_max_request_bytes=%d", late, limit
+            )
+            self._drop(self._peers[late], "its request was not complete in time")
+        return self._memory.next_deadline_ms
 
     def _end_idle(self, now_ms: int) -> None:
         oldest_ms = now_ms - self.node.settings.connections_max_idle_ms
@@ -434,14 +453,6 @@ class BrokerServer:
             self._wake_read.recv(4096)
         except BlockingIOError:
             return
-
-
-def _text_of(address: tuple[Any, ...]) -> str:
-    """Return host:port of an address of IPv4 or IPv6."""
-    host, port = address[:2]
-    # A socket of IPv6 that takes IPv4 too names 192.0.2.1 like this; access rules and quotas are about 192.0.2.1, as in Kafka.
-    host = host.removeprefix(_OF_IPV4) if "." in host else host
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _why_not_bound(host: str, port: int, fault: OSError) -> str:

@@ -20,6 +20,9 @@ _AT_LEAST_ONE = (
     "min_insync_replicas",
     "log_segment_bytes",
     "max_connections",
+    "connections_max_login_ms",
+    "sasl_server_max_receive_size",
+    "socket_request_max_bytes",
     "offsets_topic_num_partitions",
     "share_coordinator_state_topic_num_partitions",
     "transaction_state_log_num_partitions",
@@ -52,6 +55,10 @@ class BrokerSettings:
 
     authorizer_class_name: STANDARD_AUTHORIZER has access rules decide what users may do; without it everybody may do everything.
     super_users, such as "User:admin;User:ops", may do everything all the same.
+
+    connections_max_login_ms: for how long a connection may take for its TLS handshake and its login; Kafka knows only
+    connections_max_idle_ms. queued_max_request_bytes: how much memory unfinished requests of all connections take together, about, -1 for
+    no limit as in Kafka. sasl_server_max_receive_size: the largest request before the login.
     """
 
     num_partitions: int = 1
@@ -118,9 +125,12 @@ class BrokerSettings:
     delegation_token_expiry_time_ms: int = 86_400_000
     delegation_token_expiry_check_interval_ms: int = 3_600_000
     socket_request_max_bytes: int = 104_857_600
+    sasl_server_max_receive_size: int = 524_288
+    queued_max_request_bytes: int = 268_435_456
+    connections_max_login_ms: int = 30_000
     connections_max_idle_ms: int = 600_000
     connections_max_reauth_ms: int = 0
-    max_connections: int = 2**31 - 1
+    max_connections: int = 1_000
     authorizer_class_name: str = ""
     super_users: str = ""
     allow_everyone_if_no_acl_found: bool = False

@@ -26,16 +26,16 @@ _SHARED_BYTES: Final = 1 << 16
 class FrameReader:
     """Reassembles frames.
 
-    max_frame_bytes: the largest size accepted, None for no limit. prefix: the first bytes of the stream, to tell what answered when it
-    was not Kafka. fault: why nothing more can be read, once that is so: the stream has lost its frame boundaries. Frames that came whole
-    before a bad size are handed out first; get_buffer() raises after that. memory: where buffers of large frames are from, and go to; None
-    if each shall have a new one.
+    max_frame_bytes: the largest size accepted, None for no limit. It may be changed, for sizes that are read afterwards. prefix: the first
+    bytes of the stream, to tell what answered when it was not Kafka. fault: why nothing more can be read, once that is so: the stream has
+    lost its frame boundaries. Frames that came whole before a bad size are handed out first; get_buffer() raises after that. memory: where
+    buffers of large frames are from, and go to; None if each shall have a new one.
     """
 
     def __init__(self, max_frame_bytes: int | None = None, memory: FrameMemory | None = None) -> None:
         self.prefix = b""
         self.fault: ProtocolError | None = None
-        self._max_frame_bytes = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
         self._memory = memory
         self._shared = bytearray(_FIRST_SHARED_BYTES)
         self._large: bytearray | None = None
@@ -67,6 +67,11 @@ class FrameReader:
     def pending_bytes(self) -> int:
         """How many bytes of an unfinished frame are held, its size included."""
         return self._filled if self._large is None else self._filled + SIZE_BYTES
+
+    @property
+    def large_bytes(self) -> int:
+        """How much memory an unfinished frame has that does not fit into the shared buffer, 0 without one."""
+        return 0 if self._large is None else len(self._large)
 
     def _take_back(self) -> None:
         # A buffer cannot grow while a view of it exists.
@@ -132,7 +137,7 @@ class FrameReader:
         first = self.prefix[:16]
         if size < 0:
             self.fault = ProtocolError(f"a frame announces the negative size {size}; the first bytes were {first!r}")
-        elif self._max_frame_bytes is not None and size > self._max_frame_bytes:
-            limit = f"more than the limit of {self._max_frame_bytes}"
+        elif self.max_frame_bytes is not None and size > self.max_frame_bytes:
+            limit = f"more than the limit of {self.max_frame_bytes}"
             self.fault = FrameTooLargeError(f"a frame announces {size} bytes, {limit}; the first bytes were {first!r}")
         return self.fault is not None

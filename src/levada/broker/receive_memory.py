@@ -1,0 +1,59 @@
+"""How much memory the unfinished requests of all connections may take together.
+
+Only requests that have buffers of their own count: a small one is read into the buffer that its connection has anyway. When the limit is
+reached, only the connection whose request was begun first is read, until there is memory again; the others wait in TCP. So one of them can
+always be finished, and a request larger than the limit can be, too. If that one takes too long while others wait, its connection ends.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from levada.clock import NEVER_MS
+
+LONGEST_TURN_MS: Final = 5_000
+"""How long a connection may be the only one that is read while others wait."""
+
+
+class ReceiveMemory:
+    """See the module's theory. limit_bytes: -1 for none."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._held: dict[int, int] = {}
+        """Bytes of the unfinished requests by connection, in the order in which they were begun."""
+        self._total_bytes = 0
+        self._turn: int | None = None
+        self._turn_ends_ms = NEVER_MS
+
+    def hold(self, conn_id: int, size_bytes: int) -> None:
+        """Note how much memory the unfinished request of a connection takes, 0 for none."""
+        before = self._held.get(conn_id, 0)
+        if size_bytes == before:
+            return
+        self._total_bytes += size_bytes - before
+        if size_bytes:
+            self._held[conn_id] = size_bytes
+        else:
+            del self._held[conn_id]
+
+    def may_read(self, conn_id: int) -> bool:
+        """Whether a connection may be read now."""
+        return conn_id not in self._held or not self._is_short or conn_id == next(iter(self._held))
+
+    def late(self, now_ms: int) -> int | None:
+        """Return the connection that has kept the others waiting for too long, None if there is none."""
+        others_wait = self._is_short and len(self._held) > 1
+        turn = next(iter(self._held)) if others_wait else None
+        if turn != self._turn:
+            self._turn, self._turn_ends_ms = turn, NEVER_MS if turn is None else now_ms + LONGEST_TURN_MS
+        return turn if self._turn_ends_ms <= now_ms else None
+
+    @property
+    def next_deadline_ms(self) -> int:
+        """When late() has to be asked again, as far as is known now."""
+        return self._turn_ends_ms
+
+    @property
+    def _is_short(self) -> bool:
+        return 0 <= self._limit_bytes <= self._total_bytes
