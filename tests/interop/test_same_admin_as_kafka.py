@@ -212,6 +212,15 @@ def test_X7_partitions_are_created(both: Both) -> None:
     )
 
 
+def test_X7_why_partitions_are_not_created_is_told_in_the_same_words(both: Both) -> None:
+    name = both.topic(2)
+    twice = more(name, 3)
+    twice.topics *= 2
+    for asked in (more(name, 1), more(name, -1), more(name, 2), more(name, 4, [1]), more(name, 3, [1], [1]), twice):
+        theirs, ours = ([one.error_message for one in answer.results] for answer in both.ask(asked, 3))
+        assert ours == theirs
+
+
 # Replicas
 
 

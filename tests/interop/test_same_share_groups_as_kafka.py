@@ -214,7 +214,10 @@ def small_fetches(side: Side) -> list[Any]:
     side.produce(4, 4, 4)
     member = side.member("m")
     member.settles()
-    told: list[Any] = [member.gets(max_bytes=1), member.fetches(max_bytes=150), member.fetches(min_bytes=10_000, max_wait_ms=100)]
+    told: list[Any] = [member.gets(max_bytes=1), member.fetches(max_bytes=0), member.fetches(max_bytes=0, max_wait_ms=10_000)]
+    told += [member.fetches(max_records=0, max_wait_ms=10_000), member.fetches(told={side.part(): [Told(0, 3)]}, max_bytes=0)]
+    told += [member.fetches(max_bytes=0, parts=[(side.topic_id, 9)]), member.fetches(forgotten=[(side.topic_id, 9)], max_bytes=0)]
+    told += [member.fetches(max_bytes=150), member.fetches(min_bytes=10_000, max_wait_ms=100)]
     side.produce(1)
     return [*told, member.fetches(min_bytes=0, max_wait_ms=100), member.fetches(min_bytes=0), member.fetches(max_wait_ms=100)]
 
@@ -327,6 +330,8 @@ def settings_of_groups(side: Side) -> list[Any]:
         ("share.delivery.count.limit", "11"),
         ("share.partition.max.record.locks", "99"),
         ("share.partition.max.record.locks", "4001"),
+        ("share.record.lock.duration.ms", "999"),
+        ("share.record.lock.duration.ms", "60001"),
         ("share.session.timeout.ms", "1"),
         ("share.heartbeat.interval.ms", "15001"),
         ("share.isolation.level", "committed"),
@@ -408,7 +413,8 @@ SCENARIOS = [
 
 @pytest.fixture(scope="module")
 def embedded_broker() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka() as kafka:
+    # As a Kafka of tests has it.
+    with EmbeddedKafka(group_share_min_record_lock_duration_ms=1000) as kafka:
         yield kafka
 
 

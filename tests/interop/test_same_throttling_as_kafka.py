@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +16,8 @@ from kafka_cluster import KafkaCluster
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from levada.testing import EmbeddedKafka
+from share_kit import ShareMember
+from share_side import Side
 
 pytestmark = pytest.mark.kafka
 
@@ -91,6 +93,25 @@ def test_M_P8_a_reader_is_throttled_as_much(kafka44: KafkaCluster, embedded_kafk
     theirs, ours = told(kafka44), told(embedded_kafka)
     assert ours == [(close_to(pause_ms), given) for pause_ms, given in theirs]
     assert ours[1][0] > 1_000
+
+
+def test_M_P8_a_member_of_a_share_group_is_throttled(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka) -> None:
+    for kafka in (kafka44, embedded_kafka):
+        side = Side(kafka, f"throttled-{uuid4().hex[:8]}", partitions=1)
+        for _ in range(3):
+            assert not side.wire.ask(produce_request(side.topic, batch(600_000)), 12).responses[0].partition_responses[0].error_code
+        member = ShareMember(side.group, "member", topics=[side.topic])
+        with closing(side), limited(kafka.bootstrap_servers, consumer_byte_rate=RATE) as client:
+            deadline, pause_ms = time.monotonic() + PATIENCE_S, 0
+            while not member.has:
+                assert time.monotonic() < deadline
+                member.take(client.request(member.beat() if member.epoch else member.join(), version=1))
+            while pause_ms < 1_000:
+                assert time.monotonic() < deadline
+                answer: Any = client.request(member.fetch(max_records=1), version=2)
+                assert not answer.error_code
+                member.follow()
+                pause_ms = answer.throttle_time_ms
 
 
 def test_M_P8_changes_of_topics_are_throttled_as_much(kafka44: KafkaCluster, embedded_kafka: EmbeddedKafka) -> None:

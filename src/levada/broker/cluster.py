@@ -282,22 +282,17 @@ class Cluster:
         return self._storage.log_dir(node_id)
 
     def plan_partitions(self, topic: Topic, total: int, assignment: list[tuple[int, ...]] | None) -> list[tuple[int, ...]]:
-        """Check what create_partitions is asked for and return the nodes of each new partition. Raises BrokerError with the reason.
+        """Return the nodes of each new partition. Raises BrokerError with the reason.
 
-        total: how many partitions the topic is to have. assignment: the nodes, instead of leaving them to the cluster.
+        total: how many partitions the topic is to have. assignment: the nodes of the new ones, instead of leaving them to the cluster.
         """
         now, factor = len(topic.partitions), len(topic.partitions[0].replicas)
-        if total <= now:
-            raise BrokerError(f"the topic has {now} partitions, and cannot get {total}", code=ErrorCode.INVALID_PARTITIONS)
         if assignment is None:
             return self._place(total, self._replication_factor(factor))[now:]
-        if len(assignment) != total - now:
-            fault = f"{total - now} partitions are new, and {len(assignment)} are assigned to nodes"
-        elif any(len(replicas) != factor or not self._are_nodes(replicas) for replicas in assignment):
+        if any(len(replicas) != factor or not self._are_nodes(replicas) for replicas in assignment):
             fault = f"each new partition needs {factor} known brokers, each once"
-        else:
-            return assignment
-        raise BrokerError(fault, code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+            raise BrokerError(fault, code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+        return assignment
 
     def add_partitions(self, topic: Topic, assignment: Iterable[tuple[int, ...]]) -> None:
         """Give a topic more partitions, each on these nodes, or none where a disk refuses it, as add() does."""

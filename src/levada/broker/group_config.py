@@ -7,14 +7,17 @@ have no effect.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 from levada.broker.resource_config import MAX_INT32, Check, Kind, ResourceConfig, Setting, boolean, integer, list_of, one_of
 from levada.broker.settings import BrokerSettings
 from levada.broker.share.share_partition import Limits
 from levada.clock import duration_ms
+from levada.errors import ConfigError
 from levada.types import IsolationLevel
 
 _BY_DURATION = "by_duration:"
+_LOCK_DURATION = "share.record.lock.duration.ms"
 
 
 def _reset() -> Check:
@@ -40,7 +43,7 @@ GROUP_SETTINGS: Mapping[str, Setting] = {
     "share.heartbeat.interval.ms": Setting(integer(5_000, 15_000), broker_setting="group_share_heartbeat_interval_ms"),
     "share.isolation.level": Setting(one_of("read_uncommitted", "read_committed"), "read_uncommitted"),
     "share.partition.max.record.locks": Setting(integer(100, 4_000), broker_setting="group_share_partition_max_record_locks"),
-    "share.record.lock.duration.ms": Setting(integer(1_000, 60_000), broker_setting="group_share_record_lock_duration_ms"),
+    _LOCK_DURATION: Setting(integer(1, 60_000), broker_setting="group_share_record_lock_duration_ms"),
     "share.renew.acknowledge.enable": Setting(boolean(), "true"),
     "share.session.timeout.ms": Setting(integer(45_000, 60_000), broker_setting="group_share_session_timeout_ms"),
     "streams.assignment.interval.ms": Setting(integer(0, 15_000), "1000"),
@@ -63,7 +66,7 @@ class GroupConfig(ResourceConfig):
     def __init__(self, settings: BrokerSettings, overrides: Mapping[str, str | None] | None = None) -> None:
         super().__init__(settings, overrides)
         self.share_limits = Limits(
-            self.integer("share.record.lock.duration.ms"),
+            self.integer(_LOCK_DURATION),
             self.integer("share.delivery.count.limit"),
             self.integer("share.partition.max.record.locks"),
         )
@@ -73,6 +76,16 @@ class GroupConfig(ResourceConfig):
         self.share_heartbeat_interval_ms = self.integer("share.heartbeat.interval.ms")
         self.share_isolation_level = IsolationLevel[self.text("share.isolation.level").upper()]
         self.share_may_renew = self.text("share.renew.acknowledge.enable").lower() == "true"
+
+    def with_overrides(self, overrides: Mapping[str, str | None]) -> Self:
+        """Return other settings of the same group. ConfigError for an unknown name or a bad value."""
+        changed = super().with_overrides(overrides)
+        # Only what is changed has to fit: when settings were kept on disk, the broker may have had a smaller minimum.
+        minimum_ms = self._settings.group_share_min_record_lock_duration_ms
+        if _LOCK_DURATION in changed.overrides and changed.share_limits.lock_ms < minimum_ms:
+            reason = f"must be at least group.share.min.record.lock.duration.ms={minimum_ms}"
+            raise ConfigError(f"invalid value '{changed.text(_LOCK_DURATION)}' for group config {_LOCK_DURATION}: {reason}")
+        return changed
 
     @property
     def share_reset_to_earliest(self) -> bool:

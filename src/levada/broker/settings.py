@@ -28,7 +28,7 @@ _AT_LEAST_ONE = (
     "transaction_state_log_num_partitions",
     "telemetry_max_bytes",
     "group_share_delivery_count_limit",
-    "group_share_record_lock_duration_ms",
+    "group_share_min_record_lock_duration_ms",
     "group_share_partition_max_record_locks",
     "group_share_max_size",
     "group_share_max_share_sessions",
@@ -114,6 +114,7 @@ class BrokerSettings:
     group_share_max_size: int = 200
     group_share_delivery_count_limit: int = 5
     group_share_record_lock_duration_ms: int = 30_000
+    group_share_min_record_lock_duration_ms: int = 15_000
     group_share_partition_max_record_locks: int = 2_000
     group_share_max_share_sessions: int = 2_000
     quota_window_num: int = 11
@@ -153,6 +154,12 @@ class BrokerSettings:
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ConfigError(f"broker setting '{name}' must be at least 1, not {getattr(self, name)}")
+        if self.group_share_record_lock_duration_ms < self.group_share_min_record_lock_duration_ms:
+            raise ConfigError(
+                "broker setting 'group_share_record_lock_duration_ms' must be at least"
+                f" group_share_min_record_lock_duration_ms={self.group_share_min_record_lock_duration_ms},"
+                f" not {self.group_share_record_lock_duration_ms}; set both for shorter locks"
+            )
         if self.replica_selector_class not in ("", RACK_AWARE):
             raise ConfigError(
                 f"broker setting 'replica_selector_class' must be '{RACK_AWARE}' or empty, not {self.replica_selector_class!r}"

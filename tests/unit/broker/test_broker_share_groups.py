@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -12,8 +13,12 @@ from group_kit import ConsumerGroupMember, GroupMember
 from levada.broker.coordinators.assignor import Subscription
 from levada.broker.coordinators.consumer_member import NO_PARTITIONS, Owned
 from levada.broker.coordinators.share_assignor import assign_shared
+from levada.broker.disk.data_dir import DataDir
+from levada.broker.quotas.client_quotas import CONSUMER_BYTE_RATE
+from levada.broker.settings import BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.errors import ConfigError
+from levada.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from levada.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -196,11 +201,13 @@ def test_a_cluster_without_share_groups_says_so() -> None:
     [
         ("share_version", 3, "must be 0, 1 or 2, not 3"),
         ("group_share_max_size", 0, "must be at least 1, not 0"),
-        ("group_share_record_lock_duration_ms", 0, "must be at least 1, not 0"),
+        ("group_share_min_record_lock_duration_ms", 0, "must be at least 1, not 0"),
+        ("group_share_record_lock_duration_ms", 14_999, "must be at least group_share_min_record_lock_duration_ms=15000, not 14999"),
+        ("group_share_min_record_lock_duration_ms", 30_001, "must be at least group_share_min_record_lock_duration_ms=30001, not 30000"),
     ],
 )
 def test_wrong_settings_of_a_broker_are_refused(setting: str, value: int, reason: str) -> None:
-    with pytest.raises(ConfigError, match=f"'{setting}' {reason}"):
+    with pytest.raises(ConfigError, match=reason):
         Bench(**{setting: value})
 
 
@@ -298,6 +305,34 @@ def test_a_fetch_that_renews_fetches_nothing(bench: Bench, member: Member) -> No
     assert ErrorCode(member.fetches(told=told, is_renew_ack=True).error_code) is ErrorCode.INVALID_REQUEST
     nothing = {"min_bytes": 0, "max_bytes": 0, "max_records": 0}
     assert member.gets(told=told, is_renew_ack=True, **nothing) == []
+
+
+@pytest.mark.parametrize("nothing", [{"max_bytes": 0}, {"max_bytes": -1}, {"max_records": 0}])
+def test_a_fetch_that_asks_for_nothing_gets_nothing_and_does_not_wait(bench: Bench, member: Member, nothing: dict[str, int]) -> None:
+    produce(bench, 2, 2)
+    assert member.fetches(max_wait_ms=60_000, **nothing).responses == []
+    assert member.gets(max_records=1) == [Got(0, 1, 1)]
+    own = next(iter(member.has))
+    answer = member.fetches(told={own: [Told(0, 1)]}, max_wait_ms=60_000, **nothing)
+    assert [(one.acknowledge_error_code, got(one)) for topic in answer.responses for one in topic.partitions] == [(0, [])]
+    assert member.gets() == [Got(2, 3, 1)]
+
+
+def test_E5_what_members_are_given_counts_against_their_quota(bench: Bench, member: Member) -> None:
+    produce(bench, 200, 200)
+    everybody = [EntityData(entity_type="client-id", entity_name=None)]
+    quota = EntryData(entity=everybody, ops=[OpData(key=CONSUMER_BYTE_RATE, value=100.0)])
+    assert not bench.client().ask(AlterClientQuotasRequest(entries=[quota])).entries[0].error_code
+    answer = member.fetches(max_records=1)
+    assert len(answer.responses[0].partitions[0].records) > 1_000
+    first_ms = answer.throttle_time_ms
+    assert first_ms > 0
+    member.client.send(member.fetch(max_records=1))
+    bench.advance(first_ms - 1)
+    assert member.client.answers() == []
+    bench.advance(1)
+    (answer,) = member.client.answers()
+    assert got(answer.responses[0].partitions[0]) == [Got(200, 399, 1)]
 
 
 def test_the_end_of_a_session_gives_back(bench: Bench, member: Member, other: Member) -> None:
@@ -417,6 +452,26 @@ def test_limits_of_a_group(bench: Bench, member: Member) -> None:
         assert got(answer.responses[0].partitions[0]) == [Got(0, 0, delivery)]
         bench.advance(15_000)
     assert member.gets() == []
+
+
+def test_locks_of_a_group_are_not_shorter_than_the_brokers_minimum() -> None:
+    bench = Bench(group_share_min_record_lock_duration_ms=500)
+    bench.node.configure_group(GROUP, {"share.record.lock.duration.ms": 500})
+    refused = "'499' for group config share.record.lock.duration.ms: must be at least group.share.min.record.lock.duration.ms=500"
+    with pytest.raises(ConfigError, match=refused):
+        bench.node.configure_group(GROUP, {"share.record.lock.duration.ms": 499})
+    with pytest.raises(ConfigError, match=r"must be at least group\.share\.min\.record\.lock\.duration\.ms=15000"):
+        Bench().node.configure_group(GROUP, {"share.record.lock.duration.ms": 14_999})
+
+
+def test_settings_that_were_kept_hold_under_a_larger_minimum(tmp_path: Path) -> None:
+    for settings in ({"group_share_min_record_lock_duration_ms": 500}, {}):
+        kept = DataDir(tmp_path, BrokerSettings())
+        bench = Bench(storage=kept, **settings)
+        if settings:
+            bench.node.configure_group(GROUP, {"share.record.lock.duration.ms": 500})
+        assert bench.node.cluster.group_config(GROUP).share_limits.lock_ms == 500
+        kept.close()
 
 
 def test_readers_of_committed_data_wait_for_transactions(bench: Bench, member: Member) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from levada.broker.cluster import Topic
 from levada.broker.permissions import find_topic
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
@@ -35,8 +36,9 @@ def refuse(request: CreatePartitionsRequest, version: int, code: ErrorCode) -> C
 def _create(call: Call, wanted: CreatePartitionsTopic, *, repeated: bool) -> CreatePartitionsTopicResult:
     try:
         if repeated:
-            raise BrokerError("the request names this topic more than once", code=ErrorCode.INVALID_REQUEST)
+            raise BrokerError("Duplicate topic name.", code=ErrorCode.INVALID_REQUEST)
         topic = find_topic(call, wanted.name, ZERO_UUID, by_id=False)
+        _check_count(topic, wanted)
         placed = None if wanted.assignments is None else [tuple(one.broker_ids) for one in wanted.assignments]
         planned = call.state.cluster.plan_partitions(topic, wanted.count, placed)
         call.mutate(len(planned), strict_since=_STRICT_SINCE)
@@ -45,6 +47,20 @@ def _create(call: Call, wanted: CreatePartitionsTopic, *, repeated: bool) -> Cre
     except BrokerError as error:
         return _result(wanted.name, error.code, error.reason)
     return _result(wanted.name, ErrorCode.NONE)
+
+
+def _check_count(topic: Topic, wanted: CreatePartitionsTopic) -> None:
+    """Refuse a count that is no increase, or does not fit the assignments, in Kafka's words: programs' own tests know them."""
+    now, total = len(topic.partitions), wanted.count
+    if total == now:
+        raise BrokerError(f"Topic already has {now} partition(s).", code=ErrorCode.INVALID_PARTITIONS)
+    if total < now:
+        fault = f"The topic {topic.name} currently has {now} partition(s); {total} would not be an increase."
+        raise BrokerError(fault, code=ErrorCode.INVALID_PARTITIONS)
+    if wanted.assignments is not None and len(wanted.assignments) != total - now:
+        given = len(wanted.assignments)
+        fault = f"Attempted to add {total - now} additional partition(s), but only {given} assignment(s) were specified."
+        raise BrokerError(fault, code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)
 
 
 def _result(name: str, code: ErrorCode, message: str | None = None) -> CreatePartitionsTopicResult:

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from itertools import groupby
 
 from levada.broker.purgatory import Delayed
+from levada.broker.quotas.client_quotas import CONSUMER_BYTE_RATE
 from levada.broker.share.requests import Outcome, Outcomes, acknowledge_each, check_member, failure, has_acknowledgements, open_share
 from levada.broker.share.share_partition import BY_BATCH, BY_RECORD, Asked
 from levada.broker.share.share_partitions import Delivery, OpenShare
@@ -99,6 +100,9 @@ class _ShareFetch:
         self._acknowledged = acknowledged
         self._next_epoch = session.epoch
         self._is_full = self._request.share_session_epoch == INITIAL_EPOCH
+        most_bytes = min(self._request.max_bytes, call.state.settings.fetch_max_bytes)
+        self._max_bytes = call.state.throttles.window_bytes(CONSUMER_BYTE_RATE, call.quoted, most_bytes)
+        self._wants_records = most_bytes > 0 and self._request.max_records > 0
 
     def keys(self) -> Iterator[Hashable]:
         """What changes when there may be more to acquire."""
@@ -108,9 +112,9 @@ class _ShareFetch:
             yield opened.key
 
     def is_ready(self) -> bool:
-        """Whether min_bytes are there, an error has to be reported, or nothing was asked for."""
+        """Whether min_bytes are there, an error has to be reported, or no records were asked for."""
         now_ms, available = self._call.state.cluster.now_ms, 0
-        if self._is_over:
+        if self._is_over or not self._wants_records:
             return True
         for part in self._session.parts:
             try:
@@ -132,7 +136,10 @@ class _ShareFetch:
                 readable[part] = opened
             except BrokerError as error:
                 found[part] = failure(self._call, part, error)
-        found.update(self._acquire(readable, now_ms))
+        if self._wants_records:
+            acquired = self._acquire(readable, now_ms)
+            self._count(acquired, now_ms)
+            found.update(acquired)
         return self.response(self._news(found))
 
     def response(self, found: Mapping[SharedPart, Delivery | Outcome]) -> ShareFetchResponse:
@@ -167,11 +174,16 @@ class _ShareFetch:
             if not opened.has_room:
                 continue
             asked = Asked(left, request.batch_size, request.share_acquire_mode)
-            max_bytes = request.max_bytes // max(with_records, 1)
+            max_bytes = self._max_bytes // max(with_records, 1)
             is_first = left == request.max_records
             found[part] = self._call.state.shares.acquire(opened, self._session.member, asked, max_bytes, now_ms, at_least_one=is_first)
             left -= sum(one.last - one.first + 1 for one in found[part].acquired)
         return found
+
+    def _count(self, acquired: Mapping[SharedPart, Delivery], now_ms: int) -> None:
+        """Count what is given against the client's quota. It is given all the same: the client holds the locks, and nobody else gets it."""
+        size_bytes = sum(len(one.records) for one in acquired.values())
+        self._call.throttle(self._call.state.throttles.record(CONSUMER_BYTE_RATE, self._call.quoted, size_bytes, now_ms))
 
     def _news(self, found: Mapping[SharedPart, Delivery | Outcome]) -> dict[SharedPart, Delivery | Outcome]:
         """Return what the member has to be told: in a session that goes on nothing of partitions without records."""
