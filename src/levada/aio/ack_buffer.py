@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from levada.aio.driver import running_loop
+from levada.aio.timer import Timer
 from levada.face.ack_waiting import Sleeping, WaitingAckBuffer, Wake
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ class Sleeper:
         """Return when woken, or after so many seconds."""
         if not self._woken:
             self._future = self._loop.create_future()
-            timer = None if seconds is None else self._loop.call_later(seconds, self._end)
+            timer = None if seconds is None else Timer(self._loop, seconds, self._end)
             try:
                 await self._future
             finally:

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from time import perf_counter_ns
 from typing import Any, TypeVar
 
+from levada.aio.timer import Timer
 from levada.aio.watch import Watch, watch
 from levada.client.ended import ENDED, how_it_ended
 from levada.client.engine import Engine
@@ -52,7 +53,7 @@ class Driver:
         self._selectable = selectable
         self._pid = Process.id
         self._watch: Watch | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._timer_ms = NEVER_MS
         self._rested_since_ns = perf_counter_ns()
         self._step_is_due = False
@@ -213,7 +214,7 @@ class Driver:
 
         timer = None
         if step.deadline_ms < NEVER_MS:
-            timer = self.loop.call_later(max(step.deadline_ms - self.now_ms(), 0) / 1000, settled)
+            timer = Timer(self.loop, max(step.deadline_ms - self.now_ms(), 0) / 1000, settled)
         promise.on_done(settled)
         self._waiting.add(settled)
         try:
@@ -285,7 +286,7 @@ class Driver:
             self._timer = None
         self._timer_ms = due_ms
         if due_ms < NEVER_MS:
-            self._timer = self.loop.call_later(max(due_ms - self.now_ms(), 0) / 1000, self._timer_rang)
+            self._timer = Timer(self.loop, max(due_ms - self.now_ms(), 0) / 1000, self._timer_rang)
 
     def _timer_rang(self) -> None:
         self._timer, self._timer_ms = None, NEVER_MS

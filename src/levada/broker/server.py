@@ -23,7 +23,7 @@ from typing import TypeVar
 from levada.broker.node import BrokerNode
 from levada.broker.peer import Peer, address_text
 from levada.broker.receive_memory import ReceiveMemory
-from levada.clock import NEVER_MS, Clock, SystemClock
+from levada.clock import NEVER_MS, Clock, SystemClock, first_wait_s
 from levada.errors import ConfigError, ConnectError, IllegalStateError, ProtocolError, TimeoutError
 from levada.logs import Log
 from levada.net.transport import PlaintextTransport, TransportLayer
@@ -178,7 +178,7 @@ class BrokerServer:
             deadline_ms = min(self.node.advance(now_ms), self._do_upkeep(now_ms))
             if self._exchange():
                 deadline_ms = now_ms
-        ready = self._selector.select(max(deadline_ms - self._now_ms(), 0) / 1000)
+        ready = self._selector.select(first_wait_s(max(deadline_ms - self._now_ms(), 0) / 1000))
         with self.lock:
             for key, events in ready:
                 self._on_ready(key, events)

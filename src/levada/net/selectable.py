@@ -114,7 +114,10 @@ class Selectable(Protocol):
         ...
 
     def select(self, timeout_ms: int) -> Any:
-        """Wait until something can be done, a wakeup, or the time; return what process() wants to be handed. Changes nothing."""
+        """Wait until something can be done, a wakeup, or the time; return what process() wants to be handed. Changes nothing.
+
+        It may return a little before the time, with nothing; the caller waits for the rest then.
+        """
         ...
 
     def process(self, ready: Any, now_ms: int) -> NetEvents:

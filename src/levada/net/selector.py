@@ -22,6 +22,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TypeAlias
 
+from levada.clock import first_wait_s
 from levada.errors import IllegalStateError, ProtocolError
 from levada.net import short_io
 from levada.net.channel import Channel
@@ -195,6 +196,7 @@ class Selector:
     def select(self, timeout_ms: int) -> Ready:
         """Wait until something can be done, a wakeup, or the time; return what process() wants to be handed. Changes nothing.
 
+        A long wait ends a little before the time, for the rest of which to call again: the kernel would end it a little too late.
         What is known to be there needs no system call, but at most once in a row: other connections must get their turns, too. Where there
         is nothing to wait for, the interpreter's lock is given up only when a socket is ready: a program that makes such calls in a loop
         would keep its other threads from running (see short_io).
@@ -209,7 +211,7 @@ class Selector:
                 return []
             self._may_skip_poll = True
             if not has_work and timeout_ms:
-                return self._poll.select(min(timeout_ms / 1000, LONGEST_SELECT_S))
+                return self._poll.select(first_wait_s(min(timeout_ms / 1000, LONGEST_SELECT_S)))
             if self._descriptor is not None and not short_io.is_ready(self._descriptor):
                 return []
             return self._poll.select(0)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import queue
+import selectors
 import signal
 import socket
 import struct
@@ -242,6 +243,22 @@ def test_E12_small_pieces(kafka: EmbeddedKafka, wire: Wire) -> None:
 def test_E4_an_idle_connection_is_closed() -> None:
     with EmbeddedKafka(connections_max_idle_ms=50) as kafka, closing(Wire(kafka)) as wire:
         assert wire.is_closed_by_peer()
+
+
+def test_a_long_wait_ends_a_little_before_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    def select(self: selectors.BaseSelector, timeout: float) -> list[Any]:
+        waits.append(timeout)
+        return []
+
+    monkeypatch.setattr(selectors.DefaultSelector, "select", select)
+    # Idle connections are looked for after a tenth of this.
+    server = BrokerServer(BrokerNode(connections_max_idle_ms=30_000))
+    server._step()
+    server.close()
+    (wait_s,) = waits
+    assert 0 < wait_s <= 2.97
 
 
 def test_M_D15_connections_beyond_the_limit_are_refused() -> None:

@@ -439,6 +439,21 @@ def test_L3_a_negative_timeout_is_an_error(net: Clocked) -> None:
         net.selector.select(-1)
 
 
+@pytest.mark.parametrize(("timeout_ms", "waited_s"), [(0, 0), (100, 0.1), (3_000, 2.97)])
+def test_a_long_wait_ends_a_little_before_its_time(timeout_ms: int, waited_s: float) -> None:
+    waits: list[float | None] = []
+
+    class Poll(selectors.SelectSelector):
+        def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+            waits.append(timeout)
+            return []
+
+    selector = new_selector(max_frame_bytes=1 << 20, poll=Poll)
+    selector.select(timeout_ms)
+    selector.shutdown()
+    assert waits == [pytest.approx(waited_s)]
+
+
 def test_an_id_in_use_cannot_be_connected_again(net: Clocked, peer: socket.socket) -> None:
     with pytest.raises(IllegalStateError, match="exists already"):
         net.selector.connect(1, "127.0.0.1", 1, 0)
