@@ -6,54 +6,58 @@ It does the work of Kafka's controller, and it moves records from leaders to fol
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from random import Random
 from uuid import UUID
 
 from levada.broker.access import Access
+from levada.broker.assignment import are_nodes, check_assignment, check_partition_count, check_replication_factor, place
 from levada.broker.coordinators.consumer_group import Topics, TopicSize
 from levada.broker.coordinators.groups import StoredGroups
-from levada.broker.coordinators.kept_groups import KeptGroups
-from levada.broker.coordinators.kept_offsets import KeptOffsets
-from levada.broker.coordinators.kept_shares import KeptShares, shares_in
-from levada.broker.coordinators.kept_transactions import KeptTransactions, transactions_in
-from levada.broker.coordinators.placement import Placement
 from levada.broker.coordinators.transactions import Transactions
 from levada.broker.features import Features
 from levada.broker.group_config import GroupConfig
+from levada.broker.internal_topics import InternalTopics, check_may_exist, is_internal, placements
 from levada.broker.listeners import PLAINTEXT
 from levada.broker.metrics_config import MetricsConfig, wanted_by
 from levada.broker.partition import NO_LEADER, Partition
 from levada.broker.settings import BrokerSettings
-from levada.broker.storage import IN_MEMORY, ClusterStorage, CoordinatorLog, LogDir, StoredTopic
+from levada.broker.storage import IN_MEMORY, ClusterStorage, LogDir, LogFiles, StoredTopic
 from levada.broker.telemetry import ClientTelemetry
 from levada.broker.topics import TopicConfig, check_topic_name
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError, IllegalStateError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from levada.errors import BrokerError, IllegalStateError, InvalidTopicError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from levada.types import Node, TopicPartition
 
 DEFAULT = -1
 # As many as Kafka's controller gives a broker at once.
 _PRODUCER_ID_BLOCK = 1000
 
-GROUP_METADATA_TOPIC = "__consumer_offsets"
-TRANSACTION_STATE_TOPIC = "__transaction_state"
-SHARE_GROUP_STATE_TOPIC = "__share_group_state"
-
 _GROUPS = "groups"
 """What the settings of groups are kept under."""
 
 
 class Topic:
-    """A topic: its name, its id (a new one each time a name is created), its partitions in order of their numbers."""
+    """A topic: its name, its id (a new one each time a name is created), its partitions in order of their numbers.
 
-    def __init__(self, name: str, topic_id: UUID, config: TopicConfig, assignment: Iterable[tuple[int, ...]]) -> None:
+    new_partition: makes one of them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        topic_id: UUID,
+        config: TopicConfig,
+        assignment: Iterable[tuple[int, ...]],
+        new_partition: Callable[[TopicPartition, TopicConfig, tuple[int, ...]], Partition] = Partition,
+    ) -> None:
         self.name = name
         self.id = topic_id
         self.config = config
-        self.partitions = [Partition(TopicPartition(name, index), config, replicas) for index, replicas in enumerate(assignment)]
+        self.is_internal = is_internal(name)
+        self.partitions = [new_partition(TopicPartition(name, index), config, replicas) for index, replicas in enumerate(assignment)]
 
     def add_partitions(self, assignment: Iterable[tuple[int, ...]]) -> list[Partition]:
         """Add partitions, each on these nodes; return them."""
@@ -89,10 +93,9 @@ class Cluster:
         self._unregistered: dict[int, Node] = {}
         self._paused: set[int] = set()
         self._following: frozenset[int] = frozenset()
-        self.group_coordinators = Placement(GROUP_METADATA_TOPIC, settings.offsets_topic_num_partitions, self.nodes)
-        self.transaction_coordinators = Placement(TRANSACTION_STATE_TOPIC, settings.transaction_state_log_num_partitions, self.nodes)
-        self.share_coordinators = Placement(SHARE_GROUP_STATE_TOPIC, settings.share_coordinator_state_topic_num_partitions, self.nodes)
         self.topics: dict[str, Topic] = {}
+        self._placements = placements(settings, storage.topics(), self.nodes, self.create_internal_topic)
+        self.group_coordinators, self.transaction_coordinators, self.share_coordinators = self._placements
         self.stored_groups = StoredGroups()
         self.topics_for_groups = Topics(self._size_of, self._name_of, lambda: iter(self.topics))
         self.group_offsets = self.stored_groups.offsets
@@ -112,8 +115,16 @@ class Cluster:
         self.telemetry = ClientTelemetry(settings.telemetry_max_bytes, self.new_uuid)
         self._next_producer_id = self._kept_producer_ids = storage.first_producer_id()
         self._watchers: list[Callable[[Partition], None]] = []
-        if storage.coordinators is not None:
-            self._restore_coordinators(storage.coordinators)
+        self.internal_topics = InternalTopics(
+            settings=settings,
+            placements=self._placements,
+            stored_groups=self.stored_groups,
+            stored_transactions=self.transactions,
+            logs=storage.coordinators,
+            alive=lambda: self.alive,
+            topics=self.topics,
+            changed=self.tell_watchers,
+        )
 
     @property
     def controller_id(self) -> int:
@@ -168,14 +179,26 @@ class Cluster:
         assignment: replicas per partition, instead of a number of partitions. Raises BrokerError or ConfigError with the reason.
         """
         check_topic_name(name)
+        check_may_exist(name)
         if name in self.topics:
             raise TopicAlreadyExistsError(f"topic '{name}' already exists")
         topic_config = TopicConfig(self.settings, config)
         if assignment:
-            placed = self._checked_assignment(assignment)
+            placed = check_assignment(assignment, self.alive)
         else:
-            placed = self._place(self._partition_count(partitions), self._replication_factor(replication_factor))
-        return Topic(name, self.new_uuid(), topic_config, placed)
+            count = check_partition_count(self.settings.num_partitions if partitions == DEFAULT else partitions)
+            factor = self.settings.default_replication_factor if replication_factor == DEFAULT else replication_factor
+            placed = place(count, check_replication_factor(factor, self.alive), self.alive)
+        return self._topic(name, self.new_uuid(), topic_config, placed)
+
+    def _topic(self, name: str, topic_id: UUID, config: TopicConfig, assignment: list[tuple[int, ...]]) -> Topic:
+        return Topic(name, topic_id, config, assignment, self.internal_topics.partition if is_internal(name) else Partition)
+
+    def create_internal_topic(self, name: str) -> Topic:
+        """Create an internal topic with the settings that coordinators want for it. Raises BrokerError where a disk refuses it."""
+        placed = self.internal_topics.assignment(name, self.nodes)
+        config = TopicConfig(self.settings, self.internal_topics.config(name, len(placed[0])))
+        return self.add(self._topic(name, self.new_uuid(), config, placed))
 
     def add(self, topic: Topic) -> Topic:
         """Create a planned topic, or none where a disk refuses it: one that is not kept would lose its records with the next start."""
@@ -189,49 +212,39 @@ class Cluster:
         return topic
 
     def _delete_files(self, partitions: Iterable[Partition]) -> None:
-        for partition in partitions:
-            for replica in partition.replicas.values():
-                with suppress(BrokerError):
-                    replica.files.delete()
+        for files in _files_of(partitions):
+            with suppress(BrokerError):
+                files.delete()
 
     def _forget(self, topic: Topic) -> None:
         self.topics.pop(topic.name, None)
         self._by_id.pop(topic.id, None)
+        if topic.is_internal:
+            self.internal_topics.placement(topic.name).end()
 
     def restore(self) -> None:
         """Go on with the topics that were kept, once all nodes have joined."""
         for stored in self._storage.topics():
-            topic = Topic(stored.name, stored.id, TopicConfig(self.settings, stored.overrides), stored.assignment)
+            topic = self._topic(stored.name, stored.id, TopicConfig(self.settings, stored.overrides), stored.assignment)
             self._keep(topic)
             for partition in topic.partitions:
                 partition.resume()
                 if partition.leader not in self.alive:
                     partition.elect_any(self.alive, self.now_ms)
                 self.replicate(partition)
+        # A levada that knew no internal topics may have written there.
+        for name in sorted(self.internal_topics.written() - self.topics.keys()):
+            if is_internal(name):
+                self.create_internal_topic(name)
         for group in self.stored_groups.consumer.values():
             group.learn_sizes(self.topics_for_groups)
-
-    def _restore_coordinators(self, log: CoordinatorLog) -> None:
-        written = list(log.read())
-        for one in written:
-            if one.place.topic == GROUP_METADATA_TOPIC:
-                self.group_offsets.restore(one, self.group_coordinators.place_of)
-            if one.place.topic == SHARE_GROUP_STATE_TOPIC:
-                for key, partition, is_kept in shares_in(one):
-                    self.share_states.restore(key, partition, is_kept=is_kept)
-        self.share_states.keep_in(KeptShares(log, self.share_coordinators.place_of))
-        self.transactions.restore(transactions_in(one for one in written if one.place.topic == TRANSACTION_STATE_TOPIC))
-        self.group_offsets.keep_in(KeptOffsets(log, self.group_coordinators.place_of))
-        groups = self.stored_groups
-        groups.kept = KeptGroups(log, self.group_coordinators.place_of)
-        groups.classic, groups.consumer = groups.kept.restore(one for one in written if one.place.topic == GROUP_METADATA_TOPIC)
-        version = min(self.settings.transaction_version, 1)
-        self.transactions.keep_in(KeptTransactions(log, self.transaction_coordinators.place_of, version))
 
     def _keep(self, topic: Topic) -> None:
         for partition in topic.partitions:
             self._keep_partition(topic, partition)
         self.topics[topic.name] = self._by_id[topic.id] = topic
+        if topic.is_internal:
+            self.internal_topics.placement(topic.name).begin(len(topic.partitions))
 
     def _keep_partition(self, topic: Topic, partition: Partition) -> None:
         partition.keep_in(partial(self._storage.files, name=partition.name, topic_id=topic.id, config=topic.config))
@@ -286,10 +299,13 @@ class Cluster:
 
         total: how many partitions the topic is to have. assignment: the nodes of the new ones, instead of leaving them to the cluster.
         """
+        if topic.is_internal:
+            # Kafka adds them. The groups whose names belong to other partitions then have no coordinator.
+            raise InvalidTopicError(f"{topic.name} is an internal topic, and keeps its partitions: they say which node coordinates what")
         now, factor = len(topic.partitions), len(topic.partitions[0].replicas)
         if assignment is None:
-            return self._place(total, self._replication_factor(factor))[now:]
-        if any(len(replicas) != factor or not self._are_nodes(replicas) for replicas in assignment):
+            return place(total, check_replication_factor(factor, self.alive), self.alive)[now:]
+        if any(len(replicas) != factor or not are_nodes(replicas, self.alive) for replicas in assignment):
             fault = f"each new partition needs {factor} known brokers, each once"
             raise BrokerError(fault, code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)
         return assignment
@@ -330,12 +346,14 @@ class Cluster:
     def remove(self, topic: Topic) -> None:
         """Delete a topic, its records, and what groups have committed for it."""
         self._keep_topics(without=topic)
+        if topic.is_internal:
+            self.internal_topics.delete(topic.name)
         self._forget(topic)
         self.group_offsets.forget_topic(topic.name)
         self.share_states.forget_topic(topic.id)
+        for files in _files_of(topic.partitions):
+            files.delete()
         for partition in topic.partitions:
-            for replica in partition.replicas.values():
-                replica.files.delete()
             self.tell_watchers(partition)
 
     def move_leader(self, partition: Partition, node_id: int, *, lose_from: int | None = None) -> None:
@@ -417,7 +435,7 @@ class Cluster:
         self._following = frozenset(self.nodes.keys() - self.stopped - self._paused)
 
     def _move_coordinators(self, down: int) -> None:
-        for placement in (self.group_coordinators, self.transaction_coordinators, self.share_coordinators):
+        for placement in self._placements:
             placement.leave(down, self.alive)
 
     def _replicate_all(self) -> None:
@@ -458,38 +476,13 @@ class Cluster:
         topic = self._by_id.get(topic_id)
         return None if topic is None else topic.name
 
-    def _partition_count(self, wanted: int) -> int:
-        count = self.settings.num_partitions if wanted == DEFAULT else wanted
-        if count < 1:
-            raise BrokerError(f"a topic needs at least 1 partition, not {count}", code=ErrorCode.INVALID_PARTITIONS)
-        return count
-
-    def _replication_factor(self, wanted: int) -> int:
-        factor = self.settings.default_replication_factor if wanted == DEFAULT else wanted
-        if not 1 <= factor <= len(self.alive):
-            raise BrokerError(
-                f"replication factor {factor} on a cluster of {len(self.alive)} brokers", code=ErrorCode.INVALID_REPLICATION_FACTOR
-            )
-        return factor
-
-    def _place(self, partitions: int, factor: int) -> list[tuple[int, ...]]:
-        ids = self.alive
-        return [tuple(ids[(index + replica) % len(ids)] for replica in range(factor)) for index in range(partitions)]
-
-    def _checked_assignment(self, assignment: Mapping[int, tuple[int, ...]]) -> list[tuple[int, ...]]:
-        if sorted(assignment) != list(range(len(assignment))):
-            fault = "partition numbers do not run from 0 without gaps"
-        elif len({len(replicas) for replicas in assignment.values()}) != 1:
-            fault = "partitions differ in their number of replicas"
-        elif not all(self._are_nodes(replicas) for replicas in assignment.values()):
-            fault = "replicas must be known brokers, each once, at least one"
-        else:
-            return [assignment[index] for index in range(len(assignment))]
-        raise BrokerError(fault, code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)
-
-    def _are_nodes(self, replicas: tuple[int, ...]) -> bool:
-        return bool(replicas) and len(set(replicas)) == len(replicas) and set(replicas) <= set(self.alive)
-
     def new_uuid(self) -> UUID:
         """Return an id that nothing else has."""
         return UUID(int=self._random.getrandbits(128), version=4)
+
+
+def _files_of(partitions: Iterable[Partition]) -> Iterator[LogFiles]:
+    """Yield the files of all replicas, but for those that coordinators share."""
+    for partition in partitions:
+        if not partition.is_internal:
+            yield from (replica.files for replica in partition.replicas.values())

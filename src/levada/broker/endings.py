@@ -7,8 +7,9 @@ complete when its markers are committed, so that a new leader cannot lack one.
 
 from __future__ import annotations
 
-from levada.broker.cluster import GROUP_METADATA_TOPIC, Cluster
+from levada.broker.cluster import Cluster
 from levada.broker.coordinators.transaction import Ending
+from levada.broker.internal_topics import GROUP_METADATA_TOPIC
 from levada.broker.marker import Marker
 from levada.broker.partition import NO_LEADER, Partition
 from levada.broker.purgatory import Delayed
@@ -100,6 +101,7 @@ def end_offsets(cluster: Cluster, place: TopicPartition, marker: Marker) -> None
     offsets, place_of = cluster.group_offsets, cluster.group_coordinators.place_of
     groups = [group for group in offsets.open_groups(marker.producer_id) if place_of(group) == place]
     offsets.end_transaction(marker.producer_id, committed=marker.committed, groups=groups)
+    cluster.internal_topics.end_transaction(place, marker)
 
 
 def _write_marker(state: BrokerState, name: TopicPartition, marker: Marker, wall_ms: int) -> Written | None:

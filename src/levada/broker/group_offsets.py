@@ -10,7 +10,8 @@ Who may commit is the coordinator's question (coordinators/groups.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import count
+from itertools import count, groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from levada.broker.coordinators.kept_offsets import KeptOffsets, offsets_in
@@ -39,6 +40,16 @@ class _Written(NamedTuple):
         if self.retention_ms != BY_BROKER_MS:
             return now_ms >= self.committed_ms + self.retention_ms
         return now_ms >= (self.committed_ms if unused_since_ms is None else unused_since_ms) + retention_ms
+
+
+class _Batch(NamedTuple):
+    """What offsets that are written down together have in common. producer_id: None outside of transactions."""
+
+    group: str
+    producer_id: int | None
+    producer_epoch: int
+    committed_ms: int
+    retention_ms: int
 
 
 class _OpenTransaction:
@@ -81,6 +92,29 @@ class GroupOffsets:
     def keep_in(self, kept: KeptOffsets) -> None:
         """Write down what is committed from now on."""
         self._kept = kept
+
+    def keep_all(self, kept: KeptOffsets) -> None:
+        """Write down what is committed and what is pending, in the order in which it came, and what is committed from now on."""
+        self._kept = kept
+        for batch, offsets in groupby(sorted(self._all_written(), key=lambda found: found[1].number), key=itemgetter(0)):
+            group, producer_id, epoch, committed_ms, retention_ms = batch
+            together = {tp: written.offset for _, written, tp in offsets}
+            if producer_id is None:
+                kept.commit(group, together, committed_ms, retention_ms)
+            else:
+                kept.commit_in_transaction(group, producer_id, epoch, together, committed_ms)
+
+    def _all_written(self) -> Iterator[tuple[_Batch, _Written, TopicPartition]]:
+        for name, group in self._groups.items():
+            for tp, written in group.offsets.items():
+                yield _Batch(name, None, 0, written.committed_ms, written.retention_ms), written, tp
+            for producer_id, transaction in group.open.items():
+                for tp, written in transaction.offsets.items():
+                    yield _Batch(name, producer_id, transaction.producer_epoch, written.committed_ms, written.retention_ms), written, tp
+
+    def clear(self) -> None:
+        """Forget everything, because the topic that holds it was deleted."""
+        self._groups.clear()
 
     def restore(self, written: Written, place_of: Callable[[str], TopicPartition]) -> None:
         """Take over what was written down. place_of: the partition of __consumer_offsets that a group belongs to."""

@@ -179,7 +179,7 @@ class BrokerNode:
 
     def log(self, topic: str, partition: int = 0) -> PartitionLog:
         """The log of a partition; UnknownTopicOrPartitionError when there is none."""
-        return self.cluster.partition(self.cluster.topic(topic), partition).log
+        return self._state.hosted_partition(self.cluster.topic(topic), partition).log
 
     # What a driver calls
 

@@ -58,6 +58,7 @@ class Partition:
         self.replicas = {node_id: Replica(config) for node_id in replicas}
         self.isr = replicas
         self.leader = replicas[0]
+        self.is_internal = False
         self.leader_epoch = 0
         self.reassignment: Reassignment | None = None
         self._files: Callable[[int], LogFiles] = lambda node_id: NO_FILES

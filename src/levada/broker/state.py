@@ -12,6 +12,7 @@ from levada.broker.control import Faults
 from levada.broker.coordinators.classic_group import ClientOrigin
 from levada.broker.coordinators.groups import GroupCoordinator
 from levada.broker.fetch_sessions import FetchSessions
+from levada.broker.internal_topics import ADMIN_CLIENT_ID
 from levada.broker.partition import NO_LEADER, Partition
 from levada.broker.purgatory import Delayed, Purgatory
 from levada.broker.quotas.throttles import QuotaExceededError, Quoted, Throttles
@@ -19,7 +20,7 @@ from levada.broker.session import Session
 from levada.broker.settings import BrokerSettings
 from levada.broker.share.share_partitions import SharePartitions
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError, UnknownTopicOrPartitionError, broker_error
+from levada.errors import BrokerError, InvalidTopicError, UnknownTopicOrPartitionError, broker_error
 from levada.promise import Promise
 from levada.protocol.schema import Request, Response
 from levada.types import Node, TopicPartition
@@ -76,9 +77,16 @@ class BrokerState:
             raise UnknownTopicOrPartitionError("this server does not host this topic-partition")
         return topic
 
+    def hosted_partition(self, topic: Topic | None, index: int) -> Partition:
+        """Return a partition whose log is looked at, whoever leads it; UnknownTopicOrPartitionError when there is none."""
+        partition = self.cluster.partition(topic, index)
+        if partition.is_internal:
+            self.cluster.internal_topics.observe(self.wall_ms(self.cluster.now_ms))
+        return partition
+
     def lead_partition(self, topic: Topic, index: int) -> Partition:
         """Return the partition if this node leads it, else raise what Kafka answers."""
-        partition = self.cluster.partition(topic, index)
+        partition = self.hosted_partition(topic, index)
         if partition.leader != self.node_id:
             led_by = "no node" if partition.leader == NO_LEADER else f"node {partition.leader}"
             raise BrokerError(f"{partition.name} is led by {led_by}, not by node {self.node_id}", code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -119,6 +127,11 @@ class Call:
     def connection_id(self) -> int:
         """The connection it came over, as whatever waits for it is owned."""
         return self.session.connection_id
+
+    def check_writable(self, topic: Topic) -> None:
+        """Raise InvalidTopicError for a topic that this client may not write to, whatever its rights."""
+        if topic.is_internal and self.client_id != ADMIN_CLIENT_ID:
+            raise InvalidTopicError(f"{topic.name} is an internal topic, which only coordinators write to")
 
     @property
     def nodes(self) -> Mapping[int, Node]:

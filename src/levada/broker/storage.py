@@ -12,6 +12,7 @@ from levada.types import TopicPartition
 from levada.wire.varint import Bytes
 
 if TYPE_CHECKING:
+    from levada.broker.coordinators.logs import CoordinatorLogs
     from levada.broker.replication.replica import Replica
     from levada.broker.topics import TopicConfig
 
@@ -113,7 +114,7 @@ class ClusterStorage(Protocol):
     """What a cluster keeps."""
 
     @property
-    def coordinators(self) -> CoordinatorLog | None:
+    def coordinators(self) -> CoordinatorLogs | None:
         """Where coordinators write, None where nothing is kept."""
 
     def cluster_id(self, fresh: Callable[[], str]) -> str:
@@ -176,7 +177,7 @@ NO_FILES: LogFiles = _NoFiles()
 class InMemory:
     """Nothing is kept."""
 
-    coordinators: CoordinatorLog | None = None
+    coordinators: CoordinatorLogs | None = None
 
     def cluster_id(self, fresh: Callable[[], str]) -> str:
         """Return a fresh one."""

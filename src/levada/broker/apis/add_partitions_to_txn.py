@@ -75,6 +75,8 @@ def _fault_of(call: Call, name: TopicPartition) -> ErrorCode:
     if call.version < _FIRST_BATCHED_VERSION and not may(call, ResourceType.TOPIC, name.topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = call.state.cluster.topic(name.topic)
+    if topic is not None and topic.is_internal and call.version < _FIRST_BATCHED_VERSION:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic is None or not 0 <= name.partition < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return call.state.faults.partition_error(AddPartitionsToTxnRequest.NAME, name)

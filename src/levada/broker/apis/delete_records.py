@@ -10,6 +10,7 @@ from levada.broker.partition import Partition
 from levada.broker.purgatory import Delayed
 from levada.broker.state import Answer, Api, Call
 from levada.error_codes import ErrorCode
+from levada.errors import InvalidTopicError
 from levada.promise import Promise
 from levada.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -91,6 +92,8 @@ class _Deletion:
 
     def _delete(self, call: Call, topic: Topic, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
         partition = call.state.lead_partition(topic, wanted.partition_index)
+        if topic.is_internal:
+            raise InvalidTopicError(f"records of the internal topic {topic.name} cannot be deleted")
         call.state.raise_planned_fault(DeleteRecordsRequest.NAME, partition.name)
         offset = partition.delete_records(wanted.offset)
         call.state.cluster.replicate(partition)

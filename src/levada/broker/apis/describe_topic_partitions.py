@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from levada.acls import ResourceType
 from levada.broker.authorized_operations import authorized_operations
 from levada.broker.cluster import Cluster, Topic
+from levada.broker.internal_topics import is_internal
 from levada.broker.partition import Partition
 from levada.broker.permissions import may
 from levada.broker.state import Api, Call
@@ -63,6 +64,7 @@ def _missing(call: Call, name: str) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_topic_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION,
         name=name,
+        is_internal=is_internal(name),
         topic_authorized_operations=authorized_operations(call, ResourceType.TOPIC, name, is_asked=True),
     )
 
@@ -84,6 +86,7 @@ def _describe(call: Call, topic: Topic, page: list[Partition]) -> DescribeTopicP
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
+        is_internal=topic.is_internal,
         partitions=[_describe_partition(call.state.cluster, partition) for partition in page],
         topic_authorized_operations=authorized_operations(call, ResourceType.TOPIC, topic.name, is_asked=True),
     )

@@ -200,7 +200,7 @@ class _Fetch:
 
     def _readable(self, topic: Topic, index: int) -> Partition:
         """Return a partition that this node leads, or, where readers choose replicas by rack, has a replica of."""
-        partition = self._state.cluster.partition(topic, index)
+        partition = self._state.hosted_partition(topic, index)
         if self._chooses_replicas and partition.leader != NO_LEADER and self._state.node_id in partition.replicas:
             return partition
         return self._state.lead_partition(topic, index)

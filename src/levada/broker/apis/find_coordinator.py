@@ -36,7 +36,12 @@ def _find(call: Call, key: str) -> Coordinator:
         return _no_coordinator(key, ErrorCode.INVALID_REQUEST)
     if (code := _refusal(call, kind, key)) is not ErrorCode.NONE:
         return _no_coordinator(key, code)
-    node = call.nodes[_placement(cluster, kind).leader_of(key)]
+    placement = _placement(cluster, kind)
+    try:
+        placement.need()
+    except BrokerError:
+        return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    node = call.nodes[placement.leader_of(key)]
     # As Kafka says it where there is no error.
     message = "" if call.version >= FIRST_BATCHED_VERSION else ErrorCode.NONE.name
     return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_message=message)

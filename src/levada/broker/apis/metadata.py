@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from levada.acls import AclOperation, ResourceType
 from levada.broker.authorized_operations import authorized_operations, operations_on_cluster
 from levada.broker.cluster import Cluster, Topic
+from levada.broker.internal_topics import CLUSTER_METADATA_TOPIC, is_internal
 from levada.broker.partition import NO_LEADER, Partition
 from levada.broker.permissions import allows, may
 from levada.broker.state import Api, Call
@@ -71,7 +72,9 @@ def _describe(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic
     # As in Kafka: what may be done with a topic is told of one that is not there, too, but not of one that may not be created.
     is_told = code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED and call.request.include_topic_authorized_operations
     operations = authorized_operations(call, ResourceType.TOPIC, wanted.name, is_asked=is_told)
-    return MetadataResponseTopic(error_code=code, name=wanted.name, topic_authorized_operations=operations)
+    return MetadataResponseTopic(
+        error_code=code, name=wanted.name, is_internal=is_internal(wanted.name), topic_authorized_operations=operations
+    )
 
 
 def _describe_by_id(call: Call, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
@@ -90,9 +93,13 @@ def _create_missing(call: Call, name: str) -> ErrorCode:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if not is_topic_name(name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if creates:
+    if creates and name != CLUSTER_METADATA_TOPIC:
+        cluster = call.state.cluster
         try:
-            call.state.cluster.add(call.state.cluster.plan(name))
+            if is_internal(name):
+                cluster.create_internal_topic(name)
+            else:
+                cluster.add(cluster.plan(name))
         except BrokerError as error:
             return error.code
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -107,6 +114,7 @@ def _found(call: Call, topic: Topic) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
+        is_internal=topic.is_internal,
         partitions=[_describe_partition(partition, call.state.cluster) for partition in topic.partitions],
         topic_authorized_operations=authorized_operations(call, ResourceType.TOPIC, topic.name, is_asked=is_asked),
     )

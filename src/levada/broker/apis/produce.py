@@ -144,6 +144,7 @@ class _Writer:
         state.raise_planned_fault("Produce", partition.name)
         if partition.name in self._refused:
             raise self._refused[partition.name]
+        self._call.check_writable(topic)
         if self._call.request.acks == ALL_IN_SYNC:
             partition.check_in_sync()
         return partition

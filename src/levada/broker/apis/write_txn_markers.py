@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from levada.broker.cluster import GROUP_METADATA_TOPIC
 from levada.broker.endings import end_offsets
+from levada.broker.internal_topics import GROUP_METADATA_TOPIC
 from levada.broker.marker import Marker
 from levada.broker.replication.waiting import Written, when_replicated
 from levada.broker.state import Answer, Api, Call

@@ -66,6 +66,25 @@ class StoredGroups:
     share_states: ShareStates = field(default_factory=ShareStates)
     kept: KeptGroups | None = None
 
+    def keep_all(self, kept: KeptGroups, now_ms: int) -> None:
+        """Write down what there is of groups with members, and what changes from now on. now_ms: since the epoch."""
+        self.kept = kept
+        for group_id in sorted(self.classic.keys() | self.consumer.keys()):
+            self.keep(group_id, now_ms)
+
+    def keep(self, group_id: str, now_ms: int) -> None:
+        """Write down what has become of a group, where anything is written down. now_ms: since the epoch."""
+        if self.kept is not None:
+            self.kept.keep(group_id, self.consumer.get(group_id) or self.classic.get(group_id), now_ms)
+
+    def clear(self) -> None:
+        """Forget all groups and their offsets, because the topic that holds them was deleted."""
+        self.offsets.clear()
+        for known in (self.classic, self.consumer, self.share):
+            known.clear()
+        if self.kept is not None:
+            self.kept.clear()
+
 
 class GroupCoordinator:
     """The groups of a node. config_of: returns a group's settings. wall_ms: turns the node's time into milliseconds since the epoch.
@@ -288,15 +307,13 @@ class GroupCoordinator:
         Raises what a disk refuses (BrokerError), once all groups were tried; what was not written is tried again with the next step.
         """
         touched, self._touched = self._touched, set()
-        stored, kept = self._stored, self._stored.kept
         refused: BrokerError | None = None
-        if kept is not None:
-            for group_id in sorted(touched):
-                try:
-                    kept.keep(group_id, stored.consumer.get(group_id) or stored.classic.get(group_id), self._wall_ms(now_ms))
-                except BrokerError as fault:
-                    self._touched.add(group_id)
-                    refused = refused or fault
+        for group_id in sorted(touched) if self._stored.kept is not None else ():
+            try:
+                self._stored.keep(group_id, self._wall_ms(now_ms))
+            except BrokerError as fault:
+                self._touched.add(group_id)
+                refused = refused or fault
         if refused is not None:
             raise refused
 

@@ -73,6 +73,10 @@ class KeptGroups:
         if not after:
             self._written.pop(group_id, None)
 
+    def clear(self) -> None:
+        """What was written is deleted."""
+        self._written.clear()
+
     def restore(self, written: Iterable[Written]) -> tuple[dict[str, StoredGroup], dict[str, ConsumerGroup]]:
         """Return the classic groups and the consumer groups as they were written last. What this levada does not know is passed over."""
         for one in written:

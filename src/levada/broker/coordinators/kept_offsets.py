@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from uuid import UUID
 
 from levada.broker.storage import CoordinatorLog, CoordinatorRecord, Written
 from levada.errors import ProtocolError
@@ -13,27 +14,29 @@ from levada.types import OffsetAndMetadata, TopicPartition
 
 _log = Log("levada.broker")
 _KEY_VERSION = 0
-_WITH_EXPIRY, _WITH_EPOCH = 1, 3
+_WITH_EXPIRY, _WITH_TOPIC_ID = 1, 4
 _NO_EXPIRY = -1
 
 
 class KeptOffsets:
-    """place_of: the partition of __consumer_offsets that a group belongs to."""
+    """place_of: the partition of __consumer_offsets that a group belongs to. id_of: the id of a topic, ZERO_UUID where there is none."""
 
-    def __init__(self, log: CoordinatorLog, place_of: Callable[[str], TopicPartition]) -> None:
+    def __init__(self, log: CoordinatorLog, place_of: Callable[[str], TopicPartition], id_of: Callable[[str], UUID]) -> None:
         self._log = log
         self._place_of = place_of
+        self._id_of = id_of
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], now_ms: int, retention_ms: int) -> None:
         """Offsets were committed. retention_ms: below 0 for as long as the broker keeps them."""
         expires_ms = now_ms + retention_ms if retention_ms >= 0 else _NO_EXPIRY
-        self._log.append(self._place_of(group), [_record(group, tp, offset, now_ms, expires_ms) for tp, offset in offsets.items()], now_ms)
+        records = [self._record(group, tp, offset, now_ms, expires_ms) for tp, offset in offsets.items()]
+        self._log.append(self._place_of(group), records, now_ms)
 
     def commit_in_transaction(
         self, group: str, producer_id: int, epoch: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], now_ms: int
     ) -> None:
         """Offsets were committed within a transaction that has not ended."""
-        records = [_record(group, tp, offset, now_ms, _NO_EXPIRY) for tp, offset in offsets.items()]
+        records = [self._record(group, tp, offset, now_ms, _NO_EXPIRY) for tp, offset in offsets.items()]
         self._log.append_in_transaction(self._place_of(group), records, producer_id, epoch, now_ms)
 
     def end_transaction(self, group: str, producer_id: int, epoch: int, *, committed: bool) -> None:
@@ -45,6 +48,13 @@ class KeptOffsets:
         records = [CoordinatorRecord(_key(group, tp), None) for tp in partitions]
         if records:
             self._log.append(self._place_of(group), records)
+
+    def _record(self, group: str, tp: TopicPartition, offset: OffsetAndMetadata, now_ms: int, expires_ms: int) -> CoordinatorRecord:
+        value = OffsetCommitValue(offset=offset.offset, metadata=offset.metadata, commit_timestamp=now_ms, expire_timestamp=expires_ms)
+        version = _WITH_EXPIRY
+        if expires_ms == _NO_EXPIRY:
+            value.leader_epoch, value.topic_id, version = offset.leader_epoch, self._id_of(tp.topic), _WITH_TOPIC_ID
+        return CoordinatorRecord(_key(group, tp), encode_prefixed(value, version))
 
 
 def offsets_in(written: Written) -> dict[str, dict[TopicPartition, tuple[OffsetAndMetadata | None, int, int]]]:
@@ -73,14 +83,3 @@ def offsets_in(written: Written) -> dict[str, dict[TopicPartition, tuple[OffsetA
 
 def _key(group: str, tp: TopicPartition) -> bytes:
     return encode_prefixed(OffsetCommitKey(group=group, topic=tp.topic, partition=tp.partition), _KEY_VERSION)
-
-
-def _record(group: str, tp: TopicPartition, offset: OffsetAndMetadata, now_ms: int, expires_ms: int) -> CoordinatorRecord:
-    value = OffsetCommitValue(
-        offset=offset.offset,
-        leader_epoch=offset.leader_epoch if expires_ms == _NO_EXPIRY else -1,
-        metadata=offset.metadata,
-        commit_timestamp=now_ms,
-        expire_timestamp=expires_ms,
-    )
-    return CoordinatorRecord(_key(group, tp), encode_prefixed(value, _WITH_EPOCH if expires_ms == _NO_EXPIRY else _WITH_EXPIRY))

@@ -2,7 +2,7 @@
 
 Kafka keeps what coordinators know in internal topics. A key's hash chooses the partition, and that partition's leader coordinates. A new
 leader begins a new epoch and answers COORDINATOR_LOAD_IN_PROGRESS until it has read the partition. Here all nodes share what coordinators
-store, so reading it takes no time; a test asks for the time in between.
+store, so reading it takes no time; a test asks for the time in between. The topic is created when a coordinator is first asked.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from levada.types import Node, TopicPartition
 class Placement:
     """The partitions of one internal topic: who leads each, since which epoch, and whether it is loaded.
 
-    nodes: those of the cluster, which may grow. Partitions that no test has moved are spread over them in order.
+    nodes: those of the cluster, which may grow. Partitions that no test has moved are spread over them in order. partitions: how many the
+    topic has, or will have when create() has created it. has_topic: whether it exists.
     """
 
-    def __init__(self, topic: str, partitions: int, nodes: Mapping[int, Node]) -> None:
+    def __init__(self, topic: str, partitions: int, nodes: Mapping[int, Node], create: Callable[[], object] = lambda: None) -> None:
         self.topic = topic
-        self.partitions = partitions
+        self.partitions = self._usual_partitions = partitions
+        self.has_topic = False
         self._nodes = nodes
+        self._create = create
         self._moved: dict[int, int] = {}
         self._epochs: dict[int, int] = {}
         self._loading: set[int] = set()
@@ -37,6 +40,11 @@ class Placement:
         """Something about the partitions has changed; for the cluster, when a node has joined."""
         for changed in self._watchers:
             changed()
+
+    def need(self) -> None:
+        """Create the topic unless it exists, because somebody looks for a coordinator."""
+        if not self.has_topic:
+            self._create()
 
     def partition_of(self, key: str) -> int:
         """Return the partition that a group or transactional id belongs to."""
@@ -54,8 +62,13 @@ class Placement:
         """Return the epoch of the coordinator of a key."""
         return self._epochs.get(self.partition_of(key), 0)
 
+    def leader_and_epoch(self, partition: int) -> tuple[int, int]:
+        """Return which node leads a partition, and since which epoch."""
+        return self._leader(partition), self._epochs.get(partition, 0)
+
     def check(self, key: str, node_id: int) -> None:
         """Raise NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS when a node cannot answer for a key."""
+        self.need()
         leader = self.leader_of(key)
         if leader != node_id:
             raise BrokerError(f"node {leader} coordinates {key!r}, not node {node_id}", code=ErrorCode.NOT_COORDINATOR)
@@ -79,8 +92,28 @@ class Placement:
         """Let a node coordinate a key, and all others of its partition, in a new epoch. ConfigError for a node that does not exist."""
         if node_id not in self._nodes:
             raise ConfigError(f"there is no node {node_id}; the cluster has {', '.join(map(str, sorted(self._nodes)))}")
-        partition = self.partition_of(key)
+        self.move_partition(self.partition_of(key), node_id)
+
+    def move_partition(self, partition: int, node_id: int) -> None:
+        """Let a node lead a partition in a new epoch."""
         self._move(partition, node_id)
+        self.tell_watchers()
+
+    def go_on_from(self, partition: int, epoch: int) -> None:
+        """A broker that ran before has led a partition until this epoch; a new one begins."""
+        self._epochs[partition] = epoch + 1
+
+    def begin(self, partitions: int) -> None:
+        """The topic exists, with so many partitions."""
+        self.has_topic, self.partitions = True, partitions
+        self.tell_watchers()
+
+    def end(self) -> None:
+        """The topic does not exist any more: whatever comes next in its partitions belongs to new epochs."""
+        self.has_topic = False
+        for partition in range(self.partitions):
+            self._epochs[partition] = self._epochs.get(partition, 0) + 1
+        self.partitions = self._usual_partitions
         self.tell_watchers()
 
     def leave(self, node_id: int, alive: Sequence[int]) -> None:

@@ -53,6 +53,18 @@ class Transactions:
         """Write down every change from now on."""
         self._kept = kept
 
+    def keep_all(self, kept: KeptTransactions) -> None:
+        """Write down all ids that a producer has, and every change from now on."""
+        self._kept = kept
+        for found in self._known.values():
+            if found.producer.epoch != NO_ID:
+                kept.keep(found)
+
+    def clear(self) -> None:
+        """Forget all ids, because the topic that holds them was deleted."""
+        self._known.clear()
+        self._unfinished.clear()
+
     def restore(self, transactions: Iterable[Transaction]) -> None:
         """Take over what was written down. Ends that were decided are written again by time_out(): markers may have been lost."""
         for found in transactions:
@@ -141,7 +153,9 @@ class Transactions:
 
     def complete(self, ending: Ending, now_ms: int) -> None:
         """All markers of an ending are written."""
-        found = self._known[ending.transactional_id]
+        found = self._known.get(ending.transactional_id)
+        if found is None:
+            return  # The topic that holds the ids was deleted meanwhile.
         found.complete(now_ms)
         self._keep(found)
 

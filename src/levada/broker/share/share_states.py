@@ -6,7 +6,7 @@ first reads from the partition, and is only stored once something has become of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -54,6 +54,11 @@ class ShareStates:
     def __init__(self) -> None:
         self._groups: dict[str, dict[ShareKey, ShareState]] = {}
         self._kept: Kept | None = None
+        self._begun: Callable[[], None] = lambda: None
+
+    def watch(self, begun: Callable[[], None]) -> None:
+        """Call back before the state of a partition is kept that was not kept before."""
+        self._begun = begun
 
     def __iter__(self) -> Iterator[str]:
         """Yield the groups of which something is kept."""
@@ -62,6 +67,17 @@ class ShareStates:
     def keep_in(self, kept: Kept) -> None:
         """Write down what changes from now on."""
         self._kept = kept
+
+    def keep_all(self, kept: Kept, now_ms: int) -> None:
+        """Write down what there is, and what changes from now on. now_ms: since the epoch."""
+        self._kept = kept
+        for states in self._groups.values():
+            for key, state in states.items():
+                kept.keep(key, state, now_ms)
+
+    def clear(self) -> None:
+        """Forget everything, because the topic that holds it was deleted."""
+        self._groups.clear()
 
     def restore(self, key: ShareKey, partition: SharePartition | None, *, is_kept: bool) -> None:
         """Take over what was written down of a state."""
@@ -79,6 +95,7 @@ class ShareStates:
         """Return the state of a partition that is kept from now on, if it was not before. now_ms: since the epoch."""
         states = self._groups.setdefault(key.group, {})
         if key not in states:
+            self._begun()
             states[key] = ShareState()
             if self._kept is not None:
                 self._kept.keep(key, states[key], now_ms)

@@ -1,0 +1,45 @@
+"""Which nodes get the replicas of new partitions: chosen in turn, or as a request says."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from levada.error_codes import ErrorCode
+from levada.errors import BrokerError
+
+
+def check_partition_count(count: int) -> int:
+    """Return the number of partitions of a new topic. Raises INVALID_PARTITIONS."""
+    if count < 1:
+        raise BrokerError(f"a topic needs at least 1 partition, not {count}", code=ErrorCode.INVALID_PARTITIONS)
+    return count
+
+
+def check_replication_factor(factor: int, alive: Collection[int]) -> int:
+    """Return the number of replicas of new partitions. Raises INVALID_REPLICATION_FACTOR."""
+    if not 1 <= factor <= len(alive):
+        raise BrokerError(f"replication factor {factor} on a cluster of {len(alive)} brokers", code=ErrorCode.INVALID_REPLICATION_FACTOR)
+    return factor
+
+
+def place(partitions: int, factor: int, alive: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the nodes of each partition, so that each node leads as many as the others."""
+    return [tuple(alive[(index + replica) % len(alive)] for replica in range(factor)) for index in range(partitions)]
+
+
+def check_assignment(assignment: Mapping[int, tuple[int, ...]], alive: Collection[int]) -> list[tuple[int, ...]]:
+    """Return the nodes of each partition as a request says. Raises INVALID_REPLICA_ASSIGNMENT."""
+    if sorted(assignment) != list(range(len(assignment))):
+        fault = "partition numbers do not run from 0 without gaps"
+    elif len({len(replicas) for replicas in assignment.values()}) != 1:
+        fault = "partitions differ in their number of replicas"
+    elif not all(are_nodes(replicas, alive) for replicas in assignment.values()):
+        fault = "replicas must be known brokers, each once, at least one"
+    else:
+        return [assignment[index] for index in range(len(assignment))]
+    raise BrokerError(fault, code=ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+
+
+def are_nodes(replicas: tuple[int, ...], alive: Collection[int]) -> bool:
+    """Whether these are nodes that are up, each once, at least one."""
+    return bool(replicas) and len(set(replicas)) == len(replicas) and set(replicas) <= set(alive)

@@ -1,0 +1,113 @@
+"""What coordinators write, as logs of the internal topics' partitions: records, transactions, markers, in Kafka's formats.
+
+All nodes of a cluster share these logs. They are compacted like any other. Here they are in memory; disk/coordinator_files.py keeps them in
+files, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from levada.broker.compaction import clean
+from levada.broker.marker import Marker, read_marker
+from levada.broker.replication.replica import Replica
+from levada.broker.settings import BrokerSettings
+from levada.broker.storage import CoordinatorRecord, Written
+from levada.broker.topics import TopicConfig
+from levada.errors import BrokerError
+from levada.logs import Log
+from levada.record.batch import RecordBatch, set_producer_state
+from levada.record.builder import RecordBatchBuilder
+from levada.types import TopicPartition
+
+_log = Log("levada.broker")
+_CONFIG = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5"}
+_NO_COORDINATOR_EPOCH = 0
+
+
+class CoordinatorLogs:
+    """CoordinatorLog in memory."""
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self._config = TopicConfig(settings, dict(_CONFIG))
+        self._replicas: dict[TopicPartition, Replica] = {}
+        self._now_ms = 0
+        self._appended: Callable[[TopicPartition], None] = lambda place: None
+
+    def watch(self, appended: Callable[[TopicPartition], None]) -> None:
+        """Call back after each append."""
+        self._appended = appended
+
+    def append(self, place: TopicPartition, records: Sequence[CoordinatorRecord], now_ms: int = 0) -> None:
+        """Keep records at once."""
+        self._tell_time(now_ms)
+        self._append(place, RecordBatch(memoryview(_batch(records, self._now_ms))))
+
+    def append_in_transaction(
+        self, place: TopicPartition, records: Sequence[CoordinatorRecord], producer_id: int, epoch: int, now_ms: int
+    ) -> None:
+        """Keep records that count once the producer's transaction is committed."""
+        self._tell_time(now_ms)
+        data = _batch(records, self._now_ms)
+        set_producer_state(data, producer_id=producer_id, producer_epoch=epoch, base_sequence=-1, is_transactional=True)
+        self._append(place, RecordBatch(memoryview(data)))
+
+    def end_transaction(self, place: TopicPartition, producer_id: int, epoch: int, *, committed: bool) -> None:
+        """A producer's transaction has ended in this partition."""
+        self._append(place, Marker(producer_id, epoch, committed, _NO_COORDINATOR_EPOCH).encode(self._now_ms))
+
+    def read(self) -> Iterator[Written]:
+        """Yield everything that is there, partition by partition."""
+        for place, replica in sorted(self._replicas.items()):
+            for batch in replica.log.batches():
+                self._tell_time(batch.max_timestamp)
+                yield _read(place, batch)
+
+    def places(self) -> list[TopicPartition]:
+        """Return the partitions that something was written to."""
+        return [place for place, replica in self._replicas.items() if replica.log.end_offset]
+
+    def replica(self, place: TopicPartition) -> Replica:
+        """Return the log of a partition, with what is known beside it."""
+        found = self._replicas.get(place)
+        if found is None:
+            found = self._replicas[place] = Replica(self._config)
+            found.lead(0)
+        return found
+
+    def open(self, place: TopicPartition) -> Replica:
+        """Return the same, ready to be appended to."""
+        return self.replica(place)
+
+    def delete(self, topic: str) -> None:
+        """Delete the logs of a topic."""
+        for place in [place for place in self._replicas if place.topic == topic]:
+            self._replicas.pop(place).files.delete()
+
+    def _tell_time(self, now_ms: int) -> None:
+        self._now_ms = max(self._now_ms, now_ms)
+
+    def _append(self, place: TopicPartition, batch: RecordBatch) -> None:
+        replica = self.open(place)
+        replica.append(batch, log_append_time_ms=None, now_ms=self._now_ms)
+        replica.log.advance_high_watermark(replica.log.end_offset)
+        try:
+            clean(replica, self._config, self._now_ms)
+        except BrokerError as fault:
+            _log.warning("%s-%d cannot be compacted, and stays as it is: %s", place.topic, place.partition, fault)
+        self._appended(place)
+
+
+def _batch(records: Sequence[CoordinatorRecord], now_ms: int) -> bytearray:
+    builder = RecordBatchBuilder()
+    for record in records:
+        builder.append(now_ms, record.key, record.value, [])
+    return builder.build()
+
+
+def _read(place: TopicPartition, batch: RecordBatch) -> Written:
+    marker = read_marker(batch) if batch.is_control else None
+    if marker is not None:
+        return Written(place, marker.producer_id, marker.epoch, (), marker.committed)
+    records = [CoordinatorRecord(record.key or b"", record.value) for record in batch.records()]
+    return Written(place, batch.producer_id if batch.is_transactional else -1, batch.producer_epoch, records)
