@@ -7,13 +7,21 @@ from collections.abc import Iterator
 from levada.broker.producer_state import NO_PRODUCER_ID
 from levada.broker.topics import TopicConfig
 from levada.error_codes import ErrorCode
-from levada.errors import BrokerError, CorruptRecordError, InvalidRecordError, RecordTooLargeError, UnsupportedCompressionError
+from levada.errors import (
+    BrokerError,
+    CorruptRecordError,
+    DecompressionError,
+    InvalidRecordError,
+    RecordTooLargeError,
+    UnsupportedCompressionError,
+)
 from levada.protocol.schema import RecordBytes
 from levada.record.batch import HEADER_SIZE, RecordBatch, read_batches, seal
-from levada.record.compression import Codec
-from levada.record.header import CODEC_BITS, LOG_APPEND_TIME, TRANSACTIONAL
+from levada.record.compression import DEFAULT_MAX_DECOMPRESSED, Codec
+from levada.record.header import CODEC_BITS, LOG_APPEND_TIME, TRANSACTIONAL, compressed_anew
 from levada.record.lazy import LazyRecord
 from levada.types import NO_TIMESTAMP, TopicPartition
+from levada.wire.varint import decode_varint
 
 MAGIC_AT = 16
 FLAGS_AT = 22
@@ -41,6 +49,7 @@ def admit(data: RecordBytes, name: TopicPartition, config: TopicConfig, now_ms: 
         raise BrokerError(f"{name}: the batch's checksum does not match", code=ErrorCode.CORRUPT_MESSAGE)
     for fault in _faults_of(batch):
         raise InvalidRecordError(f"{name}: {fault}")
+    _check_record_sizes(batch, name, config)
     if not config.uses_append_time:
         _check_timestamps(batch, name, config, now_ms)
     if config.is_compacted:
@@ -52,11 +61,19 @@ def _check_size(batch: RecordBatch, name: TopicPartition, config: TopicConfig) -
     limit = config.max_message_bytes
     if batch.size_bytes > limit:
         raise RecordTooLargeError(f"{name}: a batch of {batch.size_bytes} bytes, max.message.bytes={limit}")
-    if batch.size_bytes > config.segment_bytes:
-        raise BrokerError(
-            f"{name}: a batch of {batch.size_bytes} bytes, segment.bytes={config.segment_bytes}",
-            code=ErrorCode.RECORD_LIST_TOO_LARGE,
-        )
+
+
+def _check_record_sizes(batch: RecordBatch, name: TopicPartition, config: TopicConfig) -> None:
+    """Hold compressed records against max.decompressed.message.bytes, unless that allows whatever a batch may hold anyway."""
+    limit = config.max_decompressed_bytes
+    if batch.codec is Codec.NONE or limit >= DEFAULT_MAX_DECOMPRESSED:
+        return
+    at = 0
+    for _ in _records_of(batch, name):
+        size, at = decode_varint(batch.payload(), at)
+        if size > limit:
+            raise InvalidRecordError(f"{name}: a record of {size} bytes, max.decompressed.message.bytes={limit}")
+        at += size
 
 
 def _check_timestamps(batch: RecordBatch, name: TopicPartition, config: TopicConfig, now_ms: int) -> None:
@@ -75,10 +92,12 @@ def _check_keys(batch: RecordBatch, name: TopicPartition) -> None:
 
 
 def _records_of(batch: RecordBatch, name: TopicPartition) -> Iterator[LazyRecord]:
+    """Every record. Raises what Kafka answers to damaged ones: the checksum fits, so their producer made them like this."""
     try:
         yield from batch
+    except DecompressionError as fault:
+        raise BrokerError(f"{name}: {fault}", code=ErrorCode.UNKNOWN_SERVER_ERROR) from fault
     except CorruptRecordError as fault:
-        # The checksum fits, so the producer made it like this.
         raise InvalidRecordError(f"{name}: {fault}") from fault
 
 
@@ -100,6 +119,25 @@ def _code_of_contradiction(data: RecordBytes) -> ErrorCode:
         return ErrorCode.CORRUPT_MESSAGE
     # Kafka looks for the codec where no such error is expected.
     return ErrorCode.UNKNOWN_SERVER_ERROR if data[FLAGS_AT] & CODEC_BITS > Codec.ZSTD else ErrorCode.INVALID_RECORD
+
+
+def compressed_for(batch: RecordBatch, name: TopicPartition, config: TopicConfig) -> RecordBatch:
+    """Return a batch with the codec that the topic's compression.type asks for; the same one where it has that codec already.
+
+    As in Kafka a batch of the right codec keeps its level. Raises BrokerError when the records do not decompress, or the batch is too large
+    then.
+    """
+    wanted = config.compression
+    if wanted is not None and wanted.codec is not batch.codec:
+        newest = max(record.timestamp for record in _records_of(batch, name))
+        batch = RecordBatch(memoryview(compressed_anew(batch.data, wanted.codec, wanted.level, batch.payload(), newest)))
+        _check_size(batch, name, config)
+    if batch.size_bytes > config.segment_bytes:
+        raise BrokerError(
+            f"{name}: a batch of {batch.size_bytes} bytes, segment.bytes={config.segment_bytes}",
+            code=ErrorCode.RECORD_LIST_TOO_LARGE,
+        )
+    return batch
 
 
 def stamped_by_its_producer(batch: RecordBatch) -> RecordBatch:

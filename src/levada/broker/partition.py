@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from levada.broker.admission import admit, stamped_by_its_producer
+from levada.broker.admission import admit, compressed_for, stamped_by_its_producer
 from levada.broker.leader_epochs import LeaderEpochs
 from levada.broker.log import PartitionLog
 from levada.broker.marker import Marker
@@ -133,7 +133,7 @@ class Partition:
         self._check_transaction(batch)
         if not self.config.uses_append_time and batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
             batch = stamped_by_its_producer(batch)
-        return self._write(batch, now_ms)
+        return self._write(compressed_for(batch, self.name, self.config), now_ms)
 
     def append_marker(self, marker: Marker, now_ms: int) -> Appended:
         """End a producer's transaction. Raises BrokerError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (T19)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from levada.broker.settings import MAX_INT64, BrokerSettings
 from levada.errors import ConfigError
@@ -22,16 +22,19 @@ class Kind(IntEnum):
     BOOLEAN = 1
     STRING = 2
     INT = 3
+    SHORT = 4
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
+    PASSWORD = 9
 
 
 class Check(NamedTuple):
     """parse: text to value; ValueError says what the text must be."""
 
     kind: Kind
-    parse: Callable[[str], object]
+    parse: Callable[[str], Any]
 
 
 def integer(low: int, high: int = MAX_INT64) -> Check:
@@ -43,6 +46,18 @@ def integer(low: int, high: int = MAX_INT64) -> Check:
         return int(_within(int(text), low, high))
 
     return Check(Kind.LONG if high > MAX_INT32 else Kind.INT, check)
+
+
+def gzip_level() -> Check:
+    """Return the check of a level of gzip; -1 is the default one."""
+
+    def check(text: str) -> int:
+        level = int(integer(-1, 9).parse(text))
+        if level == 0:
+            raise ValueError("must be between 1 and 9, or -1")
+        return level
+
+    return Check(Kind.INT, check)
 
 
 def number(low: float, high: float) -> Check:

@@ -1,16 +1,30 @@
 """What a topic is called and how it is configured: Kafka's naming rule (W15) and the table of topic settings.
 
 A setting with a broker counterpart takes its default from there. Settings that only tune what this broker does not have (replication
-throttles, tiered storage) are accepted, checked and shown, and have no effect.
+throttles, tiered storage) are accepted, checked and shown, and have no effect. remote.storage.enable itself cannot be switched on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from levada.broker.resource_config import MAX_INT32, ResourceConfig, Setting, boolean, integer, list_of, number, one_of
-from levada.broker.settings import MAX_INT64, BrokerSettings
+from levada.broker.resource_config import (
+    MAX_INT32,
+    Check,
+    Kind,
+    ResourceConfig,
+    Setting,
+    boolean,
+    gzip_level,
+    integer,
+    list_of,
+    number,
+    one_of,
+)
+from levada.broker.settings import BrokerSettings
 from levada.errors import InvalidTopicError
+from levada.record.compression import Codec
 from levada.types import is_topic_name
 
 
@@ -26,32 +40,61 @@ def check_topic_name(name: str) -> None:
         raise InvalidTopicError(f"the topic name '{name}' has a character other than a-z, A-Z, 0-9, '.', '_' and '-'")
 
 
+COMPRESSION_TYPES = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer")
+
+
+class Compression(NamedTuple):
+    """How a topic's batches are compressed, whatever their producers chose. level: None where the codec has none."""
+
+    codec: Codec
+    level: int | None
+
+
+def _no_tiered_storage() -> Check:
+    def check(text: str) -> bool:
+        if boolean().parse(text):
+            raise ValueError("this broker has no tiered storage, which only remote.log.storage.system.enable=true brings to a Kafka")
+        return False
+
+    return Check(Kind.BOOLEAN, check)
+
+
 TOPIC_SETTINGS: Mapping[str, Setting] = {
     "cleanup.policy": Setting(list_of("compact", "delete"), broker_setting="log_cleanup_policy"),
-    "compression.type": Setting(one_of("producer"), "producer"),
+    "compression.gzip.level": Setting(gzip_level(), broker_setting="compression_gzip_level"),
+    "compression.lz4.level": Setting(integer(1, 17), broker_setting="compression_lz4_level"),
+    "compression.type": Setting(one_of(*COMPRESSION_TYPES), broker_setting="compression_type"),
+    "compression.zstd.level": Setting(integer(-131_072, 22), broker_setting="compression_zstd_level"),
+    "delete.retention.ms": Setting(integer(0), broker_setting="log_cleaner_delete_retention_ms"),
+    "errors.deadletterqueue.group.enable": Setting(boolean(), "false"),
+    "file.delete.delay.ms": Setting(integer(0), broker_setting="log_segment_delete_delay_ms"),
+    "flush.messages": Setting(integer(1), broker_setting="log_flush_interval_messages"),
+    "flush.ms": Setting(integer(0), broker_setting="log_flush_interval_ms"),
+    "follower.replication.throttled.replicas": Setting(list_of()),
+    "index.interval.bytes": Setting(integer(0, MAX_INT32), broker_setting="log_index_interval_bytes"),
+    "leader.replication.throttled.replicas": Setting(list_of()),
+    "local.retention.bytes": Setting(integer(-2), broker_setting="log_local_retention_bytes"),
+    "local.retention.ms": Setting(integer(-2), broker_setting="log_local_retention_ms"),
+    "max.compaction.lag.ms": Setting(integer(1), broker_setting="log_cleaner_max_compaction_lag_ms"),
+    "max.decompressed.message.bytes": Setting(integer(1, 2_147_483_639), broker_setting="max_decompressed_message_bytes"),
     "max.message.bytes": Setting(integer(0, MAX_INT32), broker_setting="message_max_bytes"),
-    "message.timestamp.type": Setting(one_of("CreateTime", "LogAppendTime"), broker_setting="log_message_timestamp_type"),
-    "message.timestamp.before.max.ms": Setting(integer(0), broker_setting="log_message_timestamp_before_max_ms"),
     "message.timestamp.after.max.ms": Setting(integer(0), broker_setting="log_message_timestamp_after_max_ms"),
+    "message.timestamp.before.max.ms": Setting(integer(0), broker_setting="log_message_timestamp_before_max_ms"),
+    "message.timestamp.type": Setting(one_of("CreateTime", "LogAppendTime"), broker_setting="log_message_timestamp_type"),
+    "min.cleanable.dirty.ratio": Setting(number(0, 1), broker_setting="log_cleaner_min_cleanable_ratio"),
+    "min.compaction.lag.ms": Setting(integer(0), broker_setting="log_cleaner_min_compaction_lag_ms"),
     "min.insync.replicas": Setting(integer(1, MAX_INT32), broker_setting="min_insync_replicas"),
+    "preallocate": Setting(boolean(), broker_setting="log_preallocate"),
+    "remote.copy.lag.bytes": Setting(integer(-1), broker_setting="log_remote_copy_lag_bytes"),
+    "remote.copy.lag.ms": Setting(integer(-1), broker_setting="log_remote_copy_lag_ms"),
+    "remote.log.copy.disable": Setting(boolean(), "false"),
+    "remote.log.delete.on.disable": Setting(boolean(), "false"),
+    "remote.storage.enable": Setting(_no_tiered_storage(), "false"),
     "retention.bytes": Setting(integer(-1), broker_setting="log_retention_bytes"),
     "retention.ms": Setting(integer(-1), broker_setting="log_retention_ms"),
     "segment.bytes": Setting(integer(14, MAX_INT32), broker_setting="log_segment_bytes"),
-    "delete.retention.ms": Setting(integer(0), broker_setting="log_cleaner_delete_retention_ms"),
-    "file.delete.delay.ms": Setting(integer(0), "60000"),
-    "flush.messages": Setting(integer(1), str(MAX_INT64)),
-    "flush.ms": Setting(integer(0), str(MAX_INT64)),
-    "follower.replication.throttled.replicas": Setting(list_of()),
-    "index.interval.bytes": Setting(integer(0, MAX_INT32), "4096"),
-    "leader.replication.throttled.replicas": Setting(list_of()),
-    "local.retention.bytes": Setting(integer(-2), "-2"),
-    "local.retention.ms": Setting(integer(-2), "-2"),
-    "max.compaction.lag.ms": Setting(integer(1), broker_setting="log_cleaner_max_compaction_lag_ms"),
-    "min.cleanable.dirty.ratio": Setting(number(0, 1), broker_setting="log_cleaner_min_cleanable_ratio"),
-    "min.compaction.lag.ms": Setting(integer(0), broker_setting="log_cleaner_min_compaction_lag_ms"),
-    "preallocate": Setting(boolean(), "false"),
-    "segment.index.bytes": Setting(integer(4, MAX_INT32), "10485760"),
-    "segment.jitter.ms": Setting(integer(0), "0"),
+    "segment.index.bytes": Setting(integer(4, MAX_INT32), broker_setting="log_index_size_max_bytes"),
+    "segment.jitter.ms": Setting(integer(0), broker_setting="log_roll_jitter_ms"),
     "segment.ms": Setting(integer(1), broker_setting="log_roll_ms"),
     "unclean.leader.election.enable": Setting(boolean(), broker_setting="unclean_leader_election_enable"),
 }
@@ -82,6 +125,8 @@ class TopicConfig(ResourceConfig):
         self.min_cleanable_dirty_ratio = float(self.text("min.cleanable.dirty.ratio"))
         self.flush_messages = self.integer("flush.messages")
         self.index_interval_bytes = self.integer("index.interval.bytes")
+        self.compression = self._compression()
+        self.max_decompressed_bytes = self.integer("max.decompressed.message.bytes")
         self.may_elect_unclean = self.text("unclean.leader.election.enable").lower() == "true"
 
     @property
@@ -89,3 +134,11 @@ class TopicConfig(ResourceConfig):
         """How long a segment is appended to. What has to be compacted by max.compaction.lag.ms must not stay in one for longer."""
         segment_ms = self.integer("segment.ms")
         return min(segment_ms, self.max_compaction_lag_ms) if self.is_compacted else segment_ms
+
+    def _compression(self) -> Compression | None:
+        """Return what batches are compressed with; None where they stay as their producers compressed them."""
+        name = self.text("compression.type")
+        if name in ("producer", "uncompressed"):
+            return None if name == "producer" else Compression(Codec.NONE, None)
+        level = f"compression.{name}.level"
+        return Compression(Codec.parse(name), self.integer(level) if level in self.SETTINGS else None)

@@ -20,6 +20,7 @@ AFTER_LENGTH = 12
 # The least length there can be, by magic: that of an empty batch, or of an empty message (M1, M2).
 LEAST_LENGTH = (14, 22, HEADER_SIZE - AFTER_LENGTH)
 CRC_FROM = 21
+_LENGTH_AT = 8
 _EPOCH_AT = 12
 _CRC_AT = 17
 _MAX_TIMESTAMP_AT = 35
@@ -53,6 +54,18 @@ def finish_batch(
     HEADER.pack_into(batch, 0, 0, length, -1, MAGIC, 0, codec, count - 1, base_timestamp, max_timestamp, -1, -1, -1, count)
     seal(batch)
     return batch
+
+
+def compressed_anew(batch: Buffer, codec: Codec, level: int | None, records: Buffer, max_timestamp: int) -> bytearray:
+    """Return a batch with another codec, sealed; all else of its header stays. records: its payload, decompressed."""
+    anew = bytearray(batch[:HEADER_SIZE])
+    anew += compress(codec, records, level)
+    (attributes,) = struct.unpack_from(">h", anew, CRC_FROM)
+    struct.pack_into(">i", anew, _LENGTH_AT, len(anew) - AFTER_LENGTH)
+    struct.pack_into(">h", anew, CRC_FROM, attributes & ~CODEC_BITS | codec)
+    struct.pack_into(">q", anew, _MAX_TIMESTAMP_AT, max_timestamp)
+    seal(anew)
+    return anew
 
 
 def checksum(data: Buffer) -> int:
