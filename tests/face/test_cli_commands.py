@@ -569,6 +569,39 @@ def test_a_broker_with_tls_and_users(tmp_path: Path) -> None:
     assert (broker.returncode, bool(list(tmp_path.rglob("t-0")))) == (0, True)
 
 
+def test_a_broker_with_another_node_id_and_any_setting(tmp_path: Path) -> None:
+    (tmp_path / "server.properties").write_text("node.id=7\nnum.partitions=2\nbroker.rack=r1\nnum.io.threads=4\n")
+    options: list[str | Path] = ["--properties", tmp_path / "server.properties", "--set", "node.id=0", "--data-dir", tmp_path / "data"]
+    broker = started("broker", "--port", "0", *options)
+    assert broker.stdout is not None
+    with broker:
+        try:
+            address = broker.stdout.readline().decode().removeprefix("levada broker: listening on ").partition(",")[0]
+            _use_node_0(address)
+        finally:
+            broker.send_signal(signal.SIGINT)
+    assert (tmp_path / "data" / "node-0").is_dir()
+    told = on()("broker", "--port", "0", "--data-dir", tmp_path / "data", code=2).err
+    assert "is the folder of node 0: start the broker with node.id=0, or give it another folder" in told
+
+
+def _use_node_0(address: str) -> None:
+    with lv.KafkaAdmin(bootstrap_servers=address) as admin:
+        assert admin.create_topics([lv.NewTopic("t")])["t"].partitions == 2
+        node = lv.ConfigResource(lv.ConfigResourceType.BROKER, "0")
+        described = admin.describe_configs([node])[node]
+        assert [described[name].value for name in ("node.id", "broker.rack", "num.io.threads")] == ["0", "r1", "4"]
+        admin.incremental_alter_configs({node: {"message.max.bytes": 5_000}})
+        assert admin.describe_configs([node])[node]["message.max.bytes"].value == "5000"
+        assert [known.id for known in admin.describe_cluster().nodes] == [0]
+    with lv.KafkaProducer(bootstrap_servers=address, transactional_id="tx") as producer, producer.transaction():
+        producer.send("t", b"x", partition=1)
+    settings: dict[str, Any] = {"group_id": "g", "isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    with lv.KafkaConsumer(bootstrap_servers=address, **settings) as consumer:
+        consumer.subscribe(["t"])
+        assert [record.value for record in consumer.poll(timeout=10)] == [b"x"]
+
+
 def test_a_broker_that_cannot_start(tmp_path: Path, embedded: Any) -> None:
     levada, port = on(), embedded.bootstrap_servers.rpartition(":")[2]
     assert port in levada("broker", "--port", port, code=3).err

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from levada.broker.foreground import Listening, serve, setting
+from levada.broker.foreground import Listening, properties, serve, setting
 from levada.errors import KafkaError
 
 
@@ -15,7 +15,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     listening = Listening(options.host, options.port, insecure=options.insecure_listen)
     try:
-        serve(listening, options.data_dir, dict(setting(text) for text in options.set), _tell)
+        given = {} if options.properties is None else properties(options.properties)
+        serve(listening, options.data_dir, {**given, **dict(setting(text) for text in options.set)}, _tell)
     except KafkaError as error:
         print(f"levada broker: {error}", file=sys.stderr)
         return 1
@@ -35,7 +36,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--data-dir", metavar="FOLDER", help="keep everything in this folder, and go on there the next time (default: in memory)"
     )
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting, such as num.partitions=4")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting, such as num.partitions=4 or node.id=0"
+    )
+    parser.add_argument(
+        "--properties", metavar="FILE", help="a file with broker settings, as Kafka's server.properties; --set counts over it"
+    )
     parser.add_argument("--insecure-listen", action="store_true", help="allow a --host that other machines reach, without authentication")
     return parser
 

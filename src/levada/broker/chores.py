@@ -14,7 +14,7 @@ class Chore:
     """Something to do at once and then every interval_ms. do: is passed the node's time."""
 
     def __init__(self, interval_ms: int, do: Callable[[int], None]) -> None:
-        self._interval_ms = interval_ms
+        self.interval_ms = interval_ms
         self._do = do
         self._next_ms: int | None = None
 
@@ -24,6 +24,6 @@ class Chore:
             try:
                 self._do(now_ms)
             except BrokerError as fault:
-                _log.error("what a broker does every %d ms was not done: %s", self._interval_ms, fault)
-            self._next_ms = now_ms + self._interval_ms
+                _log.error("what a broker does every %d ms was not done: %s", self.interval_ms, fault)
+            self._next_ms = now_ms + self.interval_ms
         return self._next_ms

@@ -37,12 +37,15 @@ _PRODUCER_ID_BLOCK = 1000
 
 _GROUPS = "groups"
 """What the settings of groups are kept under."""
+_BROKERS = "brokers"
+"""What was changed of the settings of brokers is kept under."""
+_ALL_BROKERS = ""
 
 
 class Topic:
     """A topic: its name, its id (a new one each time a name is created), its partitions in order of their numbers.
 
-    new_partition: makes one of them.
+    config: as it is where no node has settings of its own. new_partition: makes one of them.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Topic:
         self.name = name
         self.id = topic_id
         self.config = config
+        self._configs: Mapping[int, TopicConfig] = {}
         self.is_internal = is_internal(name)
         self.partitions = [new_partition(TopicPartition(name, index), config, replicas) for index, replicas in enumerate(assignment)]
 
@@ -63,14 +67,21 @@ class Topic:
         """Add partitions, each on these nodes; return them."""
         first = len(self.partitions)
         added = [Partition(TopicPartition(self.name, index), self.config, replicas) for index, replicas in enumerate(assignment, first)]
+        for partition in added:
+            partition.configure(self.config, self._configs)
         self.partitions += added
         return added
 
-    def configure(self, config: TopicConfig) -> None:
-        """Change the topic's settings."""
+    def configure(self, config: TopicConfig, nodes: Mapping[int, BrokerSettings]) -> None:
+        """Change the topic's settings. nodes: those whose own settings differ from the cluster's."""
         self.config = config
+        self._configs = {node_id: config.under(settings) for node_id, settings in nodes.items()}
         for partition in self.partitions:
-            partition.configure(config)
+            partition.configure(config, self._configs)
+
+    def config_at(self, node_id: int) -> TopicConfig:
+        """Return the topic's settings as they are at a node."""
+        return self._configs.get(node_id, self.config)
 
 
 class Cluster:
@@ -82,7 +93,9 @@ class Cluster:
     """
 
     def __init__(self, settings: BrokerSettings, random: Random, storage: ClusterStorage = IN_MEMORY) -> None:
-        self.settings = settings
+        self._started = settings
+        self._broker_changes: dict[str, dict[str, str]] = storage.section(_BROKERS) or {}
+        self.settings = settings = settings.altered({}, self._changes_of(_ALL_BROKERS))
         self._random = random
         self._storage = storage
         self.id = storage.cluster_id(lambda: base64.urlsafe_b64encode(self.new_uuid().bytes).decode().rstrip("="))
@@ -115,6 +128,7 @@ class Cluster:
         self.telemetry = ClientTelemetry(settings.telemetry_max_bytes, self.new_uuid)
         self._next_producer_id = self._kept_producer_ids = storage.first_producer_id()
         self._watchers: list[Callable[[Partition], None]] = []
+        self._settings_watchers: list[Callable[[], None]] = []
         self.internal_topics = InternalTopics(
             settings=settings,
             placements=self._placements,
@@ -240,6 +254,7 @@ class Cluster:
             group.learn_sizes(self.topics_for_groups)
 
     def _keep(self, topic: Topic) -> None:
+        topic.configure(topic.config, self._nodes_with_changes())
         for partition in topic.partitions:
             self._keep_partition(topic, partition)
         self.topics[topic.name] = self._by_id[topic.id] = topic
@@ -259,8 +274,36 @@ class Cluster:
 
     def configure(self, topic: Topic, config: TopicConfig) -> None:
         """Change a topic's settings."""
-        topic.configure(config)
+        topic.configure(config, self._nodes_with_changes())
         self._keep_topics()
+
+    def configure_brokers(self, node_id: int | None, changes: Mapping[str, str]) -> None:
+        """Change settings of a node, or of all nodes (None): these, instead of those that were changed before."""
+        name = _ALL_BROKERS if node_id is None else str(node_id)
+        brokers = {known: kept for known, kept in {**self._broker_changes, name: dict(changes)}.items() if kept}
+        self._storage.keep_section(_BROKERS, brokers)
+        self._broker_changes = brokers
+        self.settings = self._started.altered({}, self._changes_of(_ALL_BROKERS))
+        self._default_group_config = self._default_group_config.under(self.settings)
+        self._group_configs = {group: config.under(self.settings) for group, config in self._group_configs.items()}
+        for topic in self.topics.values():
+            topic.configure(topic.config.under(self.settings), self._nodes_with_changes())
+        for changed in self._settings_watchers:
+            changed()
+
+    def settings_at(self, node_id: int, started: BrokerSettings) -> BrokerSettings:
+        """Return a node's settings as they are now. started: what it was started with."""
+        return started.altered(self._changes_of(str(node_id)), self._changes_of(_ALL_BROKERS))
+
+    def watch_settings(self, changed: Callable[[], None]) -> None:
+        """Call back when settings of brokers have changed."""
+        self._settings_watchers.append(changed)
+
+    def _changes_of(self, broker: str) -> Mapping[str, str]:
+        return self._broker_changes.get(broker, {})
+
+    def _nodes_with_changes(self) -> dict[int, BrokerSettings]:
+        return {int(name): self.settings_at(int(name), self._started) for name in self._broker_changes if name != _ALL_BROKERS}
 
     def group_config(self, group_id: str) -> GroupConfig:
         """Return a group's settings, whether it exists or not."""

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from random import SystemRandom
 from typing import Any, NamedTuple
 
+from levada.broker.checks import MAX_INT32, integer
 from levada.broker.cluster import Cluster
 from levada.broker.disk.data_dir import DataDir
+from levada.broker.disk.properties_file import read_properties
+from levada.broker.kafka_settings import kafka_settings
 from levada.broker.listeners import PROTOCOLS, Listener
 from levada.broker.logins import Logins
 from levada.broker.node import BrokerNode
 from levada.broker.server import BrokerServer, Endpoint
 from levada.broker.server import InsecureListenError as InsecureListenError
-from levada.broker.settings import BrokerSettings
+from levada.broker.settings import ATTRIBUTES, HOW_IT_IS_STARTED, BrokerSettings, dotted
 from levada.broker.storage import IN_MEMORY
 from levada.errors import ConfigError
 from levada.net.tls.file_error import TlsFileError as TlsFileError
 from levada.net.transport import PlaintextTransport, TransportLayer
 from levada.suggestion import did_you_mean
 
-_DEFAULTS: Mapping[str, object] = {field.name: field.default for field in fields(BrokerSettings)}
+_NODE_ID, _RACK = "node_id", "broker_rack"
+_INSTEAD = {
+    "advertised.listeners": "--host and --port",
+    "broker.id": "node.id",
+    "listener.security.protocol.map": "--certificate and --users",
+    "listeners": "--host and --port",
+    "log.dir": "--data-dir",
+    "log.dirs": "--data-dir",
+    "sasl.enabled.mechanisms": "--users",
+}
+"""What says what follows from how a broker is started."""
 _WORDS: Mapping[str, bool] = {"true": True, "false": False}
 
 
@@ -46,18 +58,24 @@ class Listening(NamedTuple):
 def serve(listening: Listening, data_dir: str | None, settings: Mapping[str, Any], tell: Callable[[str], None]) -> None:
     """Serve until Ctrl-C or SIGTERM, which come out as KeyboardInterrupt.
 
-    data_dir: a folder to keep everything in, None for in memory. settings: of the broker, with Kafka's names in snake_case. tell: is told
-    where it listens. Raises ConfigError, ConnectError when the port is taken, IllegalStateError when another broker uses the folder. Of the
-    kinds of ConfigError a TlsFileError tells which file cannot be used, an InsecureListenError that the host may not be.
+    data_dir: a folder to keep everything in, None for in memory. settings: of the broker, with Kafka's names in snake_case, node_id and
+    broker_rack among them. tell: is told where it listens.
+
+    Raises ConfigError, ConnectError when the port is taken, IllegalStateError when another broker uses the folder. Of the kinds of
+    ConfigError a TlsFileError tells which file cannot be used, an InsecureListenError that the host may not be.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    broker_settings = BrokerSettings.of(**settings)
+    others = {name: value for name, value in settings.items() if name not in (_NODE_ID, _RACK)}
+    node_id = _node_id(settings.get(_NODE_ID, "1"))
+    broker_settings = BrokerSettings.of(**others)
     kept = None if data_dir is None else DataDir(data_dir, broker_settings)
     server: BrokerServer | None = None
     try:
+        if kept is not None:
+            _check_home(kept, node_id)
         cluster = Cluster(broker_settings, SystemRandom(), kept or IN_MEMORY)
         listener = _listener(listening, cluster)
-        node = BrokerNode(cluster=cluster, listeners=(listener,), **settings)
+        node = BrokerNode(node_id=node_id, rack=settings.get(_RACK), cluster=cluster, listeners=(listener,), **others)
         endpoint = Endpoint(port=listening.port, transport=_transport(listening))
         server = BrokerServer(node, host=listening.host, endpoints=[endpoint], insecure_listen=_may_be_reached(listening))
         cluster.restore()
@@ -78,20 +96,53 @@ def setting(text: str) -> tuple[str, object]:
     Raises ConfigError for no number, and for a name that is none, in the spelling that was typed.
     """
     name, _, value = text.partition("=")
-    field = name.strip().replace(".", "_")
-    if field not in _DEFAULTS:
-        typed = name.strip()
-        known = [known.replace("_", ".") if "." in typed else known for known in _DEFAULTS]
-        raise ConfigError(f"unknown broker setting '{typed}'{did_you_mean(typed, known)}")
-    default = _DEFAULTS[field]
+    return _setting(name.strip(), value)
+
+
+def properties(path: str) -> dict[str, object]:
+    """Read a file of Java properties with settings, as setting() does. Raises ConfigError."""
+    try:
+        return dict(_setting(name, value) for name, value in read_properties(path))
+    except ConfigError as wrong:
+        raise ConfigError(f"{path}: {wrong}") from None
+
+
+def _setting(name: str, value: str) -> tuple[str, object]:
+    field = name.replace(".", "_")
+    if dotted(field) in HOW_IT_IS_STARTED and field not in (_NODE_ID, _RACK):
+        instead = _INSTEAD.get(dotted(field))
+        raise ConfigError(f"broker setting '{name}' cannot be given; {f'give {instead}' if instead else 'leave it out'}")
+    if field not in ATTRIBUTES:
+        if dotted(field) not in kafka_settings():
+            names = [*kafka_settings(), *map(dotted, ATTRIBUTES)]
+            known = names if "." in name else [one.replace(".", "_") for one in names]
+            raise ConfigError(f"unknown broker setting '{name}'{did_you_mean(name, known)}")
+        return field, value
+    default = ATTRIBUTES[field]
     if isinstance(default, bool):
         return field, _WORDS.get(value.lower(), value)
     if isinstance(default, int | float):
         try:
             return field, type(default)(value)
         except ValueError:
-            raise ConfigError(f"{name.strip()}={value}: expected a number") from None
+            raise ConfigError(f"{name}={value}: expected a number") from None
     return field, value
+
+
+def _node_id(text: str) -> int:
+    try:
+        return int(integer(0, MAX_INT32).parse(text))
+    except ValueError as fault:
+        raise ConfigError(f"broker setting 'node.id' {fault}, not {text!r}") from None
+
+
+def _check_home(kept: DataDir, node_id: int) -> None:
+    """Raise ConfigError for a folder that holds the replicas of other nodes only."""
+    nodes = sorted({node for topic in kept.topics() for replicas in topic.assignment for node in replicas})
+    if nodes and node_id not in nodes:
+        raise ConfigError(
+            f"{kept.path} is the folder of node {nodes[0]}: start the broker with node.id={nodes[0]}, or give it another folder"
+        )
 
 
 def _may_be_reached(listening: Listening) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
-from levada.broker.resource_config import MAX_INT32, Check, Kind, ResourceConfig, Setting, boolean, integer, list_of, one_of
+from levada.broker.checks import MAX_INT32, Check, Kind, any_text, boolean, integer, list_of, one_of
+from levada.broker.resource_config import ResourceConfig, Setting
 from levada.broker.settings import BrokerSettings
 from levada.broker.share.share_partition import Limits
 from levada.clock import duration_ms
@@ -32,12 +33,12 @@ def _reset() -> Check:
 
 
 GROUP_SETTINGS: Mapping[str, Setting] = {
-    "consumer.assignment.interval.ms": Setting(integer(0, 15_000), "1000"),
+    "consumer.assignment.interval.ms": Setting(integer(0, 15_000), broker_setting="group_consumer_assignment_interval_ms"),
     "consumer.heartbeat.interval.ms": Setting(integer(5_000, 15_000), broker_setting="group_consumer_heartbeat_interval_ms"),
     "consumer.session.timeout.ms": Setting(integer(45_000, 60_000), broker_setting="group_consumer_session_timeout_ms"),
     "errors.deadletterqueue.copy.record.enable": Setting(boolean(), "false"),
-    "errors.deadletterqueue.topic.name": Setting(Check(Kind.STRING, str)),
-    "share.assignment.interval.ms": Setting(integer(0, 15_000), "1000"),
+    "errors.deadletterqueue.topic.name": Setting(any_text()),
+    "share.assignment.interval.ms": Setting(integer(0, 15_000), broker_setting="group_share_assignment_interval_ms"),
     "share.auto.offset.reset": Setting(_reset(), "latest"),
     "share.delivery.count.limit": Setting(integer(2, 10), broker_setting="group_share_delivery_count_limit"),
     "share.heartbeat.interval.ms": Setting(integer(5_000, 15_000), broker_setting="group_share_heartbeat_interval_ms"),
@@ -46,13 +47,13 @@ GROUP_SETTINGS: Mapping[str, Setting] = {
     _LOCK_DURATION: Setting(integer(1, 60_000), broker_setting="group_share_record_lock_duration_ms"),
     "share.renew.acknowledge.enable": Setting(boolean(), "true"),
     "share.session.timeout.ms": Setting(integer(45_000, 60_000), broker_setting="group_share_session_timeout_ms"),
-    "streams.assignment.interval.ms": Setting(integer(0, 15_000), "1000"),
-    "streams.assignor.name": Setting(Check(Kind.STRING, str), "sticky"),
-    "streams.heartbeat.interval.ms": Setting(integer(5_000, 15_000), "5000"),
-    "streams.initial.rebalance.delay.ms": Setting(integer(0, MAX_INT32), "3000"),
-    "streams.num.standby.replicas": Setting(integer(0, 2), "0"),
-    "streams.rack.aware.assignment.tags": Setting(list_of()),
-    "streams.session.timeout.ms": Setting(integer(45_000, 60_000), "45000"),
+    "streams.assignment.interval.ms": Setting(integer(0, 15_000), broker_setting="group_streams_assignment_interval_ms"),
+    "streams.assignor.name": Setting(any_text(), broker_setting="group_streams_assignors"),
+    "streams.heartbeat.interval.ms": Setting(integer(5_000, 15_000), broker_setting="group_streams_heartbeat_interval_ms"),
+    "streams.initial.rebalance.delay.ms": Setting(integer(0, MAX_INT32), broker_setting="group_streams_initial_rebalance_delay_ms"),
+    "streams.num.standby.replicas": Setting(integer(0, 2), broker_setting="group_streams_num_standby_replicas"),
+    "streams.rack.aware.assignment.tags": Setting(list_of(), broker_setting="group_streams_rack_aware_assignment_tags"),
+    "streams.session.timeout.ms": Setting(integer(45_000, 60_000), broker_setting="group_streams_session_timeout_ms"),
 }
 
 
@@ -62,6 +63,7 @@ class GroupConfig(ResourceConfig):
     SETTINGS = GROUP_SETTINGS
     WHAT = "group"
     SOURCE = 8
+    TELLS_DEFAULTS = True
 
     def __init__(self, settings: BrokerSettings, overrides: Mapping[str, str | None] | None = None) -> None:
         super().__init__(settings, overrides)

@@ -12,8 +12,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
+from levada.broker.checks import MAX_INT64
 from levada.broker.segment import Segment
-from levada.broker.settings import MAX_INT64
 from levada.broker.storage import NO_FILES, LogFiles, SegmentFile
 from levada.record.batch import RecordBatch, assign_offsets, read_batches
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
-from levada.broker.resource_config import Check, Kind, ResourceConfig, Setting, integer, list_of, listed
+from levada.broker.checks import Check, Kind, integer, list_of, listed
+from levada.broker.resource_config import ResourceConfig, Setting
 from levada.broker.telemetry import DEFAULT_INTERVAL_MS, Wanted
 
 ALL_METRICS = "*"
@@ -31,7 +32,6 @@ class MetricsConfig(ResourceConfig):
     }
     WHAT = "client metrics"
     SOURCE = 7
-    TELLS_DEFAULTS = False
 
 
 def wanted_by(subscriptions: Iterable[MetricsConfig]) -> Wanted:

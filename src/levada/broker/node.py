@@ -80,12 +80,12 @@ class BrokerNode:
         listeners: Sequence[Listener] = (Listener(),),
         **settings: Any,
     ) -> None:
-        broker_settings = BrokerSettings.of(**settings)
-        self.settings = broker_settings
-        self.cluster = cluster or Cluster(broker_settings, random or Random(node_id), storage)
+        self._started = BrokerSettings.of(**settings)
+        self.cluster = cluster or Cluster(self._started, random or Random(node_id), storage)
+        broker_settings = self.cluster.settings_at(node_id, self._started)
         self.faults = faults or Faults(NAMES, FAIL_BY_PARTITION)
         self._purgatory = Purgatory()
-        groups = self._group_coordinator(node_id)
+        groups = self._group_coordinator(node_id, broker_settings)
         self._state = BrokerState(
             settings=broker_settings,
             cluster=self.cluster,
@@ -94,12 +94,13 @@ class BrokerNode:
             purgatory=self._purgatory,
             fetch_sessions=FetchSessions(broker_settings.max_incremental_fetch_session_cache_slots, Random(node_id)),
             groups=groups,
-            shares=self._share_partitions(node_id),
+            shares=self._share_partitions(node_id, broker_settings.group_share_max_share_sessions),
             throttles=Throttles(
                 self.cluster.access.client_quotas, broker_settings.quota_window_num, broker_settings.quota_window_size_seconds * 1000
             ),
             wall_offset_ms=wall_offset_ms,
             version_ranges=self._version_ranges,
+            started=self._told_of_start,
         )
         self._rack = rack
         self._listeners = {listener.name: listener for listener in listeners}
@@ -108,9 +109,10 @@ class BrokerNode:
         self._outgoing: list[tuple[int, list[Bytes] | None]] = []
         self._now_ms = 0
         self._has_begun = False
+        self._cleaning = Chore(broker_settings.log_cleaner_backoff_ms, self._compact)
         self._chores = [
             Chore(broker_settings.log_retention_check_interval_ms, self._apply_retention),
-            Chore(broker_settings.log_cleaner_backoff_ms, self._compact),
+            self._cleaning,
             Chore(max(broker_settings.replica_lag_time_max_ms // 2, 1), lambda now_ms: self.cluster.drop_lagging(self.id)),
             Chore(broker_settings.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._abort_late_transactions),
             Chore(broker_settings.transaction_remove_expired_transaction_cleanup_interval_ms, self._expire_transactional_ids),
@@ -119,9 +121,15 @@ class BrokerNode:
             Chore(broker_settings.delegation_token_expiry_check_interval_ms, self._forget_ended_tokens),
         ]
         self.cluster.watch(lambda partition: self._purgatory.wake(partition.name, self._now_ms))
+        self.cluster.watch_settings(self._take_settings)
         self.cluster.group_coordinators.watch(lambda: groups.follow_placement(self.cluster.now_ms))
         for listener in listeners:
             self.advertise(host, port, listener.name)
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """The node's settings as they are now."""
+        return self._state.settings
 
     @property
     def id(self) -> int:
@@ -259,9 +267,30 @@ class BrokerNode:
     def _listener(self, name: str) -> Listener:
         return self._listeners[name or next(iter(self._listeners))]
 
-    def _group_coordinator(self, node_id: int) -> GroupCoordinator:
+    def _take_settings(self) -> None:
+        self._state.settings = self.cluster.settings_at(self.id, self._started)
+        self._cleaning.interval_ms = self.settings.log_cleaner_backoff_ms
+
+    def _told_of_start(self) -> dict[str, str]:
+        """Tell the settings that follow from how the node was started, by Kafka's names."""
+        at = {name: self.cluster.nodes_at(name)[self.id] for name in self._listeners}
+        addresses = ",".join(f"{name}://{_host_and_port(node)}" for name, node in at.items())
+        mechanisms = [one for listener in self._listeners.values() if listener.logins is not None for one in listener.logins.mechanisms]
+        return {
+            "node.id": str(self.id),
+            "broker.id": str(self.id),
+            "process.roles": "broker,controller",
+            "log.dirs": self.cluster.log_dir(self.id).path,
+            "listeners": addresses,
+            "advertised.listeners": addresses,
+            "listener.security.protocol.map": ",".join(f"{name}:{listener.protocol}" for name, listener in self._listeners.items()),
+            **({} if self._rack is None else {"broker.rack": self._rack}),
+            **({"sasl.enabled.mechanisms": ",".join(dict.fromkeys(mechanisms))} if mechanisms else {}),
+        }
+
+    def _group_coordinator(self, node_id: int, settings: BrokerSettings) -> GroupCoordinator:
         return GroupCoordinator(
-            settings=self.settings,
+            settings=settings,
             node_id=node_id,
             placement=self.cluster.group_coordinators,
             stored=self.cluster.stored_groups,
@@ -272,11 +301,11 @@ class BrokerNode:
             new_id=lambda: str(self.cluster.new_uuid()),
         )
 
-    def _share_partitions(self, node_id: int) -> SharePartitions:
+    def _share_partitions(self, node_id: int, slots: int) -> SharePartitions:
         return SharePartitions(
             node_id=node_id,
             cluster=self.cluster,
-            slots=self.settings.group_share_max_share_sessions,
+            slots=slots,
             timers=Timers(self._purgatory),
             purgatory=self._purgatory,
             wall_ms=lambda now_ms: self._state.wall_ms(now_ms),
@@ -293,9 +322,10 @@ class BrokerNode:
 
     def _compact(self, now_ms: int) -> None:
         for topic in self.cluster.topics.values():
-            for partition in topic.partitions if topic.config.is_compacted else ():
+            config = topic.config_at(self.id)
+            for partition in topic.partitions if config.is_compacted else ():
                 if self.id in partition.replicas:
-                    self._clean(partition, topic.config, now_ms)
+                    self._clean(partition, config, now_ms)
 
     def _clean(self, partition: Partition, config: TopicConfig, now_ms: int) -> None:
         with _sparing_others(partition, "cannot be compacted, and stays as it is"):
@@ -481,6 +511,10 @@ class _Exchange:
 
     def _encoded(self, response: Response) -> list[Bytes]:
         return encode_response_parts(response, self._frame.version, self._frame.correlation_id)
+
+
+def _host_and_port(node: Node) -> str:
+    return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
 
 
 def _texts(config: Mapping[str, str | float | None]) -> dict[str, str | None]:

@@ -15,10 +15,11 @@ each append, which may leave followers out, and a leader from among those in syn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from levada.broker.admission import admit, compressed_for, stamped_by_its_producer
+from levada.broker.checks import MAX_INT64
 from levada.broker.leader_epochs import LeaderEpochs
 from levada.broker.log import PartitionLog
 from levada.broker.marker import Marker
@@ -26,7 +27,6 @@ from levada.broker.partition_transactions import PartitionTransactions
 from levada.broker.producer_state import ProducerStates
 from levada.broker.reassignment import Reassignment
 from levada.broker.replication.replica import Replica
-from levada.broker.settings import MAX_INT64
 from levada.broker.storage import NO_FILES, LogFiles
 from levada.broker.topics import TopicConfig
 from levada.error_codes import ErrorCode
@@ -54,7 +54,8 @@ class Partition:
 
     def __init__(self, name: TopicPartition, config: TopicConfig, replicas: tuple[int, ...]) -> None:
         self.name = name
-        self.config = config
+        self._config = config
+        self._configs: Mapping[int, TopicConfig] = {}
         self.replicas = {node_id: Replica(config) for node_id in replicas}
         self.isr = replicas
         self.leader = replicas[0]
@@ -79,6 +80,11 @@ class Partition:
         self.leader, self.leader_epoch = self.isr[0], newest[0]
         self._leading = self.replicas[self.leader]
         self._begin_epoch()
+
+    @property
+    def config(self) -> TopicConfig:
+        """The topic's settings as they are at the leader."""
+        return self._configs.get(self.leader, self._config)
 
     # What the leader holds; while there is none, what the last one held.
 
@@ -162,11 +168,12 @@ class Partition:
         code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise BrokerError(f"{self.name}: leader epoch {epoch}, current {self.leader_epoch}", code=code)
 
-    def configure(self, config: TopicConfig) -> None:
-        """The topic's settings have changed."""
-        self.config = config
-        for replica in self.replicas.values():
-            replica.configure(config)
+    def configure(self, config: TopicConfig, at: Mapping[int, TopicConfig]) -> None:
+        """The topic's settings have changed. at: as they are at nodes with settings of their own."""
+        self._config = config
+        self._configs = at
+        for node_id, replica in self.replicas.items():
+            replica.configure(at.get(node_id, config))
 
     # Deleting
 
@@ -293,7 +300,7 @@ class Partition:
             self._drop(node_id)
         for node_id in wanted.meanwhile:
             if node_id not in self.replicas:
-                self.replicas[node_id] = Replica(self.config)
+                self.replicas[node_id] = Replica(self._configs.get(node_id, self._config))
                 self.replicas[node_id].keep_in(self._files(node_id))
         self._order(wanted.meanwhile)
         self.reassignment = wanted

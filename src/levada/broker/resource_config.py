@@ -2,120 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from enum import IntEnum
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple, Self
 
-from levada.broker.settings import MAX_INT64, BrokerSettings
+from levada.broker.checks import Check
+from levada.broker.settings import BrokerSettings
 from levada.errors import ConfigError
-from levada.types import setting_text
-
-MAX_INT32 = (1 << 31) - 1
-_WHOLE = re.compile(r"[+-]?[0-9]+")
-"""int() would also take 1_000."""
-
-
-class Kind(IntEnum):
-    """The type of a setting, as DescribeConfigs tells it."""
-
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    SHORT = 4
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
-    CLASS = 8
-    PASSWORD = 9
-
-
-class Check(NamedTuple):
-    """parse: text to value; ValueError says what the text must be."""
-
-    kind: Kind
-    parse: Callable[[str], Any]
-
-
-def integer(low: int, high: int = MAX_INT64) -> Check:
-    """Return the check of a whole number."""
-
-    def check(text: str) -> int:
-        if not _WHOLE.fullmatch(text.strip()):
-            raise ValueError("must be a whole number")
-        return int(_within(int(text), low, high))
-
-    return Check(Kind.LONG if high > MAX_INT32 else Kind.INT, check)
-
-
-def gzip_level() -> Check:
-    """Return the check of a level of gzip; -1 is the default one."""
-
-    def check(text: str) -> int:
-        level = int(integer(-1, 9).parse(text))
-        if level == 0:
-            raise ValueError("must be between 1 and 9, or -1")
-        return level
-
-    return Check(Kind.INT, check)
-
-
-def number(low: float, high: float) -> Check:
-    """Return the check of a number."""
-
-    def check(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            raise ValueError("must be a number") from None
-        return _within(value, low, high)
-
-    return Check(Kind.DOUBLE, check)
-
-
-def _within(value: float, low: float, high: float) -> float:
-    if not low <= value <= high:
-        raise ValueError(f"must be between {low} and {high}")
-    return value
-
-
-def one_of(*choices: str) -> Check:
-    """Return the check of one of some words."""
-
-    def check(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}")
-        return text
-
-    return Check(Kind.STRING, check)
-
-
-def list_of(*choices: str) -> Check:
-    """Return the check of a list of some words; of any words without choices."""
-
-    def check(text: str) -> tuple[str, ...]:
-        values = listed(text)
-        if choices and any(value not in choices for value in values):
-            raise ValueError(f"must be a list of some of {', '.join(choices)}")
-        return values
-
-    return Check(Kind.LIST, check)
-
-
-def listed(text: str) -> tuple[str, ...]:
-    """Return the values of a list."""
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def boolean() -> Check:
-    """Return the check of true or false."""
-
-    def check(text: str) -> bool:
-        if text.lower() not in ("true", "false"):
-            raise ValueError("must be true or false")
-        return text.lower() == "true"
-
-    return Check(Kind.BOOLEAN, check)
 
 
 class Setting(NamedTuple):
@@ -138,21 +30,29 @@ class ResourceConfig:
     """The settings of one resource. ConfigError for an unknown name or a bad value.
 
     SETTINGS: which there are. WHAT: the kind of resource, in errors. SOURCE: what DescribeConfigs names as the origin of overrides.
-    TELLS_DEFAULTS: whether it has them among the synonyms.
+    TELLS_DEFAULTS: whether those that come from no setting of a broker are among the synonyms.
     """
 
     SETTINGS: ClassVar[Mapping[str, Setting]]
     WHAT: ClassVar[str]
     SOURCE: ClassVar[int]
-    TELLS_DEFAULTS: ClassVar[bool] = True
+    TELLS_DEFAULTS: ClassVar[bool] = False
 
     def __init__(self, settings: BrokerSettings, overrides: Mapping[str, str | None] | None = None) -> None:
-        self.overrides: Mapping[str, str] = {name: self._checked(name, text) for name, text in (overrides or {}).items()}
         self._settings = settings
+        self.overrides: Mapping[str, str] = {name: self._checked(name, text) for name, text in (overrides or {}).items()}
 
     def with_overrides(self, overrides: Mapping[str, str | None]) -> Self:
         """Return other settings of the same resource. ConfigError for an unknown name or a bad value."""
         return type(self)(self._settings, overrides)
+
+    def under(self, settings: BrokerSettings) -> Self:
+        """Return the same overrides over other settings of a broker."""
+        return type(self)(settings, self.overrides)
+
+    def setting(self, name: str) -> Setting | None:
+        """Return the setting of a name, None for an unknown one."""
+        return self.SETTINGS.get(name)
 
     def effective(self) -> list[EffectiveSetting]:
         """Every setting with its value for this resource."""
@@ -163,7 +63,7 @@ class ResourceConfig:
         setting = self.SETTINGS[name]
         if setting.broker_setting is None:
             return setting.default
-        return setting_text(getattr(self._settings, setting.broker_setting))
+        return self._settings.text(setting.broker_setting)
 
     def integer(self, name: str) -> int:
         """Return the value of a setting that is a whole number."""

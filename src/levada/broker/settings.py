@@ -1,14 +1,21 @@
-"""What a broker can be told: Kafka's broker settings in snake_case, with Kafka's defaults."""
+"""What a broker can be told: Kafka's broker settings in snake_case, with Kafka's defaults.
+
+The attributes are the settings that have effect here, or are the defaults of topics' settings. Kafka's others are kept and shown
+(kafka_settings.py, broker_config.py).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
+from levada.broker.checks import MAX_INT64
+from levada.broker.kafka_settings import kafka_settings
 from levada.errors import ConfigError
 from levada.suggestion import did_you_mean
+from levada.types import setting_text
 
-MAX_INT64 = (1 << 63) - 1
 SECRETS = frozenset({"delegation_token_secret_key"})
 """Settings whose values nobody is told."""
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -40,6 +47,42 @@ _AT_LEAST_ONE = (
     "controller_quota_window_num",
     "controller_quota_window_size_seconds",
 )
+
+
+HOW_IT_IS_STARTED = frozenset(
+    {
+        "advertised.listeners",
+        "broker.id",
+        "broker.rack",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.dir",
+        "log.dirs",
+        "node.id",
+        "process.roles",
+        "sasl.enabled.mechanisms",
+    }
+)
+"""Settings whose values follow from how a broker is started. They cannot be given as settings."""
+
+_IN_OTHER_UNITS = {
+    "log_retention_hours": ("log_retention_ms", 3_600_000),
+    "log_retention_minutes": ("log_retention_ms", 60_000),
+    "log_roll_hours": ("log_roll_ms", 3_600_000),
+    "log_roll_jitter_hours": ("log_roll_jitter_ms", 3_600_000),
+}
+"""What counts unless the setting in milliseconds was given; of two for the same, the later one here."""
+
+
+class Layers(NamedTuple):
+    """Where values come from, as texts by Kafka's names; each layer holds over the next (KIP-226).
+
+    own: what was changed for this broker. shared: what was changed for all brokers. started: what this broker was started with.
+    """
+
+    own: Mapping[str, str] = {}
+    shared: Mapping[str, str] = {}
+    started: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,18 +194,46 @@ class BrokerSettings:
     authorizer_class_name: str = ""
     super_users: str = ""
     allow_everyone_if_no_acl_found: bool = False
+    layers: Layers = field(default=Layers(), repr=False, compare=False)
 
     @classmethod
     def of(cls, **settings: Any) -> BrokerSettings:
-        """Build from keyword arguments; ConfigError names an unknown one and the nearest known one."""
-        known = [setting.name for setting in fields(cls)]
-        for name in settings:
-            if name not in known:
-                raise ConfigError(f"unknown broker setting '{name}'{did_you_mean(name, known)}")
-        return cls(**settings)
+        """Build from keyword arguments: attributes, and Kafka's other settings in snake_case.
+
+        ConfigError names an unknown one and the nearest known one.
+        """
+        attributes = {name: value for name, value in settings.items() if name in ATTRIBUTES}
+        for name, (attribute, unit) in _IN_OTHER_UNITS.items():
+            if name in settings and attribute not in settings:
+                value = int(_checked(name, settings[name]))
+                attributes[attribute] = value * unit if value >= 0 else -1
+        started = {dotted(name): setting_text(v) if name in ATTRIBUTES else _checked(name, v) for name, v in settings.items()}
+        return cls(**attributes, layers=Layers(started=started))
+
+    def altered(self, own: Mapping[str, str], shared: Mapping[str, str]) -> BrokerSettings:
+        """Return the settings of a broker as they are under what was changed since it was started. ConfigError for what cannot be."""
+        changed = {name.replace(".", "_"): text for name, text in {**shared, **own}.items()}
+        values: dict[str, Any] = {name: _typed(text, ATTRIBUTES[name]) for name, text in changed.items() if name in ATTRIBUTES}
+        if values.get("log_retention_ms", 0) < 0:
+            # Any negative number stands for no limit; topics are told the usual one.
+            values["log_retention_ms"] = -1
+        return replace(self, **values, layers=self.layers._replace(own=own, shared=shared))
+
+    def beside(self, started: Mapping[str, str]) -> BrokerSettings:
+        """Return them with more of what a broker was started with, by Kafka's names, which has effect elsewhere."""
+        return replace(self, layers=self.layers._replace(started={**self.layers.started, **started}))
+
+    def text(self, name: str) -> str:
+        """Return what holds for one of Kafka's settings, "" for nothing. name: in snake_case."""
+        if name in ATTRIBUTES:
+            return setting_text(getattr(self, name))
+        known = dotted(name)
+        return next((layer[known] for layer in self.layers if known in layer), kafka_settings()[known].default or "")
 
     def __post_init__(self) -> None:
         for setting in fields(self):
+            if setting.name not in ATTRIBUTES:
+                continue
             value = getattr(self, setting.name)
             if type(value) is not type(setting.default):
                 wanted, shown = type(setting.default).__name__, "" if setting.name in SECRETS else f" ({value!r})"
@@ -193,3 +264,35 @@ class BrokerSettings:
             raise ConfigError(f"broker setting 'group_version' must be 0 or 1, not {self.group_version}")
         if self.share_version not in (0, 1, 2):
             raise ConfigError(f"broker setting 'share_version' must be 0, 1 or 2, not {self.share_version}")
+
+
+ATTRIBUTES: Mapping[str, Any] = {setting.name: setting.default for setting in fields(BrokerSettings) if setting.name != "layers"}
+"""The settings with an attribute, and their defaults."""
+
+
+def dotted(name: str) -> str:
+    """Return Kafka's name of a setting in snake_case."""
+    return name.replace("_", ".")
+
+
+def _checked(name: str, value: object) -> str:
+    """Return the text of a setting that is only kept. Raises ConfigError."""
+    known = kafka_settings()
+    if dotted(name) not in known:
+        names = [*ATTRIBUTES, *(one.replace(".", "_") for one in known)]
+        raise ConfigError(f"unknown broker setting '{name}'{did_you_mean(name, names)}")
+    if dotted(name) in HOW_IT_IS_STARTED:
+        raise ConfigError(f"broker setting '{name}' follows from how the broker is started, and cannot be given as a setting")
+    text = setting_text(value)
+    setting = known[dotted(name)]
+    try:
+        setting.check.parse(text)
+    except ValueError as fault:
+        raise ConfigError(f"broker setting '{name}' {fault}, not {text!r}") from None
+    return text
+
+
+def _typed(text: str, default: Any) -> Any:
+    if isinstance(default, bool):
+        return text.strip().lower() == "true"
+    return type(default)(text)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
+from levada.broker.broker_config import BrokerConfig
 from levada.broker.cluster import Cluster, Topic
 from levada.broker.control import Faults
 from levada.broker.coordinators.classic_group import ClientOrigin
@@ -25,6 +27,7 @@ from levada.promise import Promise
 from levada.protocol.schema import Request, Response
 from levada.types import Node, TopicPartition
 
+_WHOLE = re.compile(r"-?[0-9]+")
 _ABOUT_LEADERS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -44,6 +47,8 @@ class VersionRange(NamedTuple):
 class BrokerState:
     """Everything a node knows. wall_offset_ms turns the node's now_ms into milliseconds since the epoch.
 
+    settings: as they are now. started: tells, by Kafka's names, what follows from how the broker was started.
+
     work_ns: tells how much work was done so far, in nanoseconds of one processor, for request_percentage.
     """
 
@@ -58,7 +63,27 @@ class BrokerState:
     throttles: Throttles
     wall_offset_ms: int
     version_ranges: Callable[[], list[VersionRange]]
+    started: Callable[[], Mapping[str, str]] = dict
     work_ns: Callable[[], int] = _no_work
+
+    @property
+    def told_settings(self) -> BrokerSettings:
+        """The settings with all that is told of the broker."""
+        return self.settings.beside(self.started())
+
+    def is_one_broker(self, name: str) -> bool:
+        """Whether a resource is this broker, and not all brokers (""). INVALID_REQUEST (BrokerError) for another one."""
+        if name and not _WHOLE.fullmatch(name):
+            raise BrokerError(f"a broker is named by its number, not by {name!r}", code=ErrorCode.INVALID_REQUEST)
+        if name and int(name) != self.node_id:
+            raise BrokerError(f"this is broker {self.node_id}, not {name!r}", code=ErrorCode.INVALID_REQUEST)
+        return name != ""
+
+    def broker_config(self, name: str) -> BrokerConfig:
+        """Return what was changed of this broker, or of all ("")."""
+        settings, is_shared = self.told_settings, not self.is_one_broker(name)
+        own, shared, _ = settings.layers
+        return BrokerConfig(settings, shared if is_shared else own, is_shared=is_shared)
 
     def wall_ms(self, now_ms: int) -> int:
         """Return one of the node's times in milliseconds since the epoch."""

@@ -9,19 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from levada.broker.resource_config import (
-    MAX_INT32,
-    Check,
-    Kind,
-    ResourceConfig,
-    Setting,
-    boolean,
-    gzip_level,
-    integer,
-    list_of,
-    number,
-    one_of,
-)
+from levada.broker.checks import MAX_INT32, Check, Kind, boolean, gzip_level, integer, list_of, number, one_of
+from levada.broker.resource_config import ResourceConfig, Setting
 from levada.broker.settings import BrokerSettings
 from levada.errors import InvalidTopicError
 from levada.record.compression import Codec

@@ -48,7 +48,8 @@ class EmbeddedKafka:
     brokers: how many, with node ids from 1, each on a port and a thread of its own. Topics have replicas on up to three of them, unless
     default_replication_factor says otherwise. Brokers can be stopped and started, kept from copying what leaders have, and leaders and
     coordinators moved between them. port: of the first one. Other keyword arguments are broker settings with Kafka's names in snake_case
-    (`num_partitions`, `auto_create_topics_enable`, `message_max_bytes`, `log_retention_ms`, ...); see levada.broker.settings.
+    (`num_partitions`, `auto_create_topics_enable`, `message_max_bytes`, `log_retention_ms`, ...): all that Kafka has. Those in
+    levada.broker.settings have effect; others are only shown to whoever asks.
 
     racks: in which rack each broker is; consumers with a client.rack read from a replica there (KIP-392).
 
@@ -106,7 +107,8 @@ class EmbeddedKafka:
         self._listening = Listening(listeners, security, has_logins=has_logins)
         self._users = dict(users or {})
         self._faults = Faults(NAMES, FAIL_BY_PARTITION)
-        settings.setdefault("default_replication_factor", min(brokers, _MOST_REPLICAS))
+        if brokers > 1:
+            settings.setdefault("default_replication_factor", min(brokers, _MOST_REPLICAS))
         if acls is not None or super_users is not None:
             settings.setdefault("authorizer_class_name", STANDARD_AUTHORIZER)
             settings.setdefault("super_users", ";".join(f"User:{name}" for name in super_users or ()))

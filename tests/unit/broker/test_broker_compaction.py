@@ -270,7 +270,7 @@ def test_a_log_that_cannot_be_read_stays_as_it_is(caplog: pytest.LogCaptureFixtu
     for batch in (bytes(broken), make_batch(b"b" * 20)):
         assert client.produce("t", batch).error_code == 0
     topic = bench.node.cluster.topics["t"]
-    topic.configure(topic.config.with_overrides({**topic.config.overrides, "cleanup.policy": "compact"}))
+    bench.node.cluster.configure(topic, topic.config.with_overrides({**topic.config.overrides, "cleanup.policy": "compact"}))
     bench.advance(BACKOFF_MS)
     assert "t-0 cannot be compacted, and stays as it is" in caplog.text
     assert bench.node.log("t").end_offset == 2

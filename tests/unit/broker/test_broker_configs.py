@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker_kit import Bench, Client, make_batch
-from levada.broker.resource_config import Kind
+from levada.broker.checks import Kind
 from levada.error_codes import ErrorCode
 from levada.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -59,7 +59,11 @@ def test_synonyms_tell_what_would_hold_instead() -> None:
     bench = Bench(log_retention_ms=9)
     bench.node.create_topic("t", 1, {"retention.ms": "5"})
     synonyms = setting(bench.client(), "retention.ms").synonyms
-    assert [(one.name, one.value, one.source) for one in synonyms] == [("retention.ms", "5", 1), ("log.retention.ms", "9", 4)]
+    assert [(one.name, one.value, one.source) for one in synonyms] == [
+        ("retention.ms", "5", 1),
+        ("log.retention.ms", "9", 4),
+        ("log.retention.hours", "168", 5),
+    ]
 
 
 def test_a_broker_describes_itself_only() -> None:

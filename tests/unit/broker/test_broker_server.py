@@ -366,6 +366,10 @@ def test_the_command_serves_until_it_is_interrupted_and_ends_with_0(how: signal.
     [
         (["--host", "0.0.0.0"], "levada broker: 0.0.0.0 can be reached from other machines"),
         (["--set", "num.partition=3"], "unknown broker setting 'num.partition'; did you mean 'num.partitions'?"),
+        (["--set", "num.io.threads=0"], "broker setting 'num_io_threads' must be between 1 and 2147483647, not '0'"),
+        (["--set", "node.id=-1"], "broker setting 'node.id' must be between 0 and 2147483647, not '-1'"),
+        (["--set", "log.dirs=/x"], "broker setting 'log.dirs' cannot be given; give --data-dir"),
+        (["--properties", "/none"], "/none: the file cannot be read: No such file or directory"),
     ],
 )
 def test_the_command_says_in_one_line_why_it_cannot_start(arguments: list[str], sentence: str) -> None:

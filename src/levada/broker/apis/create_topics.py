@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from levada.acls import AclOperation, ResourceType
-from levada.broker.apis.describe_configs import DEFAULT_SOURCE
+from levada.broker.broker_config import DEFAULT_SOURCE
 from levada.broker.cluster import DEFAULT, Topic
 from levada.broker.permissions import allows, check
 from levada.broker.state import Api, Call

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 
 from levada.acls import CLUSTER_NAME, ResourceType
+from levada.broker.broker_config import DEFAULT_SOURCE, Origin, Told, origins, settings_of_all, settings_of_broker
 from levada.broker.permissions import check
-from levada.broker.resource_config import Kind, ResourceConfig
-from levada.broker.settings import SECRETS, BrokerSettings
+from levada.broker.resource_config import ResourceConfig
+from levada.broker.settings import BrokerSettings, dotted
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError
@@ -21,7 +21,6 @@ from levada.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from levada.protocol.schema import ZERO_UUID
-from levada.types import setting_text
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 _PROTECTED_AS = {
@@ -29,9 +28,7 @@ _PROTECTED_AS = {
     GROUP: ResourceType.GROUP,
     **dict.fromkeys((BROKER, BROKER_LOGGER, CLIENT_METRICS), ResourceType.CLUSTER),
 }
-# ConfigSource: set when the broker was started, or a default.
-BROKER_SOURCE, DEFAULT_SOURCE = 4, 5
-_KINDS = {bool: Kind.BOOLEAN, str: Kind.STRING, int: Kind.LONG, float: Kind.DOUBLE}
+_UNKNOWN_TYPE = 0
 
 
 def handle(call: Call) -> DescribeConfigsResponse:
@@ -75,53 +72,48 @@ def _settings(call: Call, wanted: DescribeConfigsResource) -> Iterator[DescribeC
     if wanted.resource_type == CLIENT_METRICS and wanted.resource_name:
         config = call.state.cluster.metrics_config(wanted.resource_name)
         return _of_resource(call.state.settings, config, with_synonyms=call.request.include_synonyms)
-    if wanted.resource_type == BROKER and not wanted.resource_name:
-        # Settings for all brokers at once are kept nowhere; each was started with its own.
-        return iter(())
     if wanted.resource_type == BROKER:
-        if wanted.resource_name != str(call.state.node_id):
-            raise BrokerError(f"this is broker {call.state.node_id}, not {wanted.resource_name!r}", code=ErrorCode.INVALID_REQUEST)
-        return _of_broker(call.state.settings)
+        settings = call.state.told_settings
+        told = settings_of_broker(settings) if call.state.is_one_broker(wanted.resource_name) else settings_of_all(settings)
+        return (_of_broker(call, one) for one in told)
     raise BrokerError(f"this broker has no settings of resource type {wanted.resource_type}", code=ErrorCode.INVALID_REQUEST)
 
 
 def _of_resource(settings: BrokerSettings, config: ResourceConfig, *, with_synonyms: bool) -> Iterator[DescribeConfigsResourceResult]:
-    for name, text, overridden in config.effective():
+    """Describe a topic or a group as it is at the broker with these settings."""
+    for name, text, overridden in config.under(settings).effective():
         broker_name = config.SETTINGS[name].broker_setting
-        default_source = _source(settings, broker_name) if broker_name else DEFAULT_SOURCE
-        synonyms = [DescribeConfigsSynonym(name=name, value=text, source=config.SOURCE)] if overridden else []
-        if config.TELLS_DEFAULTS:
-            synonyms.append(DescribeConfigsSynonym(name=_dotted(broker_name or name), value=config.default(name), source=default_source))
+        synonyms = origins(settings, dotted(broker_name)) if broker_name else []
+        source = synonyms[0].source if synonyms else DEFAULT_SOURCE
+        if not broker_name and config.TELLS_DEFAULTS:
+            synonyms = [Origin(name, config.default(name), DEFAULT_SOURCE)]
+        if overridden:
+            source = config.SOURCE
+            synonyms = [Origin(name, text, source), *synonyms]
         yield DescribeConfigsResourceResult(
             name=name,
             value=text,
-            config_source=config.SOURCE if overridden else default_source,
-            synonyms=synonyms if with_synonyms else [],
+            config_source=source,
+            synonyms=_synonyms(synonyms) if with_synonyms else [],
             config_type=config.SETTINGS[name].check.kind,
         )
 
 
-def _of_broker(settings: BrokerSettings) -> Iterator[DescribeConfigsResourceResult]:
-    for field in fields(settings):
-        value = getattr(settings, field.name)
-        source = _source(settings, field.name)
-        yield DescribeConfigsResourceResult(
-            name=_dotted(field.name),
-            value=None if field.name in SECRETS else setting_text(value),
-            read_only=True,
-            is_sensitive=field.name in SECRETS,
-            config_source=source,
-            config_type=_KINDS[type(value)],
-        )
+def _of_broker(call: Call, told: Told) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=told.name,
+        value=told.text,
+        read_only=told.is_read_only,
+        is_sensitive=told.is_sensitive,
+        config_source=told.source,
+        synonyms=_synonyms(told.origins) if call.request.include_synonyms else [],
+        config_type=_UNKNOWN_TYPE if told.setting is None else told.setting.check.kind,
+        documentation=told.documentation if call.request.include_documentation else None,
+    )
 
 
-def _source(settings: BrokerSettings, name: str) -> int:
-    default = next(field.default for field in fields(settings) if field.name == name)
-    return DEFAULT_SOURCE if getattr(settings, name) == default else BROKER_SOURCE
-
-
-def _dotted(name: str) -> str:
-    return name.replace("_", ".")
+def _synonyms(of: list[Origin]) -> list[DescribeConfigsSynonym]:
+    return [DescribeConfigsSynonym(name=name, value=text, source=source) for name, text, source in of]
 
 
 def _failure(wanted: DescribeConfigsResource, code: ErrorCode, message: str | None) -> DescribeConfigsResult:

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: change single settings of topics and groups (KIP-339)."""
+"""IncrementalAlterConfigs: change single settings of topics, groups and brokers (KIP-226, KIP-339)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
-from levada.broker.apis.describe_configs import CLIENT_METRICS, GROUP, TOPIC, check_config
-from levada.broker.resource_config import Kind, ResourceConfig, listed
+from levada.broker.apis.describe_configs import BROKER, CLIENT_METRICS, GROUP, TOPIC, check_config
+from levada.broker.checks import Kind, listed
+from levada.broker.resource_config import ResourceConfig
 from levada.broker.state import Api, Call
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, ConfigError
@@ -95,6 +96,9 @@ def _change(call: Call, wanted: W, changed: Changed[W]) -> Callable[[], None]:
         return partial(cluster.configure, topic, changed(topic.config, wanted))
     if wanted.resource_type == GROUP and name:
         return partial(cluster.configure_group, name, changed(cluster.group_config(name), wanted))
+    if wanted.resource_type == BROKER:
+        of_broker = changed(call.state.broker_config(name), wanted)
+        return partial(cluster.configure_brokers, None if of_broker.is_shared else call.state.node_id, of_broker.overrides)
     if wanted.resource_type == CLIENT_METRICS and name:
         try:
             return partial(cluster.configure_metrics, name, changed(cluster.metrics_config(name), wanted))
@@ -125,7 +129,7 @@ def _changed_list(config: ResourceConfig, change: AlterableConfig, text: str) ->
     change_list = _LIST_CHANGES.get(change.config_operation)
     if change_list is None:
         raise BrokerError(f"there is no operation {change.config_operation} on settings", code=ErrorCode.INVALID_REQUEST)
-    setting = config.SETTINGS.get(change.name)
+    setting = config.setting(change.name)
     if setting is None or setting.check.kind is not Kind.LIST:
         raise ConfigError(f"{config.WHAT} config {change.name} is not a list")
     now = config.overrides.get(change.name, config.default(change.name))

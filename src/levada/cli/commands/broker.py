@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from levada.broker.foreground import InsecureListenError, Listening, TlsFileError, serve, setting
+from levada.broker.foreground import InsecureListenError, Listening, TlsFileError, properties, serve, setting
 from levada.cli.command import command
 from levada.cli.invocation import Invocation
 from levada.cli.private_files import read_private
@@ -28,7 +28,15 @@ def broker(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A broker setting, such as num.partitions=4; repeat it for more."),
+        typer.Option("--set", metavar="NAME=VALUE", help="A broker setting, such as num.partitions=4 or node.id=0; repeat it for more."),
+    ] = None,
+    properties_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--properties",
+            metavar="FILE",
+            help="A file with broker settings, a line NAME=VALUE each, as Kafka's server.properties; --set counts over it.",
+        ),
     ] = None,
     certificate: Annotated[Path | None, typer.Option("--certificate", help="Speak TLS, with this certificate: a PEM file.")] = None,
     key: Annotated[Path | None, typer.Option("--key", help="The certificate's key: a PEM file.")] = None,
@@ -50,7 +58,8 @@ def broker(
     for option, file in (("--certificate", certificate), ("--key", key), ("--client-ca", client_ca)):
         _check_readable(option, file)
     listening = Listening(host, port, _text(certificate), _text(key), _text(client_ca), _users(users), insecure_listen)
-    given = dict(setting(text) for text in settings or ())
+    given = {} if properties_file is None else properties(str(properties_file))
+    given.update(setting(text) for text in settings or ())
     try:
         serve(listening, _text(data_dir), given, lambda told: typer.echo(f"levada broker: {told}"))
     except TlsFileError as wrong:
