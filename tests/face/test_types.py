@@ -116,6 +116,20 @@ if TYPE_CHECKING:
         for read in lv.scan("orders", value_deserializer=from_text):
             assert_type(read.value, Order | None)
 
+    def what_is_committed_is_records_or_offsets() -> None:
+        with lv.KafkaConsumer(value_deserializer=from_text) as consumer, lv.KafkaProducer().transaction() as txn:
+            records, tp = consumer.poll(), lv.TopicPartition("orders", 0)
+            consumer.commit(records)
+            consumer.commit(records[:2])
+            consumer.commit(records[0])
+            consumer.commit(record for record in records)
+            consumer.commit({tp: 5, lv.TopicPartition("orders", 1): lv.OffsetAndMetadata(5)})
+            consumer.commit_async({tp: 5})
+            consumer.commit([tp])  # type: ignore[list-item]
+            consumer.commit("orders")  # type: ignore[arg-type]
+            txn.send_offsets(consumer, records[:2])
+            txn.send_offsets(consumer, {tp: 5})  # type: ignore[arg-type]
+
     def a_share_consumer_hands_out_how_often_a_record_was_delivered() -> None:
         with lv.KafkaShareConsumer(value_deserializer=from_text, share_acknowledgement_mode="explicit") as consumer:
             assert_type(consumer.poll(), lv.ShareRecords[bytes, Order])

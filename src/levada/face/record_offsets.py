@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from levada.shown import shown
 from levada.types import AnyRecord, ConsumerRecord, OffsetAndMetadata, ShareRecord, TopicPartition
 
 OffsetsToCommit: TypeAlias = Mapping[TopicPartition, int | OffsetAndMetadata]
-RecordsToCommit: TypeAlias = ConsumerRecord[Any, Any] | Iterable[ConsumerRecord[Any, Any]]
+RecordsToCommit: TypeAlias = ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[Any, Any]] | Iterator[ConsumerRecord[Any, Any]]
+"""Not any Iterable, which a mapping is, too: mypy could not infer the type of one that is written out beside it."""
 
 
 class Span(NamedTuple):
