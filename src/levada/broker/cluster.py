@@ -216,14 +216,33 @@ class Cluster:
 
     def add(self, topic: Topic) -> Topic:
         """Create a planned topic, or none where a disk refuses it: one that is not kept would lose its records with the next start."""
-        try:
-            self._keep(topic)
-            self._keep_topics()
-        except BrokerError:
-            self._forget(topic)
-            self._delete_files(topic.partitions)
-            raise
+        for refusal in self.add_all([topic]).values():
+            raise refusal
         return topic
+
+    def add_all(self, topics: Iterable[Topic]) -> dict[str, BrokerError]:
+        """Create planned topics, which are written down together; return why some of them could not be, by name."""
+        refused: dict[str, BrokerError] = {}
+        added: list[Topic] = []
+        for topic in topics:
+            try:
+                self._keep(topic)
+                added.append(topic)
+            except BrokerError as fault:
+                refused[topic.name] = fault
+                self._undo(topic)
+        try:
+            if added:
+                self._keep_topics()
+        except BrokerError as fault:
+            for topic in added:
+                refused[topic.name] = fault
+                self._undo(topic)
+        return refused
+
+    def _undo(self, topic: Topic) -> None:
+        self._forget(topic)
+        self._delete_files(topic.partitions)
 
     def _delete_files(self, partitions: Iterable[Partition]) -> None:
         for files in _files_of(partitions):

@@ -24,11 +24,13 @@ from levada.acls import (
     ResourcePattern,
     ResourceType,
 )
+from levada.broker.disk import data_dir, files
 from levada.broker.disk.data_dir import DataDir
 from levada.broker.settings import STANDARD_AUTHORIZER, BrokerSettings
 from levada.error_codes import ErrorCode
 from levada.errors import BrokerError, IllegalStateError
 from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from levada.types import TopicPartition
 from transaction_kit import TransactionalProducer
 
@@ -82,6 +84,32 @@ def test_a_topic_that_cannot_be_kept_is_not_created(tmp_path: Path, what: str) -
         write(bench, b"v")
     with kept(tmp_path) as after:
         assert values(after.log()) == [b"v"]
+
+
+def test_topics_of_one_request_are_written_down_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with all those before it would take a disk minutes for a thousand, in which the broker answers nobody."""
+    writes: list[str] = []
+    real = files.write_whole
+
+    def write_whole(path: Path, data: bytes, **named: Any) -> None:
+        writes.append(path.name)
+        real(path, data, **named)
+
+    names = [f"t{number}" for number in range(20)]
+    request = CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names])
+    with kept(tmp_path) as bench:
+        monkeypatch.setattr(data_dir, "write_whole", write_whole)
+        with full(lambda path: "t7-0" in path):
+            codes = {topic.name: topic.error_code for topic in bench.client().ask(request).topics}
+        assert [name for name, code in codes.items() if code] == ["t7"]
+        assert codes["t7"] == ErrorCode.KAFKA_STORAGE_ERROR
+        assert writes.count("cluster.json") == 1
+        with full(lambda path: "cluster.json" in path):
+            request = CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("a", "b")])
+            assert [topic.error_code for topic in bench.client().ask(request).topics] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+        assert set(bench.node.cluster.topics) == set(names) - {"t7"}
+    with kept(tmp_path) as bench:
+        assert set(bench.node.cluster.topics) == set(names) - {"t7"}
 
 
 def test_a_topic_whose_deletion_cannot_be_kept_is_still_there(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ class DataDir:
 
     def _keep(self, changed: Mapping[str, Any]) -> None:
         kept = {"format": _FORMAT, **self._kept, **changed}
-        write_whole(self.path / _CLUSTER, json.dumps(kept, indent=1).encode())
+        write_whole(self.path / _CLUSTER, json.dumps(kept).encode())
         self._kept = kept
 
 
